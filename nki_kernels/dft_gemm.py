@@ -1,0 +1,211 @@
+"""DFT of any length N <= 256 as matrix products: one launch, natural order in and out.
+
+Mathematics.  y[b, k] = sum_n x[b, n] W[n, k] with W[n, k] = exp(-+2 pi i n k / N). Split into
+real and imaginary parts it is one real product of rows: [yr yi] = [xr xi] M with
+M = [[Wr, Wi], [-Wi, Wr]], contracted over 2N numbers. A scale (1/N of an inverse) is part of M.
+
+Layout on the NeuronCore.  A DMA puts R consecutive transforms on each partition, so that every
+descriptor moves R*N contiguous numbers (4 KiB where the batch allows). The contraction must lie
+on partitions, so the Tensor engine first transposes: stationary = data, moving = identity. Then
+the transposed data is the stationary operand once more and M the moving one, and the product
+lands with the batch on partitions again, in natural order, ready for contiguous stores:
+
+    HBM [B, N] -> SBUF [128, 2, R, N] -> PSUM [2gN, 128] -> SBUF -> PSUM [128, 2gN] -> SBUF -> HBM
+
+A slab is what one product takes. For N <= 64 it holds g = 64 // N transforms with both parts, M is
+repeated g times along the diagonal and the contraction fills 2gN <= 128 rows. For larger N it is
+one transform, whose contraction is cut by part and into pieces of at most 128, accumulated in
+PSUM. VectorE evacuates the transposes, ScalarE the results; the transposes of a group of slabs
+are issued before the products of the group ahead, so that the Tensor engine never waits.
+
+Why it is fast.  The matmuls cost 8N fp32 cycles a transform against 2N loaded numbers, which on
+trn1 is about what DMA needs for 16 bytes a point; see README for the modelled figures.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .nki_api import nisa, nki, nl
+
+MAX_LENGTH = 256
+_PARTITIONS = 128
+_BANK = 512  # fp32 numbers of a PSUM bank, a partition
+_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
+
+
+def transforms_per_slab(n: int) -> int:
+    """Transforms of length ``n`` that one product takes: 2 * g * n <= 128, at least 1."""
+    return max(1, _PARTITIONS // (2 * n))
+
+
+def dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
+    """The kernel's table: float32 [2gN, 2gN], g copies of scale * [[Wr, Wi], [-Wi, Wr]].
+
+    Computed in float64 with the exponent reduced exactly (n k mod N), rounded once. Raises
+    ValueError unless 1 <= n <= 256.
+    """
+    if not 1 <= n <= MAX_LENGTH:
+        raise ValueError(f"n = {n}: DFT-GEMM takes lengths 1 to {MAX_LENGTH}")
+    index = np.arange(n)
+    angle = 2 * np.pi / n * (np.outer(index, index) % n)
+    real = scale * np.cos(angle)
+    imaginary = scale * np.sin(angle) * (1 if inverse else -1)
+    one = np.block([[real, imaginary], [-imaginary, real]])
+    return np.kron(np.eye(transforms_per_slab(n)), one).astype(np.float32)
+
+
+@nki.jit
+def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
+    """Transform every row of ``x_re + i x_im``.
+
+    x_re, x_im: float32 HBM [B, N], 1 <= N <= 256, B >= 1. matrix: ``dft_gemm_matrix(N, ...)``.
+    Returns (y_re, y_im), float32 HBM [B, N].
+    """
+    batch, n = x_re.shape
+    assert n <= 256, f"N = {n}: DFT-GEMM takes at most 256"
+    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    tables = load_tables(matrix, n)
+
+    pending = []
+    start = 0
+    while start < batch:
+        rows = block_rows(batch - start, n)
+        partitions = min(_PARTITIONS, (batch - start) // rows)
+        stop = start + rows * partitions
+        x = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
+        y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x[:, 0], src=as_block(x_re, start, stop, rows))
+        nisa.dma_copy(dst=x[:, 1], src=as_block(x_im, start, stop, rows))
+        row = 0
+        while row < rows:
+            count = group_rows(rows - row, n)
+            turned = transpose_group(x, identity, row, count)
+            if len(pending) > 0:
+                multiply_group(pending, tables)
+            pending = [turned, y, row, count, y_re, y_im, start, stop]
+            row += count
+        start = stop
+    multiply_group(pending, tables)
+    return y_re, y_im
+
+
+def block_rows(left: int, n: int) -> int:
+    """Transforms a partition takes in the next block, of ``left`` still to do."""
+    group = group_rows(left, n)
+    wanted = max(1, _RUN // n)
+    if wanted > group:
+        wanted = wanted // group * group
+    return min(max(wanted, 1), max(1, -(-left // _PARTITIONS)))
+
+
+def group_rows(left: int, n: int) -> int:
+    """Transforms a partition sends through one PSUM bank: whole slabs, or one partial slab."""
+    per_slab = transforms_per_slab(n)
+    if left < per_slab:
+        return left
+    pieces = parts(n)
+    slabs = min(_BANK // (pieces * _PARTITIONS), _BANK // (2 * per_slab * n), left // per_slab)
+    return slabs * per_slab
+
+
+def parts(n: int) -> int:
+    """2 where real and imaginary part are contracted one after the other, else 1."""
+    return 1 if 2 * n <= _PARTITIONS else 2
+
+
+def piece_count(n: int) -> int:
+    """Pieces of at most 128 that a part's contraction is cut into."""
+    return -(-n // _PARTITIONS)
+
+
+def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
+    """Rows start..stop of an HBM tensor [B, N] as [partitions, rows, N]."""
+    return x[start:stop].reshape_dim(0, ((stop - start) // rows, rows))
+
+
+def load_tables(matrix: Any, n: int) -> Any:
+    """Row pieces of the table in SBUF, in the order the contraction takes them."""
+    size = matrix.shape[1]
+    tables = []
+    if parts(n) == 1:
+        table = nl.ndarray((size, size), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=table, src=matrix)
+        tables.append(table)
+        return tables
+    for part in range(2):
+        for piece in range(piece_count(n)):
+            first = piece * _PARTITIONS
+            length = min(_PARTITIONS, n - first)
+            table = nl.ndarray((length, size), dtype=nl.float32, buffer=nl.sbuf)
+            row = part * n + first
+            nisa.dma_copy(dst=table, src=matrix[row : row + length, :])
+            tables.append(table)
+    return tables
+
+
+def transpose_group(x: Any, identity: Any, row: int, count: int) -> Any:
+    """SBUF tiles [K, slabs, parts, partitions] of transforms row..row+count, one a piece."""
+    partitions, _, _, n = x.shape
+    per_slab = min(count, transforms_per_slab(n))
+    slabs = count // per_slab
+    turned = []
+    for piece in range(piece_count(n)):
+        first = piece * _PARTITIONS
+        length = min(_PARTITIONS, n - first)
+        depth = 2 * per_slab * n if parts(n) == 1 else length
+        shape = (depth, slabs, parts(n), partitions)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        for slab in range(slabs):
+            at = row + slab * per_slab
+            for part in range(parts(n)):
+                if parts(n) == 1:
+                    data = x[:, :, at : at + per_slab, :].permute((0, 2, 1, 3))
+                else:
+                    data = x[:, part, at, first : first + length]
+                nisa.nc_matmul(
+                    dst=bank[:, slab, part, :],
+                    stationary=data,
+                    moving=identity[0:partitions, 0:partitions],
+                    is_moving_onezero=True,
+                    is_transpose=True,
+                    accumulate=False,
+                )
+        tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
+        turned.append(tile)
+    return turned
+
+
+def multiply_group(pending: Any, tables: Any) -> None:
+    """Products of a transposed group, their evacuation, and the store after a block's last."""
+    turned, y, row, count, y_re, y_im, start, stop = pending
+    partitions, _, rows, n = y.shape
+    per_slab = min(count, transforms_per_slab(n))
+    slabs = count // per_slab
+    width = 2 * per_slab * n
+    bank = nl.ndarray((partitions, slabs, width), dtype=nl.float32, buffer=nl.psum)
+    for slab in range(slabs):
+        for part in range(parts(n)):
+            for piece in range(len(turned)):
+                tile = turned[piece]
+                table = tables[part * len(turned) + piece]
+                nisa.nc_matmul(
+                    dst=bank[:, slab, :],
+                    stationary=tile[:, slab, part, :],
+                    moving=table[0 : tile.shape[0], 0:width],
+                    accumulate=part + piece > 0,
+                )
+    nisa.activation(
+        dst=y[:, :, row : row + count, :].permute((0, 2, 1, 3)),
+        op=nl.copy,
+        data=bank.reshape((partitions, count, 2, n)),
+    )
+    if row + count == rows:
+        nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=y[:, 0])
+        nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=y[:, 1])

@@ -1,0 +1,146 @@
+"""NeuronCore generations: sizes, clocks and costs, each with its source.
+
+Sources, as cited below:
+  [v2], [v3], [v4]  Neuron SDK, nki/guides/architecture/trainium_inferentia2_arch.rst,
+                    trainium2_arch.rst, trainium3_arch.rst
+  [dma]             Neuron SDK, nki/deep-dives/nki-dma-bandwidth-guide.rst and
+                    nki/get-started/about/nki-dma-overview.rst
+  [isa]             Neuron SDK, nki/api/nki/isa/__init__.py and nki/api/nki.api.shared.rst
+  [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
+                    measured on NeuronCore-v2
+Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+PARTITIONS = 128  # rows of SBUF, PSUM and the systolic array [v2]
+HBM_TENSOR_BYTES = 2 << 30  # DMA offsets are 32 bits wide [hw]
+DMA_WRITTEN_BYTES = 64 << 10  # SBUF that DMA fills and that stays live, a partition [hw]
+MAX_FREE_DIMENSIONS = 4  # of an SBUF/PSUM access pattern [v2]
+MAX_ELEMENT_STRIDE = 32767  # access pattern strides are int16, in elements [v2]
+MAX_ELEMENT_COUNT = 65535  # access pattern sizes are uint16 [v2]
+SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
+
+
+@dataclass(frozen=True)
+class NeuronCore:
+    """One NeuronCore: what fits, what it can do and what an instruction costs."""
+
+    name: str
+    generation: int
+    tensor_ghz: float
+    vector_ghz: float
+    scalar_ghz: float
+    gpsimd_ghz: float
+    sbuf_partition_bytes: int
+    dma_bytes_per_ns: float  # one DMA engine [dma]
+    # What v3 and v4 add.
+    matmul_moving_max: int = 512  # elements [isa nc_matmul]
+    smallest_row_tile: int = 64  # systolic array tiling [isa nc_matmul]
+    shared_sbuf_port: bool = True  # VectorE and GpSimdE take turns on SBUF [v2]; lifted [v3]
+    shared_psum_port: bool = True  # VectorE and ScalarE take turns on PSUM [v2]; lifted [v3]
+    fast_16_bit_vector: bool = False  # VectorE 2x/4x modes for bf16/fp16 [v3]
+    fast_16_bit_scalar: bool = False  # ScalarE 2x mode for tensor_copy/tensor_scalar [v4]
+    native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
+    hardware_dge: bool = False  # hwdge descriptor generation [v3]
+    # The same on every generation until a document says otherwise.
+    dma_engines: int = 16  # [dma]
+    dma_descriptor_ns: float = 34.0  # fit to published v2 runs; 4 KiB then reaches 88 % [dma]
+    dma_start_ns: float = 1300.0  # semaphore to first byte [dma]
+    dma_finish_ns: float = 700.0  # last byte to visible: 2 us in all, the top of 1.3..2 us [hw]
+    power_of_two_stride_slowdown: float = 2.0  # gapped rows a power of two apart [hw]
+    psum_banks: int = 8  # [v2]
+    psum_bank_bytes: int = 2048  # [v2]
+    matmul_min_cycles: int = 64  # MM_INIT_LATENCY [v2]
+    fp32_matmul_factor: int = 4  # cycles a row against bf16 [v2]
+    onezero_speedup: int = 2  # fp32 operand of zeros and ones [isa nc_matmul]
+    load_stationary_speedup: int = 4  # Fast LoadStationary [v2]
+    start_up_cycles: int = 64  # VectorE, ScalarE, GpSimdE: MIN_II and access overhead [v2][isa]
+    dependent_cycles: int = 36  # 100 in all where instructions depend on each other [v2]
+    tensor_access_cycles: int = 60  # engine write to visible in SBUF/PSUM [v2]
+    vector_reciprocal_factor: int = 8  # cycles an element [isa, engine selection]
+    gpsimd_rsqrt_factor: int = 4  # against ScalarE [isa, engine selection]
+
+    @property
+    def dma_total_bytes_per_ns(self) -> float:
+        """All DMA engines together."""
+        return self.dma_engines * self.dma_bytes_per_ns
+
+    @property
+    def psum_partition_bytes(self) -> int:
+        """PSUM of one partition."""
+        return self.psum_banks * self.psum_bank_bytes
+
+    def dma_floor_ns(self, points: int, bytes_per_point: int = 16) -> float:
+        """Least time to read and write ``points`` complex points once (split fp32: 16 bytes)."""
+        return points * bytes_per_point / self.dma_total_bytes_per_ns
+
+    def clock_ghz(self, engine: str) -> float:
+        """Clock of ``tensor``, ``vector``, ``scalar`` or ``gpsimd``."""
+        return float(getattr(self, f"{engine}_ghz"))
+
+
+TRN1 = NeuronCore(
+    name="trn1",
+    generation=2,
+    tensor_ghz=2.8,
+    vector_ghz=1.12,
+    scalar_ghz=1.4,
+    gpsimd_ghz=1.4,
+    sbuf_partition_bytes=192 << 10,
+    dma_bytes_per_ns=17.0,
+)
+TRN2 = replace(
+    TRN1,
+    name="trn2",
+    generation=3,
+    tensor_ghz=2.4,
+    vector_ghz=0.96,
+    scalar_ghz=1.2,
+    gpsimd_ghz=1.2,
+    sbuf_partition_bytes=224 << 10,
+    dma_bytes_per_ns=23.0,
+    smallest_row_tile=32,
+    shared_sbuf_port=False,
+    shared_psum_port=False,
+    fast_16_bit_vector=True,
+    native_transpose=True,
+    hardware_dge=True,
+)
+TRN3 = replace(
+    TRN2,
+    name="trn3",
+    generation=4,
+    vector_ghz=1.2,
+    sbuf_partition_bytes=256 << 10,
+    dma_bytes_per_ns=33.0,
+    matmul_moving_max=4096,
+    fast_16_bit_scalar=True,
+)
+
+_CHIPS = {
+    "trn1": TRN1,
+    "inf2": TRN1,
+    "gen2": TRN1,
+    "trn2": TRN2,
+    "gen3": TRN2,
+    "trn3": TRN3,
+    "gen4": TRN3,
+}
+TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
+
+
+def chip(name: str) -> NeuronCore:
+    """The NeuronCore called ``name``; ValueError lists the known names."""
+    try:
+        return _CHIPS[name]
+    except KeyError:
+        raise ValueError(f"target {name!r} is not known: use one of {', '.join(_CHIPS)}") from None
+
+
+def current() -> NeuronCore:
+    """The chip that NEURON_PLATFORM_TARGET_OVERRIDE names, trn1 when it is unset."""
+    return chip(os.environ.get(TARGET_VARIABLE) or "trn1")

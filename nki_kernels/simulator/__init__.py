@@ -1,0 +1,34 @@
+"""CPU simulator of one NeuronCore with the API of the documented ``nki`` package (NKI 0.6).
+
+Functional, strict and timed: instructions compute with NumPy, a broken hardware rule raises
+NkiValidationError, and ``record`` gives the modelled timeline.
+
+    with simulator.record() as timeline:
+        result = simulator.simulate(kernel)(array)
+"""
+
+from __future__ import annotations
+
+from . import isa, language, typing
+from .errors import NkiSimulationWarning, NkiValidationError
+from .install import install
+from .kernel import Kernel, dry_run, jit, record, simulate
+from .session import strict
+from .timeline import Event, Timeline
+
+__all__ = [
+    "Event",
+    "Kernel",
+    "NkiSimulationWarning",
+    "NkiValidationError",
+    "Timeline",
+    "dry_run",
+    "install",
+    "isa",
+    "jit",
+    "language",
+    "record",
+    "simulate",
+    "strict",
+    "typing",
+]

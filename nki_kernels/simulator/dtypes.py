@@ -1,0 +1,118 @@
+"""NKI data types: names, NumPy representation and casts.
+
+A dtype is a string, as in the SDK. Casts round to nearest even; casts to integers saturate
+(release notes of NKI 0.6.0). With NKI_PRECISE_FP=0 low-precision types are kept as float32.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+# name: (bytes an element, NumPy type that holds it)
+_TYPES: dict[str, tuple[int, Any]] = {
+    "bool": (1, np.bool_),
+    "int8": (1, np.int8),
+    "int16": (2, np.int16),
+    "int32": (4, np.int32),
+    "uint8": (1, np.uint8),
+    "uint16": (2, np.uint16),
+    "uint32": (4, np.uint32),
+    "float16": (2, np.float16),
+    "float32": (4, np.float32),
+    "bfloat16": (2, ml_dtypes.bfloat16),
+    "tfloat32": (4, np.float32),
+    "float8_e4m3": (1, ml_dtypes.float8_e4m3),
+    "float8_e4m3fn": (1, ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": (1, ml_dtypes.float8_e5m2),
+    "float8_e8m0fnu": (1, ml_dtypes.float8_e8m0fnu),
+    "float8_e5m2_x4": (4, np.uint32),
+    "float8_e4m3fn_x4": (4, np.uint32),
+    "float4_e2m1fn_x4": (2, np.uint16),
+}
+NAMES = tuple(_TYPES)
+INTEGERS = frozenset({"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"})
+PACKED = frozenset({"float8_e5m2_x4", "float8_e4m3fn_x4", "float4_e2m1fn_x4"})
+FLOATS = frozenset(NAMES) - INTEGERS - PACKED
+_LOW_PRECISION = frozenset(
+    {"bfloat16", "float16", "tfloat32", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"}
+)
+_BY_NUMPY = {np.dtype(t): n for n, (_, t) in _TYPES.items() if n not in PACKED and n != "tfloat32"}
+
+
+def canonical(dtype: Any) -> str:
+    """The NKI name of a dtype given as NKI name, NumPy dtype or torch dtype (else TypeError)."""
+    if isinstance(dtype, str):
+        if dtype in _TYPES:
+            return dtype
+    elif str(dtype).startswith("torch."):
+        name = str(dtype).removeprefix("torch.")
+        if name in _TYPES:
+            return name
+    else:
+        try:
+            name = _BY_NUMPY.get(np.dtype(dtype), "")
+        except TypeError:
+            name = ""
+        if name:
+            return name
+    raise TypeError(f"dtype {dtype!r} is not an NKI dtype; known: {', '.join(NAMES)}")
+
+
+def itemsize(name: str) -> int:
+    """Bytes of one element on the chip."""
+    return _TYPES[name][0]
+
+
+def is_precise() -> bool:
+    """False when NKI_PRECISE_FP=0 asks for float32 in place of low-precision types."""
+    return os.environ.get("NKI_PRECISE_FP", "1") != "0"
+
+
+def numpy_type(name: str, precise: bool = True) -> np.dtype[Any]:
+    """The NumPy dtype that holds ``name`` in the simulator."""
+    if not precise and name in _LOW_PRECISION:
+        return np.dtype(np.float32)
+    return np.dtype(_TYPES[name][1])
+
+
+def fresh_value(name: str) -> Any:
+    """What unwritten memory reads as: NaN for floats, 4 for integers (nki_simulator.rst)."""
+    return 4 if name in INTEGERS or name in PACKED else np.nan
+
+
+def round_to_tfloat32(array: Array) -> Array:
+    """Keep 10 mantissa bits of float32, round to nearest even."""
+    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+    rounded = (bits + (np.uint32(0x0FFF) + ((bits >> np.uint32(13)) & np.uint32(1)))) & np.uint32(
+        0xFFFFE000
+    )
+    return np.where(np.isfinite(array), rounded.view(np.float32), array)
+
+
+def to_float32(array: Array) -> Array:
+    """The engines compute in fp32."""
+    return array if array.dtype == np.float32 else array.astype(np.float32)
+
+
+def store(out: Array, value: Array, name: str) -> None:
+    """Write fp32 (or exact integer) ``value`` to ``out`` of NKI dtype ``name``, with its cast."""
+    kind = out.dtype.kind
+    if name == "tfloat32":
+        out[...] = round_to_tfloat32(value)
+    elif kind in "iu" and value.dtype.kind not in "iub":
+        limits = np.iinfo(out.dtype)
+        rounded = np.nan_to_num(np.rint(value.astype(np.float64)), nan=0.0)
+        out[...] = np.clip(rounded, limits.min, limits.max).astype(out.dtype)
+    elif kind in "iu" and value.dtype != out.dtype:
+        limits = np.iinfo(out.dtype)
+        out[...] = np.clip(value.astype(np.int64), limits.min, limits.max).astype(out.dtype)
+    elif kind == "b":
+        out[...] = value != 0
+    else:
+        out[...] = value

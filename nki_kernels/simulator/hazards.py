@@ -1,0 +1,113 @@
+"""Which earlier instructions an instruction must wait for.
+
+Read-after-write, write-after-read and write-after-write on overlapping regions. A predecessor is
+kept as n (wait until its result is visible) or ~n (a reader: wait until it is done).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import dtypes
+from .enums import ON_CHIP, MemoryRegion
+from .plan import Plan
+from .tensor import NkiTensor, Storage, extent
+
+# (first byte, end byte, first partition, end partition, view)
+Region = tuple[int, int, int, int, NkiTensor]
+
+
+def region(t: NkiTensor) -> Region:
+    """Bounding box of a view in its storage."""
+    size = dtypes.itemsize(t.dtype)
+    if t._dynamic is not None:
+        rows = t.storage.shape[0] if t._free else 1
+        return (0, t.storage.free_bytes, 0, rows, t)
+    if t._free:
+        partition, free = divmod(t.offset, t._free)
+        last = free + extent(t.shape[1:], t.strides[1:])
+        return (free * size, last * size, partition, partition + t.shape[0], t)
+    return (t.offset * size, (t.offset + extent(t.shape, t.strides)) * size, 0, 1, t)
+
+
+def after(
+    predecessors: list[int], storage: Storage, box: Region, n: int, plan: Plan, is_write: bool
+) -> None:
+    """Append what instruction ``n`` waits for on ``storage``, and note its access."""
+    queue = plan.queue
+    in_order = plan.engine != "dma"
+    # PSUM accumulates near memory: matmuls to the same region follow each other without a wait.
+    psum_matmul = queue == "tensor" and storage.buffer is MemoryRegion.psum
+    for other, m, writer in storage.writes:
+        if writer == queue and (psum_matmul or (is_write and in_order)):
+            continue
+        if overlaps(other, box):
+            predecessors.append(m)
+    if not is_write:
+        key = (box[:4], box[4].strides, queue, 0 if in_order else n)
+        storage.reads[key] = (box, n, queue)
+        return
+    if storage.reads:
+        covered = []
+        for key, (other, m, reader) in storage.reads.items():
+            if overlaps(other, box):
+                if m != n and not (reader == queue and in_order):
+                    predecessors.append(~m)
+                if _covers(box, other):
+                    covered.append(key)
+        for key in covered:
+            del storage.reads[key]
+    if storage.writes:
+        storage.writes = [w for w in storage.writes if not _covers(box, w[0])]
+    storage.writes.append((box, n, queue))
+
+
+def overlaps(a: Region, b: Region) -> bool:
+    """True unless the two regions share no element."""
+    if a[0] >= b[1] or b[0] >= a[1] or a[2] >= b[3] or b[2] >= a[3]:
+        return False
+    return a[:4] == b[:4] or not _interleaved(a[4], b[4])
+
+
+def _covers(a: Region, b: Region) -> bool:
+    return (
+        a[0] <= b[0]
+        and a[1] >= b[1]
+        and a[2] <= b[2]
+        and a[3] >= b[3]
+        and a[4]._dynamic is None
+        and (_is_dense(a[4]) or (a[4].strides == b[4].strides and a[:4] == b[:4]))
+    )
+
+
+def _is_dense(t: NkiTensor) -> bool:
+    first = 1 if t.buffer in ON_CHIP else 0
+    return extent(t.shape[first:], t.strides[first:]) == math.prod(t.shape[first:])
+
+
+def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
+    """True when views whose boxes overlap provably miss each other, as columns of a row do."""
+    if a.dtype != b.dtype or a._dynamic is not None or b._dynamic is not None:
+        return False
+    first = 1 if a._free else 0
+    place = (a.offset % a._free, b.offset % b._free) if a._free else (a.offset, b.offset)
+    dims = [_dims(t, first) for t in (a, b)]
+    for period in {s for _, s in dims[0]} | {s for _, s in dims[1]}:
+        spans = []
+        for offset, view in zip(place, dims, strict=True):
+            if any(s >= period and s % period for _, s in view):
+                break
+            inner = 1 + sum((n - 1) * s for n, s in view if s < period)
+            spans.append((offset % period, offset % period + inner))
+        if len(spans) == 2 and max(s[1] for s in spans) <= period:
+            (a_low, a_high), (b_low, b_high) = spans
+            if a_high <= b_low or b_high <= a_low:
+                return True
+    return False
+
+
+def _dims(t: NkiTensor, first: int) -> list[Any]:
+    return [
+        (n, s) for n, s in zip(t.shape[first:], t.strides[first:], strict=True) if n > 1 and s > 0
+    ]

@@ -1,0 +1,86 @@
+"""What instructions cost: plans for the streaming engines. Figures: nki_kernels.hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nki_kernels import hardware
+
+from .. import dtypes
+from ..enums import MemoryRegion
+from ..plan import Plan
+from ..session import active
+from ..tensor import NkiTensor
+from .rules import free_size
+
+
+def stream(
+    instruction: str,
+    engine: str,
+    run: Callable[[list[Any], list[Any]], None],
+    writes: dict[str, NkiTensor],
+    reads: dict[str, NkiTensor],
+    factor: float = 1.0,
+    elements: int | None = None,
+) -> Plan:
+    """Plan of a VectorE, ScalarE or GpSimdE instruction.
+
+    Cycles = factor * elements + start-up; ``factor`` is 2 with two tensor inputs. A stride of
+    more than 16 bytes in the innermost dimension doubles the streaming part.
+    """
+    chip = active().chip
+    tiles = list(writes.values()) + list(reads.values())
+    count = elements if elements is not None else max(free_size(t) for t in tiles)
+    if any(is_slow(t) for t in tiles):
+        factor *= 2
+    start_up = chip.start_up_cycles
+    if count < start_up:
+        start_up += chip.dependent_cycles  # tiny instructions cost the full 100 cycles
+    clock = chip.clock_ghz(engine)
+    plan = Plan(
+        instruction,
+        engine,
+        (factor * count + start_up) / clock,
+        run,
+        tuple(writes),
+        tuple(reads),
+    )
+    plan.latency_ns = chip.dependent_cycles / clock
+    plan.ports = _ports(engine, tiles)
+    return plan
+
+
+def is_slow(t: NkiTensor) -> bool:
+    """True when the innermost stride exceeds 16 bytes."""
+    for n, stride in zip(reversed(t.shape[1:]), reversed(t.strides[1:]), strict=True):
+        if n > 1:
+            return stride * dtypes.itemsize(t.dtype) > hardware.SLOW_STRIDE_BYTES
+    return False
+
+
+def vector_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
+    """VectorE performance mode for bf16/fp16 (trainium2_arch.rst): 1, 2 or 4."""
+    tiles = [*inputs, out]
+    if not active().chip.fast_16_bit_vector:
+        return 1.0
+    if any(t.dtype not in ("bfloat16", "float16") for t in tiles):
+        return 1.0
+    in_sbuf = [t.buffer is MemoryRegion.sbuf for t in tiles]
+    dense = all(t.shape[-1] == 1 or t.strides[-1] == 1 for t in tiles)
+    if len(inputs) == 2:
+        return 2.0 if all(in_sbuf[:2]) else 1.0
+    if all(in_sbuf):
+        return 4.0 if dense else 2.0
+    return 2.0 if dense and sum(in_sbuf) == 1 else 1.0
+
+
+def _ports(engine: str, tiles: list[NkiTensor]) -> tuple[str, ...]:
+    chip = active().chip
+    memories = {t.buffer for t in tiles}
+    ports = []
+    if chip.shared_sbuf_port and engine in ("vector", "gpsimd") and MemoryRegion.sbuf in memories:
+        ports.append("sbuf")
+    if chip.shared_psum_port and engine in ("vector", "scalar") and MemoryRegion.psum in memories:
+        ports.append("psum")
+    return tuple(ports)

@@ -1,0 +1,375 @@
+"""Instructions that move data: DMA, copies, memset, partition shuffles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nki_kernels import hardware
+
+from .. import dtypes
+from ..enums import MemoryRegion, dge_mode, engine, oob_mode
+from ..plan import Plan, instruction
+from ..session import active
+from ..tensor import NkiTensor, coalesce
+from .costs import stream, vector_speedup
+from .rules import Rules, free_size, on_chip, start_partition
+
+_NOT_PSUM = "DMA cannot access PSUM: go through SBUF with nisa.tensor_copy"
+
+
+@instruction
+def dma_copy(
+    dst: NkiTensor,
+    src: NkiTensor,
+    priority: int | None = None,
+    oob_mode: oob_mode = oob_mode.error,
+    dge_mode: dge_mode = dge_mode.unknown,
+    engine: engine = engine.unknown,
+    name: str | None = None,
+) -> Plan:
+    """Copy ``src`` to ``dst`` by DMA; either may be in HBM or SBUF. Casts through float32."""
+    rules = Rules("nisa.dma_copy")
+    _dma_operands(rules, dst, src)
+    _dma_settings(rules, dst, src, priority, oob_mode, dge_mode, engine)
+    if dst.size != src.size:
+        value = f"{src.shape} to {dst.shape}"
+        raise rules.fail("src and dst", value, "must have the same number of elements")
+    plan = _dma_plan("nisa.dma_copy", dst, src, _copy_run(dst, src))
+    plan.skips_out_of_bounds = oob_mode.name == "skip"
+    return plan
+
+
+def _dma_operands(rules: Rules, dst: NkiTensor, src: NkiTensor) -> None:
+    for operand, t in (("dst", dst), ("src", src)):
+        rules.tensor(operand, t)
+        if t.buffer is MemoryRegion.psum:
+            raise rules.fail(operand, "PSUM tensor", _NOT_PSUM)
+        if on_chip(t) and t.shape[0] > hardware.PARTITIONS:
+            raise rules.fail(operand, f"{t.shape[0]} partitions", "at most 128")
+    if any(n > 1 and s == 0 for n, s in zip(dst.shape, dst.strides, strict=True)):
+        raise rules.fail("dst", "a broadcast view", "cannot be written")
+
+
+def _dma_settings(
+    rules: Rules,
+    dst: NkiTensor,
+    src: NkiTensor,
+    priority: Any,
+    oob: Any,
+    mode: Any,
+    trigger: Any,
+) -> None:
+    rules.member("oob_mode", oob, oob_mode)
+    rules.member("dge_mode", mode, dge_mode)
+    rules.member("engine", trigger, engine)
+    if priority is not None:
+        rules.generation("priority", priority, 4)
+        if priority not in (0, 1, 2, 3):
+            raise rules.fail("priority", priority, "must be 0, 1, 2 or 3")
+    if mode is dge_mode.hwdge:
+        rules.generation("dge_mode", "hwdge", 3)
+        rules.same_dtype(dst=dst, src=src)
+        if any(t._dynamic is not None and t._dynamic[0] == "vector" for t in (dst, src)):
+            raise rules.fail("dge_mode", "hwdge", "hardware DGE has no gather/scatter")
+    if trigger is not engine.unknown:
+        if mode is not dge_mode.hwdge:
+            rule = "only valid with dge_mode=nisa.dge_mode.hwdge"
+            raise rules.fail("engine", trigger.name, rule)
+        if trigger not in (engine.sync, engine.scalar):
+            raise rules.fail("engine", trigger.name, "must be engine.sync or engine.scalar")
+    dynamic = dst._dynamic is not None or src._dynamic is not None
+    if oob is oob_mode.skip and not dynamic:
+        raise rules.fail("oob_mode", "skip", "only with a dynamic address")
+
+
+def _copy_run(dst: NkiTensor, src: NkiTensor) -> Any:
+    name, same, shape = dst.dtype, dst.dtype == src.dtype, dst.shape
+    reshape = src.shape != dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = ins[0].reshape(shape) if reshape else ins[0]
+        if same:
+            outs[0][...] = value
+        else:
+            dtypes.store(outs[0], dtypes.to_float32(value), name)
+
+    return run
+
+
+def _dma_plan(label: str, dst: NkiTensor, src: NkiTensor, run: Any) -> Plan:
+    """Descriptors and time on each of the DMA engines."""
+    chip = active().chip
+    plan = Plan(label, "dma", 0.0, run, ("dst",), ("src",))
+    plan.queue = "dma store" if not on_chip(dst) else "dma load"
+    src_bytes = src.size * dtypes.itemsize(src.dtype)
+    dst_bytes = dst.size * dtypes.itemsize(dst.dtype)
+    moved = max(src_bytes, dst_bytes)
+    runs = descriptors(dst, src)
+    slow = max(_stride_slowdown(dst), _stride_slowdown(src))
+    plan.dma_ns = _spread(dst, src, runs, moved, slow)
+    plan.cost_ns = max(plan.dma_ns)
+    plan.dma_bytes = moved
+    plan.dma_descriptors = runs
+    plan.hbm_bytes = (0 if on_chip(src) else src_bytes) + (0 if on_chip(dst) else dst_bytes)
+    plan.after = _note_dma_write
+    assert len(plan.dma_ns) == chip.dma_engines
+    return plan
+
+
+def _note_dma_write(session: Any, writes: list[NkiTensor]) -> None:
+    for t in writes:
+        t.storage.is_dma_written = True
+
+
+def _run_lengths(t: NkiTensor) -> int:
+    """Elements in one contiguous run of a view (a partition ends a run on-chip)."""
+    first = 1 if on_chip(t) else 0
+    inner = coalesce(t.shape[first:], t.strides[first:])[-1]
+    return inner[0] if inner[1] == 1 else 1
+
+
+def descriptors(dst: NkiTensor, src: NkiTensor) -> int:
+    """Contiguous pieces of a copy: a break on either side ends one."""
+    a, b = _run_lengths(dst), _run_lengths(src)
+    total = dst.size
+    return total // a + total // b - total // math.lcm(a, b)
+
+
+def _spread(
+    dst: NkiTensor, src: NkiTensor, runs: int, moved: int, slow: float
+) -> tuple[float, ...]:
+    """Busy time of each DMA engine: a partition belongs to engine partition / 8."""
+    chip = active().chip
+    engines = chip.dma_engines
+    total = runs * chip.dma_descriptor_ns + slow * moved / chip.dma_bytes_per_ns
+    tile = dst if on_chip(dst) else src if on_chip(src) else None
+    if tile is None:
+        # A run between HBM tensors is cut into pieces, so all engines share it.
+        pieces = max(runs, engines)
+        even = pieces * chip.dma_descriptor_ns + slow * moved / chip.dma_bytes_per_ns
+        return (even / engines,) * engines
+    per_partition = total / tile.shape[0]
+    start = 0 if tile._dynamic is not None else start_partition(tile)
+    loads = [0] * engines
+    for p in range(start, start + tile.shape[0]):
+        loads[p * engines // hardware.PARTITIONS] += 1
+    return tuple([n * per_partition for n in loads])
+
+
+def _stride_slowdown(t: NkiTensor) -> float:
+    """HBM rows that start a power of two apart, with gaps, run at about half rate."""
+    if on_chip(t) or t._dynamic is not None:
+        return 1.0
+    groups = coalesce(t.shape, t.strides)
+    if len(groups) < 2:
+        return 1.0
+    size = dtypes.itemsize(t.dtype)
+    row, run = groups[-2][1] * size, groups[-1][0] * groups[-1][1] * size
+    power_of_two = row & (row - 1) == 0
+    gapped = row > run and row >= 512
+    return active().chip.power_of_two_stride_slowdown if power_of_two and gapped else 1.0
+
+
+@instruction
+def dma_transpose(
+    dst: NkiTensor,
+    src: NkiTensor,
+    axes: tuple[int, ...] | None = None,
+    priority: int | None = None,
+    dge_mode: dge_mode = dge_mode.unknown,
+    oob_mode: oob_mode = oob_mode.error,
+    name: str | None = None,
+) -> Plan:
+    """Transpose by DMA: axes (1, 0), (2, 1, 0) or (3, 1, 2, 0); ``dst`` in SBUF."""
+    rules = Rules("nisa.dma_transpose")
+    _dma_operands(rules, dst, src)
+    _dma_settings(rules, dst, src, priority, oob_mode, dge_mode, engine.unknown)
+    if dge_mode.name in ("none", "swdge"):
+        raise rules.fail("dge_mode", dge_mode.name, "must be unknown or hwdge")
+    if src._dynamic is not None:
+        raise NotImplementedError("nisa.dma_transpose with indirect addresses is not simulated")
+    expected = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
+    if expected is None or (axes is not None and tuple(axes) != expected):
+        value = f"axes {axes} of {src.ndim} dimensions"
+        raise rules.fail("axes", value, "must be (1, 0), (2, 1, 0) or (3, 1, 2, 0)")
+    if not on_chip(dst):
+        raise rules.fail("dst", dst.buffer.value, "must be in SBUF")
+    rules.same_dtype(dst=dst, src=src)
+    if dst.shape != tuple(src.shape[a] for a in expected):
+        raise rules.fail("dst", f"shape {dst.shape}", f"must be src {src.shape} permuted")
+    if dge_mode.name == "hwdge":
+        _hardware_transpose(rules, src)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][...] = ins[0].transpose(expected)
+
+    plan = _dma_plan("nisa.dma_transpose", dst, src, run)
+    # One element a descriptor where the DMA engines cannot transpose (NeuronCore-v2); 90 % of
+    # the copy rate from HBM and 50 % from SBUF where they can (trainium2_arch.rst).
+    if rules.chip.generation == 2:
+        plan.dma_descriptors = src.size
+        plan.dma_ns = _spread(dst, src, src.size, plan.dma_bytes, 1.0)
+    else:
+        share = 0.5 if on_chip(src) else 0.9
+        plan.dma_ns = _spread(dst, src, dst.shape[0], plan.dma_bytes, 1.0 / share)
+    plan.cost_ns = max(plan.dma_ns)
+    return plan
+
+
+def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
+    rows = src.shape[0]
+    legal = rows == 16 if src.ndim == 2 else rows in (1, 2, 4, 8, 16)
+    if not legal or (src.ndim > 2 and rows * src.shape[-2] % 16):
+        rule = "hwdge: 16 rows (2-d) or {1, 2, 4, 8, 16} with src.shape[0]*src.shape[-2] % 16 == 0"
+        raise rules.fail("src", f"shape {src.shape}", rule)
+    if src.shape[-1] > 128:
+        raise rules.fail("src", f"shape[-1] = {src.shape[-1]}", "hwdge: at most 128")
+    if dtypes.itemsize(src.dtype) != 2:
+        raise rules.fail("src.dtype", src.dtype, "hwdge: 2-byte dtypes only")
+
+
+@instruction
+def tensor_copy(
+    dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown, name: str | None = None
+) -> Plan:
+    """Copy within SBUF/PSUM; bit-exact when the dtypes are equal (not on ScalarE of v2)."""
+    rules = Rules("nisa.tensor_copy")
+    rules.output("dst", dst)
+    rules.tile("src", src)
+    rules.same_elements(dst=dst, src=src)
+    psum = MemoryRegion.psum in (dst.buffer, src.buffer)
+    scalar = (
+        "" if rules.chip.generation >= 3 else "not on NeuronCore-v2: use activation(op=nl.copy)"
+    )
+    chosen = rules.choose(engine, _engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
+    fast = vector_speedup([src], dst) if chosen == "vector" else 1.0
+    if chosen == "scalar" and rules.chip.fast_16_bit_scalar:
+        fast = min(2.0, vector_speedup([src], dst))
+    return stream(
+        "nisa.tensor_copy", chosen, _copy_run(dst, src), {"dst": dst}, {"src": src}, 1 / fast
+    )
+
+
+_VECTOR, _SCALAR, _GPSIMD = engine.vector, engine.scalar, engine.gpsimd
+
+
+def _engines(**reasons: str) -> dict[engine, str]:
+    return {engine[name]: reason for name, reason in reasons.items()}
+
+
+@instruction
+def memset(
+    dst: NkiTensor, value: Any, engine: engine = engine.unknown, name: str | None = None
+) -> Plan:
+    """Fill ``dst`` with a constant of its own kind (int for integer dtypes)."""
+    rules = Rules("nisa.memset")
+    rules.output("dst", dst)
+    if not isinstance(value, (int, float, np.generic)):
+        raise rules.fail("value", repr(value), "must be a compile-time number")
+    if dst.dtype in dtypes.PACKED and value != 0:
+        raise rules.fail("value", value, f"{dst.dtype} accepts only 0")
+    if dst.dtype in dtypes.INTEGERS and not isinstance(value, (int, np.integer)):
+        raise rules.fail("value", value, f"must be an integer for dtype {dst.dtype}")
+    psum = dst.buffer is MemoryRegion.psum
+    chosen = rules.choose(engine, _engines(vector="", gpsimd=""), _VECTOR, psum)
+    name_, exact = dst.dtype, np.asarray(value)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        if name_ in dtypes.INTEGERS:
+            outs[0][...] = value
+        else:
+            dtypes.store(outs[0], exact.astype(np.float32), name_)
+
+    return stream("nisa.memset", chosen, run, {"dst": dst}, {})
+
+
+@instruction
+def nc_stream_shuffle(
+    dst: NkiTensor, src: NkiTensor, shuffle_mask: Any, name: str | None = None
+) -> Plan:
+    """Partition i of each 32-partition quadrant of ``dst`` gets partition mask[i] of ``src``."""
+    rules = Rules("nisa.nc_stream_shuffle")
+    rules.tensor("dst", dst)
+    rules.tensor("src", src)
+    mask = [int(m) for m in shuffle_mask]
+    if len(mask) != 32 or any(not (0 <= m < 32 or m == 255) for m in mask):
+        raise rules.fail("shuffle_mask", mask, "32 entries of 0..31, or 255 to keep")
+    for operand, t in (("dst", dst), ("src", src)):
+        if not on_chip(t):
+            raise rules.fail(operand, t.buffer.value, "must be in SBUF or PSUM")
+        _shuffle_start(rules, operand, t, max(dst.shape[0], src.shape[0]))
+    rules.same_dtype(dst=dst, src=src)
+    if free_size(dst) != free_size(src):
+        value = f"{free_size(dst)} and {free_size(src)}"
+        raise rules.fail("elements a partition", value, "must be the same")
+    count, sources = dst.shape[0], src.shape[0]
+    moves = [(p, p // 32 * 32 + mask[p % 32]) for p in range(count) if mask[p % 32] != 255]
+    outside = [q for _, q in moves if q >= sources]
+    if outside and sources > 32:
+        raise rules.fail("shuffle_mask", outside[0], f"src has {sources} partitions")
+    if outside:
+        # A source of one quadrant feeds that quadrant only; what it lacks is not readable.
+        raise rules.fail("shuffle_mask", outside[0], f"src has only {sources} partitions")
+    to, of = np.array([p for p, _ in moves], int), np.array([q for _, q in moves], int)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][to] = ins[0][of].reshape((len(to),) + outs[0].shape[1:])
+
+    reads = {"src": src, "dst": dst} if 255 in mask else {"src": src}
+    plan = stream("nisa.nc_stream_shuffle", "vector", run, {"dst": dst}, reads)
+    plan.reads = ("src",)
+    return plan
+
+
+def _shuffle_start(rules: Rules, operand: str, t: NkiTensor, partitions: int) -> None:
+    active_partitions = -(-partitions // 32) * 32
+    allowed = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active_partitions, (0,))
+    start = start_partition(t)
+    if start not in allowed:
+        rule = f"{active_partitions} active partitions must start at one of {allowed}"
+        raise rules.fail(operand, f"start partition {start}", rule)
+
+
+@instruction
+def tensor_copy_predicated(
+    dst: NkiTensor,
+    src: Any,
+    predicate: NkiTensor,
+    reverse_pred: bool = False,
+    name: str | None = None,
+) -> Plan:
+    """Copy ``src`` (tile or number) to ``dst`` where ``predicate`` is nonzero."""
+    rules = Rules("nisa.tensor_copy_predicated")
+    rules.output("dst", dst)
+    rules.tile("predicate", predicate)
+    rules.dtype("predicate", predicate, ("uint8", "uint16", "uint32"))
+    rules.same_elements(dst=dst, predicate=predicate)
+    reads = {"predicate": predicate}
+    if isinstance(src, NkiTensor):
+        rules.tile("src", src)
+        rules.same_elements(dst=dst, src=src)
+        rules.same_dtype(dst=dst, src=src)
+        rules.not_both_psum(src=src, predicate=predicate)
+        reads["src"] = src
+    shape = dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        chosen = (ins[0].reshape(shape) != 0) != bool(reverse_pred)
+        value = ins[1].reshape(shape)[chosen] if len(ins) > 1 else src
+        outs[0][chosen] = value
+
+    factor = 2.0 if "src" in reads else 1.0
+    return stream("nisa.tensor_copy_predicated", "vector", run, {"dst": dst}, reads, factor)
+
+
+__all__ = [
+    "dma_copy",
+    "dma_transpose",
+    "memset",
+    "nc_stream_shuffle",
+    "tensor_copy",
+    "tensor_copy_predicated",
+]

@@ -1,0 +1,444 @@
+"""Elementwise instructions of VectorE, ScalarE and GpSimdE. All arithmetic is fp32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..enums import MemoryRegion, engine, reduce_cmd
+from ..operators import Operator
+from ..plan import Plan, instruction
+from ..session import active
+from ..tensor import NkiTensor
+from .costs import stream, vector_speedup
+from .rules import SBUF, Rules
+
+_INT32 = ("int32", "uint32")
+
+
+@instruction
+def tensor_tensor(
+    dst: NkiTensor,
+    data1: NkiTensor,
+    data2: NkiTensor,
+    op: Any,
+    engine: engine = engine.unknown,
+    name: str | None = None,
+) -> Plan:
+    """``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
+    rules = Rules("nisa.tensor_tensor")
+    operator = rules.operator("op", op, "binary")
+    rules.output("dst", dst)
+    rules.tile("data1", data1)
+    rules.tile("data2", data2)
+    rules.same_elements(dst=dst, data1=data1, data2=data2)
+    rules.not_both_psum(data1=data1, data2=data2)
+    tiles = (dst, data1, data2)
+    psum = any(t.buffer is MemoryRegion.psum for t in tiles)
+    exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec
+    power = operator.name == "power"
+    allowed = _engines(vector="nl.power runs on GpSimdE" if power else "", gpsimd="")
+    if power and psum:
+        raise rules.fail("op", "nl.power", "runs on GpSimdE, which cannot access PSUM")
+    gpsimd = power or (exact and not psum)
+    preferred = _engine.gpsimd if gpsimd else _engine.vector
+    chosen = rules.choose(engine, allowed, preferred, psum)
+    if operator.bitvec:
+        rules.integers(dst=dst, data1=data1, data2=data2)
+    integer = operator.bitvec or (exact and chosen == "gpsimd")
+    run = _binary_run(operator, dst, integer, data1.shape != dst.shape, data2.shape != dst.shape)
+    fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
+    reads = {"data1": data1, "data2": data2}
+    return stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
+
+
+_engine = engine
+
+
+def _engines(**reasons: str) -> dict[engine, str]:
+    return {engine[name]: reason for name, reason in reasons.items()}
+
+
+def _binary_run(
+    operator: Operator, dst: NkiTensor, integer: bool, reshape1: bool, reshape2: bool
+) -> Any:
+    function, name, shape = operator.binary, dst.dtype, dst.shape
+    assert function is not None
+    direct = name == "float32" and isinstance(function, np.ufunc)
+    direct = direct and function in (
+        np.add,
+        np.subtract,
+        np.multiply,
+        np.maximum,
+        np.minimum,
+        np.power,
+    )
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        a, b = ins
+        if reshape1:
+            a = a.reshape(shape)
+        if reshape2:
+            b = b.reshape(shape)
+        if integer:
+            _store_integer(outs[0], function(a.astype(np.int64), b.astype(np.int64)))
+        elif direct and a.dtype == np.float32 and b.dtype == np.float32:
+            function(a, b, out=outs[0])
+        else:
+            value = function(dtypes.to_float32(a), dtypes.to_float32(b))
+            dtypes.store(outs[0], np.asarray(value, dtype=np.float32), name)
+
+    return run
+
+
+def _store_integer(out: Any, value: Any) -> None:
+    """Integer results wrap to the element size, as bit patterns do."""
+    out[...] = value.astype(out.dtype)
+
+
+@instruction
+def tensor_scalar(
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: Any,
+    operand0: Any,
+    reverse0: bool = False,
+    op1: Any = None,
+    operand1: Any = None,
+    reverse1: bool = False,
+    engine: engine = engine.unknown,
+    name: str | None = None,
+) -> Plan:
+    """``(data <op0> operand0) <op1> operand1`` with numbers or (partitions, 1) tiles."""
+    rules = Rules("nisa.tensor_scalar")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    first = rules.operator("op0", op0, "unary_or_binary")
+    second = None if op1 is None else rules.operator("op1", op1, "unary_or_binary")
+    if second is None and operand1 is not None:
+        raise rules.fail("operand1", operand1, "must be None without op1")
+    reads = {"data": data}
+    steps = [
+        _scalar_step(rules, data, reads, 0, first, operand0, reverse0),
+    ]
+    if second is not None:
+        if second.bitvec != first.bitvec:
+            value = f"nl.{first.name} with nl.{second.name}"
+            raise rules.fail("op0 and op1", value, "both bitvec or both arithmetic")
+        steps.append(_scalar_step(rules, data, reads, 1, second, operand1, reverse1))
+    if first.bitvec:
+        rules.integers(dst=dst, data=data)
+    chosen = _tensor_scalar_engine(rules, engine, first, second, [dst, *reads.values()])
+    run = _scalar_run(steps, dst, first.bitvec)
+    factor = 1.0
+    if chosen == "vector":
+        factor /= vector_speedup([data], dst)
+    if chosen == "scalar" and rules.chip.fast_16_bit_scalar:
+        factor /= min(2.0, vector_speedup([data], dst))
+    if chosen == "gpsimd":
+        factor *= rules.chip.gpsimd_rsqrt_factor
+    plan = stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
+    return plan
+
+
+def _scalar_step(
+    rules: Rules,
+    data: NkiTensor,
+    reads: dict[str, NkiTensor],
+    index: int,
+    operator: Operator,
+    operand: Any,
+    reverse: bool,
+) -> tuple[Operator, Any, bool]:
+    """(operator, number or position of the tile among the reads, reverse)."""
+    label = f"operand{index}"
+    if operator.binary is None:
+        if operand is not None and not (isinstance(operand, (int, float)) and operand == 0):
+            raise rules.fail(label, operand, f"nl.{operator.name} is unary: must be None or 0")
+        if operator.name in ("square", "relu"):
+            rules.generation(f"op{index}", f"nl.{operator.name}", 4)
+        return operator, None, False
+    if rules.scalar_or_vector(label, operand, data):
+        if not operator.bitvec:
+            rules.float32(label, operand)
+        reads[label] = operand
+        return operator, ("tile", len(reads) - 1), bool(reverse)
+    if operator.bitvec and not isinstance(operand, (int, np.integer)):
+        raise rules.fail(label, operand, f"nl.{operator.name} needs an integer")
+    return operator, operand, bool(reverse)
+
+
+def _tensor_scalar_engine(
+    rules: Rules, requested: Any, first: Operator, second: Operator | None, tiles: list[NkiTensor]
+) -> str:
+    psum = any(t.buffer is MemoryRegion.psum for t in tiles)
+    names = (first.name, second.name if second else None)
+    rsqrt = "rsqrt" in names
+    scalar = ""
+    if first.bitvec:
+        scalar = "bitvec operators run on VectorE"
+    elif rules.chip.generation < 4 and names not in (
+        ("multiply", "add"),
+        ("multiply", None),
+        ("add", None),
+    ):
+        scalar = "ScalarE has multiply+add, multiply and add only"
+    elif rules.chip.generation < 3:
+        scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
+    allowed = _engines(
+        vector="nl.rsqrt runs on GpSimdE" if rsqrt else "",
+        scalar=scalar,
+        gpsimd="" if rsqrt else "only for nl.rsqrt",
+    )
+    return rules.choose(requested, allowed, _engine.gpsimd if rsqrt else _engine.vector, psum)
+
+
+def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
+    name, shape = dst.dtype, dst.shape
+    column = (-1,) + (1,) * (len(shape) - 1)
+
+    def operand_of(operand: Any, ins: list[Any]) -> Any:
+        if isinstance(operand, tuple):
+            return ins[operand[1]].reshape(column)
+        return operand if bitvec else np.float32(operand)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = ins[0].reshape(shape)
+        value = value if bitvec else dtypes.to_float32(value)
+        for operator, operand, reverse in steps:
+            if operator.binary is None and operator.unary is None:
+                continue
+            if operator.unary is not None:
+                value = operator.unary(value)
+            elif operator.bitvec and operator.binary is None:
+                value = operator.unary(value)
+            else:
+                other = operand_of(operand, ins)
+                pair = (other, value) if reverse else (value, other)
+                value = operator.binary(*pair)
+                if not bitvec and value.dtype != np.float32:
+                    value = value.astype(np.float32)
+        if bitvec:
+            _store_integer(outs[0], value)
+        else:
+            dtypes.store(outs[0], value, name)
+
+    return run
+
+
+@instruction
+def scalar_tensor_tensor(
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: Any,
+    operand0: Any,
+    op1: Any,
+    operand1: NkiTensor,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    name: str | None = None,
+) -> Plan:
+    """``(data <op0> operand0) <op1> operand1``: a number or column, then a tile. VectorE."""
+    rules = Rules("nisa.scalar_tensor_tensor")
+    first = rules.operator("op0", op0, "binary")
+    second = rules.operator("op1", op1, "binary")
+    for label, operator in (("op0", first), ("op1", second)):
+        if operator.bitvec:
+            raise rules.fail(label, f"nl.{operator.name}", "bitvec operators are not supported")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.tile("operand1", operand1)
+    rules.same_elements(dst=dst, data=data, operand1=operand1)
+    rules.not_both_psum(data=data, operand1=operand1)
+    reads = {"data": data, "operand1": operand1}
+    is_tile = rules.scalar_or_vector("operand0", operand0, data)
+    if is_tile:
+        reads["operand0"] = operand0
+    name_, shape = dst.dtype, dst.shape
+    column = (-1,) + (1,) * (len(shape) - 1)
+    binary0, binary1 = first.binary, second.binary
+    assert binary0 is not None and binary1 is not None
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        a = dtypes.to_float32(ins[0].reshape(shape))
+        c = dtypes.to_float32(ins[1].reshape(shape))
+        b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
+        value = np.asarray(binary0(b, a) if reverse0 else binary0(a, b), dtype=np.float32)
+        value = np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
+        dtypes.store(outs[0], value, name_)
+
+    return stream("nisa.scalar_tensor_tensor", "vector", run, {"dst": dst}, reads, 2.0)
+
+
+@instruction
+def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Plan:
+    """``dst = 1 / data`` on VectorE."""
+    rules = Rules("nisa.reciprocal")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    name_, shape = dst.dtype, dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = np.float32(1) / dtypes.to_float32(ins[0].reshape(shape))
+        dtypes.store(outs[0], value, name_)
+
+    factor = rules.chip.vector_reciprocal_factor
+    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, {"data": data}, factor)
+
+
+@instruction
+def activation(
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    bias: Any = None,
+    scale: Any = 1.0,
+    reduce_op: Any = None,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    name: str | None = None,
+) -> Plan:
+    """``dst = op(data * scale + bias)`` on ScalarE, with an optional sum over the free axes."""
+    rules = Rules("nisa.activation")
+    return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd)
+
+
+@instruction
+def activation_reduce(
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    reduce_op: Any,
+    reduce_res: NkiTensor,
+    bias: Any = None,
+    scale: Any = 1.0,
+    name: str | None = None,
+) -> Plan:
+    """``activation`` that resets, reduces and writes the sum to ``reduce_res``."""
+    rules = Rules("nisa.activation_reduce")
+    cmd = reduce_cmd.reset_reduce
+    return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, cmd)
+
+
+def _activation(
+    rules: Rules,
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    bias: Any,
+    scale: Any,
+    reduce_op: Any,
+    reduce_res: Any,
+    cmd: Any,
+) -> Plan:
+    operator = rules.operator("op", op, "activation")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    reads = {"data": data}
+    scale_tile = rules.scalar_or_vector("scale", scale, data)
+    if scale_tile:
+        rules.float32("scale", scale)
+        reads["scale"] = scale
+    bias_tile = _activation_bias(rules, operator, bias, data, reads)
+    writes = {"dst": dst}
+    _activation_reduction(rules, data, reduce_op, reduce_res, cmd)
+    if reduce_res is not None:
+        writes["reduce_res"] = reduce_res
+    function, name, shape = operator.activation, dst.dtype, dst.shape
+    low, high = operator.valid
+    column = (-1,) + (1,) * (len(shape) - 1)
+    plain = operator.name == "copy" and not scale_tile and scale == 1 and bias is None
+    assert function is not None
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = dtypes.to_float32(ins[0].reshape(shape))
+        if not plain:
+            position = 1
+            factor: Any = np.float32(1)
+            if scale_tile:
+                factor = ins[position].reshape(column)
+                position += 1
+            elif scale != 1:
+                factor = np.float32(scale)
+            if scale_tile or scale != 1:
+                value = value * factor
+            if bias_tile:
+                value = value + dtypes.to_float32(ins[position]).reshape(column)
+            elif bias is not None:
+                value = value + np.float32(bias)
+            value = np.asarray(function(value), dtype=np.float32)
+        if cmd is not reduce_cmd.idle:
+            _accumulate(cmd, value)
+        dtypes.store(outs[0], value, name)
+        if reduce_res is not None:
+            total = active().accumulators["scalar"].reshape(outs[1].shape)
+            dtypes.store(outs[1], total, reduce_res.dtype)
+
+    plan = stream(rules.instruction, "scalar", run, writes, reads)
+    if reduce_res is not None:
+        # Reading the accumulator is a second, short instruction.
+        plan.cost_ns += rules.chip.start_up_cycles / rules.chip.scalar_ghz
+    del low, high
+    return plan
+
+
+def _activation_bias(
+    rules: Rules, operator: Operator, bias: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+) -> bool:
+    if bias is None:
+        return False
+    if operator.name == "reciprocal":
+        rules.generation("bias", "with nl.reciprocal", 3)
+    if not rules.scalar_or_vector("bias", bias, data):
+        rules.generation("bias", f"{bias} (a number; v2 takes a (partitions, 1) tile)", 3)
+        return False
+    if bias.dtype == "tfloat32":
+        raise rules.fail("bias.dtype", bias.dtype, "any dtype except tfloat32")
+    reads["bias"] = bias
+    return True
+
+
+def _activation_reduction(
+    rules: Rules, data: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
+) -> None:
+    rules.member("reduce_cmd", cmd, reduce_cmd)
+    if cmd is reduce_cmd.load_reduce:
+        raise rules.fail("reduce_cmd", cmd.name, "not supported by activation")
+    if reduce_op is not None:
+        operator = rules.operator("reduce_op", reduce_op, "reduction")
+        if operator.name != "add":
+            raise rules.fail("reduce_op", f"nl.{operator.name}", "must be nl.add")
+    elif cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        raise rules.fail("reduce_op", None, "must be nl.add with this reduce_cmd")
+    if reduce_res is not None:
+        rules.output("reduce_res", reduce_res)
+        rules.same_partitions(data=data, reduce_res=reduce_res)
+        rules.free_size_is("reduce_res", reduce_res, 1)
+
+
+def _accumulate(cmd: reduce_cmd, value: Any) -> None:
+    """ScalarE's 128 reduce registers."""
+    registers = active().accumulators
+    total = value.reshape(value.shape[0], -1).sum(axis=1, dtype=np.float32)
+    if cmd is reduce_cmd.reset:
+        registers["scalar"] = np.zeros_like(total)
+    elif cmd is reduce_cmd.reset_reduce or "scalar" not in registers:
+        registers["scalar"] = total
+    else:
+        registers["scalar"] = registers["scalar"][: len(total)] + total
+
+
+__all__ = [
+    "SBUF",
+    "activation",
+    "activation_reduce",
+    "reciprocal",
+    "scalar_tensor_tensor",
+    "tensor_scalar",
+    "tensor_tensor",
+]

@@ -1,0 +1,84 @@
+"""Register instructions: scalar values of the engines' sequencers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..enums import MemoryRegion
+from ..errors import NkiValidationError
+from ..plan import Plan
+from ..register import VirtualRegister
+from ..session import active
+from ..tensor import NkiTensor
+
+
+def register_alloc(x: int | None = None) -> VirtualRegister:
+    """A register, uninitialised or holding the integer ``x``."""
+    if x is not None and (isinstance(x, bool) or not isinstance(x, int)):
+        rule = "must be an int or None; load tensors with nisa.register_load"
+        raise NkiValidationError("nisa.register_alloc", "x", repr(x), rule)
+    return VirtualRegister(x)
+
+
+def register_move(dst: VirtualRegister, src: Any) -> None:
+    """Copy an integer or another register into ``dst``."""
+    _register("nisa.register_move", "dst", dst)
+    if not isinstance(src, (int, VirtualRegister)) or isinstance(src, bool):
+        rule = "must be an int or a VirtualRegister"
+        raise NkiValidationError("nisa.register_move", "src", repr(src), rule)
+    dst.set(src.value if isinstance(src, VirtualRegister) else src)
+
+
+def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
+    """Read the single element of ``src`` (HBM or SBUF) into ``dst``."""
+    label = "nisa.register_load"
+    _register(label, "dst", dst)
+    _single(label, "src", src)
+    session = active()
+    value: list[int] = []
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value.append(int(ins[0].reshape(-1)[0]))
+
+    session.issue(_plan(label, run, (), ("src",)), [], [src], None)
+    if session.dry:
+        rule = "dry_run has no data: a loaded register is unknown"
+        raise NkiValidationError(label, "src", src.storage.describe(), rule)
+    dst.set(value[0])
+
+
+def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
+    """Write ``src`` to the single element of ``dst`` (HBM or SBUF)."""
+    label = "nisa.register_store"
+    _register(label, "src", src)
+    _single(label, "dst", dst)
+    number = src.value
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][...] = number
+
+    active().issue(_plan(label, run, ("dst",), ()), [dst], [], None)
+
+
+def _plan(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Plan:
+    # A sequencer access, about one tensor access long; SyncE runs it, shown as gpsimd's clock.
+    chip = active().chip
+    plan = Plan(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
+    plan.queue = "sync"
+    return plan
+
+
+def _register(label: str, operand: str, value: Any) -> None:
+    if not isinstance(value, VirtualRegister):
+        raise NkiValidationError(label, operand, repr(value), "must be a VirtualRegister")
+
+
+def _single(label: str, operand: str, t: Any) -> None:
+    if not isinstance(t, NkiTensor) or t.size != 1:
+        value = f"shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
+        raise NkiValidationError(label, operand, value, "must be a tensor with one element")
+    if t.buffer is MemoryRegion.psum:
+        raise NkiValidationError(label, operand, "PSUM tensor", "must be in HBM or SBUF")
+    if dtypes.itemsize(t.dtype) > 4:
+        raise NkiValidationError(label, operand, t.dtype, "at most 32 bits")

@@ -1,0 +1,17 @@
+"""Which chip the kernel is built for."""
+
+from __future__ import annotations
+
+from nki_kernels import hardware
+
+from ..enums import nc_version
+
+
+def get_nc_version() -> nc_version:
+    """Generation of the target, from NEURON_PLATFORM_TARGET_OVERRIDE."""
+    return nc_version(hardware.current().generation)
+
+
+def get_nc_sub_version() -> int:
+    """Silicon revision of the target: 0, the first."""
+    return 0

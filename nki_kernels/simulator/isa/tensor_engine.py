@@ -1,0 +1,292 @@
+"""Instructions of the Tensor engine (and nc_transpose, which VectorE also does)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import accumulation, dtypes
+from ..enums import MemoryRegion, engine, matmul_perf_mode
+from ..plan import Plan, instruction
+from ..session import active
+from ..tensor import NkiTensor
+from .costs import is_slow, stream
+from .rules import PSUM, SBUF, Rules, bank_span, free_size, start_partition
+
+_MATMUL_DTYPES = (
+    "float8_e4m3",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "bfloat16",
+    "float16",
+    "tfloat32",
+    "float32",
+)
+_WIDE = ("float32", "tfloat32")
+
+
+@instruction
+def nc_matmul(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+    is_transpose: bool = False,
+    accumulate: bool | None = None,
+    tile_position: tuple[int, ...] = (),
+    tile_size: tuple[int, ...] = (),
+    perf_mode: matmul_perf_mode = matmul_perf_mode.none,
+    name: str | None = None,
+) -> Plan:
+    """``dst[M, N] = stationary[K, M].T @ moving[K, N]``, in PSUM, accumulated in fp32."""
+    rules = Rules("nisa.nc_matmul")
+    double = _mode(rules, perf_mode, stationary, moving)
+    rules.output("dst", dst, PSUM)
+    rules.tile("stationary", stationary, SBUF)
+    rules.tile("moving", moving, SBUF)
+    _matmul_dtypes(rules, dst, stationary, moving, is_transpose)
+    rows, columns = _array_tile(rules, tile_position, tile_size, stationary)
+    k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
+    n = free_size(moving) // (2 if double else 1)
+    _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
+    plan = Plan(
+        "nisa.nc_matmul",
+        "tensor",
+        0.0,
+        _matmul_run(dst, accumulate, is_transpose and rules.chip.native_transpose, double),
+        ("dst",),
+        ("stationary", "moving"),
+    )
+    onezero = is_stationary_onezero or is_moving_onezero
+    onezero = onezero or (is_transpose and rules.chip.native_transpose)
+    _matmul_cost(plan, stationary, moving, m, n, onezero)
+    plan.rows, plan.columns = rows, columns
+    plan.run = _with_accumulation(rules, plan.run, accumulate, dst)
+    plan.accumulates = True
+    return plan
+
+
+def _mode(rules: Rules, perf_mode: Any, stationary: Any, moving: Any) -> bool:
+    rules.member("perf_mode", perf_mode, matmul_perf_mode)
+    if perf_mode is matmul_perf_mode.none:
+        return False
+    rules.generation("perf_mode", perf_mode.name, 3)
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        rules.tensor(operand, t)
+        rules.dtype(operand, t, ("float8_e4m3", "float8_e4m3fn", "float8_e5m2"))
+        if t.ndim < 3 or t.shape[1] != 2:
+            raise rules.fail(operand, f"shape {t.shape}", "double_row needs shape (K, 2, ...)")
+    return True
+
+
+def _matmul_dtypes(
+    rules: Rules, dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, transpose: bool
+) -> None:
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        rules.dtype(operand, t, _MATMUL_DTYPES)
+        if t.dtype == "float8_e4m3fn":
+            rules.generation(f"{operand}.dtype", t.dtype, 4)
+    found = {stationary.dtype, moving.dtype}
+    if len(found & set(_WIDE)) and not found <= set(_WIDE):
+        value = f"{stationary.dtype} with {moving.dtype}"
+        raise rules.fail("dtypes", value, "float32/tfloat32 only with float32/tfloat32")
+    if found == {"float8_e4m3", "float8_e4m3fn"}:
+        raise rules.fail("dtypes", "float8_e4m3 with float8_e4m3fn", "cannot be mixed")
+    allowed = ["float32"]
+    if rules.chip.generation >= 4:
+        allowed.append("bfloat16")
+    if transpose and rules.chip.native_transpose:
+        allowed = [stationary.dtype]
+    rules.dtype("dst", dst, allowed)
+
+
+def _array_tile(
+    rules: Rules, position: Any, size: Any, stationary: NkiTensor
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns of the systolic array in use, in groups of 32."""
+    if not position and not size:
+        return (0, 4), (0, 4)
+    if not position or not size:
+        raise rules.fail("tile_position, tile_size", (position, size), "set both or neither")
+    spans = []
+    smallest = rules.chip.smallest_row_tile
+    legal = tuple(n for n in (32, 64, 128) if n >= smallest)
+    for axis, (start, length) in enumerate(zip(position, size, strict=True)):
+        if length not in legal:
+            raise rules.fail(f"tile_size[{axis}]", length, f"must be one of {legal}")
+        if start % length or not 0 <= start < 128:
+            rule = f"must be a multiple of {length} below 128"
+            raise rules.fail(f"tile_position[{axis}]", start, rule)
+        spans.append((start // 32, (start + length) // 32))
+    if size[0] < 128 and start_partition(stationary) != position[0]:
+        value = f"start partition {start_partition(stationary)}"
+        raise rules.fail("stationary", value, f"row tile {position[0]} reads its own partitions")
+    return spans[0], spans[1]
+
+
+def _matmul_sizes(
+    rules: Rules,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    sizes: tuple[int, int, int],
+    tile_size: Any,
+) -> None:
+    k, m, n = sizes
+    rows, columns = tile_size if tile_size else (128, 128)
+    if moving.shape[0] != k:
+        value = f"{k} and {moving.shape[0]}"
+        raise rules.fail("partitions of stationary and moving", value, "must be identical")
+    if k > rows:
+        raise rules.fail("stationary", f"{k} partitions", f"at most {rows}")
+    if m > columns:
+        raise rules.fail("stationary", f"free size {m}", f"at most {columns}")
+    chip = rules.chip
+    limit = chip.matmul_moving_max
+    if chip.generation >= 4 and dst.dtype == "bfloat16":
+        limit *= 2
+    if n > limit:
+        raise rules.fail("moving", f"free size {n}", f"at most {limit} on {chip.name}")
+    if dst.shape[0] != m or free_size(dst) != n:
+        value = f"shape {dst.shape}"
+        raise rules.fail("dst", value, f"must have {m} partitions of {n} elements")
+    if chip.generation < 4 and bank_span(dst, chip.psum_bank_bytes) > 1:
+        rule = f"must stay within one PSUM bank ({chip.psum_bank_bytes} bytes a partition)"
+        raise rules.fail("dst", f"shape {dst.shape} at offset {dst.offset % dst._free}", rule)
+
+
+def _matmul_cost(
+    plan: Plan,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    m: int,
+    n: int,
+    onezero: bool,
+) -> None:
+    """Time of one pass; ``onezero``: zeros and ones, or a native transpose, halve fp32's."""
+    chip = active().chip
+    factor = chip.fp32_matmul_factor if moving.dtype == "float32" else 1
+    if moving.dtype == "float32" and onezero:
+        factor //= chip.onezero_speedup
+    load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
+    moving_slow = 2 if is_slow(moving) else 1
+    stationary_slow = 2 if is_slow(stationary) else 1
+    plan.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / chip.tensor_ghz
+    plan.load_stationary_ns = (
+        load * m * stationary_slow / chip.load_stationary_speedup / chip.tensor_ghz
+    )
+    plan.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
+
+
+def _matmul_run(dst: NkiTensor, accumulate: Any, exact: bool, double: bool) -> Any:
+    def run(ins: list[Any]) -> Any:
+        stationary, moving = ins
+        k = stationary.shape[0]
+        if double:
+            stationary = np.concatenate([stationary[:, 0], stationary[:, 1]])
+            moving = np.concatenate([moving[:, 0], moving[:, 1]])
+            k *= 2
+        if exact:
+            return stationary.reshape(k, -1).T
+        left = dtypes.to_float32(stationary.reshape(k, -1))
+        right = dtypes.to_float32(moving.reshape(k, -1))
+        return left.T @ right
+
+    return run
+
+
+def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTensor) -> Any:
+    """Overwrite or accumulate, element by element, by who wrote the PSUM element before."""
+    shape, name = dst.shape, dst.dtype
+    onto_others = rules.chip.generation >= 4
+
+    def run(outs: list[Any], ins: list[Any], target: NkiTensor) -> None:
+        value = product(ins).reshape(shape)
+        mask = accumulation.written_by_matmul(target)
+        if accumulate:
+            if not (onto_others and target.storage.written is True):
+                _check_accumulation(rules, target, mask)
+            mask = True
+        elif accumulate is not None:
+            mask = False
+        if mask is False:
+            dtypes.store(outs[0], value, name)
+        elif mask is True or mask.all():
+            dtypes.store(outs[0], dtypes.to_float32(outs[0]) + value, name)
+        else:
+            base = np.where(mask, dtypes.to_float32(outs[0]), np.float32(0))
+            dtypes.store(outs[0], base + value, name)
+        accumulation.note_matmul(target)
+
+    return run
+
+
+def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
+    if mask is False or (mask is not True and not mask.all()):
+        rule = "accumulates onto PSUM that no matmul initialised: start with accumulate=False"
+        raise rules.fail("accumulate", f"True ({target.storage.describe()})", rule)
+
+
+@instruction
+def nc_transpose(
+    dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown, name: str | None = None
+) -> Plan:
+    """Swap partition and (flattened) free axis: TensorE 128x128 to PSUM, VectorE 32x32."""
+    rules = Rules("nisa.nc_transpose")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_dtype(dst=dst, data=data)
+    p, f = data.shape[0], free_size(data)
+    if dst.shape[0] != f or free_size(dst) != p:
+        raise rules.fail("dst", f"shape {dst.shape}", f"must have {f} partitions of {p} elements")
+    chosen = _transpose_engine(rules, dst, data, engine)
+    shape = dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][...] = ins[0].reshape(p, f).T.reshape(shape)
+
+    if chosen == "vector":
+        return stream("nisa.nc_transpose", "vector", run, {"dst": dst}, {"data": data})
+    plan = Plan("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
+    _matmul_cost(plan, data, data, f, p, rules.chip.native_transpose)
+    if not rules.chip.native_transpose:
+        plan.run = _inexact_transpose(dst, p, f)
+    return plan
+
+
+def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: Any) -> str:
+    rules.member("engine", requested, engine)
+    p, f = data.shape[0], free_size(data)
+    chosen = requested
+    if requested is engine.unknown:
+        chosen = engine.tensor if dst.buffer is MemoryRegion.psum else engine.vector
+    if chosen is engine.vector:
+        if p > 32 or f > 32:
+            raise rules.fail("data", f"{p}x{f}", "VectorE transposes at most 32x32")
+    elif chosen is engine.tensor:
+        rules.tile("data", data, SBUF)
+        rules.output("dst", dst, PSUM)
+        if f > 128:
+            raise rules.fail("data", f"{p}x{f}", "TensorE transposes at most 128x128")
+        if bank_span(dst, rules.chip.psum_bank_bytes) > 1:
+            raise rules.fail("dst", f"shape {dst.shape}", "must stay within one PSUM bank")
+    else:
+        raise rules.fail("engine", chosen.name, "must be engine.tensor or engine.vector")
+    return str(chosen.name)
+
+
+def _inexact_transpose(dst: NkiTensor, p: int, f: int) -> Any:
+    """NeuronCore-v2 multiplies by an identity, so NaN and Inf spread along the contraction."""
+    name, shape = dst.dtype, dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        data = ins[0].reshape(p, f)
+        if name in dtypes.FLOATS and not np.isfinite(dtypes.to_float32(data)).all():
+            spread = dtypes.to_float32(data).T @ np.eye(p, dtype=np.float32)
+            dtypes.store(outs[0], spread.reshape(shape), name)
+        else:
+            outs[0][...] = data.T.reshape(shape)
+
+    return run

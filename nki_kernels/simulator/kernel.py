@@ -1,0 +1,240 @@
+"""nki.jit, nki.simulate, record and dry_run: running a kernel in the simulator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from . import dtypes
+from .enums import MemoryRegion
+from .errors import NkiValidationError
+from .session import Session, running
+from .tensor import NkiTensor, Storage
+from .timeline import Timeline
+from .typing import check_annotations
+
+_timeline: ContextVar[Timeline | None] = ContextVar("nki_timeline", default=None)
+
+
+class Kernel:
+    """A function decorated with ``nki.jit``. Calling it runs it in the simulator."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        grid: tuple[int, ...] = (),
+        schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    ) -> None:
+        self.func = func
+        self.grid = grid
+        self.schedule = schedule
+        functools.update_wrapper(self, func)
+
+    def __getitem__(self, grid: Any) -> Kernel:
+        """``kernel[1](...)``: the simulator has one core, so every grid dimension must be 1."""
+        sizes = grid if isinstance(grid, tuple) else (grid,)
+        if any(n != 1 for n in sizes):
+            raise NotImplementedError(f"grid {grid}: the simulator runs one NeuronCore, grid 1")
+        return Kernel(self.func, sizes, self.schedule)
+
+    def with_schedule(self, edges: Any) -> Kernel:
+        """The same kernel with extra edges ``(consumer, producer or list of producers)``."""
+        normal = tuple(
+            [(c, (p,) if isinstance(p, str) else tuple(p)) for c, p in edges]  # names of
+        )
+        return Kernel(self.func, self.grid, self.schedule + normal)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _launch(self, args, kwargs)
+
+
+def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+    """Decorator of kernels. ``mode`` is ignored; ``platform_target`` is refused, as in the SDK."""
+    if "platform_target" in kwargs:
+        raise ValueError(
+            "nki.jit(platform_target=...) is gone since NKI 0.3.0: set "
+            "NEURON_PLATFORM_TARGET_OVERRIDE instead"
+        )
+    unknown = set(kwargs) - {"mode"}
+    if unknown:
+        raise TypeError(f"nki.jit: unknown argument {', '.join(sorted(unknown))}")
+    return jit if fn is None else Kernel(fn)
+
+
+def simulate(kernel: Any) -> Callable[..., Any]:
+    """A callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
+
+    Results come back as the arguments came: NumPy arrays or torch tensors. Arrays that the
+    kernel writes are updated in place. Raises NkiValidationError where a rule is broken.
+    """
+    return kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+
+
+@contextmanager
+def record() -> Iterator[Timeline]:
+    """Record every kernel simulated inside the block: ``with record() as timeline: ...``."""
+    timeline = Timeline()
+    token = _timeline.set(timeline)
+    try:
+        yield timeline
+    finally:
+        _timeline.reset(token)
+
+
+def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
+    """Timeline of a kernel without data.
+
+    ``specs`` stand for the kernel's arguments: ``(shape, dtype)`` pairs, or anything with
+    ``shape`` and ``dtype``, for tensors; other values as they are. The timeline is that of a
+    real run. Not seen without data: reads of unwritten memory, PSUM accumulation onto what no
+    matmul wrote, dynamic indices. Control flow that depends on data raises NkiValidationError.
+    """
+    return _dry(simulate(kernel), specs, kwargs)
+
+
+def _dry(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
+    session = Session(dry=True)
+    session.program_dimensions = len(kernel.grid)
+    timeline = Timeline()
+    with running(session):
+        result = kernel.func(
+            *[_from_spec(s, session) for s in specs],
+            **{k: _from_spec(v, session) for k, v in kwargs.items()},
+        )
+        peaks = session.finish(_tensors(result))
+        _name_edges(kernel, session)
+    timeline.add(session, peaks)
+    return timeline
+
+
+def _from_spec(spec: Any, session: Session) -> Any:
+    if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], (tuple, list)):
+        shape, dtype = spec
+    elif hasattr(spec, "shape") and hasattr(spec, "dtype"):
+        shape, dtype = spec.shape, spec.dtype
+    else:
+        return spec
+    return _argument_tensor(tuple([int(n) for n in shape]), dtypes.canonical(dtype), session)
+
+
+def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> NkiTensor:
+    storage = Storage(shape, dtype, MemoryRegion.shared_hbm, "")
+    storage.is_argument = True
+    storage.written = True
+    session._check_size(storage)
+    session.storages.append(storage)
+    return NkiTensor(shape, dtype, storage, MemoryRegion.shared_hbm)
+
+
+def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    timeline = _timeline.get()
+    session = Session(record=timeline is not None)
+    session.program_dimensions = len(kernel.grid)
+    check_annotations(kernel.func, args, kwargs)
+    bound: list[tuple[NkiTensor, Any, Any]] = []
+    uses_torch = any(_is_torch(a) for a in (*args, *kwargs.values()))
+    with running(session):
+        result = kernel.func(
+            *[_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)],
+            **{k: _to_kernel(v, k, session, bound) for k, v in kwargs.items()},
+        )
+        peaks = session.finish(_tensors(result))
+        _name_edges(kernel, session)
+    if timeline is not None:
+        timeline.add(session, peaks)
+    for tensor, array, original in bound:
+        if tensor.storage.writes or tensor.storage.last_use >= 0:
+            _write_back(array, original)
+    return _to_caller(result, uses_torch)
+
+
+def _name_edges(kernel: Any, session: Session) -> None:
+    for consumer, producers in kernel.schedule:
+        for name in (consumer, *producers):
+            if name not in session.names:
+                rule = f"no instruction has this name; named: {', '.join(session.names) or 'none'}"
+                raise NkiValidationError("with_schedule", "edge", name, rule)
+        for producer in producers:
+            session.extra_edges.append((session.names[consumer], session.names[producer]))
+
+
+def _is_torch(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any:
+    if isinstance(value, list):
+        raise TypeError(f"{name}: a kernel takes no list; pass a tuple (NKI 0.3.0)")
+    if isinstance(value, tuple):
+        return tuple([_to_kernel(v, name, session, bound) for v in value])
+    original = value
+    if _is_torch(value):
+        value = _torch_to_numpy(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    dtype = dtypes.canonical(value.dtype)
+    tensor = _argument_tensor(value.shape, dtype, session)
+    if value.size == 0:
+        raise ValueError(f"{name}: shape {value.shape} holds no elements")
+    array = np.ascontiguousarray(value, dtype=tensor._np_type)
+    if not array.flags.writeable:
+        array = array.copy()
+    tensor.storage.data = array.reshape(-1).view(np.uint8)
+    bound.append((tensor, array, original))
+    return tensor
+
+
+def _torch_to_numpy(value: Any) -> Any:
+    import torch
+
+    value = value.detach().cpu().contiguous()
+    if value.dtype == torch.bfloat16:
+        return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return value.numpy()
+
+
+def _numpy_to_torch(array: Any) -> Any:
+    import torch
+
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _write_back(array: Any, original: Any) -> None:
+    """Show the kernel's writes to the caller where its array had to be copied."""
+    if _is_torch(original):
+        import torch
+
+        if original.device.type != "cpu" or not original.is_contiguous():
+            with torch.no_grad():
+                original.copy_(_numpy_to_torch(array))
+    elif original.flags.writeable and not np.may_share_memory(array, original):
+        original[...] = array
+
+
+def _tensors(result: Any) -> list[NkiTensor]:
+    if isinstance(result, NkiTensor):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        return [t for item in result for t in _tensors(item)]
+    if isinstance(result, dict):
+        return [t for item in result.values() for t in _tensors(item)]
+    return []
+
+
+def _to_caller(result: Any, uses_torch: bool) -> Any:
+    if isinstance(result, NkiTensor):
+        array = result.array().copy()
+        return _numpy_to_torch(array) if uses_torch else array
+    if isinstance(result, (tuple, list)):
+        return type(result)([_to_caller(item, uses_torch) for item in result])
+    if isinstance(result, dict):
+        return {k: _to_caller(v, uses_torch) for k, v in result.items()}
+    return result

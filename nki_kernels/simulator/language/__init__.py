@@ -1,0 +1,176 @@
+"""nki.language: tensors, loops and wrappers, as the Neuron SDK documents them (NKI 0.6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..enums import ON_CHIP, MemoryRegion
+from ..operators import OPERATORS
+from ..tensor import DynamicSlice, NKIObject, NkiTensor
+from .creation import (
+    copy,
+    device_print,
+    empty_like,
+    full,
+    load,
+    load_transpose2d,
+    ndarray,
+    ones,
+    shared_constant,
+    shared_identity_matrix,
+    store,
+    zeros,
+    zeros_like,
+)
+from .loops import (
+    affine_range,
+    dynamic_range,
+    fori_loop,
+    no_reorder,
+    num_programs,
+    program_id,
+    program_ndim,
+    sequential_range,
+    static_range,
+    while_loop,
+)
+from .math import (
+    abs,
+    abs_max,
+    abs_min,
+    add,
+    all,
+    arctan,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    broadcast_to,
+    ceil,
+    cos,
+    divide,
+    dropout,
+    equal,
+    erf,
+    erf_dx,
+    exp,
+    expand_dims,
+    floor,
+    fmod,
+    gather_flattened,
+    gelu,
+    gelu_apprx_sigmoid,
+    gelu_apprx_sigmoid_dx,
+    gelu_apprx_tanh,
+    gelu_dx,
+    greater,
+    greater_equal,
+    invert,
+    left_shift,
+    less,
+    less_equal,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    matmul,
+    max,
+    maximum,
+    mean,
+    min,
+    minimum,
+    mish,
+    mod,
+    multiply,
+    negative,
+    not_equal,
+    power,
+    prod,
+    rand,
+    random_seed,
+    reciprocal,
+    relu,
+    right_shift,
+    rms_norm,
+    rsqrt,
+    sigmoid,
+    sign,
+    silu,
+    silu_dx,
+    sin,
+    softmax,
+    softplus,
+    sqrt,
+    square,
+    subtract,
+    sum,
+    tan,
+    tanh,
+    transpose,
+    trunc,
+    var,
+    where,
+)
+from .tile_size import TileSize
+
+DType = str
+
+bool_ = "bool"
+int8 = "int8"
+int16 = "int16"
+int32 = "int32"
+uint8 = "uint8"
+uint16 = "uint16"
+uint32 = "uint32"
+float16 = "float16"
+float32 = "float32"
+bfloat16 = "bfloat16"
+tfloat32 = "tfloat32"
+float8_e4m3 = "float8_e4m3"
+float8_e4m3fn = "float8_e4m3fn"
+float8_e5m2 = "float8_e5m2"
+float8_e5m2_x4 = "float8_e5m2_x4"
+float8_e4m3fn_x4 = "float8_e4m3fn_x4"
+float8_e8m0fnu = "float8_e8m0fnu"
+float4_e2m1fn_x4 = "float4_e2m1fn_x4"
+
+sbuf = MemoryRegion.sbuf
+psum = MemoryRegion.psum
+private_hbm = MemoryRegion.private_hbm
+hbm = private_hbm
+shared_hbm = MemoryRegion.shared_hbm
+
+tile_size = TileSize()
+average = OPERATORS["average"]
+prelu = OPERATORS["prelu"]
+bypass = OPERATORS["bypass"]
+
+
+def ds(start: Any, size: int) -> DynamicSlice:
+    """Index for ``size`` elements from ``start`` (an int or a register)."""
+    return DynamicSlice(start, size)
+
+
+def is_hbm(buffer: MemoryRegion) -> bool:
+    """True for private and shared HBM."""
+    return buffer not in ON_CHIP
+
+
+def is_on_chip(buffer: MemoryRegion) -> bool:
+    """True for SBUF and PSUM."""
+    return buffer in ON_CHIP
+
+
+def is_psum(buffer: MemoryRegion) -> bool:
+    """True for PSUM."""
+    return buffer is psum
+
+
+def is_sbuf(buffer: MemoryRegion) -> bool:
+    """True for SBUF."""
+    return buffer is sbuf
+
+
+__all__ = [
+    name for name in dir() if not name.startswith("_") and name not in ("annotations", "Any")
+]

@@ -1,0 +1,160 @@
+"""Tensors: allocation, filling, loading, storing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, isa
+from ..enums import ON_CHIP, MemoryRegion
+from ..errors import NkiValidationError
+from ..operators import OPERATORS
+from ..plan import Plan
+from ..session import active
+from ..tensor import NkiTensor
+
+_SBUF = MemoryRegion.sbuf
+
+
+def _region(buffer: Any, function: str) -> MemoryRegion:
+    if not isinstance(buffer, MemoryRegion):
+        rule = "must be nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm"
+        raise NkiValidationError(f"nl.{function}", "buffer", repr(buffer), rule)
+    return buffer
+
+
+def ndarray(
+    shape: Any,
+    dtype: Any,
+    buffer: Any = _SBUF,
+    name: str = "",
+    address: tuple[int, int] | None = None,
+) -> NkiTensor:
+    """A fresh, uninitialised tensor. ``address``: (partition, free byte) of a placement.
+
+    Raises NkiValidationError when the memory cannot hold it.
+    """
+    region = _region(buffer, "ndarray")
+    sizes = tuple([int(n) for n in shape])
+    if not sizes or any(n < 1 for n in sizes) or (region in ON_CHIP and len(sizes) < 2):
+        rule = "positive sizes; SBUF and PSUM tensors have at least 2 dimensions"
+        raise NkiValidationError("nl.ndarray", "shape", tuple(shape), rule)
+    return active().allocate(sizes, dtypes.canonical(dtype), region, name, address)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
+    """A tensor filled with ``fill_value``."""
+    tensor = ndarray(shape, dtype, buffer, name)
+    if tensor.dtype not in dtypes.INTEGERS:
+        fill_value = float(fill_value)
+    elif isinstance(fill_value, float) and fill_value.is_integer():
+        fill_value = int(fill_value)
+    if tensor.buffer in ON_CHIP:
+        isa.memset(tensor, fill_value)
+    else:
+        _fill_hbm(tensor, fill_value)
+    return tensor
+
+
+def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
+    """DMA fills HBM from a constant: one write, shared by all DMA engines."""
+    session = active()
+    chip = session.chip
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        dtypes.store(outs[0], np.asarray(value), tensor.dtype)
+
+    plan = Plan("nl.full", "dma", 0.0, run, ("dst",), ())
+    plan.queue = "dma store"
+    plan.dma_bytes = plan.hbm_bytes = tensor.size * dtypes.itemsize(tensor.dtype)
+    plan.dma_descriptors = chip.dma_engines
+    share = plan.dma_bytes / chip.dma_total_bytes_per_ns + chip.dma_descriptor_ns
+    plan.dma_ns = (share,) * chip.dma_engines
+    plan.cost_ns = share
+    session.issue(plan, [tensor], [], None)
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
+    """A tensor of zeros."""
+    return full(shape, 0, dtype, buffer, name)
+
+
+def ones(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
+    """A tensor of ones."""
+    return full(shape, 1, dtype, buffer, name)
+
+
+def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """Zeros with the shape (and by default dtype and buffer) of ``x``."""
+    return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """An uninitialised tensor with the shape (and by default dtype and buffer) of ``x``."""
+    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) > 1 else (shape[0], 1)
+
+
+def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the values of an HBM tensor."""
+    tile = ndarray(_on_chip_shape(src.shape), dtype or src.dtype)
+    isa.dma_copy(tile, src)
+    return tile
+
+
+def store(dst: NkiTensor, value: NkiTensor) -> None:
+    """Write an SBUF tile to an HBM tensor."""
+    if not isinstance(value, NkiTensor):
+        raise NkiValidationError("nl.store", "value", repr(value), "must be an SBUF tile")
+    isa.dma_copy(dst, value)
+
+
+def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with an HBM argument of the kernel, transposed: slow, one element a run."""
+    if src.ndim != 2 or not src.storage.is_argument:
+        value = src.storage.describe()
+        rule = "takes a 2-d view of a kernel argument in HBM"
+        raise NkiValidationError("nl.load_transpose2d", "src", value, rule)
+    tile = ndarray((src.shape[1], src.shape[0]), dtype or src.dtype)
+    isa.dma_copy(tile, src.permute((1, 0)))
+    return tile
+
+
+def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A copy of an SBUF or PSUM tile, in SBUF."""
+    tile = ndarray(x.shape, dtype or x.dtype)
+    isa.tensor_copy(tile, x)
+    return tile
+
+
+copy.__nki_operator__ = OPERATORS["copy"]  # type: ignore[attr-defined]
+
+
+def shared_constant(constant: Any) -> NkiTensor:
+    """A tensor in shared HBM that holds a NumPy array, or the array in a ``.npy`` file."""
+    array = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
+    session = active()
+    region = MemoryRegion.shared_hbm
+    tensor = session.allocate(array.shape, dtypes.canonical(array.dtype), region, "constant")
+    if not session.dry:
+        tensor.array()[...] = array
+    tensor.storage.written = True
+    return tensor
+
+
+def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None = None) -> NkiTensor:
+    """The n x n identity in SBUF (in ``dst`` when given)."""
+    name = dtypes.canonical(dtype)
+    constant = shared_constant(np.eye(n, dtype=dtypes.numpy_type(name)))
+    tile = ndarray((n, n), name) if dst is None else dst
+    isa.dma_copy(tile, constant)
+    return tile
+
+
+def device_print(print_prefix: str, tensor: NkiTensor) -> None:
+    """Print a tensor's values; the simulator writes them to stdout at once."""
+    print(print_prefix, tensor if active().dry else np.asarray(tensor.array()))

@@ -1,0 +1,123 @@
+"""Loops and the launch grid."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import NkiValidationError
+from ..register import VirtualRegister
+from ..session import active
+
+
+def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """``range``: a loop that is unrolled."""
+    return range(start) if stop is None else range(start, stop, step)
+
+
+def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """``range``: a loop that is unrolled."""
+    return affine_range(start, stop, step)
+
+
+def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """``range``: a loop that is unrolled."""
+    return affine_range(start, stop, step)
+
+
+def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[VirtualRegister]:
+    """A loop on the device over registers (deprecated: ``nl.fori_loop``)."""
+    warnings.warn(
+        "nl.dynamic_range is deprecated since NKI 0.6: use nl.fori_loop",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    if stop is None:
+        start, stop = 0, start
+    return _dynamic(_bounds("nl.dynamic_range", start, stop, step))
+
+
+def _dynamic(values: range) -> Iterator[VirtualRegister]:
+    for value in values:
+        yield VirtualRegister(value, frozen=True)
+
+
+def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
+    if active().no_reorder_depth:
+        rule = "a loop on the device cannot sit inside nl.no_reorder()"
+        raise NkiValidationError(label, "loop", f"{lower}..{upper}", rule)
+    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+        raise NkiValidationError(label, "step", step, "must be a positive compile-time int")
+    return range(_value(lower), _value(upper), step)
+
+
+def _value(bound: Any) -> int:
+    return bound.value if isinstance(bound, VirtualRegister) else int(bound)
+
+
+@contextmanager
+def _body() -> Iterator[None]:
+    """Scope of a loop body: tensors declared in it end with it."""
+    session = active()
+    outer, scope = session.loop_scope, object()
+    session.loop_scope = scope
+    session.open_scopes.add(scope)
+    try:
+        yield
+    finally:
+        session.open_scopes.discard(scope)
+        session.loop_scope = outer
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
+    """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
+    for value in _bounds("nl.fori_loop", lower, upper, step):
+        with _body():
+            if body_fun(VirtualRegister(value, frozen=True)) is not None:
+                rule = "must not return a value: carry state in SBUF or HBM"
+                raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
+
+
+def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
+    """While the register is nonzero, ``register = body_fun(register)``."""
+    label = "nl.while_loop"
+    _bounds(label, 0, 0, 1)
+    register: Any = init
+    if not isinstance(register, VirtualRegister):
+        raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
+    while register.value != 0:
+        with _body():
+            register = body_fun(VirtualRegister(register.value))
+        if not isinstance(register, VirtualRegister):
+            rule = "must return the next condition register"
+            raise NkiValidationError(label, "body_fun", repr(register), rule)
+
+
+@contextmanager
+def no_reorder() -> Iterator[None]:
+    """Instructions inside run in program order, one after the other."""
+    session = active()
+    session.no_reorder_depth += 1
+    if session.no_reorder_depth == 1:
+        session.order_barrier = []
+    try:
+        yield
+    finally:
+        session.no_reorder_depth -= 1
+
+
+def program_id(axis: int = 0) -> int:
+    """Index in the launch grid: 0, since the simulator runs one core."""
+    return 0
+
+
+def num_programs(axes: Any = 0) -> int:
+    """Size of the launch grid along ``axes``: 1."""
+    return 1
+
+
+def program_ndim() -> int:
+    """Dimensions of the launch grid; 0 without one."""
+    return active().program_dimensions

@@ -1,0 +1,47 @@
+"""Virtual registers of the engines' sequencers."""
+
+from __future__ import annotations
+
+from .errors import NkiValidationError
+
+
+class VirtualRegister:
+    """A 32-bit register whose value is known at run time only.
+
+    ``while reg:`` works, as the SDK's parser frontend allows; ``int(reg)`` and ``range(reg)``
+    raise TypeError, as its tracer does. Frozen registers are loop variables.
+    """
+
+    __slots__ = ("_state", "_frozen")
+
+    def __init__(self, state: int | None = None, frozen: bool = False) -> None:
+        self._state = state
+        self._frozen = frozen
+
+    @property
+    def value(self) -> int:
+        """The value, for the simulator."""
+        if self._state is None:
+            raise NkiValidationError(
+                "VirtualRegister", "value", "unknown", "the register was never written"
+            )
+        return self._state
+
+    def set(self, value: int) -> None:
+        """Write the register; loop variables refuse."""
+        if self._frozen:
+            raise NkiValidationError(
+                "VirtualRegister", "loop variable", self._state, "a loop variable is read-only"
+            )
+        self._state = value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __int__(self) -> int:
+        raise TypeError("a register's value is not known while the kernel is built: no int(reg)")
+
+    __index__ = __int__
+
+    def __repr__(self) -> str:
+        return f"VirtualRegister({self._state})"

@@ -1,0 +1,374 @@
+"""One simulated kernel launch: memory, instruction stream, checks that need the whole kernel.
+
+``Session.issue`` is the path of every instruction: it runs the arithmetic, tracks which memory
+was written, and, when a timeline is recorded, notes what the instruction must wait for.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from nki_kernels import hardware
+from nki_kernels.hardware import NeuronCore
+
+from . import accumulation, dtypes
+from .enums import ON_CHIP, MemoryRegion
+from .errors import NkiSimulationWarning, NkiValidationError
+from .hazards import after, region
+from .plan import Plan
+from .register import VirtualRegister
+from .tensor import NkiTensor, Storage, extent
+
+_session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
+_strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
+_PLANS: dict[tuple[str, bool], dict[Any, Plan]] = {}
+
+
+def active() -> Session:
+    """The session of the running kernel; RuntimeError outside of one."""
+    session = _session.get()
+    if session is None:
+        raise RuntimeError(
+            "nki.isa and nki.language work inside a kernel: call it as nki.simulate(kernel)(...)"
+        )
+    return session
+
+
+@contextmanager
+def strict() -> Iterator[None]:
+    """Turn the simulator's warnings into NkiValidationError in this context."""
+    token = _strict.set(True)
+    try:
+        yield
+    finally:
+        _strict.reset(token)
+
+
+class Session:
+    """State of one launch. ``trace`` is a list to append to when a timeline is wanted."""
+
+    def __init__(self, dry: bool = False, record: bool = False) -> None:
+        self.chip: NeuronCore = hardware.current()
+        self.dry = dry
+        self.trace: list[tuple[Plan, list[int], str]] | None = [] if record or dry else None
+        self.plans = _PLANS.setdefault((self.chip.name, dtypes.is_precise()), {})
+        self.storages: list[Storage] = []
+        self.count = 0
+        self.loop_scope: Any = None
+        self.open_scopes: set[Any] = {None}
+        self.no_reorder_depth = 0
+        self.order_barrier: list[int] = []
+        self.names: dict[str, int] = {}
+        self.extra_edges: list[tuple[int, int]] = []
+        self.accumulators: dict[str, Any] = {}
+        self.program_dimensions = 0
+
+    # Memory.
+
+    def allocate(
+        self,
+        shape: tuple[int, ...],
+        dtype: str,
+        buffer: MemoryRegion,
+        name: str = "",
+        address: tuple[int, int] | None = None,
+    ) -> NkiTensor:
+        """A fresh tensor; the sizes of the memories are checked here and at the end."""
+        storage = Storage(shape, dtype, buffer, name)
+        tensor = NkiTensor(shape, dtype, storage, buffer)
+        self._check_size(storage)
+        if address is not None:
+            self._place(storage, address)
+        storage.scope = self.loop_scope
+        if not self.dry:
+            storage.fill(tensor._np_type, dtypes.fresh_value(dtype))
+        self.storages.append(storage)
+        return tensor
+
+    def _check_size(self, storage: Storage) -> None:
+        what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
+        if buffer in ON_CHIP:
+            if storage.shape[0] > hardware.PARTITIONS:
+                rule = f"at most {hardware.PARTITIONS} partitions"
+                raise NkiValidationError(what, "shape[0]", storage.shape[0], rule)
+            sbuf = buffer is MemoryRegion.sbuf
+            limit = chip.sbuf_partition_bytes if sbuf else chip.psum_partition_bytes
+            if storage.free_bytes > limit:
+                rule = f"{buffer.value} holds {limit} bytes a partition on {chip.name}"
+                raise NkiValidationError(what, "free size", f"{storage.free_bytes} bytes", rule)
+        elif storage.free_bytes > hardware.HBM_TENSOR_BYTES:
+            rule = "one HBM tensor holds at most 2 GiB (DMA offsets are 32 bits)"
+            raise NkiValidationError(what, "size", f"{storage.free_bytes} bytes", rule)
+
+    def _place(self, storage: Storage, address: tuple[int, int]) -> None:
+        partition, free = address
+        limit = (
+            self.chip.sbuf_partition_bytes
+            if storage.buffer is MemoryRegion.sbuf
+            else self.chip.psum_partition_bytes
+        )
+        if storage.buffer not in ON_CHIP or partition < 0 or free < 0:
+            rule = "(partition, free byte) of SBUF or PSUM, both >= 0"
+            raise NkiValidationError("nl.ndarray", "address", address, rule)
+        if partition + storage.shape[0] > hardware.PARTITIONS or free + storage.free_bytes > limit:
+            raise NkiValidationError("nl.ndarray", "address", address, "leaves the memory")
+        storage.start_partition, storage.address = partition, free
+
+    # Instructions.
+
+    def issue(
+        self, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor], name: str | None
+    ) -> int:
+        """Run one instruction; returns its number."""
+        n = self.count
+        self.count = n + 1
+        dynamic = plan.is_dynamic
+        if dynamic:
+            reads = reads + [
+                t._dynamic[1]
+                for t in writes + reads
+                if t._dynamic is not None and isinstance(t._dynamic[1], NkiTensor)
+            ]
+        for t in reads:
+            storage = t.storage
+            if storage.first_use < 0:
+                storage.first_use = n
+            storage.last_use = n
+            if storage.scope not in self.open_scopes:
+                self._escaped(plan, t)
+            if storage.written is not True and not self.dry:
+                self._check_written(plan, t)
+        for t in writes:
+            storage = t.storage
+            if storage.first_use < 0:
+                storage.first_use = n
+            storage.last_use = n
+            if storage.scope not in self.open_scopes:
+                self._escaped(plan, t)
+        if not self.dry:
+            if dynamic:
+                self._run_dynamic(plan, writes, reads)
+            else:
+                ins = [t.array() for t in reads]
+                if plan.accumulates:
+                    plan.run([writes[0].array()], ins, writes[0])
+                else:
+                    plan.run([t.array() for t in writes], ins)
+            for t in writes:
+                storage = t.storage
+                if storage.written is not True:
+                    self._mark_written(t)
+                if storage.matmul_written is not False and not plan.accumulates:
+                    accumulation.note_other(t)
+        if plan.after is not None:
+            plan.after(self, writes)
+        if self.trace is not None:
+            self._record(n, plan, writes, reads, name or "")
+        if name is not None:
+            self.names[name] = n
+        return n
+
+    def _escaped(self, plan: Plan, t: NkiTensor) -> None:
+        rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
+        raise NkiValidationError(plan.instruction, "operand", t.storage.describe(), rule)
+
+    def warn(self, instruction: str, operand: str, value: Any, rule: str) -> None:
+        """Warn, or raise NkiValidationError in strict mode."""
+        error = NkiValidationError(instruction, operand, value, rule)
+        if _strict.get():
+            raise error
+        warnings.warn(str(error), NkiSimulationWarning, stacklevel=4)
+
+    def _check_written(self, plan: Plan, t: NkiTensor) -> None:
+        storage = t.storage
+        if storage.written is False:
+            unwritten = storage.data is not None
+        else:
+            unwritten = not (t._dynamic is not None or t.mask(storage.written).all())
+            if storage.written.all():
+                storage.written = True
+        if unwritten and plan.checks_reads:
+            rule = "reads memory that nothing has written"
+            self.warn(plan.instruction, "operand", storage.describe(), rule)
+
+    def _mark_written(self, t: NkiTensor) -> None:
+        storage = t.storage
+        if t._dynamic is not None or t.size == math.prod(storage.shape):
+            storage.written = True
+            return
+        if storage.written is False:
+            storage.written = np.zeros(math.prod(storage.shape), np.bool_)
+        t.mask(storage.written)[...] = True
+
+    # Dynamic addresses.
+
+    def _run_dynamic(self, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+        outs = [_gather(t, plan, self) for t in writes]
+        plan.run([array for array, _ in outs], [_gather(t, plan, self)[0] for t in reads])
+        for t, (array, rows) in zip(writes, outs, strict=True):
+            if rows is not None:
+                _scatter(t, array, rows)
+
+    # The timeline's view of an instruction.
+
+    def _record(
+        self, n: int, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor], name: str
+    ) -> None:
+        predecessors: list[int] = []
+        queue = plan.queue
+        for t in reads:
+            after(predecessors, t.storage, region(t), n, plan, is_write=False)
+            t.storage.last_by_queue[queue] = n
+        for t in writes:
+            after(predecessors, t.storage, region(t), n, plan, is_write=True)
+            t.storage.last_by_queue[queue] = n
+        if self.no_reorder_depth:
+            predecessors.extend(self.order_barrier)
+            self.order_barrier = [n]
+        assert self.trace is not None
+        self.trace.append((plan, predecessors, name))
+
+    # What only the whole kernel shows.
+
+    def finish(self, outputs: list[NkiTensor]) -> dict[str, int]:
+        """Check outputs and capacity; returns peak use of SBUF (bytes) and PSUM (banks)."""
+        for t in outputs:
+            if t.buffer is not MemoryRegion.shared_hbm:
+                rule = "a kernel's output must be allocated with buffer=nl.shared_hbm"
+                raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
+            if not self.dry and t.storage.written is not True and not t.storage.is_argument:
+                self._check_written(_RETURN, t)
+        sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
+        psum = self._peak(MemoryRegion.psum, self.psum_bytes)
+        dma = self._peak(
+            MemoryRegion.sbuf, lambda s: s.free_bytes if s.is_dma_written else 0, report=False
+        )
+        if dma[0] > hardware.DMA_WRITTEN_BYTES:
+            rule = (
+                f"SBUF that DMA writes and that is live at once should stay within "
+                f"{hardware.DMA_WRITTEN_BYTES} bytes a partition; more serialises the kernel"
+            )
+            self.warn("nisa.dma_copy", dma[1], f"{dma[0]} bytes a partition", rule)
+        self._check_addresses()
+        return {
+            "sbuf_peak_bytes": sbuf[0],
+            "psum_peak_banks": -(-psum[0] // self.chip.psum_bank_bytes),
+        }
+
+    def psum_bytes(self, storage: Storage) -> int:
+        """PSUM a tile takes: tiles never straddle a bank unless they fill whole banks."""
+        bank = self.chip.psum_bank_bytes
+        if storage.free_bytes > bank // 2:
+            return -(-storage.free_bytes // bank) * bank
+        return max(1 << (storage.free_bytes - 1).bit_length(), 4)
+
+    def _peak(self, buffer: MemoryRegion, size: Any, report: bool = True) -> tuple[int, str]:
+        """Largest sum of ``size`` over tiles live at one instruction, and the last tile added."""
+        changes: list[tuple[int, int, int, Storage]] = []
+        for storage in self.storages:
+            if storage.buffer is buffer and storage.first_use >= 0:
+                changes.append((storage.first_use, 1, size(storage), storage))
+                changes.append((storage.last_use, 2, -size(storage), storage))
+        chip = self.chip
+        is_sbuf = buffer is MemoryRegion.sbuf
+        limit = chip.sbuf_partition_bytes if is_sbuf else chip.psum_partition_bytes
+        live = peak = 0
+        culprit = ""
+        for n, _, change, storage in sorted(changes, key=lambda c: c[:2]):
+            live += change
+            if live > peak:
+                peak, culprit = live, storage.describe()
+            if report and live > limit:
+                rule = (
+                    f"{live} bytes a partition are live at instruction {n}; "
+                    f"{chip.name} has {limit} in {buffer.value}"
+                )
+                raise NkiValidationError("kernel", "tile", storage.describe(), rule)
+        return peak, culprit
+
+    def _check_addresses(self) -> None:
+        placed = [s for s in self.storages if s.address is not None and s.first_use >= 0]
+        for i, a in enumerate(placed):
+            for b in placed[:i]:
+                if _collide(a, b):
+                    rule = "overlaps a tile that is live at the same time: " + b.describe()
+                    raise NkiValidationError("nl.ndarray", "address", a.describe(), rule)
+
+
+def _collide(a: Storage, b: Storage) -> bool:
+    assert a.address is not None and b.address is not None
+    return (
+        a.buffer is b.buffer
+        and a.first_use <= b.last_use
+        and b.first_use <= a.last_use
+        and a.start_partition < b.start_partition + b.shape[0]
+        and b.start_partition < a.start_partition + a.shape[0]
+        and a.address < b.address + b.free_bytes
+        and b.address < a.address + a.free_bytes
+    )
+
+
+_RETURN = Plan("return", "dma", 0.0)
+
+
+def _gather(t: NkiTensor, plan: Plan, session: Session) -> tuple[Any, Any]:
+    """Array of a view with a dynamic address, and the rows to scatter back (vector offsets)."""
+    if t._dynamic is None:
+        return t.array(), None
+    kind, index, step = t._dynamic
+    static = t._view(t.shape, t.strides, t.offset)
+    static._dynamic = None
+    if kind == "scalar":
+        if isinstance(index, VirtualRegister):
+            value = index.value
+        else:
+            value = int(index.array().reshape(-1)[0])
+        static.offset = t.offset + value * step
+        _check_dynamic(static, plan, value)
+        return static.array(), None
+    rows = index.array().reshape(-1)[: t.shape[0]].astype(np.int64)
+    inner = (1,) + t.shape[1:]
+    last = math.prod(t.storage.shape) - extent(inner, t.strides) - t.offset
+    valid = (rows >= 0) & (rows * step <= last)
+    if not valid.all() and not plan.skips_out_of_bounds:
+        bad = rows[~valid][0]
+        rule = f"out of bounds of {t.storage.describe()}"
+        raise NkiValidationError(plan.instruction, "vector_offset", bad, rule)
+    out = np.zeros(t.shape, t._np_type)
+    for p in np.flatnonzero(valid):
+        out[p] = static._view(inner, t.strides, t.offset + int(rows[p]) * step).array()[0]
+    return out, (rows, valid, step, inner)
+
+
+def _scatter(t: NkiTensor, array: Any, rows: Any) -> None:
+    index, valid, step, inner = rows
+    for p in np.flatnonzero(valid):
+        static = t._view(inner, t.strides, t.offset + int(index[p]) * step)
+        static._dynamic = None
+        static.array()[0] = array[p]
+
+
+def _check_dynamic(static: NkiTensor, plan: Plan, value: int) -> None:
+    try:
+        static._check_inside(value)
+    except NkiValidationError:
+        rule = f"out of bounds of {static.storage.describe()}"
+        raise NkiValidationError(plan.instruction, "scalar_offset", value, rule) from None
+
+
+@contextmanager
+def running(session: Session) -> Iterator[Session]:
+    """Make ``session`` the active one."""
+    token = _session.set(session)
+    try:
+        with np.errstate(all="ignore"):
+            yield session
+    finally:
+        _session.reset(token)

@@ -1,0 +1,677 @@
+"""NkiTensor: a strided view of a storage in SBUF, PSUM or HBM.
+
+Element (i0, i1, ...) of a view sits at offset + sum(strides[k] * i_k) in its storage, counted in
+elements of the view's dtype. On-chip storages are [partitions][free elements]; dimension 0 of
+their views is the partition and strides[0] is the free size. Views never copy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .enums import ON_CHIP, MemoryRegion
+from .errors import NkiValidationError
+from .register import VirtualRegister
+
+Array = np.ndarray[Any, Any]
+
+
+class NKIObject:
+    """Base class of user-defined classes in kernels."""
+
+
+class DynamicSlice:
+    """``nl.ds(start, size)``: ``size`` elements from ``start``, an int or a register."""
+
+    def __init__(self, start: Any, size: int) -> None:
+        self.start = start
+        self.size = size
+
+
+class Storage:
+    """Memory behind a tensor, with what the simulator tracks about it."""
+
+    __slots__ = (
+        "name",
+        "buffer",
+        "dtype",
+        "shape",
+        "free_elements",
+        "free_bytes",
+        "start_partition",
+        "address",
+        "data",
+        "written",
+        "matmul_written",
+        "is_argument",
+        "is_dma_written",
+        "scope",
+        "first_use",
+        "last_use",
+        "writes",
+        "reads",
+        "last_by_queue",
+    )
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, buffer: MemoryRegion, name: str) -> None:
+        self.name = name
+        self.buffer = buffer
+        self.dtype = dtype
+        self.shape = shape
+        self.free_elements = math.prod(shape[1:]) if buffer in ON_CHIP else math.prod(shape)
+        self.free_bytes = self.free_elements * dtypes.itemsize(dtype)
+        self.start_partition = 0
+        self.address: int | None = None  # free byte offset of an explicit placement
+        self.data: Array | None = None  # uint8; None in a dry run
+        self.written: Any = False  # True, False, or a mask of elements
+        self.matmul_written: Any = False  # PSUM only: what matmul accumulation may build on
+        self.is_argument = False
+        self.is_dma_written = False
+        self.scope: Any = None  # loop body that declared it
+        self.first_use = -1  # instruction numbers
+        self.last_use = -1
+        self.writes: list[Any] = []
+        self.reads: dict[Any, Any] = {}
+        self.last_by_queue: dict[str, int] = {}
+
+    def fill(self, np_type: np.dtype[Any], value: Any) -> None:
+        """Allocate the data and set every element to ``value``."""
+        count = math.prod(self.shape)
+        typed = np.full(count, value, dtype=np_type)
+        self.data = typed.view(np.uint8)
+
+    def describe(self) -> str:
+        """Short text for messages."""
+        label = f" {self.name!r}" if self.name else ""
+        shape = "x".join(map(str, self.shape))
+        return f"{self.buffer.value} tile{label} {shape} {self.dtype}"
+
+
+def _fail(operand: str, value: Any, rule: str) -> NkiValidationError:
+    return NkiValidationError("NkiTensor", operand, value, rule)
+
+
+class NkiTensor(NKIObject):
+    """View of a storage. See the module docstring; create one with ``nl.ndarray``.
+
+    Attributes: ``shape``, ``strides``, ``offset`` (elements), ``dtype``, ``buffer``, ``name``,
+    ``ndim``, ``size``. Every view method raises NkiValidationError for what the SDK forbids.
+    """
+
+    __slots__ = (
+        "shape",
+        "strides",
+        "offset",
+        "dtype",
+        "buffer",
+        "storage",
+        "_signature",
+        "_dynamic",
+        "_free",
+        "_np_type",
+    )
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: str,
+        storage: Any,
+        buffer: MemoryRegion = MemoryRegion.sbuf,
+        name: str = "",
+    ) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtypes.canonical(dtype)
+        self.buffer = buffer
+        self.storage = storage
+        self.strides = _row_major(self.shape)
+        self.offset = 0
+        self._signature: Any = None
+        self._dynamic: tuple[Any, ...] | None = None
+        self._free = math.prod(self.shape[1:]) if buffer in ON_CHIP else 0
+        self._np_type = dtypes.numpy_type(self.dtype, dtypes.is_precise())
+        if storage is not None and name:
+            storage.name = name
+
+    def _view(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int,
+    ) -> NkiTensor:
+        """A view of the same storage and dtype: the fast path of every view method."""
+        new = NkiTensor.__new__(NkiTensor)
+        new.shape = shape
+        new.strides = strides
+        new.offset = offset
+        new.dtype = self.dtype
+        new.buffer = self.buffer
+        new.storage = self.storage
+        new._signature = None
+        new._dynamic = self._dynamic
+        new._free = self._free
+        new._np_type = self._np_type
+        return new
+
+    # What a tensor is.
+
+    @property
+    def name(self) -> str:
+        """Debug name given at allocation."""
+        return str(self.storage.name) if self.storage is not None else ""
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def is_contiguous(self) -> bool:
+        """True when the free dimensions (HBM: all dimensions) are dense and row-major."""
+        first = 1 if self.buffer in ON_CHIP else 0
+        expected = 1
+        for n, stride in zip(self.shape[:first:-1], self.strides[:first:-1], strict=True):
+            if n != 1 and stride != expected:
+                return False
+            expected *= n
+        if self.shape[first:] and self.shape[first] != 1:
+            return self.strides[first] == expected
+        return True
+
+    def get_pattern(self) -> list[list[int]]:
+        """``[[stride, count], ...]``, as ``ap`` takes it."""
+        return [[stride, n] for stride, n in zip(self.strides, self.shape, strict=True)]
+
+    def is_indirect(self) -> bool:
+        """True when the address depends on a value known only at run time."""
+        return self._dynamic is not None
+
+    def signature(self) -> tuple[Any, ...]:
+        """What decides whether and at what cost an instruction may use this view."""
+        found = self._signature
+        if found is None:
+            kind = self.buffer
+            if kind is MemoryRegion.sbuf:
+                place: Any = self.offset // self._free + self.storage.start_partition
+            elif kind is MemoryRegion.psum:
+                place = (
+                    divmod(self.offset, self._free),
+                    self.storage.start_partition,
+                    self.storage.address,
+                )
+            else:
+                place = None
+            found = (kind, self.dtype, self.shape, self.strides, place, self._dynamic is None)
+            self._signature = found
+        return found  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        head = (
+            f"NkiTensor({'x'.join(map(str, self.shape))} {self.dtype} "
+            f"{self.buffer.value}{' ' + self.name if self.name else ''}"
+        )
+        if self.storage is None or self.storage.data is None or self._dynamic is not None:
+            return head + ")"
+        return f"{head},\n{np.array2string(np.asarray(self.array()), threshold=64)})"
+
+    def __bool__(self) -> bool:
+        """True when every element is nonzero; a debugging aid the compiler does not have."""
+        if self.storage is None or self.storage.data is None:
+            return True
+        return bool(np.all(dtypes.to_float32(self.array()) != 0))
+
+    # Data, for the instructions.
+
+    def array(self) -> Array:
+        """NumPy view of the data (shape as the tensor's; static views only)."""
+        size = self._np_type.itemsize
+        return np.ndarray(
+            self.shape,
+            self._np_type,
+            self.storage.data,
+            self.offset * size,
+            tuple([s * size for s in self.strides]),
+        )
+
+    def mask(self, flags: Array) -> Array:
+        """The part of ``flags`` (one bool an element of the storage) that this view covers."""
+        size, unit = dtypes.itemsize(self.dtype), dtypes.itemsize(self.storage.dtype)
+        if size == unit:
+            return np.ndarray(self.shape, np.bool_, flags, self.offset, self.strides)
+        low = self.offset * size // unit
+        high = -(-(self.offset + extent(self.shape, self.strides)) * size // unit)
+        return flags[low:high]
+
+    # Views.
+
+    def __getitem__(self, key: Any) -> NkiTensor:
+        if type(key) is not tuple:
+            key = (key,)
+        shape, strides = self.shape, self.strides
+        ndim = len(shape)
+        if Ellipsis in key or len(key) < ndim:
+            key = _expand_key(key, ndim)
+        if len(key) > ndim:
+            raise _fail("index", key, f"too many indices for shape {shape}")
+        on_chip = self._free != 0
+        new_shape: list[int] = []
+        new_strides: list[int] = []
+        offset = self.offset
+        dynamic: tuple[int, Any] | None = None
+        for dim, item in enumerate(key):
+            n, stride = shape[dim], strides[dim]
+            if type(item) is slice:
+                start, stop, step = _slice_bounds(item, n, dim, shape)
+                offset += start * stride
+                new_shape.append(-(-(stop - start) // step))
+                new_strides.append(stride * step)
+            elif isinstance(item, DynamicSlice):
+                start, size = item.start, item.size
+                if isinstance(start, VirtualRegister):
+                    dynamic = (dim, start)
+                    start = 0
+                _check_range(start, start + size, n, dim, shape)
+                offset += start * stride
+                new_shape.append(size)
+                new_strides.append(stride)
+            elif isinstance(item, (VirtualRegister, NkiTensor)):
+                dynamic = (dim, item)
+                if on_chip and dim == 0:
+                    raise _fail("index", item, "a dynamic index cannot select a partition")
+            else:
+                index = _integer_index(item, n, dim, shape)
+                offset += index * stride
+                if dim == 0 and on_chip:
+                    new_shape.append(1)
+                    new_strides.append(stride)
+        if len(new_shape) < (2 if on_chip else 1):
+            new_shape.append(1)
+            new_strides.append(1)
+        view = self._view(tuple(new_shape), tuple(new_strides), offset)
+        if dynamic is not None:
+            view = view._with_dynamic("scalar", dynamic[1], self.strides[dynamic[0]], self)
+        return view
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from . import isa
+
+        target = self[key]
+        if not isinstance(value, NkiTensor):
+            isa.memset(target, value)
+        elif target.buffer in ON_CHIP and value.buffer in ON_CHIP:
+            isa.tensor_copy(target, value)
+        else:
+            isa.dma_copy(target, value)
+
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
+        """Elements ``start`` to ``end`` (exclusive) of dimension ``dim``."""
+        dim = self._dim(dim)
+        if not 0 <= start < end <= self.shape[dim] or step < 1:
+            raise _fail(
+                f"slice(dim={dim})",
+                (start, end, step),
+                f"0 <= start < end <= {self.shape[dim]} and step >= 1",
+            )
+        key: list[Any] = [slice(None)] * self.ndim
+        key[dim] = slice(start, end, step)
+        return self[tuple(key)]
+
+    def select(self, dim: int, index: Any) -> NkiTensor:
+        """One element of dimension ``dim``, which is removed; ``index`` may be a tensor."""
+        dim = self._dim(dim)
+        if isinstance(index, (NkiTensor, VirtualRegister)):
+            if self._dynamic is not None:
+                raise _fail("select", "a dynamic index", "only one dynamic select a tensor")
+            if self._free and dim == 0:
+                raise _fail("select(dim=0)", "a dynamic index", "not on the partition dimension")
+            shape, strides = _without(self.shape, dim), _without(self.strides, dim)
+            view = self._view(shape, strides, self.offset)
+            return view._with_dynamic("scalar", index, self.strides[dim], self)
+        if self._free and dim == 0:
+            raise _fail("select(dim=0)", index, "the partition dimension cannot be removed")
+        index = _integer_index(index, self.shape[dim], dim, self.shape)
+        return self._view(
+            _without(self.shape, dim),
+            _without(self.strides, dim),
+            self.offset + index * self.strides[dim],
+        )
+
+    def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
+        """Row ``vector_offset[p]`` of an HBM tensor for partition ``p``."""
+        if dim != 0:
+            raise _fail("vector_select dim", dim, "must be 0")
+        if self._free:
+            raise _fail("vector_select", self.buffer.value, "only HBM tensors")
+        if self._dynamic is not None:
+            raise _fail("vector_select", "an indirect view", "only one dynamic select a tensor")
+        shape = (vector_offset.shape[0],) + self.shape[1:]
+        view = self._view(shape, self.strides, self.offset)
+        return view._with_dynamic("vector", vector_offset, self.strides[0], self)
+
+    def ap(
+        self,
+        pattern: list[list[int]],
+        offset: int | None = None,
+        scalar_offset: Any = None,
+        vector_offset: NkiTensor | None = None,
+        indirect_dim: int = 0,
+        dtype: str | None = None,
+    ) -> NkiTensor:
+        """View with an explicit ``[[stride, count], ...]`` pattern over the storage.
+
+        ``offset`` counts elements on top of the view's own offset. Raises NkiValidationError
+        for a pattern that leaves the storage, and on-chip for a partition stride other than the
+        storage's free size.
+        """
+        if scalar_offset is not None and vector_offset is not None:
+            raise _fail("ap", "scalar_offset and vector_offset", "give at most one of them")
+        base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
+        shape = tuple([int(count) for _, count in pattern])
+        strides = tuple([int(stride) for stride, _ in pattern])
+        view = base._view(shape, strides, base.offset + (offset or 0))
+        if not shape or min(shape) < 1 or min(strides) < 0:
+            raise _fail("ap pattern", pattern, "counts must be >= 1 and strides >= 0")
+        if view._free and shape[0] > 1 and strides[0] != view._free:
+            rule = f"the partition stride must be the storage's free size {view._free}"
+            raise _fail("ap pattern", pattern, rule)
+        if scalar_offset is None and vector_offset is None:
+            view._check_inside(pattern)
+            return view
+        step = math.prod(self.storage.shape[indirect_dim + 1 :])
+        kind = "scalar" if vector_offset is None else "vector"
+        index = scalar_offset if vector_offset is None else vector_offset
+        return view._with_dynamic(kind, index, step, self)
+
+    def permute(self, dims: tuple[int, ...]) -> NkiTensor:
+        """Reorder dimensions; the partition dimension stays first."""
+        dims = tuple(dims)
+        if sorted(dims) != list(range(self.ndim)):
+            raise _fail("permute", dims, f"must be a permutation of 0..{self.ndim - 1}")
+        if self._free and dims[0] != 0:
+            raise _fail("permute", dims, "dims[0] must be 0: the partition dimension stays first")
+        return self._view(
+            tuple([self.shape[d] for d in dims]),
+            tuple([self.strides[d] for d in dims]),
+            self.offset,
+        )
+
+    def broadcast(self, dim: int, size: int) -> NkiTensor:
+        """Repeat a dimension of size 1 ``size`` times."""
+        dim = self._free_dim("broadcast", dim)
+        if self.shape[dim] != 1:
+            raise _fail(f"broadcast(dim={dim})", self.shape[dim], "the dimension must have size 1")
+        shape, strides = list(self.shape), list(self.strides)
+        shape[dim], strides[dim] = size, 0
+        return self._view(tuple(shape), tuple(strides), self.offset)
+
+    def expand_dim(self, dim: int) -> NkiTensor:
+        """Insert a dimension of size 1 before ``dim``."""
+        if self._free and dim == 0:
+            raise _fail("expand_dim", dim, "must not be 0 on-chip")
+        if not 0 <= dim <= self.ndim:
+            raise _fail("expand_dim", dim, f"must be 0..{self.ndim}")
+        stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
+        return self._view(
+            self.shape[:dim] + (1,) + self.shape[dim:],
+            self.strides[:dim] + (stride,) + self.strides[dim:],
+            self.offset,
+        )
+
+    def squeeze_dim(self, dim: int) -> NkiTensor:
+        """Remove a dimension of size 1."""
+        dim = self._free_dim("squeeze_dim", dim)
+        if self.shape[dim] != 1:
+            raise _fail(f"squeeze_dim({dim})", self.shape[dim], "the dimension must have size 1")
+        return self._view(_without(self.shape, dim), _without(self.strides, dim), self.offset)
+
+    def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
+        """Split one dimension; one entry of ``shape`` may be -1."""
+        dim = self._dim(dim)
+        sizes = _infer(tuple(shape), self.shape[dim], "reshape_dim")
+        if self._free and dim == 0 and len(sizes) != 1:
+            raise _fail("reshape_dim(dim=0)", shape, "the partition dimension cannot be split")
+        inner = self.strides[dim]
+        strides = tuple([inner * s for s in _row_major(sizes)])
+        return self._view(
+            self.shape[:dim] + sizes + self.shape[dim + 1 :],
+            self.strides[:dim] + strides + self.strides[dim + 1 :],
+            self.offset,
+        )
+
+    def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
+        """Merge dimensions ``start_dim..end_dim`` (inclusive), which must be contiguous."""
+        start_dim = self._free_dim("flatten_dims", start_dim)
+        end_dim = self._dim(end_dim)
+        span = range(start_dim, end_dim + 1)
+        merged = _merge([(self.shape[d], self.strides[d]) for d in span])
+        if len(merged) > 1:
+            raise _fail("flatten_dims", (start_dim, end_dim), "the dimensions are not contiguous")
+        size, stride = merged[0]
+        return self._view(
+            self.shape[:start_dim] + (size,) + self.shape[end_dim + 1 :],
+            self.strides[:start_dim] + (stride,) + self.strides[end_dim + 1 :],
+            self.offset,
+        )
+
+    def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
+        """Another shape of the same elements, without a copy."""
+        sizes = _infer(tuple(shape), self.size, "reshape")
+        if self._free and sizes[0] != self.shape[0]:
+            raise _fail("reshape", shape, f"on-chip, shape[0] must stay {self.shape[0]}")
+        if self._free:
+            rest = _reshape_strides(self.shape[1:], self.strides[1:], sizes[1:])
+            strides = None if rest is None else (self.strides[0],) + rest
+        else:
+            strides = _reshape_strides(self.shape, self.strides, sizes)
+        if strides is None:
+            raise _fail("reshape", shape, f"the layout {self.get_pattern()} does not allow it")
+        return self._view(sizes, strides, self.offset)
+
+    def rearrange(
+        self,
+        src_pattern: tuple[Any, ...],
+        dst_pattern: tuple[Any, ...],
+        fixed_sizes: dict[str, int] | None = None,
+    ) -> NkiTensor:
+        """Split, reorder and merge dimensions by name, as einops does with tuples."""
+        if len(src_pattern) != self.ndim:
+            raise _fail("rearrange", src_pattern, f"needs {self.ndim} entries")
+        known = dict(fixed_sizes or {})
+        split, names = self, []
+        for group in src_pattern:
+            group = (group,) if isinstance(group, str) else tuple(group)
+            sizes = tuple([known.get(name, -1) for name in group])
+            if len(group) > 1:
+                split = split.reshape_dim(len(names), sizes)
+            names.extend(group)
+        flat = [n for g in dst_pattern for n in ((g,) if isinstance(g, str) else g)]
+        if sorted(flat) != sorted(names):
+            raise _fail("rearrange", dst_pattern, f"must name the dimensions {names}")
+        moved = split.permute(tuple([names.index(n) for n in flat]))
+        for position, group in enumerate(dst_pattern):
+            if not isinstance(group, str) and len(group) > 1:
+                moved = moved.flatten_dims(position, position + len(group) - 1)
+        return moved
+
+    def view(self, dtype: str) -> NkiTensor:
+        """Reinterpret the bits as ``dtype``; the last dimension scales with the element size."""
+        target = dtypes.canonical(dtype)
+        old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(target)
+        if self._dynamic is not None:
+            raise _fail("view", target, "not supported on an indirect view")
+        if self.shape[-1] != 1 and self.strides[-1] != 1:
+            raise _fail("view", target, "the last dimension must be contiguous")
+        if self.shape[-1] * old % new or self.offset * old % new:
+            raise _fail("view", target, f"last dimension {self.shape[-1]} x {old} bytes: no whole")
+        base = self._as_dtype(target)
+        scaled = [s * old // new for s in self.strides[:-1]]
+        if any(s * old % new for s in self.strides[:-1]):
+            raise _fail("view", target, f"strides {self.strides} do not divide")
+        shape = self.shape[:-1] + (self.shape[-1] * old // new,)
+        return base._view(shape, tuple(scaled) + (1,), base.offset)
+
+    reinterpret_cast = view
+
+    def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
+        """Tensor indirection of NeuronCore-v4: not simulated."""
+        raise NotImplementedError("NkiTensor.indirect is not simulated")
+
+    # Helpers.
+
+    def _dim(self, dim: int) -> int:
+        if not -self.ndim <= dim < self.ndim:
+            raise _fail("dim", dim, f"out of range for shape {self.shape}")
+        return dim % self.ndim
+
+    def _free_dim(self, method: str, dim: int) -> int:
+        dim = self._dim(dim)
+        if self._free and dim == 0:
+            raise _fail(method, dim, "not on the partition dimension")
+        return dim
+
+    def _as_dtype(self, dtype: str) -> NkiTensor:
+        old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
+        view = self._view(self.shape, self.strides, self.offset * old // new)
+        view.dtype = dtype
+        view._np_type = dtypes.numpy_type(dtype, dtypes.is_precise())
+        view._free = self._free * old // new
+        if view._np_type.itemsize * old != self._np_type.itemsize * new:
+            raise _fail("view", dtype, "reinterpreting bits needs NKI_PRECISE_FP=1")
+        return view
+
+    def _with_dynamic(self, kind: str, index: Any, step: int, source: NkiTensor) -> NkiTensor:
+        if source._dynamic is not None:
+            raise _fail("dynamic index", kind, "only one dynamic select a tensor")
+        self._dynamic = (kind, index, step)
+        self._signature = None
+        return self
+
+    def _check_inside(self, pattern: Any) -> None:
+        """Raise when the view leaves its storage."""
+        size = dtypes.itemsize(self.dtype)
+        if self._free:
+            partition, free = divmod(self.offset, self._free)
+            last = free + extent(self.shape[1:], self.strides[1:])
+            inside = partition + self.shape[0] <= self.storage.shape[0] and last <= self._free
+        else:
+            total = math.prod(self.storage.shape) * dtypes.itemsize(self.storage.dtype)
+            inside = (self.offset + extent(self.shape, self.strides)) * size <= total
+        if not inside or self.offset < 0:
+            raise _fail("ap pattern", pattern, f"out of bounds of {self.storage.describe()}")
+
+
+def extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last one of a view, both included."""
+    last = 1
+    for n, stride in zip(shape, strides, strict=True):
+        last += (n - 1) * stride
+    return last
+
+
+def coalesce(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+    """The same access as (count, stride) pairs with mergeable dimensions merged."""
+    return _merge([(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]) or [(1, 1)]
+
+
+def _merge(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for n, stride in dims:
+        if merged and (n == 1 or merged[-1][0] == 1 or merged[-1][1] == n * stride):
+            outer, outer_stride = merged[-1]
+            merged[-1] = (outer * n, outer_stride if n == 1 and outer != 1 else stride)
+        else:
+            merged.append((n, stride))
+    return merged
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _without(items: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    return items[:dim] + items[dim + 1 :]
+
+
+def _expand_key(key: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+    spots = [i for i, item in enumerate(key) if item is Ellipsis]
+    if len(spots) > 1:
+        raise _fail("index", key, "at most one Ellipsis")
+    if not spots:
+        return key + (slice(None),) * (ndim - len(key))
+    fill = (slice(None),) * (ndim - len(key) + 1)
+    return key[: spots[0]] + fill + key[spots[0] + 1 :]
+
+
+def _check_range(start: int, stop: int, n: int, dim: int, shape: tuple[int, ...]) -> None:
+    if not 0 <= start < stop <= n:
+        raise _fail(
+            f"index of dimension {dim}",
+            f"{start}:{stop}",
+            f"out of bounds or empty for shape {shape}",
+        )
+
+
+def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    start = 0 if item.start is None else int(item.start)
+    stop = n if item.stop is None else int(item.stop)
+    step = 1 if item.step is None else int(item.step)
+    if start < 0:
+        start += n
+    if stop < 0:
+        stop += n
+    if step < 1:
+        raise _fail(f"index of dimension {dim}", item, "the step must be >= 1")
+    if not 0 <= start < stop <= n:
+        _check_range(start, stop, n, dim, shape)
+    return start, stop, step
+
+
+def _integer_index(item: Any, n: int, dim: int, shape: tuple[int, ...]) -> int:
+    if not hasattr(item, "__index__"):
+        raise _fail(f"index of dimension {dim}", repr(item), "must be int, slice, ... or nl.ds")
+    index = item.__index__()
+    if not -n <= index < n:
+        raise _fail(f"index of dimension {dim}", index, f"out of bounds for shape {shape}")
+    return int(index % n)
+
+
+def _infer(shape: tuple[int, ...], total: int, method: str) -> tuple[int, ...]:
+    if shape.count(-1) == 1:
+        known = -math.prod(shape)
+        if known > 0 and total % known == 0:
+            shape = tuple([total // known if n == -1 else n for n in shape])
+    if any(n < 1 for n in shape) or math.prod(shape) != total:
+        raise _fail(method, shape, f"the number of elements must stay {total}")
+    return shape
+
+
+def _reshape_strides(
+    shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Strides of ``target`` over the same elements, or None when a copy would be needed."""
+    groups = coalesce(shape, strides)
+    out: list[int] = []
+    remaining, stride = groups.pop()
+    for n in reversed(target):
+        if n == 1:
+            out.append(stride)
+            continue
+        if remaining == 1 and groups:
+            remaining, stride = groups.pop()
+        if remaining % n:
+            return None
+        out.append(stride)
+        stride *= n
+        remaining //= n
+    return tuple(reversed(out))

@@ -1,0 +1,43 @@
+"""nki.typing: ``nt.tensor[128, 512]`` annotates the expected shape of a kernel argument."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+class TensorShape:
+    """Annotation ``tensor`` or ``tensor[shape]``; an entry of None or a string fits any size."""
+
+    def __init__(self, shape: tuple[Any, ...] | None = None) -> None:
+        self.shape = shape
+
+    def __getitem__(self, shape: Any) -> TensorShape:
+        return TensorShape(shape if isinstance(shape, tuple) else (shape,))
+
+    def __repr__(self) -> str:
+        return "tensor" if self.shape is None else f"tensor[{', '.join(map(str, self.shape))}]"
+
+
+tensor = TensorShape()
+
+
+def check_annotations(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Raise TypeError where an argument's shape differs from its ``tensor[...]`` annotation."""
+    annotations = getattr(func, "__annotations__", None)
+    if not annotations:
+        return
+    bound = inspect.signature(func).bind(*args, **kwargs).arguments
+    for name, value in bound.items():
+        expected = annotations.get(name)
+        if isinstance(expected, TensorShape) and expected.shape is not None:
+            shape = tuple(getattr(value, "shape", ()))
+            fits = len(shape) == len(expected.shape) and all(
+                not isinstance(want, int) or want == got
+                for want, got in zip(expected.shape, shape, strict=True)
+            )
+            if not fits:
+                raise TypeError(f"{name}: shape {shape} does not fit the annotation {expected}")

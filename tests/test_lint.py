@@ -1,0 +1,428 @@
+"""`nki_kernels.lint`: every rule catches a bad kernel at the right line, good kernels pass."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from nki_kernels.lint import RULES, Violation, lint
+
+# What a test module may refer to. The linter reads source, so `nl` needs no real content.
+PREAMBLE = """
+from dataclasses import dataclass
+from enum import Enum
+from types import ModuleType, SimpleNamespace
+import functools
+import math
+
+import numpy as np
+
+nl = nisa = nki = SimpleNamespace()
+old_nl = ModuleType("neuronxcc.nki.language")
+RADIX = 4
+RADICES = (4, 2)
+LABEL = "fft"
+TABLE = {"a": 1}
+ROWS = [1, 2]
+NESTED = ([1], 2)
+MATRIX = np.eye(2)
+
+
+class NKIObject:
+    pass
+
+
+@dataclass
+class Config(NKIObject):
+    size: int = 4
+
+    def half(self):
+        return self.size // 2
+
+
+class Plain:
+    size = 4
+
+
+class Kind(Enum):
+    C2C = 1
+
+
+PLAIN = Plain()
+CONFIG = Config()
+
+
+def helper(a):
+    return a + RADIX
+
+
+@functools.lru_cache
+def cached(a):
+    return a
+
+
+def keyword_helper(a, *, b):
+    return a + b
+
+
+"""
+
+counter = itertools.count()
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Callable[[str], ModuleType]:
+    """Return a function that writes source to a file, after PREAMBLE, and imports it."""
+
+    def load(source: str) -> ModuleType:
+        name = f"kernels_for_lint_{next(counter)}"
+        path = tmp_path / f"{name}.py"
+        path.write_text(PREAMBLE + textwrap.dedent(source))
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec and spec.loader
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    return load
+
+
+def summary(violations: list[Violation]) -> list[tuple[str, str]]:
+    """(rule, text of the line) of every violation, so that tests need not count lines."""
+    return [(v.rule, Path(v.file).read_text().splitlines()[v.line - 1]) for v in violations]
+
+
+# (rule, body of a kernel). The bad line is the one that ends in "#", else the first one.
+BAD_BODIES = [
+    ("async", "async def inner():\n    pass"),
+    ("del", "del x"),
+    ("global", "global RADIX"),
+    ("import", "import os"),
+    ("inner-class", "class Inner(NKIObject):\n    pass"),
+    ("inner-function", "def inner(a):\n    return a\nreturn inner(x)"),
+    ("inner-function", "def inner(a):\n    return a + n\nreturn helper(inner)"),
+    ("match", "match n:\n    case 1:\n        pass"),
+    ("raise", "if n > 4:\n    raise ValueError(n)  #"),
+    ("try", "try:\n    pass\nexcept ValueError:\n    pass"),
+    ("try", "try:\n    pass\nfinally:\n    pass"),
+    ("with", "with open('f'):\n    pass"),
+    ("with", "with nl.no_reorder() as region:\n    pass"),
+    ("with", "with nl.no_reorder(), nl.no_reorder():\n    pass"),
+    ("with", "with nl.no_reorder(1):\n    pass"),
+    ("for-target", "for i, j in ((0, 1), (2, 3)):\n    pass"),
+    ("for-target", "for [i, j] in ((0, 1), (2, 3)):\n    pass"),
+    ("loop-else", "for i in range(n):\n    pass\nelse:\n    pass"),
+    ("loop-else", "while n < 2:\n    n += 1\nelse:\n    pass"),
+    ("loop-body", "def body(i):\n    return i  #\nnl.fori_loop(0, n, body)"),
+    ("loop-body", "def body(i):\n    nisa.use(x[i * 4])  #\nnl.fori_loop(0, n, body)"),
+    ("loop-body", "def body(i):\n    i += 1  #\nnl.fori_loop(0, n, body_fun=body)"),
+    (
+        "loop-body",
+        "def body(i):\n    nisa.use(i)\nwith nl.no_reorder():\n    nl.fori_loop(0, n, body)  #",
+    ),
+    ("deprecated-dynamic-loop", "for i in nl.dynamic_range(n):\n    pass"),
+    ("deprecated-dynamic-loop", "reg = nisa.register_alloc(1)\nwhile reg:  #\n    pass"),
+    ("comprehension", "rows = [i for i in range(n)]"),
+    ("comprehension", "rows = {'a': i for i in range(n)}"),
+    ("comprehension", "rows = {i for i in range(n)}"),
+    ("comprehension", "rows = max(i for i in range(n))"),
+    ("lambda", "double = lambda a: 2 * a"),
+    ("lambda", "nl.fori_loop(0, n, lambda i: nisa.use(i))"),
+    ("walrus", "if (m := n) > 2:\n    pass"),
+    ("yield", "yield x"),
+    ("yield", "yield from x"),
+    ("identity", "y = 1 if x is None else 2"),
+    ("identity", "if n == 4 and (\n    x is not n  #\n):\n    pass"),
+    ("matmul-operator", "y = x @ x"),
+    ("matmul-operator", "x @= x"),
+    ("star-unpack", "helper(*x)"),
+    ("star-unpack", "helper(**x)"),
+    ("star-unpack", "first, *rest = x.shape"),
+    ("dict-key", "d = {1: 'a'}"),
+    ("dict-key", "d = {'a': 1,\n     LABEL: 2}  #"),
+    ("dict-key", "d = {**x}"),
+    ("format-spec", "print(f'{n:4d}')"),
+    ("unsupported-value", "y = 1j * n"),
+    ("unsupported-value", "y = {1, 2}"),
+    ("unsupported-value", "y = b'ab'"),
+    ("unsupported-builtin", "for pair in enumerate(x):\n    pass"),
+    ("unsupported-builtin", "y = sum(x.shape)"),
+    ("numpy-call", "y = np.zeros((4, 4), dtype=np.float32)"),
+    ("numpy-call", "y = np.fft.fft(x)"),
+    ("no-instruction", "y = nl.mod(x, 2)"),
+    ("no-instruction", "y = nl.fmod(x, 2)"),
+    ("no-instruction", "nisa.tensor_scalar(dst=x, data=x,\n    op0=nl.divide)  #"),
+    ("neuronxcc", "y = old_nl.load(x)"),
+    ("mutable-global", "y = TABLE['a']"),
+    ("mutable-global", "ROWS.append(1)"),
+    ("mutable-global", "ROWS[0] = 1"),
+    ("mutable-global", "y = NESTED[1]"),
+    ("mutable-global", "y = MATRIX[0]"),
+    ("plain-class", "y = Plain()"),
+    ("plain-class", "y = PLAIN.size"),
+    ("decorated-helper", "y = cached(n)"),
+]
+
+# (rule, whole function with the bad line marked)
+BAD_FUNCTIONS = [
+    ("async", "async def kernel(x):  #\n    pass"),
+    ("varargs", "def kernel(x, *rest):  #\n    pass"),
+    ("varargs", "def kernel(x, **options):  #\n    pass"),
+    ("keyword-only", "def kernel(\n    x,\n    *,\n    n=4,  #\n):\n    pass"),
+    ("list-argument", "def kernel(x, order=[0, 1]):  #\n    pass"),
+    ("list-argument", "def kernel(\n    x,\n    order: list[int],  #\n):\n    pass"),
+    ("mutable-global", "def kernel(x, order=ROWS):  #\n    pass"),
+    ("lambda", "kernel = lambda x: x  #"),
+]
+
+GOOD_BODIES = {
+    "shapes and ternaries": "K, M = x.shape\ny = K if K > M else M\nassert K % 2 == 0, f'{K}'",
+    "nested loops": "for i in range(n):\n    for j in (1, 2):\n        for k in [i, j]:\n"
+    "            if k == 2:\n                continue\n            print(i, j, k)",
+    "while on integers": "i = 0\nwhile i < n:\n    i += 1\nwhile i:\n    i -= 1",
+    "lists": "rows = []\nrows.append(n)\nrows[0] = 3\nrows.reverse()\ny = len(rows)",
+    "dicts": "d = dict()\nd['a'] = 1\ne = {'b': 2}\nfor k in d.keys():\n    print(d[k], 'a' in e)",
+    "constants": "y = RADIX + RADICES[0] + len(LABEL) + int(math.pi) + math.ceil(n / 2)",
+    "enums and classes": "c = Config(4)\ny = c.half()\nif x.kind == Kind.C2C:\n    y = CONFIG.size",
+    "helpers": "y = helper(helper(n))\nf = helper\nz = f(y) + keyword_helper(1, b=2)",
+    "dtypes": "y = nl.ndarray((128, n), dtype=np.float32, buffer=nl.sbuf)\nz = np.dtype('int8')\n"
+    "w = float(np.finfo(np.float32).min)",
+    "isa calls": "nisa.tensor_tensor(dst=x, data1=x, data2=x[0:4, :], op=nl.add)\nx[...] = 2",
+    "no_reorder": "with nl.no_reorder():\n    for i in nl.affine_range(n):\n        nisa.use(i)",
+    "fori_loop": "def body(i):\n    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\n"
+    "    nisa.memset(x, n * 2)\nnl.fori_loop(0, n, body)",
+    "while_loop": "reg = nisa.register_alloc(1)\ndef body(r):\n    nisa.register_load(r, x)\n"
+    "    return r\nnl.while_loop(reg, body_fun=body)",
+    "annotations": "rows: list[int] = []\nrows.append(n)",
+    "locals hide globals": "TABLE = (1, 2)\ny = TABLE[0]",
+}
+
+
+def kernel_source(body: str) -> str:
+    return "def kernel(x, n=4):\n" + textwrap.indent(body, "    ")
+
+
+def marked_line(source: str, otherwise: int) -> str:
+    lines = source.splitlines()
+    return next((line for line in lines if line.endswith("#")), lines[otherwise])
+
+
+@pytest.mark.parametrize(("rule", "body"), BAD_BODIES)
+def test_bad_body(module, rule, body):
+    source = kernel_source(body)
+    found = summary(lint(module(source).kernel))
+    assert set(found) == {(rule, marked_line(source, otherwise=1))}
+
+
+@pytest.mark.parametrize(("rule", "source"), BAD_FUNCTIONS)
+def test_bad_function(module, rule, source):
+    found = summary(lint(module(source).kernel))
+    assert found == [(rule, marked_line(source, otherwise=0))]
+
+
+@pytest.mark.parametrize("body", GOOD_BODIES.values(), ids=GOOD_BODIES)
+def test_good_body(module, body):
+    assert lint(module(kernel_source(body)).kernel) == []
+
+
+def test_neuronxcc_import_inside_a_kernel(module):
+    for line in ("    from neuronxcc import nki as old", "    import neuronxcc.nki as old"):
+        found = summary(lint(module(f"def kernel(x):\n{line}").kernel))
+        assert found == [("import", line), ("neuronxcc", line)]
+
+
+def test_closures(module):
+    source = """
+        def make(n):
+            def kernel(x):
+                def body(i):
+                    nonlocal n
+                    nisa.use(i)
+                nl.fori_loop(0, 4, body)
+                return x
+            return kernel
+
+        kernel = make(4)
+    """
+    found = lint(module(source).kernel)
+    assert [v.rule for v in found] == ["closure", "nonlocal"]
+    assert found[0].message.startswith("n: ")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="`type` statements came with Python 3.12")
+def test_type_alias(module):
+    source = kernel_source("type Row = int")
+    assert [v.rule for v in lint(module(source).kernel)] == ["type-alias"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="`except*` came with Python 3.11")
+def test_except_star(module):
+    source = kernel_source("try:\n    pass\nexcept* ValueError:\n    pass")
+    assert [v.rule for v in lint(module(source).kernel)] == ["try"]
+
+
+def test_helpers_are_followed_wherever_they_are_named(module):
+    source = """
+        import sys
+
+        def bad_direct(a):
+            return [a for _ in range(2)]
+
+        def bad_argument(a):
+            raise ValueError
+
+        def bad_in_module(a):
+            return a is None
+
+        def unused(a):
+            return {1: a}
+
+        class Tool(NKIObject):
+            def method(self):
+                yield 1
+
+        def middle(a, f):
+            return f(bad_direct(a))
+
+        this = sys.modules[__name__] if __name__ in sys.modules else None
+
+        def kernel(x):
+            Tool()
+            this.bad_in_module(x)
+            return middle(x, bad_argument)
+    """
+    loaded = module(source)
+    loaded.this = loaded
+    found = [(v.function, v.rule) for v in lint(loaded.kernel)]
+    assert sorted(found) == [
+        ("bad_argument", "raise"),
+        ("bad_direct", "comprehension"),
+        ("bad_in_module", "identity"),
+        ("method", "yield"),
+    ]
+
+
+def test_recursion_ends_and_each_function_is_checked_once(module):
+    source = """
+        def even(n):
+            return True if n is 0 else odd(n - 1)
+
+        def odd(n):
+            return False if n == 0 else even(n - 1)
+
+        def kernel(x, n=4):
+            return kernel(x, 1) if even(n) and odd(n) else even(n)
+    """
+    with pytest.warns(SyntaxWarning):  # Python itself warns about `is 0`
+        loaded = module(source)
+    assert [(v.function, v.rule) for v in lint(loaded.kernel)] == [("even", "identity")]
+
+
+def test_the_api_is_not_followed(module):
+    source = "def kernel(x):\n    return api.load(x)"
+    loaded = module(source)
+    for name in ("nki_kernels.simulator.language", "nki.language"):
+        loaded.api = ModuleType(name)
+        loaded.api.load = load = module("def load(a):\n    return [b for b in a]").load
+        load.__module__ = name
+        assert lint(loaded.kernel) == []
+
+
+def test_api_names_are_known_by_any_alias(module):
+    loaded = module("def kernel(x):\n    return api.divide(x, mod(x, 2))")
+    loaded.api = ModuleType("nki_kernels.simulator.language")
+    loaded.mod = module("def mod(a, b):\n    pass").mod
+    loaded.mod.__module__ = "nki.language"
+    assert [v.rule for v in lint(loaded.kernel)] == ["no-instruction"] * 2
+
+
+class Jitted:
+    """Like what `nki.jit` returns: it holds the kernel under some attribute."""
+
+    def __init__(self, attribute: str, function: Callable):
+        setattr(self, attribute, function)
+
+    def __call__(self, *args):
+        raise AssertionError("the linter must not run a kernel")
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        functools.partial(Jitted, "func"),
+        functools.partial(Jitted, "__wrapped__"),
+        lambda f: Jitted("func", Jitted("__wrapped__", f)),
+        lambda f: functools.wraps(f)(lambda *args: None),
+        lambda f: functools.partial(f, n=2),
+    ],
+)
+def test_wrapped_kernels(module, wrap):
+    kernel = module(kernel_source("del x")).kernel
+    assert lint(wrap(kernel)) == lint(kernel) != []
+
+
+def test_decorated_kernel_keeps_its_line_numbers(module):
+    source = """
+        def jit(function):
+            return SimpleNamespace(func=function)
+
+        @jit
+        def kernel(x):
+            '''A text
+        at the left margin.'''
+            del x
+    """
+    assert summary(lint(module(source).kernel)) == [("del", "    del x")]
+
+
+def test_a_wrapped_helper_is_reported_and_followed(module):
+    source = """
+        @functools.lru_cache
+        def inner(x):
+            return x is None
+
+        def kernel(x):
+            return inner(x)
+    """
+    found = [(v.function, v.rule) for v in lint(module(source).kernel)]
+    assert found == [("kernel", "decorated-helper"), ("inner", "identity")]
+
+
+def test_a_helper_without_source_is_reported(module):
+    loaded = module("def kernel(x):\n    return made(x)")
+    exec("def made(x):\n    return x", vars(loaded))
+    assert [(v.function, v.rule) for v in lint(loaded.kernel)] == [("made", "no-source")]
+
+
+@pytest.mark.parametrize("thing", [len, 3, None, "kernel", int, functools, SimpleNamespace()])
+def test_things_that_are_no_functions(thing):
+    with pytest.raises(TypeError, match="needs a Python function"):
+        lint(thing)
+
+
+def test_a_kernel_without_source():
+    namespace: dict = {}
+    exec("def kernel(x):\n    return x", namespace)
+    with pytest.raises(TypeError, match="cannot read the source of kernel"):
+        lint(namespace["kernel"])
+
+
+def test_text_of_a_violation(module):
+    kernel = module(kernel_source("del x")).kernel
+    (violation,) = lint(kernel)
+    file = kernel.__code__.co_filename
+    line = kernel.__code__.co_firstlineno + 1
+    assert str(violation) == f"{file}:{line}: kernel: {RULES['del'][1]} [del]"
+
+
+def test_every_rule_has_a_test():
+    tested = {rule for rule, _ in BAD_BODIES + BAD_FUNCTIONS}
+    assert set(RULES) - tested == {"closure", "no-source", "nonlocal", "type-alias"}
