@@ -72,7 +72,7 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
     tables = load_tables(matrix, n)
 
-    pending = []
+    pending: Any = []
     start = 0
     while start < batch:
         rows = block_rows(batch - start, n)

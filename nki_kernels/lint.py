@@ -568,10 +568,11 @@ class _Checker(ast.NodeVisitor):
         elif isinstance(value, type):
             self.check_class(name, value)
         elif (inner := _unwrap(value)) is not None:
+            if not _is_user_module(inner.__module__):
+                return
             if inner is not value:
                 self.report("decorated-helper", name)
-            if _is_user_module(inner.__module__):
-                self.helpers.append(inner)
+            self.helpers.append(inner)
         elif not isinstance(value, ModuleType):
             self.check_class(name, type(value))
 

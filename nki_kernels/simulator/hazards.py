@@ -10,25 +10,34 @@ import math
 from typing import Any
 
 from . import dtypes
-from .enums import ON_CHIP, MemoryRegion
+from .enums import MemoryRegion
 from .plan import Plan
 from .tensor import NkiTensor, Storage, extent
 
-# (first byte, end byte, first partition, end partition, view)
-Region = tuple[int, int, int, int, NkiTensor]
+# (first byte, end byte, first partition, end partition, view, every element in between)
+Region = tuple[int, int, int, int, NkiTensor, bool]
 
 
 def region(t: NkiTensor) -> Region:
     """Bounding box of a view in its storage."""
-    size = dtypes.itemsize(t.dtype)
+    found: Region | None = t._region
+    if found is None:
+        found = t._region = _bounding_box(t)
+    return found
+
+
+def _bounding_box(t: NkiTensor) -> Region:
     if t._dynamic is not None:
         rows = t.storage.shape[0] if t._free else 1
-        return (0, t.storage.free_bytes, 0, rows, t)
-    if t._free:
-        partition, free = divmod(t.offset, t._free)
-        last = free + extent(t.shape[1:], t.strides[1:])
-        return (free * size, last * size, partition, partition + t.shape[0], t)
-    return (t.offset * size, (t.offset + extent(t.shape, t.strides)) * size, 0, 1, t)
+        return (0, t.storage.free_bytes, 0, rows, t, False)
+    size = dtypes.itemsize(t.dtype)
+    if not t._free:
+        span = extent(t.shape, t.strides)
+        return (t.offset * size, (t.offset + span) * size, 0, 1, t, span == math.prod(t.shape))
+    partition, free = divmod(t.offset, t._free)
+    span = extent(t.shape[1:], t.strides[1:])
+    dense = span == math.prod(t.shape[1:])
+    return (free * size, (free + span) * size, partition, partition + t.shape[0], t, dense)
 
 
 def after(
@@ -45,8 +54,8 @@ def after(
         if overlaps(other, box):
             predecessors.append(m)
     if not is_write:
-        key = (box[:4], box[4].strides, queue, 0 if in_order else n)
-        storage.reads[key] = (box, n, queue)
+        # In an in-order queue the last read of a view stands for the earlier ones.
+        storage.reads[(id(box[4]), queue if in_order else n)] = (box, n, queue)
         return
     if storage.reads:
         covered = []
@@ -71,19 +80,9 @@ def overlaps(a: Region, b: Region) -> bool:
 
 
 def _covers(a: Region, b: Region) -> bool:
-    return (
-        a[0] <= b[0]
-        and a[1] >= b[1]
-        and a[2] <= b[2]
-        and a[3] >= b[3]
-        and a[4]._dynamic is None
-        and (_is_dense(a[4]) or (a[4].strides == b[4].strides and a[:4] == b[:4]))
-    )
-
-
-def _is_dense(t: NkiTensor) -> bool:
-    first = 1 if t.buffer in ON_CHIP else 0
-    return extent(t.shape[first:], t.strides[first:]) == math.prod(t.shape[first:])
+    if a[0] > b[0] or a[1] < b[1] or a[2] > b[2] or a[3] < b[3]:
+        return False
+    return a[5] or (a[4]._dynamic is None and a[:4] == b[:4] and a[4].strides == b[4].strides)
 
 
 def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:

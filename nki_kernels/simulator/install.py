@@ -50,6 +50,7 @@ def simulated_nki() -> dict[str, ModuleType]:
         "__simulator__": True,
         "__path__": [],
         "__version__": "0.6.0",
+        "dtype": str,
         "jit": jit,
         "simulate": simulate,
         "Kernel": Kernel,

@@ -27,7 +27,8 @@ class Operator:
     activation: Callable[..., Any] | None = None  # ScalarE function
     bitvec: bool = False  # on integer bit patterns
     identity: Any = None  # start value of a reduction; None: not a legal reduction
-    valid: tuple[float, float] = (-math.inf, math.inf)  # activation input range
+    valid: tuple[float, float] | None = None  # ScalarE's input range
+    valid_magnitude: bool = False  # the range holds for |x|
     first_generation: int = 2
     unsupported: str = ""  # why the compiler refuses it, and what to write instead
 
@@ -38,7 +39,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    return np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)).astype(F)
+    return np.vectorize(math.erf, otypes=[F])(x)  # type: ignore[no-any-return]
 
 
 def _normal_cdf(x: Array) -> Array:
@@ -131,7 +132,8 @@ _TABLE = [
         "reciprocal",
         unary=lambda x: F(1) / x,
         activation=lambda x: F(1) / x,
-        valid=(-(2.0**42), 2.0**42),
+        valid=(2.0**-42, 2.0**42),
+        valid_magnitude=True,
     ),
     Operator("copy", activation=lambda x: x),
     Operator("sigmoid", activation=_sigmoid),
@@ -150,8 +152,8 @@ _TABLE = [
     Operator("erf_dx", activation=lambda x: F(2 / math.sqrt(math.pi)) * np.exp(-x * x)),
     Operator("exp", activation=np.exp),
     Operator("log", activation=np.log, valid=(2.0**-64, 2.0**64)),
-    Operator("sin", activation=_sin),
-    Operator("arctan", activation=np.arctan, valid=(-math.pi / 2, math.pi / 2)),
+    Operator("sin", activation=_sin, valid=(0.0, np.pi), valid_magnitude=True),
+    Operator("arctan", activation=np.arctan, valid=(0.0, np.pi / 2), valid_magnitude=True),
     Operator("sqrt", activation=np.sqrt, valid=(2.0**-116, 2.0**118)),
     Operator("sign", activation=np.sign),
 ]

@@ -224,11 +224,13 @@ class Session:
         predecessors: list[int] = []
         queue = plan.queue
         for t in reads:
-            after(predecessors, t.storage, region(t), n, plan, is_write=False)
-            t.storage.last_by_queue[queue] = n
+            storage = t.storage
+            after(predecessors, storage, t._region or region(t), n, plan, False)
+            storage.last_by_queue[queue] = n
         for t in writes:
-            after(predecessors, t.storage, region(t), n, plan, is_write=True)
-            t.storage.last_by_queue[queue] = n
+            storage = t.storage
+            after(predecessors, storage, t._region or region(t), n, plan, True)
+            storage.last_by_queue[queue] = n
         if self.no_reorder_depth:
             predecessors.extend(self.order_barrier)
             self.order_barrier = [n]

@@ -21,7 +21,49 @@ Array = np.ndarray[Any, Any]
 
 
 class NKIObject:
-    """Base class of user-defined classes in kernels."""
+    """Base class of user-defined classes in kernels.
+
+    As the compiler does (NKI Language Guide, "Class Support"), a subclass without ``__init__``
+    gets one from its annotated fields and class attributes, None where they have no default;
+    it calls ``__post_init__``.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherited = cls.__init__ is not object.__init__
+        written = inherited and not hasattr(cls.__init__, "__nki_fields__")
+        if "__init__" not in cls.__dict__ and not written:
+            cls.__init__ = _field_initializer(cls)  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        """Called by the generated ``__init__``."""
+
+
+def _field_initializer(cls: type) -> Any:
+    fields: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base is object or base is NKIObject:
+            continue
+        for name in base.__dict__.get("__annotations__", {}):
+            fields[name] = base.__dict__.get(name)
+        for name, value in base.__dict__.items():
+            if not name.startswith("_") and not callable(value) and not hasattr(value, "__get__"):
+                fields[name] = value
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        names = list(fields)
+        unknown = set(kwargs) - set(names)
+        if len(args) > len(names) or unknown:
+            raise TypeError(f"{cls.__name__} takes {names}, not {args} {sorted(unknown)}")
+        values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.__post_init__()
+
+    __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
+    return __init__
 
 
 class DynamicSlice:
@@ -110,6 +152,7 @@ class NkiTensor(NKIObject):
         "buffer",
         "storage",
         "_signature",
+        "_region",
         "_dynamic",
         "_free",
         "_np_type",
@@ -130,6 +173,7 @@ class NkiTensor(NKIObject):
         self.strides = _row_major(self.shape)
         self.offset = 0
         self._signature: Any = None
+        self._region: Any = None
         self._dynamic: tuple[Any, ...] | None = None
         self._free = math.prod(self.shape[1:]) if buffer in ON_CHIP else 0
         self._np_type = dtypes.numpy_type(self.dtype, dtypes.is_precise())
@@ -151,6 +195,7 @@ class NkiTensor(NKIObject):
         new.buffer = self.buffer
         new.storage = self.storage
         new._signature = None
+        new._region = None
         new._dynamic = self._dynamic
         new._free = self._free
         new._np_type = self._np_type
@@ -197,18 +242,15 @@ class NkiTensor(NKIObject):
         """What decides whether and at what cost an instruction may use this view."""
         found = self._signature
         if found is None:
-            kind = self.buffer
-            if kind is MemoryRegion.sbuf:
-                place: Any = self.offset // self._free + self.storage.start_partition
-            elif kind is MemoryRegion.psum:
-                place = (
-                    divmod(self.offset, self._free),
-                    self.storage.start_partition,
-                    self.storage.address,
-                )
+            storage = self.storage
+            if self.buffer is MemoryRegion.sbuf:
+                place: Any = self.offset // self._free + storage.start_partition
+            elif self.buffer is MemoryRegion.psum:
+                bank_place = divmod(self.offset, self._free)
+                place = (bank_place, storage.start_partition, storage.address)
             else:
                 place = None
-            found = (kind, self.dtype, self.shape, self.strides, place, self._dynamic is None)
+            found = (self.dtype, self.shape, self.strides, place, self._dynamic is None)
             self._signature = found
         return found  # type: ignore[no-any-return]
 
@@ -484,7 +526,8 @@ class NkiTensor(NKIObject):
         if len(src_pattern) != self.ndim:
             raise _fail("rearrange", src_pattern, f"needs {self.ndim} entries")
         known = dict(fixed_sizes or {})
-        split, names = self, []
+        split = self
+        names: list[str] = []
         for group in src_pattern:
             group = (group,) if isinstance(group, str) else tuple(group)
             sizes = tuple([known.get(name, -1) for name in group])

@@ -73,5 +73,3 @@ vector_engine = engine.vector
 scalar_engine = engine.scalar
 gpsimd_engine = engine.gpsimd
 unknown_engine = engine.unknown
-
-__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

@@ -363,13 +363,3 @@ def tensor_copy_predicated(
 
     factor = 2.0 if "src" in reads else 1.0
     return stream("nisa.tensor_copy_predicated", "vector", run, {"dst": dst}, reads, factor)
-
-
-__all__ = [
-    "dma_copy",
-    "dma_transpose",
-    "memset",
-    "nc_stream_shuffle",
-    "tensor_copy",
-    "tensor_copy_predicated",
-]

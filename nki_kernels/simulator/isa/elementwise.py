@@ -13,7 +13,7 @@ from ..plan import Plan, instruction
 from ..session import active
 from ..tensor import NkiTensor
 from .costs import stream, vector_speedup
-from .rules import SBUF, Rules
+from .rules import Rules
 
 _INT32 = ("int32", "uint32")
 
@@ -140,8 +140,7 @@ def tensor_scalar(
         factor /= min(2.0, vector_speedup([data], dst))
     if chosen == "gpsimd":
         factor *= rules.chip.gpsimd_rsqrt_factor
-    plan = stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
-    return plan
+    return stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
 
 
 def _scalar_step(
@@ -209,11 +208,7 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
         value = ins[0].reshape(shape)
         value = value if bitvec else dtypes.to_float32(value)
         for operator, operand, reverse in steps:
-            if operator.binary is None and operator.unary is None:
-                continue
             if operator.unary is not None:
-                value = operator.unary(value)
-            elif operator.bitvec and operator.binary is None:
                 value = operator.unary(value)
             else:
                 other = operand_of(operand, ins)
@@ -350,7 +345,6 @@ def _activation(
     if reduce_res is not None:
         writes["reduce_res"] = reduce_res
     function, name, shape = operator.activation, dst.dtype, dst.shape
-    low, high = operator.valid
     column = (-1,) + (1,) * (len(shape) - 1)
     plain = operator.name == "copy" and not scale_tile and scale == 1 and bias is None
     assert function is not None
@@ -371,6 +365,8 @@ def _activation(
                 value = value + dtypes.to_float32(ins[position]).reshape(column)
             elif bias is not None:
                 value = value + np.float32(bias)
+            if operator.valid is not None:
+                _check_range(rules.instruction, operator, value)
             value = np.asarray(function(value), dtype=np.float32)
         if cmd is not reduce_cmd.idle:
             _accumulate(cmd, value)
@@ -383,8 +379,19 @@ def _activation(
     if reduce_res is not None:
         # Reading the accumulator is a second, short instruction.
         plan.cost_ns += rules.chip.start_up_cycles / rules.chip.scalar_ghz
-    del low, high
     return plan
+
+
+def _check_range(instruction: str, operator: Operator, value: Any) -> None:
+    """ScalarE's polynomials are fitted on a range; outside of it results are not valid."""
+    assert operator.valid is not None
+    low, high = (np.float32(bound) for bound in operator.valid)
+    seen = np.abs(value) if operator.valid_magnitude else value
+    outside = (seen < low) | (seen > high)
+    if outside.any():
+        what = "|x|" if operator.valid_magnitude else "x"
+        rule = f"nl.{operator.name} on ScalarE is valid for {what} in [{low:g}, {high:g}] only"
+        active().warn(instruction, "data", value[outside][0], rule)
 
 
 def _activation_bias(
@@ -431,14 +438,3 @@ def _accumulate(cmd: reduce_cmd, value: Any) -> None:
         registers["scalar"] = total
     else:
         registers["scalar"] = registers["scalar"][: len(total)] + total
-
-
-__all__ = [
-    "SBUF",
-    "activation",
-    "activation_reduce",
-    "reciprocal",
-    "scalar_tensor_tensor",
-    "tensor_scalar",
-    "tensor_tensor",
-]

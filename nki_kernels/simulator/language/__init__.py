@@ -169,8 +169,3 @@ def is_psum(buffer: MemoryRegion) -> bool:
 def is_sbuf(buffer: MemoryRegion) -> bool:
     """True for SBUF."""
     return buffer is sbuf
-
-
-__all__ = [
-    name for name in dir() if not name.startswith("_") and name not in ("annotations", "Any")
-]

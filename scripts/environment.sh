@@ -1,0 +1,74 @@
+# Sourced by demo.sh and test.sh: leaves the repository's folder in $root, and the project with the
+# wanted extra installed in $root/.venv. Runs pip only when something changed since the last time.
+#
+#   PYTHON=/path/to/python3.12   another interpreter than the first good one on PATH
+#   PIP_EXTRA_INDEX_URL=...      pip's own variables work as usual
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/.venv
+log=$venv/pip.log
+at_least_3_10='import sys; assert sys.version_info >= (3, 10)'
+
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+# Prints the first Python that is new enough; an outdated python3 is not the end of the search.
+find_python() {
+    local candidate candidates=(python3 python3.13 python3.12 python3.11 python3.10)
+    if [ -n "${PYTHON:-}" ]; then candidates=("$PYTHON"); fi
+    for candidate in "${candidates[@]}"; do
+        if "$candidate" -c "$at_least_3_10" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "trnfft needs Python 3.10 or newer, and ${candidates[0]} is" \
+        "$("${candidates[0]}" --version 2>/dev/null || echo missing):" \
+        "install it, or name one: PYTHON=/path/to/python3.11 $0"
+}
+
+create_venv() {
+    local python
+    python=$(find_python) || exit 1
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        fail "$python cannot create virtual environments: install python3-venv" \
+            "(Debian, Ubuntu: sudo apt install python3-venv) and run $0 again."
+    echo "creating .venv with $("$python" --version)"
+    "$python" -m venv --clear "$venv" || fail "$venv could not be created: see the message above."
+}
+
+# Copies pip's output to the log and, on a terminal, shows the latest line of it.
+follow_pip() {
+    local line
+    while IFS= read -r line; do
+        echo "$line" >>"$log"
+        if [ -t 1 ]; then printf '\r\033[K%.70s' "$line"; fi
+    done
+    if [ -t 1 ]; then printf '\r\033[K'; fi
+}
+
+# install_project demo|dev
+install_project() {
+    local extra=$1 key
+    # What decides an installation: where the project is, what it needs, which pins.
+    key="$root $(cat "$root/pyproject.toml" "$root/scripts/constraints.txt" | cksum)"
+    # An environment that does not run, or was left half made, is made again.
+    "$venv/bin/python" -c "$at_least_3_10; import pip" 2>/dev/null || create_venv
+    # The dev extra contains the demo extra.
+    local stamp
+    for stamp in "$venv/installed-$extra" "$venv/installed-dev"; do
+        if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ]; then return; fi
+    done
+
+    echo "installing trnfft[$extra] and its pinned packages (first run: a few minutes)"
+    : >"$log"
+    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off \
+        --constraint "$root/scripts/constraints.txt" --editable "$root[$extra]" 2>&1 | follow_pip ||
+        fail "pip could not install the packages: $(grep -m1 -o 'ERROR: .*' "$log" || tail -n1 "$log")" \
+            "Check the network and pip's index settings, then run $0 again. The log of pip: $log"
+    echo "$key" >"$venv/installed-$extra"
+    echo "installed"
+}

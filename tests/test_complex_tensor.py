@@ -1,0 +1,357 @@
+"""ComplexTensor against native complex tensors, which know what every result should be."""
+
+import copy
+import operator
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from trnfft import ComplexTensor
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv]
+
+
+def random_complex(*shape, dtype=torch.complex128, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def split(z):
+    return ComplexTensor.from_complex(z)
+
+
+def assert_same(x, z):
+    """The ComplexTensor `x` has the dtype, shape and values of the native tensor `z`."""
+    assert isinstance(x, ComplexTensor)
+    torch.testing.assert_close(x.to_complex(), z)
+
+
+# Construction
+
+
+@pytest.mark.parametrize("part", [1.0, [1.0], np.ones(2), None])
+def test_parts_must_be_tensors(part):
+    with pytest.raises(TypeError, match=f"'real'.*{type(part).__name__}"):
+        ComplexTensor(part, torch.ones(2))
+    with pytest.raises(TypeError, match=f"'imag'.*{type(part).__name__}"):
+        ComplexTensor(torch.ones(2), part)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64, torch.float8_e4m3fn])
+def test_parts_must_have_a_floating_dtype(dtype):
+    part = torch.ones(2).to(dtype)
+    with pytest.raises(TypeError, match=rf"'imag'.*{dtype}.*torch\.float32"):
+        ComplexTensor(torch.ones(2), part)
+
+
+def test_parts_must_have_equal_shapes():
+    with pytest.raises(ValueError, match=r"\(2, 3\).*\(3,\)"):
+        ComplexTensor(torch.ones(2, 3), torch.ones(3))
+
+
+def test_parts_must_have_equal_dtypes():
+    with pytest.raises(TypeError, match=r"torch\.float32.*torch\.float64"):
+        ComplexTensor(torch.ones(2), torch.ones(2, dtype=torch.float64))
+
+
+def test_parts_must_be_on_one_device():
+    with pytest.raises(ValueError, match="'cpu'.*'meta'"):
+        ComplexTensor(torch.ones(2), torch.ones(2, device="meta"))
+
+
+def test_from_complex_and_back():
+    z = random_complex(2, 3)
+    assert_same(split(z), z)
+    assert_same(split(z.conj()), z.conj())
+    real = torch.randn(3)
+    assert_same(split(real), real.to(torch.complex64))
+
+
+@pytest.mark.parametrize("z", [torch.arange(3), torch.ones(2, dtype=torch.bool), [1j], 1j])
+def test_from_complex_rejects(z):
+    with pytest.raises(TypeError, match="'z'"):
+        ComplexTensor.from_complex(z)
+
+
+# Description
+
+
+@pytest.mark.parametrize(
+    "part, whole",
+    [
+        (torch.float16, torch.complex32),
+        (torch.bfloat16, torch.complex64),
+        (torch.float32, torch.complex64),
+        (torch.float64, torch.complex128),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_dtype_is_that_of_to_complex(part, whole):
+    x = ComplexTensor(torch.ones(2, dtype=part), torch.zeros(2, dtype=part))
+    assert x.dtype == whole
+    assert x.to_complex().dtype == whole
+    assert x.real.dtype == part
+
+
+def test_description():
+    x = split(random_complex(2, 3, 4))
+    assert x.shape == x.size() == (2, 3, 4)
+    assert x.size(1) == x.size(-2) == 3
+    assert (x.ndim, x.numel(), len(x), x.device) == (3, 24, 2, torch.device("cpu"))
+    assert not x.requires_grad
+    x.imag.requires_grad_()
+    assert x.requires_grad
+    with pytest.raises(TypeError):
+        len(x[0, 0, 0])
+
+
+def test_repr_shows_values_dtype_and_layout_as_torch_does():
+    z = random_complex(2, 2, 3)
+    expected = repr(z).replace("tensor(", "ComplexTensor(").replace("\n  ", "\n" + " " * 9)
+    assert repr(split(z)) == expected
+    assert repr(split(torch.tensor([1 + 2j]))) == "ComplexTensor([1.+2.j])"
+
+
+def test_repr_works_for_every_kind():
+    x = ComplexTensor(torch.ones(1), torch.zeros(1))
+    assert "real.dtype=torch.bfloat16" in repr(x.to(torch.bfloat16))
+    assert "real.dtype=torch.float16" in repr(x.to(torch.float16))
+    assert "device='meta'" in repr(x.to("meta"))
+    assert "requires_grad=True" in repr(split(torch.ones(1, requires_grad=True)))
+
+
+def test_pickle_and_copy():
+    x = split(random_complex(3))
+    for y in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
+        assert_same(y, x.to_complex())
+
+
+# Arithmetic
+
+OPERANDS = {
+    "ComplexTensor": split(random_complex(3, 4, seed=1)),
+    "broadcasting ComplexTensor": split(random_complex(2, 1, 4, seed=2)),
+    "other precision": split(random_complex(4, dtype=torch.complex64, seed=3)),
+    "real tensor": torch.linspace(1, 2, 4, dtype=torch.float64),
+    "larger real tensor": torch.linspace(1, 2, 24, dtype=torch.float64).reshape(2, 3, 4),
+    "integer tensor": torch.arange(1, 5),
+    "zero-dimensional tensor": torch.tensor(2.5, dtype=torch.float64),
+    "native complex tensor": random_complex(3, 1, seed=4),
+    "conjugate view": random_complex(3, 1, seed=4).conj(),
+    "int": 3,
+    "float": 0.1,
+    "complex": 2 - 0.3j,
+    "NumPy float": np.float32(0.5),
+    "NumPy complex": np.complex64(0.5 + 1j),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("apply", OPERATORS)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_arithmetic_in_both_orders(apply, name, dtype):
+    z = random_complex(3, 4, dtype=dtype)
+    other = OPERANDS[name]
+    native = other.to_complex() if isinstance(other, ComplexTensor) else other
+    native = native.item() if isinstance(native, np.generic) else native
+    assert_same(apply(split(z), other), apply(z, native))
+    assert_same(apply(other, split(z)), apply(native, z))
+
+
+@pytest.mark.parametrize("apply", OPERATORS)
+def test_arithmetic_rejects_foreign_operands(apply):
+    x = split(random_complex(2))
+    for other in ("a", None, [1.0, 2.0], np.ones(2)):
+        with pytest.raises(TypeError):
+            apply(x, other)
+        with pytest.raises(TypeError):
+            apply(other, x)
+
+
+@pytest.mark.parametrize("apply", [*OPERATORS, operator.eq, operator.ne])
+def test_shapes_that_do_not_broadcast_are_both_named(apply):
+    x = split(random_complex(2, 3))
+    for other in (split(random_complex(4)), torch.ones(4)):
+        with pytest.raises(RuntimeError, match=r"\(2, 3\).*\(4,\)"):
+            apply(x, other)
+
+
+def test_results_share_no_memory_with_operands():
+    x = split(random_complex(3))
+    before = x.clone()
+    for result in (x + 1, x - torch.zeros(3), 1 * x):
+        result.real.zero_()
+        result.imag.zero_()
+    assert_same(x, before.to_complex())
+
+
+def test_numbers_beyond_the_dtype_are_infinite_as_in_torch():
+    z = random_complex(2, dtype=torch.complex64)
+    assert not (split(z) == 1e300).any()
+    assert_same(split(z) / 1e300, z / 1e300)
+    torch.testing.assert_close((split(z) * 1e300).real.abs(), torch.full((2,), torch.inf))
+
+
+def test_unary_operations():
+    z = random_complex(3, 4)
+    x = split(z)
+    assert_same(-x, -z)
+    assert_same(x.conj(), z.conj().resolve_conj())
+    torch.testing.assert_close(abs(x), z.abs())
+    torch.testing.assert_close(x.abs(), z.abs())
+    torch.testing.assert_close(x.angle(), z.angle())
+
+
+def test_abs_neither_overflows_nor_underflows():
+    z = torch.tensor([3e300 + 4e300j, 3e-300 + 4e-300j, 0j], dtype=torch.complex128)
+    expected = torch.tensor([5e300, 5e-300, 0], dtype=torch.float64)
+    torch.testing.assert_close(abs(split(z)), expected, atol=0, rtol=1e-15)
+
+
+@given(
+    exponents=st.tuples(*[st.integers(-307, 307)] * 4),
+    signs=st.tuples(*[st.sampled_from([-1.5, 1.0, 2.5])] * 4),
+)
+@settings(deadline=None, max_examples=200)
+def test_division_of_any_magnitudes(exponents, signs):
+    """Normwise accurate wherever the quotient is a normal number, by exact rational arithmetic."""
+    a, b, c, d = (sign * 10.0**exponent for sign, exponent in zip(signs, exponents, strict=True))
+    quotient = split(torch.tensor([complex(a, b)], dtype=torch.complex128)) / complex(c, d)
+    a, b, c, d = map(Fraction, (a, b, c, d))
+    square = c * c + d * d
+    real, imag = (a * c + b * d) / square, (b * c - a * d) / square
+    size = max(abs(real), abs(imag))
+    assume(Fraction(10) ** -290 < size < Fraction(10) ** 307)
+    error_real = abs(Fraction(quotient.real.item()) - real)
+    error_imag = abs(Fraction(quotient.imag.item()) - imag)
+    assert max(error_real, error_imag) <= size * Fraction(2) ** -50
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_division_as_torch_where_torch_is_right(size):
+    z, w = random_complex(4, seed=1), random_complex(4, seed=2) * size
+    assert_same(split(z) / split(w), torch.from_numpy(z.numpy() / w.numpy()))
+    assert_same((split(z) * size) / split(w), z / random_complex(4, seed=2))
+
+
+def test_division_by_zero_is_not_finite():
+    quotient = 1 / split(torch.zeros(2, dtype=torch.complex64))
+    assert not quotient.real.isfinite().any()
+
+
+def test_equality_is_elementwise():
+    z = torch.tensor([1 + 2j, 1 + 0j, 3 + 2j])
+    x = split(z)
+    for other in (1 + 2j, 1, torch.tensor([1.0, 1.0, 3.0]), z[:1], split(z.flip(0))):
+        native = other.to_complex() if isinstance(other, ComplexTensor) else other
+        assert torch.equal(x == other, z == native)
+        assert torch.equal(x != other, z != native)
+        assert torch.equal(other == x, z == native)
+    assert (x == "a") is False
+    assert (x != None) is True  # noqa: E711
+    assert len({x, x, x.clone()}) == 2
+
+
+def test_truth_value_as_torch():
+    assert split(torch.tensor([1j]))
+    assert not split(torch.tensor(0j))
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        bool(split(random_complex(2)))
+
+
+# Shape, place and history
+
+RESHAPES = {
+    "reshape": lambda x: x.reshape(4, -1),
+    "reshape of a tuple": lambda x: x.reshape((4, 6)),
+    "view": lambda x: x.view(6, 4),
+    "transpose": lambda x: x.transpose(0, -1),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "permute of a tuple": lambda x: x.permute((2, 0, 1)),
+    "contiguous": lambda x: x.transpose(0, 1).contiguous(),
+    "clone": lambda x: x.clone(),
+    "detach": lambda x: x.detach(),
+    "an integer": lambda x: x[-1],
+    "a slice": lambda x: x[:, ::2],
+    "None and Ellipsis": lambda x: x[None, ..., 1:],
+    "an index tensor": lambda x: x[:, torch.tensor([2, 0])],
+    "a mask": lambda x: x[torch.tensor([True, False])],
+    "iteration": lambda x: list(x)[1],
+}
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+def test_shapes_and_indices_as_torch(name):
+    z = random_complex(2, 3, 4)
+    assert_same(RESHAPES[name](split(z)), RESHAPES[name](z))
+
+
+def test_contiguous_makes_both_parts_contiguous():
+    x = split(random_complex(2, 3))
+    assert not x.real.is_contiguous()
+    x = x.contiguous()
+    assert x.real.is_contiguous() and x.imag.is_contiguous()
+
+
+def test_indices_out_of_range():
+    x = split(random_complex(2))
+    with pytest.raises(IndexError):
+        x[2]
+    with pytest.raises(TypeError):
+        iter(x[0])
+
+
+def test_to():
+    x = split(random_complex(2))
+    for dtype in (torch.complex64, torch.float32):
+        for y in (x.to(dtype), x.to("cpu", dtype), x.to(dtype=dtype)):
+            assert y.real.dtype == y.imag.dtype == torch.float32
+    assert x.to("meta").device.type == "meta"
+    with pytest.raises(TypeError, match="int32"):
+        x.to(torch.int32)
+
+
+# Derivatives
+
+
+def parts(*shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True)
+        for _ in range(2)
+    ]
+
+
+@pytest.mark.parametrize("apply", OPERATORS)
+def test_arithmetic_is_twice_differentiable(apply):
+    def function(a_real, a_imag, b_real, b_imag):
+        result = apply(ComplexTensor(a_real, a_imag), ComplexTensor(b_real, b_imag))
+        return result.real, result.imag
+
+    inputs = [*parts(3, seed=1), *parts(2, 1, seed=2)]
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs)
+
+
+@pytest.mark.parametrize("name", ["abs", "angle"])
+def test_polar_coordinates_are_differentiable(name):
+    def function(real, imag):
+        return getattr(ComplexTensor(real, imag), name)()
+
+    assert torch.autograd.gradcheck(function, parts(3, seed=1))
+
+
+def test_the_gradient_of_abs_at_zero_is_zero():
+    real, imag = torch.zeros(2, requires_grad=True), torch.zeros(2, requires_grad=True)
+    for gradient in torch.autograd.grad(abs(ComplexTensor(real, imag)).sum(), (real, imag)):
+        assert torch.equal(gradient, torch.zeros(2))
+
+
+def test_gradients_reach_a_native_tensor():
+    z = random_complex(3).requires_grad_()
+    (split(z) * 2j).abs().sum().backward()
+    torch.testing.assert_close(z.grad, 2 * torch.sgn(z.detach()))

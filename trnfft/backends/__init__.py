@@ -1,0 +1,1 @@
+"""Ways to run a transform, one a file. `trnfft.ops` chooses among them."""
