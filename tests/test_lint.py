@@ -426,9 +426,3 @@ def test_text_of_a_violation(module):
 def test_every_rule_has_a_test():
     tested = {rule for rule, _ in BAD_BODIES + BAD_FUNCTIONS}
     assert set(RULES) - tested == {"closure", "no-source", "nonlocal", "type-alias"}
-
-
-def test_the_kernels_of_this_package_are_clean() -> None:
-    from nki_kernels.dft_gemm import dft_gemm
-
-    assert lint(dft_gemm) == []

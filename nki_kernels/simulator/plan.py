@@ -29,7 +29,10 @@ class NkiInstruction:
         from .errors import NkiValidationError
 
         for producer in producers:
-            if producer.loop is not self.loop and producer.loop is not None:
+            around = self.loop
+            while around is not None and around is not producer.loop:
+                around = around.outer
+            if around is not producer.loop:
                 rule = "an edge cannot leave a fori_loop/while_loop"
                 raise NkiValidationError("depends_on", "producer", producer.number, rule)
             self.session.extra_edges.append((self.number, producer.number))

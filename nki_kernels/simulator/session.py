@@ -119,6 +119,9 @@ class Session:
             raise NkiValidationError("nl.ndarray", "address", address, rule)
         if partition + storage.shape[0] > hardware.PARTITIONS or free + storage.free_bytes > limit:
             raise NkiValidationError("nl.ndarray", "address", address, "leaves the memory")
+        if storage.buffer is MemoryRegion.psum and free % self.chip.psum_bank_bytes:
+            rule = f"must start a PSUM bank (a multiple of {self.chip.psum_bank_bytes} bytes)"
+            raise NkiValidationError("nl.ndarray", "address", address, rule)
         storage.start_partition, storage.address = partition, free
 
     # Instructions.
@@ -335,7 +338,10 @@ def _gather(t: NkiTensor, plan: Plan, session: Session) -> tuple[Any, Any]:
         static.offset = t.offset + value * step
         _check_dynamic(static, plan, value)
         return static.array(), None
-    rows = index.array().reshape(-1)[: t.shape[0]].astype(np.int64)
+    if index.shape != (t.shape[0], 1):
+        rule = f"must have shape ({t.shape[0]}, 1): one index a partition"
+        raise NkiValidationError(plan.instruction, "vector_offset", f"shape {index.shape}", rule)
+    rows = index.array().reshape(-1).astype(np.int64)
     inner = (1,) + t.shape[1:]
     last = math.prod(t.storage.shape) - extent(inner, t.strides) - t.offset
     valid = (rows >= 0) & (rows * step <= last)

@@ -336,6 +336,10 @@ class NkiTensor(NKIObject):
         if len(new_shape) < (2 if on_chip else 1):
             new_shape.append(1)
             new_strides.append(1)
+        if self._dynamic is not None and self._free == 0 and self._leads:
+            if key[0] not in (slice(None), slice(0, shape[0]), slice(0, shape[0], 1)):
+                rule = "the dimension of vector_select cannot be indexed again"
+                raise _fail("index of dimension 0", key[0], rule)
         view = self._view(tuple(new_shape), tuple(new_strides), offset)
         if dynamic is not None:
             view = view._with_dynamic("scalar", dynamic[1], self.strides[dynamic[0]], self)
@@ -376,9 +380,9 @@ class NkiTensor(NKIObject):
             shape, strides = _without(self.shape, dim), _without(self.strides, dim)
             view = self._view(shape, strides, self.offset)
             return view._with_dynamic("scalar", index, self.strides[dim], self)
-        if self._free and dim == 0:
+        if self._leads and dim == 0:
             raise _fail("select(dim=0)", index, "the partition dimension cannot be removed")
-        index = _integer_index(index, self.shape[dim], dim, self.shape)
+        index = _integer_index(index, self.shape[dim], dim, self.shape, lowest=0)
         return self._view(
             _without(self.shape, dim),
             _without(self.strides, dim),
@@ -426,7 +430,12 @@ class NkiTensor(NKIObject):
         if scalar_offset is None and vector_offset is None:
             view._check_inside(pattern)
             return view
-        step = math.prod(self.storage.shape[indirect_dim + 1 :])
+        if vector_offset is not None and (self._free or indirect_dim != 0):
+            rule = "vector_offset needs an HBM tensor and indirect_dim=0"
+            raise _fail("ap", f"{self.buffer.value}, indirect_dim={indirect_dim}", rule)
+        if not 0 <= indirect_dim < self.ndim:
+            raise _fail("ap indirect_dim", indirect_dim, f"out of range for shape {self.shape}")
+        step = self.strides[indirect_dim]
         kind = "scalar" if vector_offset is None else "vector"
         index = scalar_offset if vector_offset is None else vector_offset
         return view._with_dynamic(kind, index, step, self)
@@ -436,7 +445,7 @@ class NkiTensor(NKIObject):
         dims = tuple(dims)
         if sorted(dims) != list(range(self.ndim)):
             raise _fail("permute", dims, f"must be a permutation of 0..{self.ndim - 1}")
-        if self._free and dims[0] != 0:
+        if self._leads and dims[0] != 0:
             raise _fail("permute", dims, "dims[0] must be 0: the partition dimension stays first")
         return self._view(
             tuple([self.shape[d] for d in dims]),
@@ -455,8 +464,8 @@ class NkiTensor(NKIObject):
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """Insert a dimension of size 1 before ``dim``."""
-        if self._free and dim == 0:
-            raise _fail("expand_dim", dim, "must not be 0 on-chip")
+        if self._leads and dim == 0:
+            raise _fail("expand_dim", dim, "must not be 0 on-chip or after vector_select")
         if not 0 <= dim <= self.ndim:
             raise _fail("expand_dim", dim, f"must be 0..{self.ndim}")
         stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
@@ -477,7 +486,7 @@ class NkiTensor(NKIObject):
         """Split one dimension; one entry of ``shape`` may be -1."""
         dim = self._dim(dim)
         sizes = _infer(tuple(shape), self.shape[dim], "reshape_dim")
-        if self._free and dim == 0 and len(sizes) != 1:
+        if self._leads and dim == 0 and len(sizes) != 1:
             raise _fail("reshape_dim(dim=0)", shape, "the partition dimension cannot be split")
         inner = self.strides[dim]
         strides = tuple([inner * s for s in _row_major(sizes)])
@@ -505,9 +514,9 @@ class NkiTensor(NKIObject):
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Another shape of the same elements, without a copy."""
         sizes = _infer(tuple(shape), self.size, "reshape")
-        if self._free and sizes[0] != self.shape[0]:
-            raise _fail("reshape", shape, f"on-chip, shape[0] must stay {self.shape[0]}")
-        if self._free:
+        if self._leads and sizes[0] != self.shape[0]:
+            raise _fail("reshape", shape, f"the partition dimension must stay {self.shape[0]}")
+        if self._leads:
             rest = _reshape_strides(self.shape[1:], self.strides[1:], sizes[1:])
             strides = None if rest is None else (self.strides[0],) + rest
         else:
@@ -568,6 +577,11 @@ class NkiTensor(NKIObject):
 
     # Helpers.
 
+    @property
+    def _leads(self) -> bool:
+        """True when dimension 0 is the partition: on-chip, or chosen by ``vector_select``."""
+        return self._free != 0 or (self._dynamic is not None and self._dynamic[0] == "vector")
+
     def _dim(self, dim: int) -> int:
         if not -self.ndim <= dim < self.ndim:
             raise _fail("dim", dim, f"out of range for shape {self.shape}")
@@ -575,7 +589,7 @@ class NkiTensor(NKIObject):
 
     def _free_dim(self, method: str, dim: int) -> int:
         dim = self._dim(dim)
-        if self._free and dim == 0:
+        if self._leads and dim == 0:
             raise _fail(method, dim, "not on the partition dimension")
         return dim
 
@@ -592,6 +606,11 @@ class NkiTensor(NKIObject):
     def _with_dynamic(self, kind: str, index: Any, step: int, source: NkiTensor) -> NkiTensor:
         if source._dynamic is not None:
             raise _fail("dynamic index", kind, "only one dynamic select a tensor")
+        if isinstance(index, NkiTensor):
+            if index.buffer is not MemoryRegion.sbuf:
+                raise _fail("dynamic index", f"{index.buffer.value} tensor", "must be in SBUF")
+            if kind == "scalar" and index.size != 1:
+                raise _fail("dynamic index", f"shape {index.shape}", "must have one element")
         self._dynamic = (kind, index, step)
         self._signature = None
         return self
@@ -680,11 +699,13 @@ def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tupl
     return start, stop, step
 
 
-def _integer_index(item: Any, n: int, dim: int, shape: tuple[int, ...]) -> int:
+def _integer_index(
+    item: Any, n: int, dim: int, shape: tuple[int, ...], lowest: int | None = None
+) -> int:
     if not hasattr(item, "__index__"):
         raise _fail(f"index of dimension {dim}", repr(item), "must be int, slice, ... or nl.ds")
     index = item.__index__()
-    if not -n <= index < n:
+    if not (-n if lowest is None else lowest) <= index < n:
         raise _fail(f"index of dimension {dim}", index, f"out of bounds for shape {shape}")
     return int(index % n)
 

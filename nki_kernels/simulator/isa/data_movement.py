@@ -81,6 +81,8 @@ def _dma_settings(
         if trigger not in (engine.sync, engine.scalar):
             raise rules.fail("engine", trigger.name, "must be engine.sync or engine.scalar")
     dynamic = dst._dynamic is not None or src._dynamic is not None
+    if dynamic and mode is dge_mode.none:
+        raise rules.fail("dge_mode", "none", "a dynamic address needs a descriptor generator")
     if oob is oob_mode.skip and not dynamic:
         raise rules.fail("oob_mode", "skip", "only with a dynamic address")
 
@@ -292,14 +294,12 @@ def nc_stream_shuffle(
 ) -> Plan:
     """Partition i of each 32-partition quadrant of ``dst`` gets partition mask[i] of ``src``."""
     rules = Rules("nisa.nc_stream_shuffle")
-    rules.tensor("dst", dst)
-    rules.tensor("src", src)
+    rules.output("dst", dst)
+    rules.tile("src", src)
     mask = [int(m) for m in shuffle_mask]
     if len(mask) != 32 or any(not (0 <= m < 32 or m == 255) for m in mask):
         raise rules.fail("shuffle_mask", mask, "32 entries of 0..31, or 255 to keep")
     for operand, t in (("dst", dst), ("src", src)):
-        if not on_chip(t):
-            raise rules.fail(operand, t.buffer.value, "must be in SBUF or PSUM")
         _shuffle_start(rules, operand, t, max(dst.shape[0], src.shape[0]))
     rules.same_dtype(dst=dst, src=src)
     if free_size(dst) != free_size(src):

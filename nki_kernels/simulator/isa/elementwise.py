@@ -16,6 +16,8 @@ from .costs import stream, vector_speedup
 from .rules import Rules
 
 _INT32 = ("int32", "uint32")
+# Of fp32 operands these give fp32, so they may write their result where it belongs.
+_DIRECT = (np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.power)
 
 
 @instruction
@@ -66,15 +68,7 @@ def _binary_run(
 ) -> Any:
     function, name, shape = operator.binary, dst.dtype, dst.shape
     assert function is not None
-    direct = name == "float32" and isinstance(function, np.ufunc)
-    direct = direct and function in (
-        np.add,
-        np.subtract,
-        np.multiply,
-        np.maximum,
-        np.minimum,
-        np.power,
-    )
+    direct = name == "float32" and function in _DIRECT
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         a, b = ins
@@ -161,7 +155,9 @@ def _scalar_step(
             rules.generation(f"op{index}", f"nl.{operator.name}", 4)
         return operator, None, False
     if rules.scalar_or_vector(label, operand, data):
-        if not operator.bitvec:
+        if operator.bitvec:
+            rules.integers(**{label: operand})
+        else:
             rules.float32(label, operand)
         reads[label] = operand
         return operator, ("tile", len(reads) - 1), bool(reverse)
@@ -199,27 +195,33 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
     name, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
 
-    def operand_of(operand: Any, ins: list[Any]) -> Any:
+    def apply(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], out: Any) -> Any:
+        operator, operand, reverse = step
+        if operator.unary is not None:
+            return operator.unary(value)
         if isinstance(operand, tuple):
-            return ins[operand[1]].reshape(column)
-        return operand if bitvec else np.float32(operand)
+            operand = ins[operand[1]].reshape(column)
+        elif not bitvec:
+            operand = np.float32(operand)
+        pair = (operand, value) if reverse else (value, operand)
+        assert operator.binary is not None
+        if out is not None and operator.binary in _DIRECT:
+            return operator.binary(*pair, out=out)
+        return operator.binary(*pair)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         value = ins[0].reshape(shape)
-        value = value if bitvec else dtypes.to_float32(value)
-        for operator, operand, reverse in steps:
-            if operator.unary is not None:
-                value = operator.unary(value)
-            else:
-                other = operand_of(operand, ins)
-                pair = (other, value) if reverse else (value, other)
-                value = operator.binary(*pair)
-                if not bitvec and value.dtype != np.float32:
-                    value = value.astype(np.float32)
         if bitvec:
+            for step in steps:
+                value = apply(step, value, ins, None)
             _store_integer(outs[0], value)
-        else:
-            dtypes.store(outs[0], value, name)
+            return
+        value = dtypes.to_float32(value)
+        for step in steps[:-1]:
+            value = np.asarray(apply(step, value, ins, None), dtype=np.float32)
+        value = apply(steps[-1], value, ins, outs[0] if name == "float32" else None)
+        if value is not outs[0]:
+            dtypes.store(outs[0], np.asarray(value, dtype=np.float32), name)
 
     return run
 

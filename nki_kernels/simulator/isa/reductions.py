@@ -29,6 +29,8 @@ def tensor_reduce(
     """Reduce the last free axes of ``data`` (``axis``: int or list ending at the last axis)."""
     rules = Rules("nisa.tensor_reduce")
     operator = rules.operator("op", op, "reduction")
+    if operator.name == "average":
+        raise rules.fail("op", "nl.average", "only tensor_partition_reduce averages")
     rules.output("dst", dst)
     rules.tile("data", data)
     rules.same_partitions(dst=dst, data=data)

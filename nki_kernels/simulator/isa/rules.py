@@ -159,9 +159,10 @@ class Rules:
             raise self.fail(name, repr(op), "must be an operator of nki.language, as nl.add")
         if found.unsupported:
             raise self.fail(name, f"nl.{found.name}", found.unsupported)
+        binary = found.binary is not None and found.name != "average"
         legal = {
-            "binary": found.binary is not None,
-            "unary_or_binary": found.binary is not None or found.unary is not None,
+            "binary": binary,
+            "unary_or_binary": binary or found.unary is not None,
             "reduction": found.identity is not None,
             "activation": found.activation is not None,
         }[kind]

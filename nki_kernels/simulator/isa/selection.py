@@ -131,7 +131,8 @@ def range_select(
         rules.same_partitions(dst=dst, **{label: bound})
         rules.free_size_is(label, bound, 1)
         reads[label] = bound
-    first, second = _comparison(rules, "comp_op0", comp_op0), _comparison(rules, "c", comp_op1)
+    first = _comparison(rules, "comp_op0", comp_op0)
+    second = _comparison(rules, "comp_op1", comp_op1)
     if "not_equal" in (first.name, second.name):
         raise rules.fail("comp_op", "nl.not_equal", "must be equal, less, greater or with equal")
     if float(on_false_value) != _FLOAT32_MIN:

@@ -43,11 +43,15 @@ def nc_matmul(
     """``dst[M, N] = stationary[K, M].T @ moving[K, N]``, in PSUM, accumulated in fp32."""
     rules = Rules("nisa.nc_matmul")
     double = _mode(rules, perf_mode, stationary, moving)
+    if double and is_transpose:
+        raise rules.fail("is_transpose", True, "cannot be combined with double_row")
     rules.output("dst", dst, PSUM)
     rules.tile("stationary", stationary, SBUF)
     rules.tile("moving", moving, SBUF)
     _matmul_dtypes(rules, dst, stationary, moving, is_transpose)
     rows, columns = _array_tile(rules, tile_position, tile_size, stationary)
+    if double and columns != (0, 4):
+        raise rules.fail("tile_size", tile_size, "double_row excludes column tiling")
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
     _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
@@ -110,6 +114,8 @@ def _array_tile(
         return (0, 4), (0, 4)
     if not position or not size:
         raise rules.fail("tile_position, tile_size", (position, size), "set both or neither")
+    if len(position) != 2 or len(size) != 2:
+        raise rules.fail("tile_position, tile_size", (position, size), "(row, column) pairs")
     spans = []
     smallest = rules.chip.smallest_row_tile
     legal = tuple(n for n in (32, 64, 128) if n >= smallest)
@@ -206,7 +212,7 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
         value = product(ins).reshape(shape)
         mask = accumulation.written_by_matmul(target)
         if accumulate:
-            if not (onto_others and target.storage.written is True):
+            if not (onto_others and _is_written(target)):
                 _check_accumulation(rules, target, mask)
             mask = True
         elif accumulate is not None:
@@ -221,6 +227,11 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
         accumulation.note_matmul(target)
 
     return run
+
+
+def _is_written(t: NkiTensor) -> bool:
+    written = t.storage.written
+    return written is True or (written is not False and bool(t.mask(written).all()))
 
 
 def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
@@ -261,7 +272,8 @@ def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: 
     p, f = data.shape[0], free_size(data)
     chosen = requested
     if requested is engine.unknown:
-        chosen = engine.tensor if dst.buffer is MemoryRegion.psum else engine.vector
+        array = dst.buffer is MemoryRegion.psum and data.buffer is MemoryRegion.sbuf
+        chosen = engine.tensor if array else engine.vector
     if chosen is engine.vector:
         if p > 32 or f > 32:
             raise rules.fail("data", f"{p}x{f}", "VectorE transposes at most 32x32")

@@ -37,8 +37,9 @@ def ndarray(
     """
     region = _region(buffer, "ndarray")
     sizes = tuple([int(n) for n in shape])
-    if not sizes or any(n < 1 for n in sizes) or (region in ON_CHIP and len(sizes) < 2):
-        rule = "positive sizes; SBUF and PSUM tensors have at least 2 dimensions"
+    flat = region in ON_CHIP and len(sizes) < 2 and sizes != (1,)
+    if not sizes or any(n < 1 for n in sizes) or flat:
+        rule = "positive sizes; SBUF and PSUM tensors have at least 2 dimensions, or shape (1,)"
         raise NkiValidationError("nl.ndarray", "shape", tuple(shape), rule)
     return active().allocate(sizes, dtypes.canonical(dtype), region, name, address)
 

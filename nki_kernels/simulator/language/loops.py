@@ -57,11 +57,19 @@ def _value(bound: Any) -> int:
     return bound.value if isinstance(bound, VirtualRegister) else int(bound)
 
 
+class _Scope:
+    """Body of a loop on the device; ``outer`` is the one around it."""
+
+    def __init__(self, outer: _Scope | None) -> None:
+        self.outer = outer
+
+
 @contextmanager
 def _body() -> Iterator[None]:
     """Scope of a loop body: tensors declared in it end with it."""
     session = active()
-    outer, scope = session.loop_scope, object()
+    outer = session.loop_scope
+    scope = _Scope(outer)
     session.loop_scope = scope
     session.open_scopes.add(scope)
     try:
@@ -75,7 +83,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
     """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
     for value in _bounds("nl.fori_loop", lower, upper, step):
         with _body():
-            if body_fun(VirtualRegister(value, frozen=True)) is not None:
+            if body_fun(VirtualRegister(value)) is not None:
                 rule = "must not return a value: carry state in SBUF or HBM"
                 raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
 

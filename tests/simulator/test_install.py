@@ -1,0 +1,86 @@
+"""``import nki`` through the simulator, and the script runner."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+import numpy as np
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import nki.typing as nt
+from nki.isa import engine
+from nki.language import float32
+
+
+@nki.jit
+def double(x: nt.tensor[128, 4]):
+    out = nl.ndarray(x.shape, dtype=float32, buffer=nl.shared_hbm)
+    t = nl.load(x)
+    nisa.tensor_scalar(t, t, nl.multiply, 2.0, engine=engine.vector)
+    nl.store(out, t)
+    return out
+
+
+x = np.ones((128, 4), np.float32)
+print(double(x).sum(), nki.simulate(double)(x).sum(), sys.argv[1:], __name__)
+"""
+
+
+def python(*arguments: str, cwd: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[2]
+    environment = {"PYTHONPATH": f"{path}:{root}", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+
+
+def test_a_script_runs_unmodified_with_its_arguments(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = python("-m", "nki_kernels.simulator", "script.py", "a", "--b", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1024.0 1024.0 ['a', '--b'] __main__\n"
+
+
+def test_a_missing_script_is_one_sentence(tmp_path):
+    done = python("-m", "nki_kernels.simulator", "absent.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("absent.py: no such script")
+
+
+def test_install_refuses_where_the_real_package_is(tmp_path):
+    (tmp_path / "nki.py").write_text("def jit(f): return f\n")
+    (tmp_path / "script.py").write_text("print('not reached')")
+    done = python("-m", "nki_kernels.simulator", "script.py", cwd=tmp_path, path=str(tmp_path))
+    assert done.returncode == 2
+    assert "the real nki package is installed" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("placeholder", [True, False])
+def test_nki_api_recognises_the_empty_placeholder(tmp_path, placeholder):
+    body = "" if placeholder else "def jit(f): return f\n"
+    package = tmp_path / "nki"
+    package.mkdir()
+    (package / "__init__.py").write_text(body)
+    (package / "language.py").write_text("")
+    (package / "isa.py").write_text("")
+    code = "from nki_kernels import nki_api as a; print(a.REAL_NKI); a.require_real_nki()"
+    done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
+    assert done.stdout == f"{not placeholder}\n"
+    assert (done.returncode != 0) == placeholder
+    if placeholder:
+        assert "https://pip.repos.neuron.amazonaws.com" in done.stderr
+
+
+def test_the_shipped_api_names_exist():
+    from nki_kernels.nki_api import nisa, nki, nl
+
+    assert callable(nki.jit) and callable(nki.simulate)
+    assert nl.float32 == "float32" and nisa.engine.tensor.name == "tensor"

@@ -1,0 +1,418 @@
+"""Timelines of small kernels against figures worked out by hand from the documented costs.
+
+trn1 unless a test says otherwise: VectorE 1.12 GHz, ScalarE and GpSimdE 1.4 GHz, TensorE 2.8 GHz.
+A streaming instruction is busy for 64 + N cycles (100 + N below 64 elements), 2N with two tensor
+inputs; others see its result 36 cycles later. An fp32 matmul of N columns takes 4N cycles, its
+stationary load M cycles, and its result shows 60 cycles later. A DMA starts 1300 ns after its
+operands are there, pays 34 ns a descriptor and 17 bytes/ns on each of 16 engines, and its data
+shows 700 ns after the last byte.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+FLOAT = nl.float32
+
+
+def tile(shape, buffer=nl.sbuf, dtype=FLOAT):
+    return nl.ndarray(shape, dtype=dtype, buffer=buffer)
+
+
+def filled(shape, dtype=FLOAT):
+    t = tile(shape, dtype=dtype)
+    nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    return t
+
+
+def run(body, *arguments):
+    with simulator.record() as timeline:
+        simulator.simulate(body)(*arguments)
+    return timeline
+
+
+def near(nanoseconds):
+    return pytest.approx(nanoseconds, rel=1e-12)
+
+
+MEMSET = (512 + 64) / 1.12
+SEEN = 36 / 1.12
+
+
+def test_two_dependent_vector_instructions():
+    def kernel():
+        nisa.tensor_copy(tile((128, 512)), filled((128, 512)))
+
+    timeline = run(kernel)
+    assert timeline.engine_busy_ns["vector"] == near(2 * (512 + 64) / 1.12)
+    assert timeline.total_ns == near(2 * (576 / 1.12 + 36 / 1.12))
+    assert timeline.instructions == 2
+    assert [e.name for e in timeline.critical_path] == ["memset", "tensor_copy"]
+
+
+def test_independent_instructions_of_one_engine_follow_each_other():
+    def kernel():
+        filled((128, 512))
+        filled((128, 512))
+
+    assert run(kernel).total_ns == near(2 * 576 / 1.12 + 36 / 1.12)
+
+
+def test_tiny_instructions_pay_100_cycles():
+    def kernel():
+        nisa.memset(tile((128, 8)), 0.0, engine=nisa.engine.vector)
+
+    assert run(kernel).engine_busy_ns["vector"] == near((8 + 100) / 1.12)
+
+
+def test_two_inputs_double_the_streaming_part():
+    def kernel():
+        a = filled((128, 512))
+        nisa.tensor_tensor(tile((128, 512)), a, a, op=nl.add)
+
+    assert run(kernel).engine_busy_ns["vector"] == near(MEMSET + (2 * 512 + 64) / 1.12)
+
+
+def test_an_innermost_stride_above_16_bytes_halves_the_rate():
+    def kernel():
+        a = filled((128, 512))
+        nisa.tensor_copy(tile((128, 128)), a[:, ::4])  # 16 bytes: full rate
+        nisa.tensor_copy(tile((128, 64)), a[:, ::8])  # 32 bytes: half rate
+
+    expected = MEMSET + (128 + 64) / 1.12 + (2 * 64 + 64) / 1.12
+    assert run(kernel).engine_busy_ns["vector"] == near(expected)
+
+
+def test_scalar_engine_runs_at_its_own_clock():
+    def kernel():
+        nisa.activation(tile((128, 512)), nl.exp, filled((128, 512)))
+
+    timeline = run(kernel)
+    assert timeline.engine_busy_ns["scalar"] == near((512 + 64) / 1.4)
+    assert timeline.total_ns == near(MEMSET + SEEN + (576 + 36) / 1.4)
+
+
+def test_reciprocal_takes_eight_cycles_an_element():
+    def kernel():
+        nisa.reciprocal(tile((128, 512)), filled((128, 512)))
+
+    assert run(kernel).engine_busy_ns["vector"] == near(MEMSET + (8 * 512 + 64) / 1.12)
+
+
+def test_fp32_matmul_and_its_stationary_load():
+    def kernel():
+        a = filled((128, 512))
+        nisa.nc_matmul(tile((128, 512), nl.psum), a[:, 0:128], a)
+
+    timeline = run(kernel)
+    assert timeline.engine_busy_ns["tensor"] == near(4 * 512 / 2.8)
+    assert timeline.total_ns == near(MEMSET + SEEN + (128 + 4 * 512 + 60) / 2.8)
+    assert timeline.psum_peak_banks == 1
+
+
+def test_the_next_stationary_load_hides_behind_a_matmul():
+    def kernel():
+        a = filled((128, 512))
+        bank = tile((128, 512), nl.psum)
+        nisa.nc_matmul(bank, a[:, 0:128], a, accumulate=False)
+        nisa.nc_matmul(bank, a[:, 128:256], a, accumulate=True)
+
+    assert run(kernel).total_ns == near(MEMSET + SEEN + (128 + 2 * 4 * 512 + 60) / 2.8)
+
+
+def test_bf16_matmul_of_few_columns_takes_64_cycles():
+    def kernel():
+        a = filled((128, 512), nl.bfloat16)
+        nisa.nc_matmul(tile((128, 32), nl.psum), a[:, 0:128], a[:, 0:32])
+
+    timeline = run(kernel)
+    assert timeline.engine_busy_ns["tensor"] == near(64 / 2.8)
+    assert timeline.total_ns == near(MEMSET + SEEN + (128 / 4 + 64 + 60) / 2.8)
+
+
+def test_zeros_and_ones_halve_an_fp32_matmul():
+    def kernel():
+        a = filled((128, 128))
+        nisa.nc_matmul(tile((128, 128), nl.psum), a, a, is_moving_onezero=True)
+
+    assert run(kernel).engine_busy_ns["tensor"] == near(2 * 128 / 2.8)
+
+
+def test_row_tiles_of_the_array_run_side_by_side():
+    def kernel(is_tiled):
+        a = filled((128, 512))
+        for half in range(2):
+            rows = slice(64 * half, 64 * half + 64)
+            position = ((64 * half, 0), (64, 128)) if is_tiled else ((), ())
+            nisa.nc_matmul(
+                tile((128, 512), nl.psum),
+                a[rows, 0:128],
+                a[rows],
+                tile_position=position[0],
+                tile_size=position[1],
+            )
+
+    # The second pass starts as soon as its own stationary load (128 cycles) is done.
+    assert run(kernel, True).total_ns == near(MEMSET + SEEN + (128 + 128 + 2048 + 60) / 2.8)
+    assert run(kernel, False).total_ns == near(MEMSET + SEEN + (128 + 2 * 2048 + 60) / 2.8)
+
+
+def test_dma_of_128_partitions_uses_all_engines():
+    def kernel(x):
+        nisa.dma_copy(tile((128, 512)), x)
+
+    timeline = run(kernel, np.zeros((128, 512), np.float32))
+    assert timeline.total_ns == near(1300 + 8 * (34 + 2048 / 17) + 700)
+    assert timeline.engine_busy_ns["dma"] == near(8 * (34 + 2048 / 17))
+    assert timeline.dma_descriptors == 128
+    assert timeline.dma_bytes == timeline.hbm_bytes == 128 * 2048
+
+
+def test_dma_of_four_partitions_uses_one_engine():
+    def kernel(x):
+        nisa.dma_copy(tile((4, 8192)), x)
+
+    timeline = run(kernel, np.zeros((4, 8192), np.float32))
+    assert timeline.total_ns == near(2000 + 4 * (34 + 32768 / 17))
+
+
+def test_loads_share_the_engines_and_hide_each_others_latency():
+    def kernel(x):
+        for _ in range(3):
+            nisa.dma_copy(tile((128, 512)), x)
+
+    timeline = run(kernel, np.zeros((128, 512), np.float32))
+    assert timeline.total_ns == near(2000 + 3 * 8 * (34 + 2048 / 17))
+
+
+def test_every_break_in_memory_is_a_descriptor():
+    def kernel(x):
+        nisa.dma_copy(tile((128, 300)), x[:, 0:600:2])  # single numbers in HBM
+        nisa.dma_copy(tile((128, 600))[:, 0:300], x[:, 0:300])  # rows
+
+    timeline = run(kernel, np.zeros((128, 601), np.float32))
+    assert timeline.dma_descriptors == 128 * 300 + 128
+
+
+def test_rows_a_power_of_two_apart_run_at_half_rate():
+    def kernel(x):
+        nisa.dma_copy(tile((128, 256)), x[:, 0:256])
+
+    gapped = run(kernel, np.zeros((128, 512), np.float32))
+    padded = run(kernel, np.zeros((128, 513), np.float32))
+    assert gapped.total_ns == near(2000 + 8 * (34 + 2 * 1024 / 17))
+    assert padded.total_ns == near(2000 + 8 * (34 + 1024 / 17))
+
+
+def test_hbm_to_hbm_counts_both_sides():
+    def kernel(x):
+        out = tile((128, 512), nl.shared_hbm)
+        nisa.dma_copy(out, x)
+        return out
+
+    timeline = run(kernel, np.zeros((128, 512), np.float32))
+    assert timeline.hbm_bytes == 2 * timeline.dma_bytes == 2 * 128 * 2048
+    assert timeline.total_ns == near(2000 + 34 + 128 * 2048 / 16 / 17)
+
+
+@pytest.mark.parametrize(("chip", "serial"), [("trn1", True), ("trn2", False)])
+def test_vector_and_gpsimd_take_turns_on_sbuf_on_v2_only(monkeypatch, chip, serial):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+
+    def kernel():
+        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector)
+        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.gpsimd)
+
+    vector, gpsimd = (1.12, 1.4) if chip == "trn1" else (0.96, 1.2)
+    both = [576 / vector, 576 / gpsimd]
+    finish = sum(both) if serial else both[1]
+    late = finish + 36 / gpsimd
+    assert run(kernel).total_ns == near(max(late, both[0] + 36 / vector))
+
+
+@pytest.mark.parametrize(("chip", "serial"), [("trn1", True), ("trn2", False)])
+def test_vector_and_scalar_take_turns_on_psum_on_v2_only(monkeypatch, chip, serial):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+
+    def kernel():
+        zeros = filled((128, 512))
+        nisa.tensor_copy(tile((128, 512), nl.psum), zeros, engine=nisa.engine.vector)
+        nisa.activation(tile((128, 512), nl.psum), nl.copy, zeros)
+
+    vector, scalar = (1.12, 1.4) if chip == "trn1" else (0.96, 1.2)
+    begin = 612 / vector
+    copies = [begin + 576 / vector, begin + 576 / scalar]
+    if serial:
+        copies[1] = copies[0] + 576 / scalar
+    assert run(kernel).total_ns == near(max(copies[0] + 36 / vector, copies[1] + 36 / scalar))
+
+
+def test_readers_and_writers_of_one_region_wait_and_others_do_not():
+    def kernel(is_same):
+        a = filled((128, 1024))
+        nisa.activation(tile((128, 512)), nl.exp, a[:, 0:512])
+        first = 0 if is_same else 512
+        nisa.memset(a[:, first : first + 512], 1.0, engine=nisa.engine.vector)
+
+    fill = (1024 + 64) / 1.12
+    read = fill + SEEN + 576 / 1.4
+    # Write-after-read waits for the reader to finish; another region does not wait at all.
+    assert run(kernel, True).total_ns == near(read + 612 / 1.12)
+    assert run(kernel, False).total_ns == near(max(read + 36 / 1.4, fill + 612 / 1.12))
+
+
+def test_interleaved_columns_do_not_collide():
+    def kernel():
+        a = filled((128, 1024))
+        nisa.activation(tile((128, 512)), nl.exp, a[:, 0:1024:2])
+        nisa.memset(a[:, 1:1024:2], 1.0, engine=nisa.engine.vector)
+
+    fill, read = (1024 + 64) / 1.12, 576 / 1.4
+    assert run(kernel).total_ns == near(max(fill + SEEN + read + 36 / 1.4, fill + 612 / 1.12))
+
+
+def test_a_matmul_waits_for_the_eighth_bank_before_it():
+    def kernel():
+        a = filled((128, 512), nl.bfloat16)
+        out = tile((128, 512))
+        for _ in range(20):
+            bank = tile((128, 512), nl.psum)
+            nisa.nc_matmul(bank, a[:, 0:128], a)
+            nisa.activation(out, nl.copy, bank)
+
+    timeline = run(kernel)
+    matmuls = [e.start_ns for e in timeline.events if e.engine == "tensor"]
+    copies = [e.end_ns for e in timeline.events if e.engine == "scalar"]
+    assert matmuls[7] - matmuls[6] == near(512 / 2.8)  # banks are free: back to back
+    # Later, a matmul loads its weights (32 cycles) once the bank it reuses is evacuated.
+    assert matmuls[19] == near(copies[11] + 128 / 4 / 2.8)
+    assert timeline.psum_peak_banks == 1
+
+
+def test_no_reorder_and_depends_on_add_waits():
+    def free():
+        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector)
+        nisa.memset(tile((1, 512)), 0.0, engine=nisa.engine.vector)
+        nisa.register_store(tile((1, 1), dtype=nl.int32), nisa.register_alloc(1))
+
+    def ordered():
+        with nl.no_reorder():
+            free()
+
+    def edge():
+        first = nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector)
+        register = nisa.register_alloc(1)
+        nisa.register_store(tile((1, 1), dtype=nl.int32), register)
+        nisa.iota(tile((128, 512), dtype=nl.int32), [[1, 512]]).depends_on(first)
+
+    assert run(free).total_ns == near(2 * 576 / 1.12 + SEEN)
+    assert run(ordered).total_ns > run(free).total_ns
+    assert run(edge).total_ns == near(MEMSET + SEEN + 612 / 1.4)
+
+
+def test_schedule_edges_by_name():
+    @nki.jit
+    def kernel():
+        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector, name="late")
+        nisa.iota(tile((128, 64), dtype=nl.int32), [[1, 64]], name="early")
+
+    free, bound = run(kernel), run(kernel.with_schedule([("early", "late")]))
+    assert bound.total_ns == near(MEMSET + SEEN + (128 + 36) / 1.4)
+    assert free.total_ns < bound.total_ns
+
+
+def test_sbuf_peak_counts_what_is_live_at_once():
+    def kernel(x):
+        for _ in range(4):
+            t = tile((128, 512))
+            nisa.dma_copy(t, x)
+            nisa.tensor_copy(tile((128, 512)), t)
+
+    timeline = run(kernel, np.zeros((128, 512), np.float32))
+    assert timeline.sbuf_peak_bytes == 2 * 2048
+
+
+def test_several_kernels_in_one_record_follow_each_other():
+    def kernel():
+        filled((128, 512))
+
+    with simulator.record() as timeline:
+        simulator.simulate(kernel)()
+        simulator.simulate(kernel)()
+    assert timeline.launches == 2
+    assert timeline.total_ns == near(2 * (MEMSET + SEEN))
+    assert timeline.events[1].start_ns == near(MEMSET + SEEN)
+
+
+def pipeline(x, w):
+    out = tile((128, 512), nl.shared_hbm)
+    table = nl.load(w)
+    for _ in range(5):
+        t = nl.load(x)
+        bank = tile((128, 512), nl.psum)
+        nisa.nc_matmul(bank, table, t)
+        result = tile((128, 512))
+        nisa.tensor_copy(result, bank)
+        nisa.activation(result, nl.exp, result)
+        nl.store(out, result)
+    return out
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+def test_a_dry_run_gives_the_same_timeline(monkeypatch, chip):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+    x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
+    real = run(pipeline, x, w)
+    dry = simulator.dry_run(pipeline, ((128, 512), nl.float32), ((128, 128), nl.float32))
+    for name in (
+        "total_ns",
+        "engine_busy_ns",
+        "dma_bytes",
+        "dma_descriptors",
+        "hbm_bytes",
+        "instructions",
+        "sbuf_peak_bytes",
+        "psum_peak_banks",
+        "critical_path",
+        "events",
+    ):
+        assert getattr(dry, name) == getattr(real, name), name
+
+
+def test_dry_run_takes_arrays_and_refuses_control_flow_on_data():
+    def kernel(n):
+        register = nisa.register_alloc()
+        nisa.register_load(register, n)
+
+    x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
+    assert simulator.dry_run(pipeline, x, w).instructions == 26
+    with pytest.raises(simulator.NkiValidationError, match="no data"):
+        simulator.dry_run(kernel, ((1, 1), nl.int32))
+
+
+def test_perfetto_file_has_one_track_an_engine(tmp_path):
+    path = tmp_path / "trace.json"
+    x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
+    timeline = run(pipeline, x, w)
+    timeline.save_perfetto(path)
+    events = json.loads(path.read_text())["traceEvents"]
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert sorted(tracks.values()) == ["dma", "gpsimd", "scalar", "tensor", "vector"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert len(spans) == timeline.instructions
+    matmuls = [e for e in spans if e["name"] == "nc_matmul"]
+    assert {tracks[e["tid"]] for e in matmuls} == {"tensor"}
+    assert sum(e["dur"] for e in matmuls) * 1000 == near(timeline.engine_busy_ns["tensor"])
+
+
+def test_a_perfetto_file_is_whole_or_absent(tmp_path):
+    timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
+    with pytest.raises(FileNotFoundError):
+        timeline.save_perfetto(tmp_path / "missing" / "trace.json")
+    assert list(tmp_path.iterdir()) == []
