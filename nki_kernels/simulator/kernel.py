@@ -91,8 +91,8 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     """Timeline of a kernel without data.
 
     ``specs`` stand for the kernel's arguments: ``(shape, dtype)`` pairs, or anything with
-    ``shape`` and ``dtype``, for tensors; other values as they are. The timeline is that of a
-    real run. Not seen without data: reads of unwritten memory, PSUM accumulation onto what no
+    ``shape`` and ``dtype``, for tensors; tuples of them; other values as they are. The timeline is
+    that of a real run. Not seen without data: reads of unwritten memory, PSUM accumulation onto what no
     matmul wrote, dynamic indices. Control flow that depends on data raises NkiValidationError.
     """
     return _dry(simulate(kernel), specs, kwargs)
@@ -114,12 +114,14 @@ def _dry(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timelin
 
 
 def _from_spec(spec: Any, session: Session) -> Any:
-    if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], (tuple, list)):
-        shape, dtype = spec
-    elif hasattr(spec, "shape") and hasattr(spec, "dtype"):
+    if hasattr(spec, "shape") and hasattr(spec, "dtype"):
         shape, dtype = spec.shape, spec.dtype
-    else:
+    elif not isinstance(spec, tuple):
         return spec
+    elif len(spec) == 2 and isinstance(spec[0], (tuple, list)) and not isinstance(spec[1], tuple):
+        shape, dtype = spec
+    else:
+        return tuple([_from_spec(s, session) for s in spec])
     return _argument_tensor(tuple([int(n) for n in shape]), dtypes.canonical(dtype), session)
 
 
@@ -138,7 +140,6 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     session.program_dimensions = len(kernel.grid)
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
-    uses_torch = any(_is_torch(a) for a in (*args, *kwargs.values()))
     with running(session):
         result = kernel.func(
             *[_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)],
@@ -151,7 +152,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     for tensor, array, original in bound:
         if tensor.storage.writes or tensor.storage.last_use >= 0:
             _write_back(array, original)
-    return _to_caller(result, uses_torch)
+    return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 
 def _name_edges(kernel: Any, session: Session) -> None:
@@ -194,16 +195,19 @@ def _torch_to_numpy(value: Any) -> Any:
     import torch
 
     value = value.detach().cpu().contiguous()
-    if value.dtype == torch.bfloat16:
-        return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    held = getattr(ml_dtypes, str(value.dtype).removeprefix("torch."), None)
+    if held is not None:
+        bits = torch.int16 if value.itemsize == 2 else torch.int8
+        return value.view(bits).numpy().view(held)
     return value.numpy()
 
 
 def _numpy_to_torch(array: Any) -> Any:
     import torch
 
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    name = array.dtype.name
+    if hasattr(ml_dtypes, name) and hasattr(torch, name):
+        return torch.from_numpy(array.view(f"i{array.itemsize}")).view(getattr(torch, name))
     return torch.from_numpy(array)
 
 
@@ -212,7 +216,7 @@ def _write_back(array: Any, original: Any) -> None:
     if _is_torch(original):
         import torch
 
-        if original.device.type != "cpu" or not original.is_contiguous():
+        if not np.may_share_memory(array, _torch_to_numpy(original)):
             with torch.no_grad():
                 original.copy_(_numpy_to_torch(array))
     elif original.flags.writeable and not np.may_share_memory(array, original):
@@ -234,7 +238,8 @@ def _to_caller(result: Any, uses_torch: bool) -> Any:
         array = result.array().copy()
         return _numpy_to_torch(array) if uses_torch else array
     if isinstance(result, (tuple, list)):
-        return type(result)([_to_caller(item, uses_torch) for item in result])
+        items = [_to_caller(item, uses_torch) for item in result]
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
     if isinstance(result, dict):
         return {k: _to_caller(v, uses_torch) for k, v in result.items()}
     return result

@@ -213,8 +213,17 @@ class Session:
     # Dynamic addresses.
 
     def _run_dynamic(self, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-        outs = [_gather(t, plan, self) for t in writes]
-        plan.run([array for array, _ in outs], [_gather(t, plan, self)[0] for t in reads])
+        outs = [_gather(t, plan) for t in writes]
+        ins = [_gather(t, plan) for t in reads]
+        if any(array is None for array, _ in outs + ins):
+            return
+        before = outs[0][0].copy() if plan.skips_out_of_bounds else None
+        plan.run([array for array, _ in outs], [array for array, _ in ins])
+        for _, rows in ins:
+            if before is not None and rows is not None:  # what was not gathered stays
+                out, valid = outs[0][0], rows[1]
+                skipped = ~np.repeat(valid, out.size // len(valid)).reshape(out.shape)
+                out[skipped] = before[skipped]
         for t, (array, rows) in zip(writes, outs, strict=True):
             if rows is not None:
                 _scatter(t, array, rows)
@@ -323,8 +332,11 @@ def _collide(a: Storage, b: Storage) -> bool:
 _RETURN = Plan("return", "dma", 0.0)
 
 
-def _gather(t: NkiTensor, plan: Plan, session: Session) -> tuple[Any, Any]:
-    """Array of a view with a dynamic address, and the rows to scatter back (vector offsets)."""
+def _gather(t: NkiTensor, plan: Plan) -> tuple[Any, Any]:
+    """Array of a view with a dynamic address, and the rows to scatter back (vector offsets).
+
+    The array is None for a scalar offset out of bounds that the instruction skips.
+    """
     if t._dynamic is None:
         return t.array(), None
     kind, index, step = t._dynamic
@@ -336,8 +348,7 @@ def _gather(t: NkiTensor, plan: Plan, session: Session) -> tuple[Any, Any]:
         else:
             value = int(index.array().reshape(-1)[0])
         static.offset = t.offset + value * step
-        _check_dynamic(static, plan, value)
-        return static.array(), None
+        return (static.array() if _is_inside(static, plan, value) else None), None
     if index.shape != (t.shape[0], 1):
         rule = f"must have shape ({t.shape[0]}, 1): one index a partition"
         raise NkiValidationError(plan.instruction, "vector_offset", f"shape {index.shape}", rule)
@@ -363,12 +374,15 @@ def _scatter(t: NkiTensor, array: Any, rows: Any) -> None:
         static.array()[0] = array[p]
 
 
-def _check_dynamic(static: NkiTensor, plan: Plan, value: int) -> None:
+def _is_inside(static: NkiTensor, plan: Plan, value: int) -> bool:
     try:
         static._check_inside(value)
     except NkiValidationError:
+        if plan.skips_out_of_bounds:
+            return False
         rule = f"out of bounds of {static.storage.describe()}"
         raise NkiValidationError(plan.instruction, "scalar_offset", value, rule) from None
+    return True
 
 
 @contextmanager

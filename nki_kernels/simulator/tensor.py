@@ -336,10 +336,10 @@ class NkiTensor(NKIObject):
         if len(new_shape) < (2 if on_chip else 1):
             new_shape.append(1)
             new_strides.append(1)
-        if self._dynamic is not None and self._free == 0 and self._leads:
-            if key[0] not in (slice(None), slice(0, shape[0]), slice(0, shape[0], 1)):
-                rule = "the dimension of vector_select cannot be indexed again"
-                raise _fail("index of dimension 0", key[0], rule)
+        gathers = self._dynamic is not None and self._dynamic[0] == "vector"
+        if gathers and key[0] not in (slice(None), slice(0, shape[0]), slice(0, shape[0], 1)):
+            rule = "the dimension of vector_select cannot be indexed again"
+            raise _fail("index of dimension 0", key[0], rule)
         view = self._view(tuple(new_shape), tuple(new_strides), offset)
         if dynamic is not None:
             view = view._with_dynamic("scalar", dynamic[1], self.strides[dynamic[0]], self)
@@ -500,6 +500,8 @@ class NkiTensor(NKIObject):
         """Merge dimensions ``start_dim..end_dim`` (inclusive), which must be contiguous."""
         start_dim = self._free_dim("flatten_dims", start_dim)
         end_dim = self._dim(end_dim)
+        if end_dim < start_dim:
+            raise _fail("flatten_dims", (start_dim, end_dim), "start_dim must not exceed end_dim")
         span = range(start_dim, end_dim + 1)
         merged = _merge([(self.shape[d], self.strides[d]) for d in span])
         if len(merged) > 1:

@@ -275,6 +275,10 @@ def memset(
         raise rules.fail("value", value, f"{dst.dtype} accepts only 0")
     if dst.dtype in dtypes.INTEGERS and not isinstance(value, (int, np.integer)):
         raise rules.fail("value", value, f"must be an integer for dtype {dst.dtype}")
+    if dst.dtype in dtypes.INTEGERS and dst.dtype != "bool":
+        limits = np.iinfo(dst._np_type)
+        if not limits.min <= int(value) <= limits.max:
+            raise rules.fail("value", value, f"does not fit dtype {dst.dtype}")
     psum = dst.buffer is MemoryRegion.psum
     chosen = rules.choose(engine, _engines(vector="", gpsimd=""), _VECTOR, psum)
     name_, exact = dst.dtype, np.asarray(value)

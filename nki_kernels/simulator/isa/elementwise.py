@@ -13,7 +13,7 @@ from ..plan import Plan, instruction
 from ..session import active
 from ..tensor import NkiTensor
 from .costs import stream, vector_speedup
-from .rules import Rules
+from .rules import Rules, accumulator, lanes_of
 
 _INT32 = ("int32", "uint32")
 # Of fp32 operands these give fp32, so they may write their result where it belongs.
@@ -76,6 +76,8 @@ def _binary_run(
             a = a.reshape(shape)
         if reshape2:
             b = b.reshape(shape)
+        if operator.bitvec:
+            a, b = _bits(a), _bits(b)
         if integer:
             _store_integer(outs[0], function(a.astype(np.int64), b.astype(np.int64)))
         elif direct and a.dtype == np.float32 and b.dtype == np.float32:
@@ -85,6 +87,11 @@ def _binary_run(
             dtypes.store(outs[0], np.asarray(value, dtype=np.float32), name)
 
     return run
+
+
+def _bits(array: Any) -> Any:
+    """Integers as unsigned bit patterns: a right shift fills with zeros."""
+    return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
 
 
 def _store_integer(out: Any, value: Any) -> None:
@@ -201,7 +208,10 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
             return operator.unary(value)
         if isinstance(operand, tuple):
             operand = ins[operand[1]].reshape(column)
-        elif not bitvec:
+            operand = _bits(operand) if bitvec else operand
+        elif bitvec:
+            operand = value.dtype.type(int(operand) & ((1 << 8 * value.itemsize) - 1))
+        else:
             operand = np.float32(operand)
         pair = (operand, value) if reverse else (value, operand)
         assert operator.binary is not None
@@ -212,6 +222,7 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
     def run(outs: list[Any], ins: list[Any]) -> None:
         value = ins[0].reshape(shape)
         if bitvec:
+            value = _bits(value)
             for step in steps:
                 value = apply(step, value, ins, None)
             _store_integer(outs[0], value)
@@ -349,6 +360,7 @@ def _activation(
     function, name, shape = operator.activation, dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
     plain = operator.name == "copy" and not scale_tile and scale == 1 and bias is None
+    lanes = lanes_of(data)
     assert function is not None
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -371,10 +383,10 @@ def _activation(
                 _check_range(rules.instruction, operator, value)
             value = np.asarray(function(value), dtype=np.float32)
         if cmd is not reduce_cmd.idle:
-            _accumulate(cmd, value)
+            _accumulate(cmd, value, lanes)
         dtypes.store(outs[0], value, name)
         if reduce_res is not None:
-            total = active().accumulators["scalar"].reshape(outs[1].shape)
+            total = accumulator("scalar", 0.0)[lanes].reshape(outs[1].shape)
             dtypes.store(outs[1], total, reduce_res.dtype)
 
     plan = stream(rules.instruction, "scalar", run, writes, reads)
@@ -430,13 +442,10 @@ def _activation_reduction(
         rules.free_size_is("reduce_res", reduce_res, 1)
 
 
-def _accumulate(cmd: reduce_cmd, value: Any) -> None:
-    """ScalarE's 128 reduce registers."""
-    registers = active().accumulators
-    total = value.reshape(value.shape[0], -1).sum(axis=1, dtype=np.float32)
-    if cmd is reduce_cmd.reset:
-        registers["scalar"] = np.zeros_like(total)
-    elif cmd is reduce_cmd.reset_reduce or "scalar" not in registers:
-        registers["scalar"] = total
-    else:
-        registers["scalar"] = registers["scalar"][: len(total)] + total
+def _accumulate(cmd: reduce_cmd, value: Any, lanes: slice) -> None:
+    """ScalarE's reduce registers."""
+    registers = accumulator("scalar", 0.0)
+    if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
+        registers[lanes] = 0
+    if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        registers[lanes] += value.reshape(value.shape[0], -1).sum(axis=1, dtype=np.float32)

@@ -33,8 +33,8 @@ def tensor_reduce(
         raise rules.fail("op", "nl.average", "only tensor_partition_reduce averages")
     rules.output("dst", dst)
     rules.tile("data", data)
-    rules.same_partitions(dst=dst, data=data)
     axes = reduction_axes(rules, axis, data.ndim)
+    rules.same_partitions(dst=dst, data=data)
     kept = data.shape[: axes[0]]
     outputs = int(np.prod(kept[1:]))
     rules.free_size_is("dst", dst, outputs)
@@ -55,8 +55,9 @@ def tensor_reduce(
 
 def reduction_axes(rules: Rules, axis: Any, ndim: int) -> list[int]:
     """Sorted axes; they must be the last ones and leave out the partition axis."""
-    axes = sorted(a % ndim for a in ((axis,) if isinstance(axis, int) else tuple(axis)))
-    if not axes or axes != list(range(axes[0], ndim)) or axes[0] == 0:
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = sorted(a % ndim for a in given if -ndim <= a < ndim)
+    if len(axes) != len(given) or not axes or axes != list(range(axes[0], ndim)) or axes[0] == 0:
         rule = f"must be the last free axes, ending at {ndim - 1}, without axis 0"
         raise rules.fail("axis", axis, rule)
     return axes

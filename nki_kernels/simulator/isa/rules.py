@@ -10,6 +10,8 @@ import math
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
@@ -194,6 +196,20 @@ class Rules:
 def start_partition(t: NkiTensor) -> int:
     """First physical partition of an on-chip view."""
     return t.offset // t._free + int(t.storage.start_partition)
+
+
+def lanes_of(t: NkiTensor) -> slice:
+    """The lanes of an engine that a tile goes through: its partitions."""
+    start = start_partition(t)
+    return slice(start, start + t.shape[0])
+
+
+def accumulator(engine_name: str, initial: float) -> Any:
+    """The 128 accumulator registers of an engine, one a lane."""
+    registers = active().accumulators
+    if engine_name not in registers:
+        registers[engine_name] = np.full(hardware.PARTITIONS, initial, np.float32)
+    return registers[engine_name]
 
 
 def free_size(t: NkiTensor) -> int:

@@ -11,10 +11,9 @@ from .. import dtypes
 from ..enums import reduce_cmd
 from ..operators import Operator, operator_of
 from ..plan import Plan, instruction
-from ..session import active
 from ..tensor import NkiTensor
 from .costs import stream
-from .rules import SBUF, Rules, free_size
+from .rules import SBUF, Rules, accumulator, free_size, lanes_of
 
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 _FLOAT32_MIN = float(np.finfo(np.float32).min)
@@ -46,6 +45,9 @@ def _affine(
     rules: Rules, pattern: Any, offset: int, channel_multiplier: int, dst: NkiTensor
 ) -> Any:
     """The affine values in the shape of ``dst``."""
+    for label, value in (("offset", offset), ("channel_multiplier", channel_multiplier)):
+        if not isinstance(value, (int, np.integer)) or not -(1 << 31) <= value < 1 << 31:
+            raise rules.fail(label, value, "must be an int32")
     pairs = [(int(step), int(count)) for step, count in pattern]
     if not 1 <= len(pairs) <= 4:
         raise rules.fail("pattern", pattern, "1 to 4 pairs [step, count]")
@@ -142,6 +144,7 @@ def range_select(
     writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     indices = (range_start + np.arange(free_size(dst))).astype(np.float32)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
+    lanes = lanes_of(on_true_tile)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         low, high = (b.reshape(-1, 1) for b in ins[1:3])
@@ -149,7 +152,7 @@ def range_select(
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
         value = np.where(keep, flat, np.float32(_FLOAT32_MIN))
         dtypes.store(outs[0], value.reshape(shape), name_)
-        _reduce_max(cmd, value, outs, reduce_res)
+        _reduce_max(cmd, value, lanes, outs, reduce_res)
 
     return stream("nisa.range_select", "vector", run, writes, reads)
 
@@ -182,6 +185,7 @@ def select_reduce(
         reads["on_false"] = on_false
     writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
+    lanes = lanes_of(on_true)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         rows = shape[0]
@@ -189,7 +193,7 @@ def select_reduce(
         other = dtypes.to_float32(ins[2]).reshape(rows, 1) if is_tile else np.float32(on_false)
         value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), other)
         dtypes.store(outs[0], value.reshape(shape), name_)
-        _reduce_max(cmd, value, outs, reduce_res)
+        _reduce_max(cmd, value, lanes, outs, reduce_res)
 
     return stream("nisa.select_reduce", "vector", run, writes, reads, 2.0)
 
@@ -213,15 +217,14 @@ def _max_result(
     return {"dst": dst, "reduce_res": reduce_res}
 
 
-def _reduce_max(cmd: reduce_cmd, value: Any, outs: list[Any], reduce_res: Any) -> None:
+def _reduce_max(
+    cmd: reduce_cmd, value: Any, lanes: slice, outs: list[Any], reduce_res: Any
+) -> None:
     """VectorE's accumulator registers."""
-    registers = active().accumulators
-    found = value.max(axis=1)
-    if cmd is reduce_cmd.reset:
-        registers["vector"] = np.full_like(found, -np.inf)
-    elif cmd is reduce_cmd.reset_reduce or "vector" not in registers:
-        registers["vector"] = found
-    elif cmd is reduce_cmd.reduce:
-        registers["vector"] = np.maximum(registers["vector"][: len(found)], found)
+    registers = accumulator("vector", -np.inf)
+    if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
+        registers[lanes] = -np.inf
+    if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        registers[lanes] = np.maximum(registers[lanes], value.max(axis=1))
     if reduce_res is not None:
-        dtypes.store(outs[1], registers["vector"].reshape(outs[1].shape), reduce_res.dtype)
+        dtypes.store(outs[1], registers[lanes].reshape(outs[1].shape), reduce_res.dtype)

@@ -212,11 +212,18 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
         value = product(ins).reshape(shape)
         mask = accumulation.written_by_matmul(target)
         if accumulate:
-            if not (onto_others and _is_written(target)):
+            if not (onto_others and np.all(_written(target))):
                 _check_accumulation(rules, target, mask)
             mask = True
         elif accumulate is not None:
             mask = False
+        elif onto_others:
+            mask = _written(target)
+        elif mask is not True and np.any(_written(target) & ~np.asarray(mask)):
+            rule = "PSUM that another instruction wrote: start with accumulate=False"
+            active().warn(
+                rules.instruction, "accumulate", f"None ({target.storage.describe()})", rule
+            )
         if mask is False:
             dtypes.store(outs[0], value, name)
         elif mask is True or mask.all():
@@ -229,9 +236,10 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
     return run
 
 
-def _is_written(t: NkiTensor) -> bool:
+def _written(t: NkiTensor) -> Any:
+    """True, False or a mask of the elements that any instruction wrote."""
     written = t.storage.written
-    return written is True or (written is not False and bool(t.mask(written).all()))
+    return written if isinstance(written, bool) else t.mask(written)
 
 
 def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:

@@ -50,6 +50,10 @@ def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
         raise NkiValidationError(label, "loop", f"{lower}..{upper}", rule)
     if isinstance(step, bool) or not isinstance(step, int) or step < 1:
         raise NkiValidationError(label, "step", step, "must be a positive compile-time int")
+    for bound in (lower, upper):
+        if not isinstance(bound, VirtualRegister) and not hasattr(bound, "__index__"):
+            rule = "must be an int or a VirtualRegister"
+            raise NkiValidationError(label, "bound", repr(bound), rule)
     return range(_value(lower), _value(upper), step)
 
 

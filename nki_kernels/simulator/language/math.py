@@ -253,7 +253,7 @@ def _reduce(function: Any, name: str, x: Any, axis: Any, dtype: Any, keepdims: b
     elif len(shape) == 1:
         shape = shape + (1,)
     out = ndarray(shape, dtype or tile.dtype)
-    isa.tensor_reduce(out, function, tile, axis=axes, keepdims=keepdims)
+    isa.tensor_reduce(out, function, tile, axis=axis, keepdims=keepdims)
     return out
 
 

@@ -1,0 +1,113 @@
+"""Helpers of the simulator's tests: run a few instructions on tiles that hold given arrays."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
+RULE = simulator.NkiValidationError
+NUMPY = {
+    name: np.dtype(getattr(ml_dtypes, name, None) or name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32"),
+        *("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+    )
+}
+
+
+@pytest.fixture(autouse=True)
+def strict_simulator(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Default settings; reads of unwritten memory raise unless marked ``lenient``."""
+    monkeypatch.delenv(TARGET, raising=False)
+    monkeypatch.delenv("NKI_PRECISE_FP", raising=False)
+    lenient = request.node.get_closest_marker("lenient")
+    with contextlib.nullcontext() if lenient else simulator.strict():
+        yield
+
+
+def pytest_configure(config: Any) -> None:
+    config.addinivalue_line("markers", "lenient: the simulator only warns of unwritten memory")
+
+
+def new(shape: tuple[int, ...], dtype: str = "float32", buffer: Any = None) -> Any:
+    """A fresh tile, in SBUF by default."""
+    return nl.ndarray(shape, dtype, buffer or nl.sbuf)
+
+
+def to_hbm(tile: Any) -> Any:
+    """A new output tensor with the values of a tile or view."""
+    if tile.buffer is nl.psum:
+        copy = new(tile.shape, tile.dtype)
+        nisa.tensor_copy(copy, tile)
+        tile = copy
+    out = new(tile.shape, tile.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> Any:
+    """``body(*tiles)`` on tiles that hold ``arrays``; the values of the tiles it returns.
+
+    Tiles are in SBUF; those whose positions are in ``psum`` are in PSUM.
+    """
+
+    def kernel(*tensors: Any) -> Any:
+        tiles = []
+        for position, tensor in enumerate(tensors):
+            tile = new(tensor.shape, tensor.dtype)
+            nisa.dma_copy(tile, tensor)
+            if position in psum:
+                moved = new(tensor.shape, tensor.dtype, nl.psum)
+                nisa.tensor_copy(moved, tile)
+                tile = moved
+            tiles.append(tile)
+        result = body(*tiles)
+        return tuple(map(to_hbm, result)) if isinstance(result, tuple) else to_hbm(result)
+
+    return nki.simulate(kernel)(*arrays)
+
+
+def cast(values: Any, dtype: str) -> Any:
+    """Round exact (float64) values to fp32, then to ``dtype``: nearest even, saturating ints."""
+    values = np.asarray(values)
+    if dtype == "bool":
+        return values != 0
+    target = NUMPY[dtype]
+    with np.errstate(all="ignore"):
+        if target.kind in "iu":
+            limits = np.iinfo(target)
+            whole = np.rint(values.astype(np.float32).astype(np.float64))
+            return np.clip(whole, limits.min, limits.max).astype(target)
+        return values.astype(np.float32).astype(target)
+
+
+def sample(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> Any:
+    """Random values that suit ``dtype``."""
+    rng = np.random.default_rng(seed)
+    target = NUMPY[dtype]
+    if target.kind in "iu":
+        low = 0 if target.kind == "u" else -100
+        return rng.integers(low, 100, shape).astype(target)
+    if target.kind == "b":
+        return rng.random(shape) < 0.5
+    return rng.standard_normal(shape).astype(np.float32).astype(target)
+
+
+def wide(array: Any) -> Any:
+    """The same values in float64."""
+    return np.asarray(array).astype(np.float64)
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Equal dtype, shape and values; NaN equals NaN."""
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(wide(actual), wide(expected))

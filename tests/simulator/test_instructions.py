@@ -1,0 +1,1616 @@
+"""Instructions of nki.isa against NumPy, and how kernels are launched."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
+
+FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
+INTEGERS = ("int32", "uint8", "int8", "uint16")
+COMMON = (*FLOATS[:3], *INTEGERS[:2])
+SKIP = nisa.oob_mode.skip
+RESET, REDUCE, RESET_REDUCE = (nisa.reduce_cmd[n] for n in ("reset", "reduce", "reset_reduce"))
+ARITHMETIC: dict[str, Any] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+}
+BITVEC: dict[str, Any] = {
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+}
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def op(name: str) -> Any:
+    return getattr(nl, name)
+
+
+def memory(name: str) -> Any:
+    return {"sbuf": nl.sbuf, "psum": nl.psum}[name]
+
+
+def trn(monkeypatch: pytest.MonkeyPatch, generation: int) -> None:
+    monkeypatch.setenv(TARGET, f"gen{generation}")
+
+
+# Casts and copies.
+
+
+@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, "bool"])
+@pytest.mark.parametrize("target", [*FLOATS, *INTEGERS, "bool", "int16", "uint32", "float8_e4m3fn"])
+@pytest.mark.parametrize("engine", ["vector", "gpsimd", "dma"])
+def test_copies_cast(source: str, target: str, engine: str) -> None:
+    values = sample((4, 6, 5), source) if source in INTEGERS else sample((4, 6, 5)) * 100
+    data = values.astype(NUMPY[source])
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape, target)
+        if engine == "dma":
+            nisa.dma_copy(dst, t)
+        else:
+            nisa.tensor_copy(dst, t, engine=nisa.engine[engine])
+        return dst
+
+    assert_same(run(body, data), cast(wide(data), target))
+
+
+EDGES = [0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 254.5, 255.5, 300, -300, 3e9, -3e9, 1e30]
+EDGES += [np.inf, -np.inf, 65504, 65519, 65520, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-11, 1e-45]
+
+
+@pytest.mark.parametrize("target", [*FLOATS, *INTEGERS, "int16", "uint32"])
+def test_casts_at_the_edges(target: str) -> None:
+    data = np.array([EDGES], np.float32)
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape, target)
+        nisa.tensor_copy(dst, t)
+        return dst
+
+    assert_same(run(body, data), cast(data, target))
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "expected"),
+    [
+        (2.5, "int32", 2),
+        (3.5, "int32", 4),
+        (-2.5, "int8", -2),
+        (1e10, "int32", 2**31 - 1),
+        (-1e10, "int32", -(2**31)),
+        (-1.0, "uint8", 0),
+        (256.0, "uint8", 255),
+        (-np.inf, "int16", -(2**15)),
+        (1.00390625, "bfloat16", 1.0),
+        (1.01171875, "bfloat16", 1.015625),
+        (1 + 2**-11, "float16", 1.0),
+        (1 + 3 * 2**-11, "float16", 1 + 2**-9),
+        (1 + 2**-11, "tfloat32", 1.0),
+        (1 + 3 * 2**-11, "tfloat32", 1 + 2**-9),
+        (1e6, "float16", np.inf),
+        (np.nan, "float32", np.nan),
+        (np.nan, "bfloat16", np.nan),
+        (np.nan, "tfloat32", np.nan),
+        (-0.0, "float16", -0.0),
+    ],
+)
+def test_casts_by_hand(value: float, target: str, expected: float) -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape, target)
+        nisa.tensor_scalar(dst, t, nl.add, -0.0)
+        return dst
+
+    found = run(body, np.full((2, 2), value, np.float32)).astype(np.float64)
+    np.testing.assert_array_equal(found, np.full((2, 2), expected))
+    assert (np.signbit(found) == np.signbit(expected)).all() or np.isnan(expected)
+
+
+def test_nan_to_integer_is_in_range() -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape, "int32")
+        nisa.tensor_copy(dst, t)
+        return dst
+
+    assert_same(run(body, np.full((2, 2), np.nan, np.float32)), np.zeros((2, 2), np.int32))
+
+
+def test_bfloat16_rounds_as_torch_does() -> None:
+    data = np.ldexp(sample((64, 500)), sample((64, 500), "int32", 1))
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape, "bfloat16")
+        nisa.tensor_copy(dst, t)
+        return dst
+
+    expected = torch.from_numpy(data).to(torch.bfloat16).to(torch.float32).numpy()
+    np.testing.assert_array_equal(run(body, data).astype(np.float32), expected)
+
+
+def test_same_dtype_copies_are_exact_and_casts_go_through_fp32() -> None:
+    data = np.array([[2**24 + 1, 2**31 - 1, -(2**31) + 1]], np.int32)
+
+    def body(t: Any) -> Any:
+        same, moved, other = new(t.shape, "int32"), new(t.shape, "int32"), new(t.shape, "uint32")
+        nisa.tensor_copy(same, t)
+        nisa.dma_copy(moved, t)
+        nisa.tensor_copy(other, t)
+        return same, moved, other
+
+    same, moved, other = run(body, data)
+    assert_same(same, data)
+    assert_same(moved, data)
+    assert_same(other, np.array([[2**24, 2**31, 0]], np.uint32))
+
+
+@pytest.mark.parametrize("dst_memory", ["sbuf", "psum"])
+@pytest.mark.parametrize("psum", [(), (0,)])
+def test_tensor_copy_reshapes_and_strides(psum: Any, dst_memory: str) -> None:
+    data = sample((32, 4, 6))
+
+    def body(t: Any) -> Any:
+        dst = nl.zeros((32, 30), "float32", memory(dst_memory))
+        nisa.tensor_copy(dst[:, 1:25:2], t[:, 1:3])
+        return dst
+
+    expected = np.zeros((32, 30), np.float32)
+    expected[:, 1:25:2] = data[:, 1:3].reshape(32, 12)
+    assert_same(run(body, data, psum=psum), expected)
+
+
+def test_overlapping_copy_reads_before_it_writes() -> None:
+    data = sample((4, 8))
+
+    def body(t: Any) -> Any:
+        nisa.tensor_copy(t[:, 1:], t[:, :-1])
+        return t
+
+    expected = np.concatenate([data[:, :1], data[:, :-1]], axis=1)
+    assert_same(run(body, data), expected)
+
+
+def test_scalar_engine_copy_needs_v3(monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape, "bfloat16")
+        nisa.tensor_copy(dst, t, engine=nisa.engine.scalar)
+        return dst
+
+    data = sample((4, 8))
+    with pytest.raises(RULE, match="engine"):
+        run(body, data)
+    trn(monkeypatch, 3)
+    assert_same(run(body, data), cast(data, "bfloat16"))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
+@pytest.mark.parametrize("where", ["sbuf", "psum"])
+def test_memset(dtype: str, where: str) -> None:
+    def kernel() -> Any:
+        t = new((4, 2, 8), dtype, memory(where))
+        nisa.memset(t, 1)
+        nisa.memset(t[:, 1, ::2], 0)
+        return to_hbm(t)
+
+    expected = np.ones((4, 2, 8), NUMPY[dtype])
+    expected[:, 1, ::2] = 0
+    assert_same(nki.simulate(kernel)(), expected)
+
+
+@pytest.mark.parametrize("value", [-3.75, 1e-3, np.inf, np.nan, 7])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_memset_rounds(value: float, dtype: str) -> None:
+    found = nki.simulate(lambda: to_hbm(nl.full((2, 3), value, dtype)))()
+    assert_same(found, cast(np.full((2, 3), value), dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("psum", [(), (0,), (1,)])
+def test_tensor_copy_predicated(dtype: str, reverse: bool, psum: Any) -> None:
+    src, predicate = sample((32, 12), dtype), sample((32, 3, 4), "bool", 1).astype(np.uint16)
+
+    def body(s: Any, p: Any) -> Any:
+        dst = nl.full((32, 2, 6), 9, dtype)
+        nisa.tensor_copy_predicated(dst, s, p, reverse_pred=reverse)  # three different ranks
+        number = nl.full((32, 12), 9, dtype)
+        nisa.tensor_copy_predicated(number, 4, p, reverse_pred=reverse)
+        return dst, number
+
+    chosen = (predicate.reshape(32, 12) != 0) ^ reverse
+    tile, number = run(body, src, predicate, psum=psum)
+    assert_same(tile, np.where(chosen, src, NUMPY[dtype].type(9)).reshape(32, 2, 6))
+    assert_same(number, np.where(chosen, 4, 9).astype(NUMPY[dtype]))
+
+
+# DMA.
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (2, 1, 0), (3, 1, 2, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_dma_transpose(axes: Any, dtype: str, explicit: bool) -> None:
+    data = sample((6, 3, 5, 4)[: len(axes)], dtype)
+
+    def kernel(tensor: Any) -> Any:
+        dst = new(tuple(data.shape[a] for a in axes), dtype)
+        nisa.dma_transpose(dst, tensor, axes=axes if explicit else None)
+        return to_hbm(dst)
+
+    assert_same(nki.simulate(kernel)(data), data.transpose(axes))
+
+
+def test_dma_between_hbm_tensors_changes_shape() -> None:
+    data = sample((6, 8))
+
+    def kernel(tensor: Any) -> Any:
+        out = new((4, 6), "bfloat16", nl.shared_hbm)
+        nisa.dma_copy(out, tensor[:, ::2])
+        return out
+
+    assert_same(nki.simulate(kernel)(data), cast(data[:, ::2].reshape(4, 6), "bfloat16"))
+
+
+ROWS = np.array([[3], [0], [7], [3]], np.int32)
+
+
+@pytest.mark.parametrize("form", ["ap", "ap with offset", "vector_select"])
+def test_gather(form: str) -> None:
+    data = sample((8, 6), "float16")
+
+    def body(index: Any, table: Any) -> Any:
+        dst = new((4, 4) if form == "ap with offset" else (4, 6), "float16")
+        source = {
+            "ap": lambda: table.ap([[6, 4], [1, 6]], vector_offset=index),
+            "ap with offset": lambda: table.ap([[6, 4], [1, 4]], 2, vector_offset=index),
+            "vector_select": lambda: table.vector_select(0, index),
+        }[form]()
+        assert source.is_indirect()
+        assert source.shape == dst.shape
+        nisa.dma_copy(dst, source)
+        return to_hbm(dst)
+
+    expected = data[ROWS[:, 0], 2:] if form == "ap with offset" else data[ROWS[:, 0]]
+    assert_same(nki.simulate(lambda i, t: body(nl.load(i), t))(ROWS, data), expected)
+
+
+def test_scatter_into_an_argument() -> None:
+    data, table = sample((4, 6)), np.zeros((8, 6), np.float32)
+    rows = np.array([[5], [1], [0], [7]], np.uint32)
+
+    def kernel(values: Any, index: Any, out: Any) -> None:
+        nisa.dma_copy(out.ap([[6, 4], [1, 6]], vector_offset=nl.load(index)), nl.load(values))
+
+    nki.simulate(kernel)(data, rows, table)
+    expected = np.zeros((8, 6), np.float32)
+    expected[rows[:, 0]] = data
+    assert_same(table, expected)
+
+
+@pytest.mark.parametrize("scatter", [False, True])
+@pytest.mark.parametrize("bad", [8, 1000, -1])
+def test_out_of_bounds_rows(scatter: bool, bad: int) -> None:
+    rows = np.array([[1], [bad], [2], [0]], np.int32)
+    data, table = sample((4, 6)), sample((8, 6), seed=1)
+
+    def kernel(index: Any, values: Any, out: Any, mode: Any) -> Any:
+        tile = nl.load(values)
+        indirect = out.ap([[6, 4], [1, 6]], vector_offset=nl.load(index))
+        pair = (indirect, tile) if scatter else (tile, indirect)
+        nisa.dma_copy(*pair, oob_mode=mode)
+        return to_hbm(tile)
+
+    with pytest.raises(RULE, match="out of bounds"):
+        nki.simulate(kernel)(rows, data, table, nisa.oob_mode.error)
+    expected_table, expected_tile = table.copy(), data.copy()
+    for p in (0, 2, 3):
+        if scatter:
+            expected_table[rows[p, 0]] = data[p]
+        else:
+            expected_tile[p] = table[rows[p, 0]]
+    tile = nki.simulate(kernel)(rows, data, table, SKIP)
+    assert_same(tile, expected_tile)
+    assert_same(table, expected_table)
+
+
+def test_skipped_rows_of_a_gather_between_hbm_tensors_stay() -> None:
+    data, rows = sample((8, 6)), np.array([[1], [0], [77], [3]], np.int32)
+
+    def kernel(table: Any, index: Any) -> Any:
+        out = nl.full((4, 6), 9.0, "float32", nl.shared_hbm)
+        source = table.vector_select(0, nl.load(index))
+        nisa.dma_copy(out.reshape((24,)), source, oob_mode=SKIP)
+        return out
+
+    expected = data[[1, 0, 0, 3]]
+    expected[2] = 9
+    assert_same(nki.simulate(kernel)(data, rows), expected)
+
+
+def test_scatter_to_one_row_keeps_the_last() -> None:
+    data, rows = sample((2, 6)), np.array([[1], [1]], np.int32)
+
+    def kernel(values: Any, index: Any) -> Any:
+        out = nl.zeros((3, 6), "float32", nl.shared_hbm)
+        nisa.dma_copy(out.vector_select(0, nl.load(index)), nl.load(values))
+        return out
+
+    assert nki.simulate(kernel)(data, rows).tolist() == [[0] * 6, data[1].tolist(), [0] * 6]
+
+
+def test_indirect_views_slice_their_other_dimensions() -> None:
+    data, rows = sample((8, 6)), np.array([[3], [0], [7], [3]], np.int32)
+
+    def kernel(table: Any, index: Any) -> Any:
+        where = nl.load(index)
+        gathered, picked = new((4, 3)), new((1, 3))
+        nisa.dma_copy(gathered, table.vector_select(0, where)[:, 1:6:2])
+        nisa.dma_copy(picked, table.reshape((2, 4, 6)).select(1, where[0:1])[1:2, 3:6])
+        return to_hbm(gathered), to_hbm(picked)
+
+    gathered, picked = nki.simulate(kernel)(data, rows)
+    assert_same(gathered, data[rows[:, 0], 1:6:2])
+    assert_same(picked, data[7:8, 3:6])
+
+
+@pytest.mark.parametrize("register", [False, True])
+@pytest.mark.parametrize("form", ["ap", "select", "index", "slice"])
+def test_scalar_offset(form: str, register: bool) -> None:
+    data = sample((5, 4, 6))
+
+    def kernel(tensor: Any, index: Any) -> Any:
+        where: Any = nl.load(index)
+        if register or form == "slice":
+            held, where = where, nisa.register_alloc()
+            nisa.register_load(where, held)
+        source = {
+            "ap": lambda: tensor.ap([[6, 4], [1, 6]], scalar_offset=where, indirect_dim=0),
+            "select": lambda: tensor.select(0, where),
+            "index": lambda: tensor[where],
+            "slice": lambda: tensor[nl.ds(where, 1)],
+        }[form]()
+        dst = new((4, 6))
+        nisa.dma_copy(dst, source)
+        return to_hbm(dst)
+
+    assert_same(nki.simulate(kernel)(data, np.array([[3]], np.int32)), data[3])
+
+
+def test_scalar_offset_on_chip() -> None:
+    data = sample((4, 5, 6))
+
+    def kernel(tensor: Any, index: Any) -> Any:
+        tile, where, dst = nl.load(tensor), nl.load(index), new((4, 6))
+        nisa.tensor_copy(dst, tile.select(1, where))
+        nisa.tensor_scalar(tile.select(1, where), dst, nl.multiply, 2.0)
+        return to_hbm(dst), to_hbm(tile)
+
+    picked, whole = nki.simulate(kernel)(data, np.array([[2]], np.int32))
+    assert_same(picked, data[:, 2])
+    expected = data.copy()
+    expected[:, 2] *= 2
+    assert_same(whole, expected)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_out_of_bounds_scalar(store: bool) -> None:
+    def kernel(tensor: Any, index: Any, mode: Any) -> Any:
+        tile = nl.full((2, 6), 7.0, "float32")
+        indirect = tensor.ap([[6, 2], [1, 6]], scalar_offset=nl.load(index))
+        nisa.dma_copy(*((indirect, tile) if store else (tile, indirect)), oob_mode=mode)
+        return to_hbm(tile)
+
+    data, index = sample((4, 6)), np.array([[3]], np.int32)
+    before = data.copy()
+    with pytest.raises(RULE, match="out of bounds"):
+        nki.simulate(kernel)(data, index, nisa.oob_mode.error)
+    tile = nki.simulate(kernel)(data, index, SKIP)
+    assert_same(tile, np.full((2, 6), 7, np.float32))
+    assert_same(data, before)
+
+
+# VectorE, ScalarE, GpSimdE: elementwise.
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+@pytest.mark.parametrize("dtype", COMMON)
+def test_tensor_tensor(name: str, dtype: str) -> None:
+    a, b = sample((8, 3, 5), dtype), sample((8, 3, 5), dtype, 1)
+    b[:, 0] = a[:, 0]
+    for out in dict.fromkeys((dtype, "float32", "bfloat16")):
+
+        def body(x: Any, y: Any, out: str = out) -> Any:
+            dst = new((8, 15), out)
+            vector = nisa.engine.vector
+            nisa.tensor_tensor(dst, x, y, op(name), engine=vector)
+            return dst
+
+        expected = cast(wide(ARITHMETIC[name](wide(a), wide(b))), out)
+        assert_same(run(body, a, b), expected.reshape(8, 15))
+
+
+@pytest.mark.parametrize(("psum", "out"), [((), "psum"), ((0,), "sbuf"), ((1,), "psum")])
+@pytest.mark.parametrize("inplace", [0, 1, None])
+def test_tensor_tensor_memories_and_in_place(psum: Any, out: str, inplace: int | None) -> None:
+    a, b = sample((32, 4, 6)), sample((32, 4, 6), seed=1)
+
+    def body(*tiles: Any) -> Any:
+        dst = new((32, 4, 6), "float32", memory(out)) if inplace is None else tiles[inplace]
+        nisa.tensor_tensor(dst, *tiles, nl.subtract)
+        return dst
+
+    assert_same(run(body, a, b, psum=psum), a - b)
+
+
+def test_strided_operands_leave_the_gaps_alone() -> None:
+    a, b = sample((32, 4, 6)), sample((32, 4, 6), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        turned = x.permute((0, 2, 1))[:, ::2]
+        nisa.tensor_tensor(
+            x[:, 1:4, ::2],
+            turned[:, :, 0:3],
+            y[:, 0:1, 0:3].reshape((32, 3)).expand_dim(1).broadcast(1, 3),
+            nl.add,
+        )
+        return x
+
+    expected = a.copy()
+    expected[:, 1:4, ::2] = a.transpose(0, 2, 1)[:, ::2][:, :, 0:3] + b[:, 0:1, 0:3]
+    assert_same(run(body, a, b), expected)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "less"])
+def test_int32_is_exact_on_gpsimd_and_fp32_on_vector(name: str) -> None:
+    a = np.array([[2**24 + 1, 2**30 + 7, -5, 65535]], np.int32)
+    b = np.array([[2**24, 3, 12, 3]], np.int32)
+
+    def body(engine: str, x: Any, y: Any) -> Any:
+        dst = new(x.shape, "int32")
+        nisa.tensor_tensor(dst, x, y, op(name), engine=nisa.engine[engine])
+        return dst
+
+    exact = ARITHMETIC[name](a.astype(np.int64), b.astype(np.int64)).astype(np.int64)
+    wrapped = (exact & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    assert_same(run(lambda x, y: body("unknown", x, y), a, b), wrapped)
+    single = ARITHMETIC[name](a.astype(np.float32), b.astype(np.float32))
+    assert_same(run(lambda x, y: body("vector", x, y), a, b), cast(single, "int32"))
+
+
+def test_power_runs_on_gpsimd() -> None:
+    a, b = np.abs(sample((8, 6))) + 0.5, sample((8, 6), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((8, 6))
+        nisa.tensor_tensor(dst, x, y, nl.power)
+        return dst
+
+    np.testing.assert_allclose(run(body, a, b), wide(a) ** wide(b), rtol=1e-6)
+    with pytest.raises(RULE, match="power"):
+        run(body, a, b, psum=(0,))
+
+
+@pytest.mark.parametrize("name", [*BITVEC, "left_shift", "right_shift"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])
+def test_bitvec(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    kind = NUMPY[dtype]
+    limits = np.iinfo(kind)
+    a = rng.integers(limits.min, limits.max, (8, 6), endpoint=True).astype(kind)
+    b = rng.integers(limits.min, limits.max, (8, 6), endpoint=True).astype(kind)
+    if name in ("left_shift", "right_shift"):
+        b = rng.integers(0, 8, (8, 6)).astype(kind)
+
+    def reference(x: Any, y: Any) -> Any:
+        """On unsigned bit patterns: the right shift fills with zeros."""
+        bits = 8 * kind.itemsize
+        x, y = (v.astype(np.int64) & (2**bits - 1) for v in (x, y))
+        shifts = {"left_shift": operator.lshift, "right_shift": operator.rshift}
+        value = ({**BITVEC, **shifts})[name](x, y) & (2**bits - 1)
+        return value.astype(f"u{kind.itemsize}").view(kind)
+
+    def body(x: Any, y: Any) -> Any:
+        both, number = new((8, 6), dtype), new((8, 6), dtype)
+        nisa.tensor_tensor(both, x, y, op(name))
+        nisa.tensor_scalar(number, x, op(name), 5)
+        return both, number
+
+    both, number = run(body, a, b)
+    assert_same(both, reference(a, b))
+    assert_same(number, reference(a, np.full_like(a, 5)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])
+def test_invert_and_two_bitvec_steps(dtype: str) -> None:
+    data = sample((4, 6), dtype)
+
+    def body(t: Any) -> Any:
+        flipped, masked, ones = (new(t.shape, dtype) for _ in range(3))
+        nisa.tensor_scalar(flipped, t, nl.invert, None)
+        nisa.tensor_scalar(masked, t, nl.left_shift, 1, op1=nl.bitwise_and, operand1=0x5A)
+        nisa.tensor_scalar(ones, t, nl.bitwise_xor, -1)
+        return flipped, masked, ones
+
+    flipped, masked, ones = run(body, data)
+    assert_same(flipped, ~data)
+    assert_same(masked, (data << 1) & NUMPY[dtype].type(0x5A))
+    assert_same(ones, ~data)
+
+
+@pytest.mark.parametrize("first", ARITHMETIC)
+@pytest.mark.parametrize("second", ["add", "subtract", "minimum", None])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tensor_scalar(first: str, second: str | None, reverse: bool) -> None:
+    data, column = sample((8, 3, 5), "bfloat16"), sample((8, 1), seed=1)
+    data[:, 0] = 0.75
+
+    def body(t: Any, c: Any) -> Any:
+        dst = new(t.shape)
+        rest = {} if second is None else {"op1": op(second), "operand1": c, "reverse1": reverse}
+        nisa.tensor_scalar(dst, t, op(first), 0.75, reverse0=reverse, **rest)
+        return dst
+
+    def apply(name: str, x: Any, y: Any) -> Any:
+        pair = (y, x) if reverse else (x, y)
+        return cast(wide(ARITHMETIC[name](*map(wide, pair))), "float32")
+
+    expected = apply(first, data, np.float32(0.75))
+    if second is not None:
+        expected = apply(second, expected, column[:, :, None])
+    assert_same(run(body, data, column), expected)
+
+
+@pytest.mark.parametrize("dtype", COMMON)
+@pytest.mark.parametrize("psum", [(), (0,), (1,), (0, 1)])
+def test_tensor_scalar_dtypes_and_memories(dtype: str, psum: Any) -> None:
+    data, column = sample((32, 4, 4), dtype), sample((32, 1), seed=1)
+
+    def body(t: Any, c: Any) -> Any:
+        nisa.tensor_scalar(t, t, nl.multiply, c, op1=nl.add, operand1=c)  # in place
+        return t
+
+    product = cast(wide(data) * wide(column)[:, :, None], "float32")
+    expected = cast(wide(product) + wide(column)[:, :, None], dtype)
+    assert_same(run(body, data, column, psum=psum), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("abs", np.abs), ("rsqrt", lambda x: 1 / np.sqrt(x))]
+)
+def test_tensor_scalar_unary(name: str, function: Any) -> None:
+    data = sample((8, 6)) if name == "abs" else np.abs(sample((8, 6))) + 0.1
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.tensor_scalar(dst, t, op(name), 0.0)
+        return dst
+
+    np.testing.assert_allclose(run(body, data), function(wide(data)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("reverse0", [False, True])
+@pytest.mark.parametrize("reverse1", [False, True])
+@pytest.mark.parametrize("psum", [(), (0,), (1,), (2,)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_scalar_tensor_tensor(reverse0: bool, reverse1: bool, psum: Any, dtype: str) -> None:
+    a, b, c = sample((32, 4, 4), dtype), sample((32, 16), dtype, 1), sample((32, 1), seed=2)
+
+    def body(x: Any, y: Any, z: Any) -> Any:
+        dst, reverse = new((32, 4, 4)), (reverse0, reverse1)
+        nisa.scalar_tensor_tensor(dst, x, nl.subtract, z, nl.subtract, y, *reverse)
+        nisa.scalar_tensor_tensor(y, x, nl.multiply, 1.5, nl.subtract, y, *reverse)  # in place
+        return dst, y
+
+    def last_step(value: Any, out: str) -> Any:
+        value = wide(cast(value, "float32")) - wide(b).reshape(32, 4, 4)
+        return cast(value * (-1 if reverse1 else 1), out)
+
+    tile, number = run(body, a, b, c, psum=psum)
+    difference = (wide(a) - wide(c)[:, :, None]) * (-1 if reverse0 else 1)
+    assert_same(tile, last_step(difference, "float32"))
+    assert_same(number.reshape(32, 4, 4), last_step(wide(a) * 1.5, dtype))
+
+
+def test_operand_column_inside_the_output() -> None:
+    data = sample((8, 6))
+
+    def body(t: Any) -> Any:
+        nisa.tensor_scalar(t, t, nl.multiply, t[:, 0:1], op1=nl.add, operand1=t[:, 1:2])
+        return t
+
+    product = cast(wide(data) * wide(data)[:, 0:1], "float32")
+    assert_same(run(body, data), cast(wide(product) + wide(data)[:, 1:2], "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("psum", [(), (0,)])
+def test_reciprocal(dtype: str, psum: Any) -> None:
+    data = sample((32, 4, 4), dtype)
+    data[:, 0] = 1
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.reciprocal(dst, t)
+        nisa.reciprocal(t, t)
+        return dst, t
+
+    with np.errstate(divide="ignore"):
+        exact = 1 / wide(data)
+    dst, inplace = run(body, data, psum=psum)
+    assert_same(dst, cast(exact, "float32"))
+    assert_same(inplace, cast(cast(exact, "float32"), dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("scale", [1.0, 0.5, "tile"])
+@pytest.mark.parametrize("bias", [None, "tile"])
+@pytest.mark.parametrize("psum", [(), (0,), (1, 2)])
+def test_activation(dtype: str, scale: Any, bias: Any, psum: Any) -> None:
+    data = sample((32, 3, 4), dtype)
+    data = (data % 3).astype(data.dtype) if dtype == "int32" else data
+    s, b = sample((32, 1), seed=1), sample((32, 1), "float32", 2)
+
+    def body(t: Any, factor: Any, offset: Any) -> Any:
+        dst = new((32, 12))
+        nisa.activation(
+            dst,
+            nl.exp,
+            t,
+            bias=offset if bias else None,
+            scale=factor if scale == "tile" else scale,
+        )
+        nisa.activation(t, nl.square, t)  # in place
+        return dst, t
+
+    inner = wide(data) * (wide(s)[:, :, None] if scale == "tile" else scale)
+    inner = inner + (wide(b)[:, :, None] if bias else 0)
+    found, squares = run(body, data, s, b, psum=psum)
+    np.testing.assert_allclose(found.reshape(32, 3, 4), np.exp(inner), rtol=2e-6)
+    assert_same(squares, cast(wide(data) ** 2, dtype))
+
+
+def test_activation_bias_number_needs_v3(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sample((8, 6))
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.activation(dst, nl.copy, t, bias=2.0, scale=3.0)
+        return dst
+
+    with pytest.raises(RULE, match="bias"):
+        run(body, data)
+    trn(monkeypatch, 3)
+    np.testing.assert_allclose(run(body, data), wide(data) * 3 + 2, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.lenient
+def test_activation_sine_outside_its_range() -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.activation(dst, nl.sin, t)
+        return dst
+
+    with pytest.warns(simulator.NkiSimulationWarning, match="sin"):
+        found = run(body, np.array([[9.0, -9.0, 3.0, -1.0, 0.0]], np.float32))
+    expected = [27.65, -27.65, np.sin(3.0), np.sin(-1.0), 0.0]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_activation_accumulates_in_its_registers() -> None:
+    a, b = sample((8, 6)), sample((8, 3, 2), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        junk, first, second, third, after = new((8, 6)), *(new((8, 1)) for _ in range(4))
+        add = {"op": nl.square, "reduce_op": nl.add}
+        nisa.activation(junk, data=x, **add, reduce_cmd=RESET_REDUCE, reduce_res=first)
+        nisa.activation(junk, data=y, **add, reduce_cmd=REDUCE)
+        nisa.activation(junk, nl.square, y)  # idle: the registers keep their value
+        nisa.activation(junk, data=x, **add, reduce_cmd=REDUCE, reduce_res=second)
+        nisa.activation(junk, nl.copy, x, reduce_cmd=RESET, reduce_res=third)
+        nisa.activation_reduce(junk, nl.copy, x, nl.add, after, scale=2.0)
+        return first, second, third, after
+
+    one = (wide(a) ** 2).sum(axis=1, keepdims=True)
+    two = (wide(b) ** 2).sum(axis=(1, 2)).reshape(8, 1)
+    sums = run(body, a, b)
+    expected = (one, 2 * one + two, 0 * one, 2 * wide(a).sum(axis=1, keepdims=True))
+    for found, exact in zip(sums, expected, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
+
+
+def test_activation_registers_belong_to_lanes() -> None:
+    data = sample((128, 6))
+
+    def body(t: Any) -> Any:
+        junk, total = new((128, 6)), new((128, 1))
+        add = {"op": nl.copy, "reduce_op": nl.add}
+        for rows in (slice(0, 64), slice(64, 128)):
+            nisa.activation(junk[rows], data=t[rows], **add, reduce_cmd=RESET_REDUCE)
+        nisa.activation(junk, data=t, **add, reduce_cmd=REDUCE, reduce_res=total)
+        return total
+
+    expected = 2 * wide(data).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(run(body, data), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_activation_result_over_its_own_output() -> None:
+    data = sample((8, 6))
+
+    def body(t: Any) -> Any:
+        nisa.activation_reduce(t, nl.copy, t, nl.add, t[:, 2:3])
+        return t
+
+    expected = data.copy()
+    expected[:, 2] = data.sum(axis=1)
+    np.testing.assert_allclose(run(body, data), expected, rtol=1e-5, atol=1e-6)
+
+
+# Reductions, statistics, scans.
+
+REDUCERS: dict[str, Any] = {
+    "add": np.sum,
+    "multiply": np.prod,
+    "maximum": np.max,
+    "minimum": np.min,
+    "logical_and": np.all,
+    "logical_or": np.any,
+    "logical_xor": lambda x, axis: np.count_nonzero(x, axis) % 2,
+}
+
+
+@pytest.mark.parametrize("name", REDUCERS)
+@pytest.mark.parametrize("axis", [(3,), (2, 3), (1, 2, 3), 3, -1, [-2, -1]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("negate", [False, True])
+def test_tensor_reduce(name: str, axis: Any, dtype: str, negate: bool) -> None:
+    data = (sample((32, 2, 3, 4), "int32") % 4 - 1).astype(NUMPY[dtype])
+    axes = tuple(a % 4 for a in ([axis] if isinstance(axis, int) else axis))
+    kept = tuple(n for d, n in enumerate(data.shape) if d not in axes)
+
+    def body(t: Any) -> Any:
+        dst = new(kept if len(kept) > 1 else (32, 1))
+        same = new(tuple(1 if d in axes else n for d, n in enumerate(data.shape)), dtype)
+        nisa.tensor_reduce(dst, op(name), t, axis, negate=negate)
+        nisa.tensor_reduce(same, op(name), t, axis, negate=negate, keepdims=True)
+        return dst, same
+
+    exact = REDUCERS[name](wide(data), axis=axes) * (-1.0 if negate else 1.0)
+    for psum in ((), (0,)):
+        dst, same = run(body, data, psum=psum)
+        assert_same(dst, cast(exact, "float32").reshape(dst.shape))
+        assert_same(same, cast(exact, dtype).reshape(same.shape))
+
+
+@pytest.mark.parametrize("name", BITVEC)
+def test_tensor_reduce_bitvec(name: str) -> None:
+    data = np.random.default_rng(3).integers(0, 256, (8, 3, 5)).astype(np.uint8)
+
+    def body(t: Any) -> Any:
+        dst = new((8, 3), "uint8")
+        nisa.tensor_reduce(dst, op(name), t, axis=2)
+        return dst
+
+    expected = data[:, :, 0]
+    for i in range(1, 5):
+        expected = BITVEC[name](expected, data[:, :, i])
+    assert_same(run(body, data), expected)
+
+
+def test_tensor_reduce_subtracts_in_order() -> None:
+    def body(t: Any) -> Any:
+        dst = new((2, 1))
+        nisa.tensor_reduce(dst, nl.subtract, t, axis=1)
+        return dst
+
+    data = np.array([[10, 1, 2, 3], [0, 4, -4, 1]], np.float32)
+    assert_same(run(body, data), np.array([[4], [-1]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("add", np.sum), ("average", np.mean), ("maximum", np.max)]
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_tensor_partition_reduce(name: str, function: Any, dtype: str) -> None:
+    data = (sample((64, 3, 4), "int32") % 16).astype(NUMPY[dtype])
+
+    def body(t: Any) -> Any:
+        dst = new((1, 12))
+        nisa.tensor_partition_reduce(dst, op(name), t)
+        return dst
+
+    expected = cast(function(wide(data), axis=0), "float32").reshape(1, 12)
+    assert_same(run(body, data), expected)
+
+
+@pytest.mark.parametrize(("name", "function"), [("bitwise_or", np.any), ("bitwise_and", np.all)])
+def test_tensor_partition_reduce_bitvec(name: str, function: Any) -> None:
+    bits = np.random.default_rng(4).random((16, 6, 8)) < (0.1 if name == "bitwise_or" else 0.9)
+
+    def body(t: Any) -> Any:
+        dst = new((1, 6), "uint8")
+        nisa.tensor_partition_reduce(dst, op(name), t)
+        return dst
+
+    found = run(body, np.packbits(bits, axis=-1)[..., 0])
+    assert_same(found, np.packbits(function(bits, axis=0), axis=-1).reshape(1, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("sizes", [(7,), (512, 512, 100), (1,)])
+def test_bn_stats_and_bn_aggr(dtype: str, sizes: Any) -> None:
+    data = sample((8, sum(sizes)), dtype)
+
+    def body(t: Any) -> Any:
+        stats, moments, start = new((8, len(sizes), 6)), new((8, 2)), 0
+        for i, n in enumerate(sizes):
+            nisa.bn_stats(stats[:, i], t[:, start : start + n])
+            start += n
+        nisa.bn_aggr(moments, stats)
+        return stats, moments
+
+    stats, moments = run(body, data)
+    last = wide(data)[:, -sizes[-1] :]
+    for offset in (0, 1):
+        half = last[:, offset::2]
+        count, mean, spread = np.moveaxis(wide(stats)[:, -1, 3 * offset : 3 * offset + 3], -1, 0)
+        np.testing.assert_array_equal(count, half.shape[1])
+        if half.size:
+            np.testing.assert_allclose(mean, half.mean(axis=1), rtol=1e-5, atol=1e-6)
+            exact = half.var(axis=1) * half.shape[1]
+            np.testing.assert_allclose(spread, exact, rtol=1e-4, atol=1e-6)
+    exact = np.stack([wide(data).mean(axis=1), wide(data).var(axis=1)], axis=1)
+    np.testing.assert_allclose(moments, exact, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("shape", [(8, 8), (8, 5, 9)])
+def test_max8(dtype: str, shape: Any) -> None:
+    data = sample(shape, dtype)
+
+    def body(t: Any) -> Any:
+        dst = new((8, 8), dtype)
+        nisa.max8(dst, t)
+        return dst
+
+    expected = np.sort(wide(data).reshape(8, -1), axis=1)[:, ::-1][:, :8]
+    assert_same(run(body, data), cast(expected, dtype))
+
+
+@pytest.mark.parametrize("ops", [("multiply", "add"), ("subtract", "minimum"), ("add", "subtract")])
+@pytest.mark.parametrize("reverse", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("psum", [(), (0,), (1, 2)])
+def test_tensor_tensor_scan(ops: Any, reverse: Any, psum: Any) -> None:
+    a, b, start = sample((32, 10)), sample((32, 2, 5), seed=1), sample((32, 1), seed=2)
+
+    def body(x: Any, y: Any, z: Any) -> Any:
+        dst = new((32, 10))
+        nisa.tensor_tensor_scan(dst, x, y, z, op(ops[0]), op(ops[1]), *reverse)
+        nisa.tensor_tensor_scan(x, x, y, 0.5, op(ops[0]), op(ops[1]), *reverse)  # in place
+        return dst, x
+
+    def reference(state: Any) -> Any:
+        columns = []
+        for i in range(10):
+            first = (state, a[:, i]) if reverse[0] else (a[:, i], state)
+            step = ARITHMETIC[ops[0]](*first)
+            second = (
+                (b.reshape(32, 10)[:, i], step) if reverse[1] else (step, b.reshape(32, 10)[:, i])
+            )
+            state = ARITHMETIC[ops[1]](*second)
+            columns.append(state)
+        return np.stack(columns, axis=1)
+
+    tile, number = run(body, a, b, start, psum=psum)
+    assert_same(tile, reference(start[:, 0]))
+    assert_same(number, reference(np.full(32, 0.5, np.float32)))
+
+
+# Patterns and selection.
+
+
+def affine(pattern: Any, offset: int, multiplier: int, rows: int) -> Any:
+    grid = np.indices([n for _, n in pattern])
+    steps = sum(step * index for (step, _), index in zip(pattern, grid, strict=True))
+    return offset + multiplier * np.arange(rows)[:, None] + steps.reshape(1, -1)
+
+
+PATTERNS = [
+    [[1, 12]],
+    [[-2, 3], [5, 4]],
+    [[0, 2], [7, 3], [1, 2]],
+    [[1, 2], [2, 1], [4, 2], [-1, 3]],
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16", "uint8"])
+def test_iota(pattern: Any, dtype: str) -> None:
+    def kernel() -> Any:
+        plain, shifted = new((8, 12), dtype), new((8, 3, 4), dtype)
+        nisa.iota(plain, pattern)
+        nisa.iota(shifted, pattern, offset=-3, channel_multiplier=11)
+        return to_hbm(plain), to_hbm(shifted)
+
+    plain, shifted = nki.simulate(kernel)()
+    assert_same(plain, cast(affine(pattern, 0, 0, 8), dtype))
+    assert_same(shifted, cast(affine(pattern, -3, 11, 8), dtype).reshape(8, 3, 4))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("compare", ["equal", "not_equal", "greater", "less_equal", None])
+@pytest.mark.parametrize(("dtype", "out"), [("float32", "float32"), ("int32", "bfloat16")])
+def test_affine_select(pattern: Any, compare: str | None, dtype: str, out: str) -> None:
+    data = sample((8, 3, 4), dtype)
+    given = {} if compare is None else {"cmp_op": op(compare)}
+
+    def body(t: Any) -> Any:
+        dst = new((8, 12), out)
+        nisa.affine_select(dst, pattern, -2, t, -1.5, offset=5, **given)
+        return dst
+
+    keep = ARITHMETIC[compare or "equal"](affine(pattern, 5, -2, 8), 0)
+    expected = cast(np.where(keep, wide(data).reshape(8, 12), -1.5), out)
+    assert_same(run(body, data), expected)
+
+
+FP32_MIN = float(np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "compare", [("greater_equal", "less"), ("less", "greater"), ("equal",) * 2]
+)
+def test_range_select(dtype: str, compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trn(monkeypatch, 3)
+    data = sample((8, 3, 4), dtype)
+    low = np.arange(8, dtype=np.float32)[:, None]
+    high = low + np.float32(4.5)
+
+    def body(t: Any, a: Any, b: Any) -> Any:
+        dst, first, both = new((8, 12), dtype), new((8, 1)), new((8, 1))
+        comparisons = [op(c) for c in compare]
+        nisa.range_select(dst, t, *comparisons, a, b, reduce_res=first, range_start=2)
+        nisa.range_select(
+            dst, t, *comparisons, a, b, REDUCE, both, nl.maximum, on_false_value=FP32_MIN
+        )
+        return dst, first, both
+
+    def reference(start: int) -> Any:
+        index = np.arange(12) + start
+        keep = ARITHMETIC[compare[0]](index, low) & ARITHMETIC[compare[1]](index, high)
+        return np.where(keep, wide(data).reshape(8, 12), FP32_MIN)
+
+    dst, first, both = run(body, data, low, high)
+    assert_same(dst, cast(reference(0), dtype))
+    maximum = reference(2).max(axis=1, keepdims=True)
+    assert_same(first, cast(maximum, "float32"))
+    both_rows = np.maximum(maximum, reference(0).max(axis=1, keepdims=True))
+    assert_same(both, cast(both_rows, "float32"))
+
+
+def test_range_select_needs_v3() -> None:
+    def body(t: Any, a: Any) -> Any:
+        nisa.range_select(t, t, nl.less, nl.less, a, a)
+        return t
+
+    with pytest.raises(RULE, match="v3"):
+        run(body, sample((8, 4)), sample((8, 1)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("number", [False, True])
+@pytest.mark.parametrize("psum", [(), (0,), (1,)])
+def test_select_reduce(dtype: str, reverse: bool, number: bool, psum: Any) -> None:
+    predicate = sample((32, 12), "bool", 1).astype(np.uint8)
+    data, column = sample((32, 3, 4), dtype), sample((32, 1), seed=2)
+
+    def body(p: Any, t: Any, c: Any) -> Any:
+        dst, first, second = new((32, 2, 6)), new((32, 1)), new((32, 1))
+        other = -0.5 if number else c
+        settings = {"reverse_pred": reverse}
+        nisa.select_reduce(dst, p, t, other, first, RESET_REDUCE, nl.maximum, **settings)
+        nisa.select_reduce(dst, p, t, 2.5, None, REDUCE, nl.maximum, **settings)
+        nisa.select_reduce(dst, p, t, other, second, REDUCE, **settings)
+        return dst, first, second
+
+    keep = (predicate != 0) ^ reverse
+    flat, other = wide(data).reshape(32, 12), -0.5 if number else wide(column)
+    expected = np.where(keep, flat, other)
+    high = expected.max(axis=1, keepdims=True)
+    dst, first, second = run(body, predicate, data, column, psum=psum)
+    assert_same(dst, cast(expected, "float32").reshape(32, 2, 6))
+    assert_same(first, cast(high, "float32"))
+    again = np.maximum(high, np.where(keep, flat, 2.5).max(axis=1, keepdims=True))
+    assert_same(second, cast(again, "float32"))
+
+
+def test_maximum_registers_belong_to_lanes() -> None:
+    data, predicate = sample((128, 6)), np.ones((128, 6), np.uint8)
+
+    def body(t: Any, p: Any) -> Any:
+        junk, top = new((128, 6)), new((128, 1))
+        for rows in (slice(64, 128), slice(0, 64)):
+            nisa.select_reduce(junk[rows], p[rows], t[rows], 0.0, None, RESET_REDUCE)
+        nisa.select_reduce(junk, p, t, 0.0, top, nisa.reduce_cmd.idle)
+        return top
+
+    assert_same(run(body, data, predicate), data.max(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("rows", [32, 64, 128, 20])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_nc_stream_shuffle(rows: int, dtype: str, inplace: bool) -> None:
+    mask = [int(m) for m in np.random.default_rng(5).permutation(32)]
+    mask = [min(m, rows - 1) for m in mask]
+    mask[3] = mask[17] = 255
+    data = sample((rows, 2, 3), dtype)
+
+    def body(t: Any) -> Any:
+        dst = t if inplace else nl.full((rows, 6), 9, dtype)
+        nisa.nc_stream_shuffle(dst, t, mask)
+        return dst.reshape((rows, 6))
+
+    flat = data.reshape(rows, 6)
+    expected = flat.copy() if inplace else np.full((rows, 6), 9, NUMPY[dtype])
+    for p in range(rows):
+        if mask[p % 32] != 255:
+            expected[p] = flat[p // 32 * 32 + mask[p % 32]]
+    assert_same(run(body, data), expected)
+
+
+# TensorE.
+
+MATMUL = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
+PAIRS = [(a, b) for a in MATMUL for b in MATMUL if (a == "float32") == (b == "float32")]
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_nc_matmul(left: str, right: str) -> None:
+    a, b = sample((128, 4, 16), left), sample((128, 96), right, 1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((64, 8, 12), "float32", nl.psum)
+        nisa.nc_matmul(dst, x, y)
+        return dst
+
+    exact = wide(a).reshape(128, 64).T @ wide(b)
+    np.testing.assert_allclose(run(body, a, b).reshape(64, 96), exact, rtol=1e-4, atol=1e-4)
+
+
+def matmul(*modes: Any, disturb: bool = False) -> Any:
+    """Products of the same operands, one a mode, into one PSUM tile."""
+    a, b = sample((32, 16)), sample((32, 24), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((16, 24), "float32", nl.psum)
+        if disturb:
+            nisa.memset(dst, 5.0)
+        for mode in modes:
+            nisa.nc_matmul(dst, x, y, accumulate=mode)
+        return dst
+
+    return run(body, a, b), wide(a).T @ wide(b)
+
+
+@pytest.mark.parametrize(
+    ("modes", "count"),
+    [
+        ((None,), 1),
+        ((None, None, None), 3),
+        ((False, True, True), 3),
+        ((False, None), 2),
+        ((None, True), 2),
+        ((None, None, False), 1),
+        ((False, True, False, True), 2),
+    ],
+)
+def test_accumulation(modes: Any, count: int) -> None:
+    found, product = matmul(*modes)
+    np.testing.assert_allclose(found, count * product, rtol=1e-5, atol=1e-5)
+
+
+def test_accumulation_needs_a_matmul_first() -> None:
+    for disturb in (False, True):
+        with pytest.raises(RULE, match="accumulate"):
+            matmul(True, disturb=disturb)
+    np.testing.assert_allclose(*matmul(False, disturb=True), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("accumulate", [None, "explicit"])
+def test_accumulation_in_overlapping_regions(accumulate: Any) -> None:
+    a, b = sample((32, 16)), sample((32, 40), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((16, 48), "float32", nl.psum)
+        if accumulate == "explicit":
+            nisa.nc_matmul(dst[:, 0:24], x, y[:, 0:24], accumulate=False)
+            nisa.nc_matmul(dst[:, 24:48], x, y[:, 16:40], accumulate=False)
+            nisa.nc_matmul(dst[:, 12:36], x, y[:, 0:24], accumulate=True)
+            nisa.nc_matmul(dst[:, 0:48:2], x, y[:, 0:24], accumulate=True)
+        else:
+            nisa.nc_matmul(dst[:, 0:24], x, y[:, 0:24])
+            nisa.nc_matmul(dst[:, 12:36], x, y[:, 0:24])  # half on old, half on new columns
+            nisa.nc_matmul(dst[:, 24:48], x, y[:, 16:40])
+            nisa.nc_matmul(dst[:, 0:48:2], x, y[:, 0:24])
+        return dst
+
+    product, expected = wide(a).T @ wide(b), np.zeros((16, 48))
+    expected[:, 0:24] += product[:, 0:24]
+    expected[:, 12:36] += product[:, 0:24]
+    expected[:, 24:48] += product[:, 16:40]
+    expected[:, 0:48:2] += product[:, 0:24]
+    np.testing.assert_allclose(run(body, a, b), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_psum_accumulates_in_fp32() -> None:
+    ones, tiny = np.ones((1, 4), ml_dtypes.bfloat16), np.full((1, 4), 2**-10, ml_dtypes.bfloat16)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((4, 4), "float32", nl.psum)
+        for operand in (x, y, y, y):
+            nisa.nc_matmul(dst, x, operand)
+        return dst
+
+    assert_same(run(body, ones, tiny), np.full((4, 4), 1 + 3 * 2**-10, np.float32))
+
+
+def test_matmul_row_and_column_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = sample((128, 32)), sample((128, 24), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((32, 24), "float32", nl.psum)
+        rows = slice(64, 128)
+        nisa.nc_matmul(dst, x[rows], y[rows], tile_position=(64, 0), tile_size=(64, 128))
+        return dst
+
+    exact = wide(a)[64:].T @ wide(b)[64:]
+    np.testing.assert_allclose(run(body, a, b), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_matmul_double_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    trn(monkeypatch, 3)
+    a, b = sample((128, 2, 16), "float8_e4m3"), sample((128, 2, 24), "float8_e5m2", 1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((16, 24), "float32", nl.psum)
+        nisa.nc_matmul(dst, x, y, perf_mode=nisa.matmul_perf_mode.double_row)
+        return dst
+
+    exact = np.einsum("kdm,kdn->mn", wide(a), wide(b))
+    np.testing.assert_allclose(run(body, a, b), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_matmul_bfloat16_output_and_wide_moving_on_v4(monkeypatch: pytest.MonkeyPatch) -> None:
+    trn(monkeypatch, 4)
+    a, b = sample((32, 16), "bfloat16"), sample((32, 1024), "bfloat16", 1)
+
+    def body(x: Any, y: Any) -> Any:
+        dst = new((16, 1024), "bfloat16", nl.psum)
+        nisa.nc_matmul(dst, x, y)
+        return dst
+
+    found = run(body, a, b)
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(wide(found), wide(a).T @ wide(b), rtol=2**-7, atol=1e-3)
+
+
+@pytest.mark.parametrize("engine", ["tensor", "vector", "unknown"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "int32"])
+@pytest.mark.parametrize("generation", [2, 3])
+def test_nc_transpose(
+    engine: str, dtype: str, generation: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trn(monkeypatch, generation)
+    data = sample((32, 4, 5), dtype)
+
+    def body(t: Any) -> Any:
+        dst = new((20, 32), dtype, nl.psum if engine == "tensor" else nl.sbuf)
+        nisa.nc_transpose(dst, t, engine=nisa.engine[engine])
+        return dst
+
+    assert_same(run(body, data), data.reshape(32, 20).T)
+
+
+def test_transposes_of_nan_are_exact_from_v3(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sample((16, 16))
+    data[2, 3], data[5, 6] = np.nan, np.inf
+
+    def body(t: Any) -> Any:
+        dst, product = (new((16, 16), "float32", nl.psum) for _ in range(2))
+        nisa.nc_transpose(dst, t, engine=nisa.engine.tensor)
+        identity = nl.shared_identity_matrix(16, "float32")
+        nisa.nc_matmul(product, t, identity, is_transpose=True)
+        return dst, product
+
+    with np.errstate(invalid="ignore"):
+        spread = data.T @ np.eye(16, dtype=np.float32)
+    for found in run(body, data):
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(spread))
+    trn(monkeypatch, 3)
+    for found in run(body, data):
+        assert_same(found, data.T)
+
+
+# Memory, precision, registers, loops.
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
+@pytest.mark.parametrize("where", ["sbuf", "psum", "hbm"])
+def test_fresh_memory(dtype: str, where: str) -> None:
+    def kernel() -> Any:
+        tile = new((4, 5), dtype, getattr(nl, where))
+        return to_hbm(tile)
+
+    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+        found = nki.simulate(kernel)()
+    expected = 4 if dtype in INTEGERS else np.nan
+    np.testing.assert_array_equal(wide(found), np.full((4, 5), expected))
+    with simulator.strict(), pytest.raises(RULE, match="nothing has written"):
+        nki.simulate(kernel)()
+
+
+def test_partly_written_memory_is_noticed() -> None:
+    def kernel(columns: int) -> Any:
+        tile = new((4, 6))
+        nisa.memset(tile[:, 0:3], 1.0)
+        nisa.memset(tile[:, 3:5], 2.0)
+        return to_hbm(tile[:, 0:columns])
+
+    assert nki.simulate(kernel)(5).tolist() == [[1, 1, 1, 2, 2]] * 4
+    with pytest.raises(RULE, match="nothing has written"):
+        nki.simulate(kernel)(6)
+
+
+def test_imprecise_mode_keeps_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sample((8, 6))
+
+    def body(t: Any) -> Any:
+        low, tiny, whole = (
+            new(t.shape, "bfloat16"),
+            new(t.shape, "float8_e4m3"),
+            new(t.shape, "int32"),
+        )
+        nisa.tensor_copy(low, t)
+        nisa.tensor_scalar(tiny, low, nl.multiply, 3.0)
+        nisa.tensor_copy(whole, tiny)
+        return low, tiny, whole
+
+    low, tiny, whole = run(body, data)
+    assert_same(low, cast(data, "bfloat16"))
+    assert_same(tiny, cast(wide(low) * 3, "float8_e4m3"))
+    monkeypatch.setenv("NKI_PRECISE_FP", "0")
+    low, tiny, whole = run(body, data)
+    assert_same(low, data)
+    assert_same(tiny, data * np.float32(3))
+    assert_same(whole, np.rint(data * np.float32(3)).astype(np.int32))
+
+
+@pytest.mark.parametrize("precise", ["1", "0"])
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_bfloat16_arguments_are_updated(
+    precise: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NKI_PRECISE_FP", precise)
+    array: Any = sample((4, 6), "bfloat16")
+    expected = wide(array) + 1
+    if kind == "torch":
+        array = torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16)
+
+    def kernel(tensor: Any) -> None:
+        tile = nl.load(tensor)
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        nisa.dma_copy(tensor, tile)
+
+    nki.simulate(kernel)(array)
+    found = array.float().numpy() if kind == "torch" else array.astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=2**-7)
+
+
+def test_registers() -> None:
+    def kernel(tensor: Any) -> Any:
+        tile = nl.load(tensor)
+        first, second, third = nisa.register_alloc(7), nisa.register_alloc(), nisa.register_alloc()
+        nisa.register_load(second, tile[:, 1:2])
+        nisa.register_move(third, second)
+        nisa.register_move(second, 11)
+        out = new((1, 3), "int32")
+        for i, register in enumerate((first, second, third)):
+            nisa.register_store(out[:, i : i + 1], register)
+        hbm = new((1,), "int32", nl.shared_hbm)
+        nisa.register_store(hbm, third)
+        return to_hbm(out), hbm
+
+    tile, hbm = nki.simulate(kernel)(np.array([[3, -5]], np.int32))
+    assert (tile.tolist(), hbm.tolist()) == ([[7, 11, -5]], [-5])
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda r: int(r),
+        lambda r: range(r),
+        lambda r: [1, 2][r],
+    ],
+)
+def test_registers_are_not_python_numbers(mistake: Any) -> None:
+    with pytest.raises(TypeError):
+        nki.simulate(lambda: mistake(nisa.register_alloc(1)))()
+
+
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: nisa.register_alloc(1.5),
+        lambda: nisa.register_move(nisa.register_alloc(), 1.5),
+        lambda: nisa.register_move(3, nisa.register_alloc(1)),
+        lambda: nisa.register_move(nisa.register_alloc(), nisa.register_alloc()),
+        lambda: nisa.register_load(nisa.register_alloc(), nl.zeros((1, 2), "int32")),
+        lambda: nisa.register_load(nisa.register_alloc(), nl.zeros((1, 1), "int32", nl.psum)),
+        lambda: nisa.register_store(nl.zeros((1, 2), "int32"), nisa.register_alloc(1)),
+        lambda: nisa.register_move(next(iter(nl.dynamic_range(2))), 1),
+        lambda: nl.fori_loop(0, 2, lambda i: 1),
+        lambda: nl.fori_loop(0, 2, lambda i: None, step=0),
+        lambda: nl.while_loop(1, lambda r: r),
+        lambda: nl.while_loop(nisa.register_alloc(1), lambda r: None),
+    ],
+)
+def test_register_and_loop_mistakes(mistake: Any) -> None:
+    with pytest.raises(RULE, match=r".+: .+ = .*: .+"):
+        nki.simulate(mistake)()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [((0, 4, 1), [0, 1, 2, 3]), ((1, 6, 2), [1, 3, 5]), ((3, 3, 1), []), ((5, 2, 1), [])],
+)
+@pytest.mark.parametrize("kind", ["fori_loop", "registers", "dynamic_range"])
+def test_counted_loops(bounds: Any, expected: list[int], kind: str) -> None:
+    def kernel(data: Any) -> Any:
+        lower, upper, step = bounds
+        out = nl.zeros((1, 6), "float32", nl.shared_hbm)
+
+        def body(i: Any) -> None:
+            assert isinstance(i, nisa.VirtualRegister)
+            tile = new((1, 1))
+            nisa.dma_copy(tile, data.ap([[6, 1], [1, 1]], scalar_offset=i, indirect_dim=1))
+            nisa.tensor_scalar(tile, tile, nl.multiply, 10.0)
+            nisa.dma_copy(out.ap([[6, 1], [1, 1]], scalar_offset=i, indirect_dim=1), tile)
+            if kind != "dynamic_range":
+                nisa.register_move(i, 99)  # a copy: the loop does not see it
+
+        if kind == "fori_loop":
+            nl.fori_loop(lower, upper, body, step=step)
+        elif kind == "registers":
+            low, high = nisa.register_alloc(lower), nisa.register_alloc()
+            bound = new((1, 1), "int32")
+            nisa.memset(bound, upper)
+            nisa.register_load(high, bound)
+            nl.fori_loop(low, high, body, step)
+        else:
+            with pytest.warns(DeprecationWarning, match="fori_loop"):
+                for i in nl.dynamic_range(lower, nisa.register_alloc(upper), step):
+                    body(i)
+        return out
+
+    data = sample((1, 6))
+    wanted = np.zeros((1, 6), np.float32)
+    wanted[0, expected] = data[0, expected] * 10
+    assert_same(nki.simulate(kernel)(data), wanted)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("bare", [False, True])
+def test_while_loops(count: int, bare: bool) -> None:
+    def kernel(start: Any) -> Any:
+        left, rounds = nl.load(start), nl.zeros((1, 1), "int32")
+        register = nisa.register_alloc()
+        nisa.register_load(register, left)
+
+        def body(r: Any) -> Any:
+            nisa.tensor_scalar(rounds, rounds, nl.add, 2.0)
+            nisa.tensor_scalar(left, left, nl.subtract, 1.0)
+            following = nisa.register_alloc()
+            nisa.register_load(following, left)
+            return following
+
+        if bare:
+            while register:
+                register = body(register)
+        else:
+            nl.while_loop(register, body)
+        return to_hbm(rounds)
+
+    assert nki.simulate(kernel)(np.array([[count]], np.int32)).tolist() == [[2 * count]]
+
+
+def test_tiles_of_a_loop_body_stay_in_it() -> None:
+    def kernel() -> Any:
+        kept = []
+
+        def body(i: Any) -> None:
+            kept.append(nl.zeros((4, 4), "float32"))
+
+        nl.fori_loop(0, 1, body)
+        return to_hbm(kept[0])
+
+    with pytest.raises(RULE, match="loop"):
+        nki.simulate(kernel)()
+
+
+# Launching kernels.
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "int32", "uint8", "int8", "int16", "bool"]
+)
+def test_torch_in_torch_out(dtype: str) -> None:
+    values = torch.arange(24).reshape(4, 6).to(getattr(torch, dtype))
+
+    def kernel(tensor: Any) -> Any:
+        assert tensor.dtype == dtype
+        assert tensor.buffer is nl.shared_hbm
+        return to_hbm(nl.load(tensor))
+
+    found = nki.simulate(kernel)(values)
+    assert isinstance(found, torch.Tensor)
+    assert found.dtype == values.dtype
+    assert torch.equal(found, values)
+    turned = nki.simulate(kernel)(values.T)
+    assert torch.equal(turned, values.T)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
+def test_torch_float8(dtype: str) -> None:
+    values = torch.tensor([[0.5, 1.0, 2.0, 8.0]]).to(getattr(torch, dtype))
+    found = nki.simulate(lambda tensor: to_hbm(nl.load(tensor)))(values)
+    assert found.dtype == values.dtype
+    assert torch.equal(found.float(), values.float())
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("layout", ["dense", "transposed", "strided"])
+def test_arguments_are_updated_in_place(kind: str, layout: str) -> None:
+    base = sample((8, 8))
+    expected = base.copy()
+    views = {
+        "dense": lambda x: x,
+        "transposed": lambda x: x.T,
+        "strided": lambda x: x[::2, 1::3],
+    }
+    views[layout](expected)[...] *= 2
+    owner: Any = torch.from_numpy(base.copy()) if kind == "torch" else base
+
+    def kernel(tensor: Any) -> None:
+        tile = nl.load(tensor)
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nisa.dma_copy(tensor, tile)
+
+    nki.simulate(kernel)(views[layout](owner))
+    assert_same(np.asarray(owner), expected)
+
+
+def test_results_do_not_alias_arguments() -> None:
+    data = sample((4, 4))
+    found = nki.simulate(lambda tensor: tensor)(data)
+    assert_same(found, data)
+    assert not np.may_share_memory(found, data)
+
+
+def test_nested_arguments_and_results() -> None:
+    a, b = sample((4, 4)), sample((4, 4), seed=1)
+
+    def kernel(pair: Any, *, scale: float, flag: Any = None) -> Any:
+        assert flag is None
+        first, second = (nl.load(t) for t in pair)
+        nisa.tensor_scalar(first, first, nl.multiply, scale)
+        return {"one": to_hbm(first), "more": (to_hbm(second), [to_hbm(first), 3, None])}
+
+    found = nki.simulate(kernel)((a, b), scale=2.0)
+    assert list(found) == ["one", "more"]
+    assert_same(found["one"], a * 2)
+    assert_same(found["more"][0], b)
+    assert_same(found["more"][1][0], a * 2)
+    assert found["more"][1][1:] == [3, None]
+    tensors = nki.simulate(kernel)((torch.from_numpy(a), torch.from_numpy(b)), scale=2.0)
+    assert isinstance(tensors["one"], torch.Tensor)
+
+
+def test_named_tuple_results() -> None:
+    def kernel() -> Any:
+        return Pair(to_hbm(nl.ones((2, 2), "float32")), 5)
+
+    found = nki.simulate(kernel)()
+    assert isinstance(found, Pair)
+    assert found.second == 5
+    assert_same(found.first, np.ones((2, 2), np.float32))
+
+
+def test_grid() -> None:
+    @nki.jit
+    def kernel(dimensions: int) -> Any:
+        assert (nl.program_id(0), nl.num_programs(0)) == (0, 1)
+        assert nl.program_ndim() == dimensions
+        return to_hbm(nl.ones((2, 2), "float32"))
+
+    ones = np.ones((2, 2), np.float32)
+    assert_same(kernel(0), ones)
+    assert_same(kernel[1](1), ones)
+    assert_same(kernel[1, 1](2), ones)
+    assert_same(nki.simulate(kernel[(1,)])(1), ones)
+    with pytest.raises(NotImplementedError, match="grid"):
+        kernel[2]
+
+
+def test_device_print(capsys: pytest.CaptureFixture[str]) -> None:
+    def kernel(tensor: Any) -> None:
+        nl.device_print("the tile", nl.load(tensor)[:, 1:3])
+        nl.device_print("the argument", tensor)
+
+    nki.simulate(kernel)(np.array([[1, 25, 36, 4]], np.int32))
+    shown = capsys.readouterr().out
+    assert "the tile" in shown
+    assert "[[25 36]]" in shown
+    assert "[[ 1 25 36  4]]" in shown.partition("the argument")[2]
+
+
+def test_outputs_live_in_shared_hbm() -> None:
+    for make in (lambda: nl.ones((2, 2), "float32"), lambda: nl.ones((2, 2), "float32", nl.hbm)):
+        with pytest.raises(RULE, match="shared_hbm"):
+            nki.simulate(make)()
+
+
+def test_arguments_that_no_kernel_takes() -> None:
+    with pytest.raises(TypeError, match="list"):
+        nki.simulate(lambda tensors: None)([sample((2, 2))])
+    with pytest.raises(TypeError, match="float64"):
+        nki.simulate(lambda tensor: None)(np.zeros((2, 2)))
+    with pytest.raises(RuntimeError, match="inside a kernel"):
+        nl.zeros((2, 2), "float32")
+
+
+def test_names_and_dependencies() -> None:
+    def kernel(tensor: Any) -> Any:
+        tile = new((4, 4))
+        first = nisa.dma_copy(tile, tensor, name="load")
+        second = nisa.tensor_scalar(tile, tile, nl.add, 1.0, name="one more")
+        assert isinstance(first, nisa.NkiInstruction)
+        assert second.depends_on(first) is second
+        with nl.no_reorder():
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        return to_hbm(tile)
+
+    data = sample((4, 4))
+    assert_same(nki.simulate(kernel)(data), data + np.float32(1) + np.float32(1))
+    ordered = nki.jit(kernel).with_schedule([("one more", "load")])
+    assert_same(ordered(data), data + np.float32(1) + np.float32(1))
+    with pytest.raises(RULE, match="nowhere"):
+        nki.jit(kernel).with_schedule([("one more", ["nowhere"])])(data)

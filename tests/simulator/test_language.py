@@ -1,0 +1,428 @@
+"""The wrappers of nki.language against NumPy and SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
+
+DTYPES = ("float32", "bfloat16", "float16", "int32")
+
+
+def sigmoid_gelu_slope(x: Any) -> Any:
+    s = special.expit(1.702 * x)
+    return s + 1.702 * x * s * (1 - s)
+
+
+ACTIVATIONS: dict[str, Any] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh,
+    "sigmoid": special.expit,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * stats.norm.cdf(x),
+    "gelu_dx": lambda x: stats.norm.cdf(x) + x * stats.norm.pdf(x),
+    "gelu_apprx_sigmoid": lambda x: x * special.expit(1.702 * x),
+    "gelu_apprx_sigmoid_dx": sigmoid_gelu_slope,
+    "gelu_apprx_tanh": lambda x: (
+        0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    ),
+    "silu": lambda x: x * special.expit(x),
+    "silu_dx": lambda x: special.expit(x) * (1 + x * special.expit(-x)),
+    "softplus": lambda x: np.logaddexp(0, x),
+    "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
+    "erf": special.erf,
+    "erf_dx": lambda x: 2 / np.sqrt(np.pi) * np.exp(-(x**2)),
+    "arctan": np.arctan,
+    "sign": np.sign,
+    "abs": np.abs,
+    "square": np.square,
+    "reciprocal": np.reciprocal,
+    "negative": np.negative,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "copy": lambda x: x,
+}
+POSITIVE = ("log", "sqrt", "rsqrt", "reciprocal")
+NARROW = ("arctan", "tan")
+
+
+def check(found: Any, exact: Any, dtype: str, rtol: float = 5e-6, atol: float = 1e-6) -> None:
+    """``found`` has the dtype, and is within its rounding of the exact values."""
+    assert found.dtype == NUMPY[dtype]
+    if NUMPY[dtype].kind in "iu":
+        rtol, atol = 0, 0.51
+    else:
+        rtol += float(ml_dtypes.finfo(NUMPY[dtype]).eps)
+    np.testing.assert_allclose(wide(found), exact, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("out", [None, "float32", "bfloat16"])
+def test_unary(name: str, dtype: str, out: str | None) -> None:
+    values = np.linspace(-3.9, 3.9, 120).reshape(4, 5, 6)
+    values = np.abs(values) + 0.1 if name in POSITIVE else values
+    data = (values / 3 if name in NARROW else values).astype(np.float32).astype(NUMPY[dtype])
+    found = run(lambda t: getattr(nl, name)(t, dtype=out), data)
+    check(found, ACTIVATIONS[name](wide(data)), out or dtype)
+
+
+@pytest.mark.parametrize("name", ["relu", "abs", "square", "sign", "negative", "copy"])
+def test_unary_integers(name: str) -> None:
+    data = sample((4, 6), "int32")
+    expected = ACTIVATIONS[name](wide(data))
+    assert_same(run(getattr(nl, name), data), expected.astype(np.int32))
+
+
+@pytest.mark.parametrize(("name", "function"), [("sin", np.sin), ("cos", np.cos)])
+def test_trigonometry_reduces_its_range(name: str, function: Any) -> None:
+    data = np.linspace(-1000, 1000, 2048, dtype=np.float32).reshape(4, 512)
+    np.testing.assert_allclose(run(getattr(nl, name), data), function(wide(data)), atol=2e-4)
+    nine = np.full((1, 1), 9.0, np.float32)
+    np.testing.assert_allclose(run(getattr(nl, name), nine), function(9.0), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rounding(name: str, dtype: str) -> None:
+    values = [-2.5, -2.0, -1.5, -0.5, -0.25, 0.0, 0.25, 0.5, 1.5, 2.0, 2.5, 1e6, -1e6, 3e9, -3e9]
+    data = np.array([values], np.float32).astype(NUMPY[dtype])
+    expected = getattr(np, name)(wide(data)) + 0.0
+    assert_same(run(getattr(nl, name), data), cast(expected, dtype))
+
+
+BINARY: dict[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("out", [None, "float32", "uint8"])
+def test_binary(name: str, dtype: str, out: str | None) -> None:
+    a, b = sample((4, 3, 5), dtype), sample((4, 3, 5), dtype, 1)
+    b[:, 0] = a[:, 0]
+    function = getattr(nl, name)
+    tiles, right, left = run(
+        lambda x, y: (function(x, y, out), function(x, 2, out), function(2.0, y, dtype=out)), a, b
+    )
+    target = out or dtype
+    for found, pair in ((tiles, (a, b)), (right, (a, 2)), (left, (2, b))):
+        assert_same(found, cast(wide(BINARY[name](*map(wide, pair))), target))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "out"),
+    [
+        ("float32", "bfloat16", "float32"),
+        ("bfloat16", "float32", "float32"),
+        ("int32", "bfloat16", "bfloat16"),
+        ("float16", "int8", "float16"),
+        ("int32", "uint8", "int32"),
+    ],
+)
+def test_binary_promotes(first: str, second: str, out: str) -> None:
+    a, b = sample((4, 6), first), sample((4, 6), second, 1)
+    assert_same(run(nl.add, a, b), cast(wide(a) + wide(b), out))
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("bitwise_and", np.bitwise_and),
+        ("bitwise_or", np.bitwise_or),
+        ("bitwise_xor", np.bitwise_xor),
+    ]
+    + [("left_shift", np.left_shift), ("right_shift", np.right_shift)],
+)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int32"])
+def test_bitwise(name: str, function: Any, dtype: str) -> None:
+    kind = NUMPY[dtype].type
+    a = np.arange(24, dtype=NUMPY[dtype]).reshape(4, 6) * kind(5)
+    b = sample((4, 6), dtype, 1) & kind(7)
+    wrapper = getattr(nl, name)
+    tiles, number = run(lambda x, y: (wrapper(x, y), wrapper(x, 3)), a, b)
+    assert_same(tiles, function(a, b))
+    assert_same(number, function(a, kind(3)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32"])
+def test_invert(dtype: str) -> None:
+    data = sample((4, 6), dtype)
+    assert_same(run(nl.invert, data), ~data)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_logical_not(dtype: str) -> None:
+    data = sample((4, 6), "bool").astype(dtype)
+    assert_same(run(nl.logical_not, data), (1 - data).astype(dtype))
+
+
+def test_power() -> None:
+    a, b = np.abs(sample((4, 6))) + 0.5, sample((4, 6), seed=1)
+    np.testing.assert_allclose(run(nl.power, a, b), wide(a) ** wide(b), rtol=1e-6)
+    with pytest.raises(RULE, match="power"):
+        run(lambda x: nl.power(x, 2.0), a)
+
+
+@pytest.mark.parametrize(("name", "larger"), [("abs_max", True), ("abs_min", False)])
+def test_compare_by_magnitude(name: str, larger: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = sample((4, 6)), sample((4, 6), seed=1)
+    with pytest.raises(RULE, match="v4"):
+        run(getattr(nl, name), a, b)
+    monkeypatch.setenv(TARGET, "trn3")
+    chosen = np.abs(a) > np.abs(b) if larger else np.abs(a) < np.abs(b)
+    assert_same(run(getattr(nl, name), a, b), np.where(chosen, a, b))
+
+
+@pytest.mark.parametrize("name", ["divide", "mod", "fmod"])
+def test_what_no_engine_computes(name: str) -> None:
+    with pytest.raises(RULE, match=name):
+        run(getattr(nl, name), sample((4, 6)), sample((4, 6)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: nl.add(t, t[:, 0:1]),
+        lambda t: nl.add(1.0, 2.0),
+        lambda t: nl.exp(3.0),
+        lambda t: nl.sum(t, axis=0),
+        lambda t: nl.sum(t.reshape((4, 2, 3)), axis=1),
+        lambda t: nl.var(t.reshape((4, 2, 3)), axis=2),
+        lambda t: nl.matmul(t, t),
+        lambda t: nl.broadcast_to(t, (4, 12)),
+        lambda t: nl.transpose(t.reshape((4, 2, 3))),
+        lambda t: nl.load_transpose2d(t),
+        lambda t: nl.store(t, 3.0),
+    ],
+)
+def test_mistakes(call: Any) -> None:
+    with pytest.raises(RULE, match=r".+: .+ = .+: .+"):
+        run(call, sample((4, 6)))
+
+
+REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "mean": np.mean}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("axis", [-1, 3, (2, 3), (1, 2, 3), [3]])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_reductions(name: str, axis: Any, keepdims: bool, dtype: str) -> None:
+    data = (sample((4, 2, 3, 4), "int32") % 4).astype(NUMPY[dtype])
+    axes = axis if isinstance(axis, int) else tuple(axis)
+    reduce = getattr(nl, name)
+    default, single = run(
+        lambda t: (reduce(t, axis, keepdims=keepdims), reduce(t, axis, "float32", keepdims)), data
+    )
+    exact = REDUCTIONS[name](wide(data), axis=axes, keepdims=keepdims)
+    shape = exact.shape if exact.ndim > 1 else (4, 1)
+    if name == "mean":
+        check(default.reshape(exact.shape), exact, dtype)
+        check(single.reshape(exact.shape), exact, "float32")
+    else:
+        assert_same(default, cast(exact, dtype).reshape(shape))
+        assert_same(single, cast(exact, "float32").reshape(shape))
+
+
+@pytest.mark.parametrize("shape", [(4, 10), (4, 3, 7), (4, 513), (4, 1025)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_var(shape: Any, dtype: str) -> None:
+    data = (sample(shape) * 2 + 1).astype(NUMPY[dtype])
+    axes = tuple(range(1, len(shape)))
+    found = run(lambda t: nl.var(t, axes, "float32"), data)
+    exact = wide(data).var(axis=axes, keepdims=True)
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def test_all() -> None:
+    data = (sample((8, 3), "int32") % 3).astype(np.float32)
+    expected = (data != 0).all(axis=1, keepdims=True).astype(np.float32)
+    assert 0 < expected.sum() < 8
+    assert_same(run(lambda t: nl.all(t, axis=1), data), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("shape", "axis"), [((4, 10), -1), ((4, 3, 7), (1, 2))])
+def test_softmax(dtype: str, shape: Any, axis: Any) -> None:
+    data = (sample(shape) * 30).astype(NUMPY[dtype])
+    exact = special.softmax(wide(data), axis=axis)
+    check(run(lambda t: nl.softmax(t, axis), data), exact, dtype, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rms_norm(dtype: str) -> None:
+    data, weight = sample((4, 32), dtype), sample((4, 32), dtype, 1)
+    found = run(lambda x, w: nl.rms_norm(x, w, axis=1, n=32, epsilon=1e-3), data, weight)
+    scale = np.sqrt((wide(data) ** 2).mean(axis=1, keepdims=True) + 1e-3)
+    check(found, wide(data) / scale * wide(weight), dtype, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_where(dtype: str) -> None:
+    condition = sample((4, 6), "bool").astype(np.float32)
+    a, b = sample((4, 6), dtype), sample((4, 6), dtype, 1)
+    found = run(
+        lambda c, x, y: (nl.where(c, x, y), nl.where(c, x, 0), nl.where(c, 5, y, "float32")),
+        *(condition, a, b),
+    )
+    chosen = condition != 0
+    assert_same(found[0], np.where(chosen, a, b))
+    assert_same(found[1], np.where(chosen, a, NUMPY[dtype].type(0)))
+    assert_same(found[2], np.where(chosen, 5, b.astype(np.float32)).astype(np.float32))
+
+
+# Tensors.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("memory", ["sbuf", "psum", "hbm", "shared_hbm"])
+def test_creation(dtype: str, memory: str) -> None:
+    def kernel() -> Any:
+        where = getattr(nl, memory)
+        full = nl.full((2, 3), 7, dtype, where, name="sevens")
+        assert (full.name, full.dtype, full.buffer) == ("sevens", dtype, where)
+        made = [nl.zeros((2, 3), dtype, where), nl.ones((2, 3), dtype, where), full]
+        like, empty = nl.zeros_like(full), nl.empty_like(full)
+        other = nl.empty_like(full, "float16", nl.sbuf)
+        assert (like.shape, like.dtype, like.buffer) == ((2, 3), dtype, where)
+        assert (empty.shape, empty.dtype, empty.buffer) == ((2, 3), dtype, where)
+        assert (other.dtype, other.buffer) == ("float16", nl.sbuf)
+        return tuple(to_hbm(t) for t in (*made, like))
+
+    for found, value in zip(nki.simulate(kernel)(), (0, 1, 7, 0), strict=True):
+        assert_same(found, np.full((2, 3), value, NUMPY[dtype]))
+
+
+def test_load_store_copy() -> None:
+    data = sample((6, 8))
+
+    def kernel(tensor: Any) -> Any:
+        out = new((4, 4), "float16", nl.shared_hbm)
+        tile = nl.load(tensor[1:5, ::2])
+        assert tile.buffer is nl.sbuf
+        held = new((4, 4), "float32", nl.psum)
+        nisa.tensor_copy(held, tile)
+        copied = nl.copy(held, "float16")
+        assert copied.buffer is nl.sbuf
+        nl.store(out, copied)
+        row = nl.load(tensor[2])
+        assert row.shape == (8, 1)
+        return out, to_hbm(nl.load(tensor, "bfloat16")), to_hbm(row)
+
+    part, whole, row = nki.simulate(kernel)(data)
+    assert_same(part, data[1:5, ::2].astype(np.float16))
+    assert_same(whole, data.astype(ml_dtypes.bfloat16))
+    assert_same(row, data[2][:, None])
+
+
+@pytest.mark.parametrize("out", [None, "bfloat16"])
+def test_load_transpose2d(out: str | None) -> None:
+    data = sample((6, 8))
+    found = nki.simulate(lambda tensor: to_hbm(nl.load_transpose2d(tensor[:, 1:5], out)))(data)
+    assert_same(found, cast(data[:, 1:5].T, out or "float32"))
+
+
+def test_transpose_and_matmul() -> None:
+    a, b = sample((32, 16)), sample((32, 24), seed=1)
+
+    def body(x: Any, y: Any) -> Any:
+        turned, product = nl.transpose(x), nl.matmul(x, y, transpose_x=True)
+        assert turned.buffer is product.buffer is nl.psum
+        return turned, product, nl.transpose(x, "bfloat16")
+
+    turned, product, low = run(body, a, b)
+    assert_same(turned, a.T)
+    np.testing.assert_allclose(product, wide(a).T @ wide(b), rtol=1e-4, atol=1e-5)
+    assert_same(low, cast(a.T, "bfloat16"))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (4, 3, 1), (1, 1, 5), (1, 3, 5), (4, 1, 5)])
+@pytest.mark.parametrize("rows", [4, 70])
+def test_broadcast_to(shape: Any, rows: int) -> None:
+    shape = (rows if shape[0] == 4 else 1, *shape[1:])
+    data = sample(shape)
+    target = (rows, 3, 5)
+    found, low = run(
+        lambda t: (nl.broadcast_to(t, target), nl.broadcast_to(t, target, "bfloat16")), data
+    )
+    assert_same(found, np.broadcast_to(data, target))
+    assert_same(low, cast(np.broadcast_to(data, target), "bfloat16"))
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1])
+def test_expand_dims(axis: int) -> None:
+    data = sample((4, 6))
+    assert_same(run(lambda t: nl.expand_dims(t, axis), data), np.expand_dims(data, axis))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8", "float8_e5m2"])
+def test_shared_constant_and_identity(dtype: str, tmp_path: Any) -> None:
+    data = sample((4, 6), dtype)
+
+    def kernel() -> Any:
+        constant = nl.shared_constant(data)
+        assert constant.buffer is nl.shared_hbm
+        kept = new((5, 5), dtype)
+        assert nl.shared_identity_matrix(5, dtype, kept) is kept
+        return to_hbm(nl.load(constant)), to_hbm(nl.shared_identity_matrix(5, dtype)), to_hbm(kept)
+
+    constant, identity, kept = nki.simulate(kernel)()
+    assert_same(constant, data)
+    for found in (identity, kept):
+        assert_same(found, np.eye(5).astype(NUMPY[dtype]))
+
+
+def test_shared_constant_of_a_file(tmp_path: Any) -> None:
+    data = sample((4, 6))
+    np.save(tmp_path / "table.npy", data)
+    path = str(tmp_path / "table.npy")
+    assert_same(nki.simulate(lambda: to_hbm(nl.load(nl.shared_constant(path))))(), data)
+
+
+@pytest.mark.parametrize("name", ["affine_range", "sequential_range", "static_range"])
+@pytest.mark.parametrize("bounds", [(4,), (1, 4), (1, 9, 3), (0,), (2, 2)])
+def test_static_ranges(name: str, bounds: Any) -> None:
+    found = list(getattr(nl, name)(*bounds))
+    assert found == list(range(*bounds))
+    assert all(type(i) is int for i in found)
+
+
+def test_explicit_addresses() -> None:
+    def kernel(offset: int) -> Any:
+        a = nl.ndarray((32, 16), "float32", nl.sbuf, address=(0, 0))
+        b = nl.ndarray((32, 16), "float32", nl.sbuf, address=(32, offset))
+        c = nl.ndarray((32, 16), "float32", nl.sbuf, address=(0, offset))
+        for value, tile in enumerate((a, b, c)):
+            nisa.memset(tile, float(value))
+        return to_hbm(a), to_hbm(b), to_hbm(c)
+
+    for value, tile in enumerate(nki.simulate(kernel)(64)):
+        assert_same(tile, np.full((32, 16), value, np.float32))
+    with pytest.raises(RULE, match="overlaps"):
+        nki.simulate(kernel)(60)

@@ -1,0 +1,2514 @@
+"""Every documented rule fires on the kernel that breaks it, and on nothing legal.
+
+A rule is a kernel with one parameter: ``broken=True`` breaks the rule, ``broken=False`` is the
+nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a chip; a rule with
+``accepted_on`` is a feature that trn1 lacks: the broken kernel must pass on that chip.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator import NkiSimulationWarning, NkiValidationError
+
+TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kernel and the error it must raise when its argument is True."""
+
+    kernel: Callable[[bool], object]
+    instruction: str
+    operand: str
+    match: str
+    chip: str
+    accepted_on: str
+
+
+RULES: list[Rule] = []
+
+
+def rule(instruction, operand, match, chip="trn1", accepted_on=""):
+    """Register a rule's kernel."""
+
+    def register(kernel):
+        RULES.append(Rule(kernel, instruction, operand, match, chip, accepted_on))
+        return kernel
+
+    return register
+
+
+def sb(*shape, dtype=nl.float32, fill=0):
+    """A written SBUF tile."""
+    tile = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.memset(tile, fill)
+    return tile
+
+
+def ps(*shape, dtype=nl.float32):
+    """A written PSUM tile."""
+    tile = nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
+    nisa.memset(tile, 0)
+    return tile
+
+
+def raw(*shape, dtype=nl.float32, buffer=nl.sbuf):
+    """An unwritten tile."""
+    return nl.ndarray(shape, dtype=dtype, buffer=buffer)
+
+
+def hbm(*shape, dtype=nl.float32):
+    """A written HBM tensor."""
+    return nl.zeros(shape, dtype=dtype, buffer=nl.shared_hbm)
+
+
+def index(*values):
+    """Indices in SBUF, one a partition."""
+    tile = raw(len(values), 1, dtype=nl.int32)
+    nisa.dma_copy(tile, nl.shared_constant(np.array(values, np.int32).reshape(-1, 1)))
+    return tile
+
+
+def run(kernel, *args):
+    """Simulate ``kernel``."""
+    return simulator.simulate(kernel)(*args)
+
+
+# Access patterns of on-chip operands.
+
+
+@rule("nisa.tensor_copy", "dst", "at most 4 free dimensions")
+def four_free_dimensions(broken):
+    shape = (2, 2, 2, 2, 2, 2) if broken else (2, 2, 2, 2, 4)
+    nisa.tensor_copy(sb(2, 32).reshape(shape), sb(2, 32))
+
+
+@rule("nisa.tensor_copy", "src", "strides are at most 32767")
+def stride_is_int16(broken):
+    wide = raw(1, 40000)
+    stride = 32768 if broken else 32767
+    nisa.memset(wide, 0)
+    nisa.tensor_copy(raw(1, 2), wide.ap([[40000, 1], [stride, 2]]))
+
+
+@rule("nisa.memset", "dst", "at most 65535 elements")
+def element_count_is_uint16(broken):
+    count = 65536 if broken else 65535
+    nisa.memset(raw(1, 70000, dtype=nl.uint8)[:, 0:count], 0)
+
+
+@rule("nisa.memset", "dst", "65 partitions must start at one of (0,)")
+def more_than_64_partitions_start_at_0(broken):
+    start = 32 if broken else 0
+    nisa.memset(raw(128, 4)[start : start + 65], 0)
+
+
+@rule("nisa.memset", "dst", "33 partitions must start at one of (0, 64)")
+def up_to_64_partitions_start_at_a_half(broken):
+    start = 32 if broken else 64
+    nisa.memset(raw(128, 4)[start : start + 33], 0)
+
+
+@rule("nisa.memset", "dst", "8 partitions must start at one of (0, 32, 64, 96)")
+def up_to_32_partitions_start_at_a_quadrant(broken):
+    start = 16 if broken else 96
+    nisa.memset(raw(128, 4)[start : start + 8], 0)
+
+
+@rule("nisa.reciprocal", "dst", "33 partitions must start at one of (0, 64)")
+def start_partition_counts_the_placement(broken):
+    placed = nl.ndarray((64, 4), nl.float32, nl.sbuf, address=(32 if broken else 64, 0))
+    nisa.reciprocal(placed[0:33], sb(33, 4, fill=1))
+
+
+@rule("nisa.tensor_copy", "dst", "cannot be written")
+def broadcast_views_are_read_only(broken):
+    wide, narrow = sb(4, 8), sb(4, 1).broadcast(1, 8)
+    nisa.tensor_copy(*((narrow, wide) if broken else (wide, narrow)))
+
+
+@rule("nisa.tensor_copy", "src", "must be a tensor")
+def operands_are_tensors(broken):
+    nisa.tensor_copy(raw(4, 4), 1.0 if broken else sb(4, 4))
+
+
+@rule("nisa.tensor_copy", "src", "must be in SBUF or PSUM")
+def engines_do_not_read_hbm(broken):
+    nisa.tensor_copy(raw(4, 4), hbm(4, 4) if broken else sb(4, 4))
+
+
+@rule("nisa.tensor_copy", "partitions", "all operands cover the same number")
+def same_partitions(broken):
+    nisa.tensor_copy(raw(8, 4), sb(4 if broken else 8, 4))
+
+
+@rule("nisa.tensor_copy", "elements a partition", "all operands have the same number")
+def same_elements_a_partition(broken):
+    nisa.tensor_copy(raw(4, 6), sb(4, 8 if broken else 6))
+
+
+# dma_copy.
+
+
+@rule("nisa.dma_copy", "src", "DMA cannot access PSUM")
+def dma_does_not_read_psum(broken):
+    nisa.dma_copy(hbm(4, 4), ps(4, 4) if broken else sb(4, 4))
+
+
+@rule("nisa.dma_copy", "dst", "DMA cannot access PSUM")
+def dma_does_not_write_psum(broken):
+    nisa.dma_copy(raw(4, 4, buffer=nl.psum if broken else nl.sbuf), hbm(4, 4))
+
+
+@rule("nisa.dma_copy", "src and dst", "the same number of elements")
+def dma_moves_equal_sizes(broken):
+    nisa.dma_copy(raw(4, 4), hbm(4, 5) if broken else hbm(2, 8))
+
+
+@rule("nisa.dma_copy", "dst", "cannot be written")
+def dma_does_not_write_a_broadcast(broken):
+    narrow, wide = hbm(4, 1).broadcast(1, 8), sb(4, 8)
+    nisa.dma_copy(*((narrow, wide) if broken else (wide, narrow)))
+
+
+@rule("nisa.dma_copy", "dge_mode", "must be a member of nki.isa.dge_mode")
+def no_raw_integer_dge_mode(broken):
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=1 if broken else nisa.dge_mode.swdge)
+
+
+@rule("nisa.dma_copy", "oob_mode", "must be a member of nki.isa.oob_mode")
+def no_raw_integer_oob_mode(broken):
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), oob_mode=0 if broken else nisa.oob_mode.error)
+
+
+@rule("nisa.dma_copy", "priority", "needs NeuronCore-v4", accepted_on="trn3")
+def priority_needs_v4(broken):
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), priority=1 if broken else None)
+
+
+@rule("nisa.dma_copy", "priority", "0, 1, 2 or 3", chip="trn3")
+def priority_levels(broken):
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), priority=4 if broken else 3)
+
+
+@rule("nisa.dma_copy", "dge_mode", "needs NeuronCore-v3", accepted_on="trn2")
+def hardware_dge_needs_v3(broken):
+    mode = nisa.dge_mode.hwdge if broken else nisa.dge_mode.none
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=mode)
+
+
+@rule("nisa.dma_copy", "dtype", "must be the same", chip="trn2")
+def hardware_dge_does_not_cast(broken):
+    dtype = nl.bfloat16 if broken else nl.float32
+    nisa.dma_copy(raw(4, 4, dtype=dtype), hbm(4, 4), dge_mode=nisa.dge_mode.hwdge)
+
+
+@rule("nisa.dma_copy", "dge_mode", "no gather/scatter", chip="trn2")
+def hardware_dge_does_not_gather(broken):
+    mode = nisa.dge_mode.hwdge if broken else nisa.dge_mode.swdge
+    rows = hbm(8, 4).vector_select(0, index(5, 1))
+    nisa.dma_copy(raw(2, 4), rows, dge_mode=mode)
+
+
+@rule("nisa.dma_copy", "dge_mode", "a dynamic address needs a descriptor generator")
+def no_dynamic_address_without_dge(broken):
+    mode = nisa.dge_mode.none if broken else nisa.dge_mode.swdge
+    nisa.dma_copy(raw(2, 4), hbm(3, 2, 4).select(0, index(2)), dge_mode=mode)
+
+
+@rule("nisa.dma_copy", "engine", "only valid with dge_mode=nisa.dge_mode.hwdge", chip="trn2")
+def trigger_engine_needs_hardware_dge(broken):
+    mode = nisa.dge_mode.swdge if broken else nisa.dge_mode.hwdge
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=mode, engine=nisa.engine.sync)
+
+
+@rule("nisa.dma_copy", "engine", "engine.sync or engine.scalar", chip="trn2")
+def trigger_engine_is_sync_or_scalar(broken):
+    trigger = nisa.engine.vector if broken else nisa.engine.scalar
+    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=nisa.dge_mode.hwdge, engine=trigger)
+
+
+@rule("nisa.dma_copy", "oob_mode", "only with a dynamic address")
+def skipping_needs_a_dynamic_address(broken):
+    source = hbm(3, 2, 4)
+    source = source[1] if broken else source.select(0, index(1))
+    nisa.dma_copy(raw(2, 4), source, oob_mode=nisa.oob_mode.skip)
+
+
+@rule("nisa.dma_copy", "vector_offset", "out of bounds")
+def gathered_rows_are_inside(broken):
+    nisa.dma_copy(raw(2, 4), hbm(8, 4).vector_select(0, index(0, 8 if broken else 7)))
+
+
+@rule("nisa.dma_copy", "vector_offset", "out of bounds")
+def gathered_rows_outside_are_skipped_on_request(broken):
+    mode = nisa.oob_mode.error if broken else nisa.oob_mode.skip
+    rows = hbm(8, 4).vector_select(0, index(0, 8))
+    nisa.dma_copy(raw(2, 4), rows, oob_mode=mode)
+
+
+@rule("nisa.dma_copy", "scalar_offset", "out of bounds")
+def dynamic_address_is_inside(broken):
+    nisa.dma_copy(raw(2, 4), hbm(3, 2, 4).select(0, index(3 if broken else 2)))
+
+
+@rule("nisa.dma_copy", "scalar_offset", "out of bounds")
+def dynamic_slice_is_inside(broken):
+    start = nisa.register_alloc(5 if broken else 4)
+    nisa.dma_copy(raw(4, 4), hbm(8, 4)[nl.ds(start, 4)])
+
+
+@rule("nisa.dma_copy", "vector_offset", "one index a partition")
+def one_index_a_partition(broken):
+    rows = index(0, 1, 2) if broken else index(0, 1)
+    nisa.dma_copy(raw(2, 4), hbm(8, 4).ap([[4, 2], [1, 4]], vector_offset=rows))
+
+
+# dma_transpose.
+
+
+@rule("nisa.dma_transpose", "axes", "must be (1, 0)")
+def transposed_axes(broken):
+    nisa.dma_transpose(raw(4, 8), hbm(8, 4), axes=(0, 1) if broken else (1, 0))
+
+
+@rule("nisa.dma_transpose", "axes", "(3, 1, 2, 0)")
+def transposed_dimensions(broken):
+    shape = (2,) * 5 if broken else (2,) * 4
+    nisa.dma_transpose(raw(*shape), hbm(*shape))
+
+
+@rule("nisa.dma_transpose", "dst", "must be in SBUF")
+def transposes_end_in_sbuf(broken):
+    dst = hbm(4, 8) if broken else raw(4, 8)
+    nisa.dma_transpose(dst, hbm(8, 4))
+
+
+@rule("nisa.dma_transpose", "dtype", "must be the same")
+def dma_transpose_does_not_cast(broken):
+    nisa.dma_transpose(raw(4, 8, dtype=nl.bfloat16 if broken else nl.float32), hbm(8, 4))
+
+
+@rule("nisa.dma_transpose", "dst", "permuted")
+def dma_transpose_shape(broken):
+    nisa.dma_transpose(raw(8, 4) if broken else raw(4, 8), hbm(8, 4))
+
+
+@rule("nisa.dma_transpose", "dge_mode", "must be unknown or hwdge")
+def dma_transpose_modes(broken):
+    mode = nisa.dge_mode.swdge if broken else nisa.dge_mode.unknown
+    nisa.dma_transpose(raw(4, 8), hbm(8, 4), dge_mode=mode)
+
+
+def _hardware_transpose(rows, columns, dtype=nl.bfloat16):
+    mode = nisa.dge_mode.hwdge
+    nisa.dma_transpose(
+        raw(columns, rows, dtype=dtype), hbm(rows, columns, dtype=dtype), None, None, mode
+    )
+
+
+@rule("nisa.dma_transpose", "src", "16 rows", chip="trn2")
+def hardware_transpose_rows(broken):
+    _hardware_transpose(8 if broken else 16, 64)
+
+
+@rule("nisa.dma_transpose", "src", "% 16 == 0", chip="trn2")
+def hardware_transpose_of_three_dimensions(broken):
+    rows = 4 if broken else 8
+    dst, src = raw(64, 2, rows, dtype=nl.bfloat16), hbm(rows, 2, 64, dtype=nl.bfloat16)
+    nisa.dma_transpose(dst, src, dge_mode=nisa.dge_mode.hwdge)
+
+
+@rule("nisa.dma_transpose", "src.dtype", "2-byte dtypes", chip="trn2")
+def hardware_transpose_element_size(broken):
+    _hardware_transpose(16, 64, nl.float32 if broken else nl.float16)
+
+
+# tensor_copy, memset, tensor_copy_predicated, nc_stream_shuffle.
+
+
+@rule("nisa.tensor_copy", "engine", "not on NeuronCore-v2", accepted_on="trn2")
+def scalar_engine_copies_on_v3(broken):
+    chosen = nisa.engine.scalar if broken else nisa.engine.vector
+    nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
+
+
+@rule("nisa.tensor_copy", "engine", "GpSimdE cannot access PSUM")
+def gpsimd_does_not_read_psum(broken):
+    nisa.tensor_copy(raw(4, 4), ps(4, 4) if broken else sb(4, 4), engine=nisa.engine.gpsimd)
+
+
+@rule("nisa.tensor_copy", "engine", "not an engine of this instruction")
+def tensor_engine_does_not_copy(broken):
+    chosen = nisa.engine.tensor if broken else nisa.engine.gpsimd
+    nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
+
+
+@rule("nisa.tensor_copy", "engine", "must be a member of nki.isa.engine")
+def no_raw_integer_engine(broken):
+    nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=5 if broken else nisa.engine.vector)
+
+
+@rule("nisa.memset", "value", "must be an integer for dtype int32")
+def memset_value_has_the_kind_of_the_dtype(broken):
+    nisa.memset(raw(4, 4, dtype=nl.int32), 2.0 if broken else 2)
+
+
+@rule("nisa.memset", "value", "does not fit dtype uint8")
+def memset_value_fits(broken):
+    nisa.memset(raw(4, 4, dtype=nl.uint8), 256 if broken else 255)
+
+
+@rule("nisa.memset", "value", "accepts only 0")
+def memset_of_packed_types_is_zero(broken):
+    nisa.memset(raw(4, 4, dtype=nl.float8_e4m3fn_x4), 1 if broken else 0)
+
+
+@rule("nisa.memset", "value", "compile-time number")
+def memset_value_is_a_number(broken):
+    nisa.memset(raw(4, 4), sb(4, 1) if broken else 0.5)
+
+
+@rule("nisa.memset", "engine", "GpSimdE cannot access PSUM")
+def gpsimd_does_not_write_psum(broken):
+    chosen = nisa.engine.gpsimd if broken else nisa.engine.vector
+    nisa.memset(raw(4, 4, buffer=nl.psum), 0, engine=chosen)
+
+
+@rule("nisa.memset", "engine", "not an engine of this instruction")
+def scalar_engine_does_not_memset(broken):
+    nisa.memset(raw(4, 4), 0, engine=nisa.engine.scalar if broken else nisa.engine.gpsimd)
+
+
+@rule("nisa.tensor_copy_predicated", "predicate.dtype", "uint16, uint32, uint8")
+def predicate_is_unsigned(broken):
+    predicate = sb(4, 4, dtype=nl.float32 if broken else nl.uint32)
+    nisa.tensor_copy_predicated(sb(4, 4), sb(4, 4), predicate)
+
+
+@rule("nisa.tensor_copy_predicated", "dtype", "must be the same")
+def predicated_copy_does_not_cast(broken):
+    src = sb(4, 4, dtype=nl.bfloat16 if broken else nl.float32)
+    nisa.tensor_copy_predicated(sb(4, 4), src, sb(4, 4, dtype=nl.uint8))
+
+
+@rule("nisa.tensor_copy_predicated", "src and predicate", "at most one may be in PSUM")
+def predicated_copy_reads_psum_once(broken):
+    predicate = (ps if broken else sb)(4, 4, dtype=nl.uint8)
+    nisa.tensor_copy_predicated(sb(4, 4), ps(4, 4), predicate)
+
+
+@rule("nisa.tensor_copy_predicated", "elements a partition", "all operands have the same number")
+def predicate_has_the_size_of_dst(broken):
+    predicate = sb(4, 1 if broken else 4, dtype=nl.uint8)
+    nisa.tensor_copy_predicated(sb(4, 4), 1.0, predicate)
+
+
+@rule("nisa.nc_stream_shuffle", "shuffle_mask", "32 entries")
+def shuffle_mask_has_32_entries(broken):
+    nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), list(range(31 if broken else 32)))
+
+
+@rule("nisa.nc_stream_shuffle", "shuffle_mask", "0..31, or 255")
+def shuffle_mask_names_partitions(broken):
+    nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), [0] * 31 + [32 if broken else 255])
+
+
+@rule("nisa.nc_stream_shuffle", "dtype", "must be the same")
+def shuffle_does_not_cast(broken):
+    dtype = nl.bfloat16 if broken else nl.float32
+    nisa.nc_stream_shuffle(sb(32, 4, dtype=dtype), sb(32, 4), [0] * 32)
+
+
+@rule("nisa.nc_stream_shuffle", "elements a partition", "must be the same")
+def shuffle_keeps_the_size(broken):
+    nisa.nc_stream_shuffle(sb(32, 4), sb(32, 5 if broken else 4), [0] * 32)
+
+
+@rule("nisa.nc_stream_shuffle", "dst", "64 active partitions must start at one of (0, 64)")
+def shuffle_start_partition(broken):
+    start = 32 if broken else 64
+    nisa.nc_stream_shuffle(raw(128, 4)[start : start + 32], sb(64, 4), [0] * 32)
+
+
+@rule("nisa.nc_stream_shuffle", "shuffle_mask", "src has only 8 partitions")
+def shuffle_reads_what_src_has(broken):
+    nisa.nc_stream_shuffle(raw(32, 4), sb(8, 4), [8 if broken else 7] * 32)
+
+
+@rule("nisa.nc_stream_shuffle", "shuffle_mask", "src has 40 partitions")
+def shuffle_reads_what_every_quadrant_has(broken):
+    nisa.nc_stream_shuffle(raw(64, 4), sb(40, 4), [8 if broken else 7] * 32)
+
+
+@rule("nisa.nc_stream_shuffle", "src", "must be in SBUF or PSUM")
+def shuffle_stays_on_chip(broken):
+    nisa.nc_stream_shuffle(raw(32, 4), (hbm if broken else sb)(32, 4), [0] * 32)
+
+
+@rule("nisa.nc_stream_shuffle", "dst", "cannot be written")
+def shuffle_does_not_write_a_broadcast(broken):
+    dst = raw(32, 1).broadcast(1, 4) if broken else raw(32, 4)
+    nisa.nc_stream_shuffle(dst, sb(32, 4), [0] * 32)
+
+
+# nc_matmul, nc_transpose.
+
+
+def _matmul(k=32, m=32, n=32, dst=None, dtype=nl.float32, **settings):
+    dst = raw(m, n, buffer=nl.psum) if dst is None else dst
+    nisa.nc_matmul(dst, sb(k, m, dtype=dtype), sb(k, n, dtype=dtype), **settings)
+
+
+@rule("nisa.nc_matmul", "moving", "at most 512 on trn1", accepted_on="trn3")
+def moving_free_size(broken):
+    _matmul(n=513 if broken else 512)
+
+
+@rule("nisa.nc_matmul", "moving", "at most 4096 on trn3", chip="trn3")
+def moving_free_size_on_v4(broken):
+    n = 4097 if broken else 4096
+    _matmul(m=1, n=n, dst=raw(1, 4096, buffer=nl.psum))
+
+
+@rule("nisa.nc_matmul", "moving", "at most 8192 on trn3", chip="trn3")
+def moving_free_size_to_bfloat16(broken):
+    n = 8193 if broken else 8192
+    _matmul(m=1, n=n, dst=raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum))
+
+
+@rule("nisa.nc_matmul", "stationary", "at most 128")
+def stationary_free_size(broken):
+    _matmul(m=129 if broken else 128, dst=raw(128, 32, buffer=nl.psum))
+
+
+@rule("nisa.nc_matmul", "partitions of stationary and moving", "must be identical")
+def contraction_lies_on_partitions(broken):
+    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(16 if broken else 32, 8), sb(32, 8))
+
+
+@rule("nisa.nc_matmul", "dst", "must be in PSUM")
+def matmul_writes_psum(broken):
+    _matmul(dst=raw(32, 32, buffer=nl.sbuf if broken else nl.psum))
+
+
+@rule("nisa.nc_matmul", "stationary", "must be in SBUF")
+def stationary_lies_in_sbuf(broken):
+    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), (ps if broken else sb)(8, 8), sb(8, 8))
+
+
+@rule("nisa.nc_matmul", "moving", "must be in SBUF")
+def moving_lies_in_sbuf(broken):
+    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), (ps if broken else sb)(8, 8))
+
+
+@rule("nisa.nc_matmul", "dst", "must have 32 partitions of 16 elements")
+def matmul_shape(broken):
+    _matmul(n=16, dst=raw(32, 32 if broken else 16, buffer=nl.psum))
+
+
+@rule("nisa.nc_matmul", "stationary.dtype", "must be one of")
+def no_integer_matmul(broken):
+    _matmul(dtype=nl.int32 if broken else nl.bfloat16)
+
+
+@rule("nisa.nc_matmul", "dtypes", "only with float32/tfloat32")
+def float32_multiplies_float32(broken):
+    moving = sb(8, 8, dtype=nl.bfloat16 if broken else nl.tfloat32)
+    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), moving)
+
+
+@rule("nisa.nc_matmul", "dst.dtype", "must be one of float32", accepted_on="trn3")
+def matmul_accumulates_in_float32(broken):
+    dtype = nl.bfloat16 if broken else nl.float32
+    _matmul(dst=raw(32, 32, dtype=dtype, buffer=nl.psum))
+
+
+@rule("nisa.nc_matmul", "stationary.dtype", "needs NeuronCore-v4", accepted_on="trn3")
+def ocp_fp8_needs_v4(broken):
+    _matmul(dtype=nl.float8_e4m3fn if broken else nl.float8_e4m3)
+
+
+@rule("nisa.nc_matmul", "dtypes", "cannot be mixed", chip="trn3")
+def fp8_formats_do_not_mix(broken):
+    moving = sb(8, 8, dtype=nl.float8_e4m3fn)
+    stationary = sb(8, 8, dtype=nl.float8_e4m3 if broken else nl.float8_e5m2)
+    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), stationary, moving)
+
+
+@rule("nisa.nc_matmul", "dst", "one PSUM bank", accepted_on="trn3")
+def matmul_stays_in_a_bank(broken):
+    start = 256 if broken else 512
+    _matmul(n=512, dst=raw(32, 1024, buffer=nl.psum)[:, start : start + 512])
+
+
+@rule("nisa.nc_matmul", "accumulate", "no matmul initialised", accepted_on="trn3")
+def accumulation_starts_with_a_matmul(broken):
+    dst = raw(32, 32, buffer=nl.psum)
+    if broken:
+        nisa.memset(dst, 0)
+    else:
+        _matmul(dst=dst, accumulate=False)
+    _matmul(dst=dst, accumulate=True)
+
+
+@rule("nisa.nc_matmul", "accumulate", "no matmul initialised", chip="trn3")
+def nothing_accumulates_on_unwritten_psum(broken):
+    dst = raw(32, 32, buffer=nl.psum)
+    if not broken:
+        nisa.memset(dst[:, 0:16], 0)
+    _matmul(n=16, dst=dst[:, 0:16], accumulate=True)
+
+
+@rule("nisa.nc_matmul", "accumulate", "no matmul initialised")
+def accumulation_needs_every_element(broken):
+    dst = raw(32, 32, buffer=nl.psum)
+    first = dst[:, 0:16] if broken else dst
+    _matmul(n=first.shape[1], dst=first, accumulate=False)
+    _matmul(dst=dst, accumulate=True)
+
+
+@rule("nisa.nc_matmul", "accumulate", "no matmul initialised")
+def a_copy_into_psum_ends_the_accumulation(broken):
+    dst = raw(32, 32, buffer=nl.psum)
+    _matmul(dst=dst, accumulate=False)
+    nisa.tensor_copy(dst if broken else raw(32, 32, buffer=nl.psum), sb(32, 32))
+    _matmul(dst=dst, accumulate=True)
+
+
+@rule("nisa.nc_matmul", "accumulate", "another instruction wrote", accepted_on="trn3")
+def matmul_follows_no_other_instruction(broken):
+    dst = ps(32, 32)
+    _matmul(dst=dst, accumulate=None if broken else False)
+    _matmul(dst=dst)
+
+
+@rule("nisa.nc_matmul", "tile_position, tile_size", "set both or neither")
+def array_tiles_have_position_and_size(broken):
+    _matmul(tile_size=(64, 128), tile_position=() if broken else (0, 0))
+
+
+@rule("nisa.nc_matmul", "tile_position, tile_size", "(row, column) pairs")
+def array_tiles_are_pairs(broken):
+    _matmul(tile_size=(64,) if broken else (64, 128), tile_position=(0, 0))
+
+
+@rule("nisa.nc_matmul", "tile_size[0]", "must be one of (64, 128)", accepted_on="trn2")
+def smallest_row_tile(broken):
+    _matmul(tile_size=(32 if broken else 64, 128), tile_position=(0, 0))
+
+
+@rule("nisa.nc_matmul", "tile_position[0]", "must be a multiple of 64")
+def row_tile_position(broken):
+    nisa.nc_matmul(
+        raw(32, 32, buffer=nl.psum),
+        sb(128, 32)[64:96],
+        sb(128, 32)[64:96],
+        tile_position=(32 if broken else 64, 0),
+        tile_size=(64, 128),
+    )
+
+
+@rule("nisa.nc_matmul", "stationary", "row tile 64 reads its own partitions")
+def row_tiles_read_their_own_partitions(broken):
+    start = 0 if broken else 64
+    tile = sb(128, 32)[start : start + 64]
+    dst = raw(32, 32, buffer=nl.psum)
+    nisa.nc_matmul(dst, tile, tile, tile_position=(64, 0), tile_size=(64, 128))
+
+
+@rule("nisa.nc_matmul", "stationary", "at most 64")
+def stationary_fits_the_row_tile(broken):
+    _matmul(k=65 if broken else 64, tile_position=(0, 0), tile_size=(64, 128))
+
+
+@rule("nisa.nc_matmul", "stationary", "at most 64")
+def stationary_fits_the_column_tile(broken):
+    m = 65 if broken else 64
+    _matmul(m=m, tile_position=(0, 0), tile_size=(128, 64))
+
+
+@rule("nisa.nc_matmul", "perf_mode", "must be a member of nki.isa.matmul_perf_mode")
+def no_raw_perf_mode(broken):
+    _matmul(perf_mode="none" if broken else nisa.matmul_perf_mode.none)
+
+
+def _double_row(dtype=nl.float8_e5m2, planes=2, **settings):
+    mode = nisa.matmul_perf_mode.double_row
+    stationary, moving = sb(32, planes, 16, dtype=dtype), sb(32, planes, 8, dtype=dtype)
+    dst = raw(16, 8, buffer=nl.psum)
+    nisa.nc_matmul(dst, stationary, moving, perf_mode=mode, **settings)
+
+
+@rule("nisa.nc_matmul", "perf_mode", "needs NeuronCore-v3", accepted_on="trn2")
+def double_row_needs_v3(broken):
+    if broken:
+        _double_row()
+
+
+@rule("nisa.nc_matmul", "stationary.dtype", "must be one of float8", chip="trn2")
+def double_row_takes_fp8(broken):
+    _double_row(nl.bfloat16 if broken else nl.float8_e4m3)
+
+
+@rule("nisa.nc_matmul", "stationary", "double_row needs shape (K, 2, ...)", chip="trn2")
+def double_row_has_two_planes(broken):
+    _double_row(planes=4 if broken else 2)
+
+
+@rule("nisa.nc_matmul", "tile_size", "excludes column tiling", chip="trn2")
+def double_row_takes_all_columns(broken):
+    _double_row(tile_position=(0, 0), tile_size=(32, 64 if broken else 128))
+
+
+@rule("nisa.nc_matmul", "is_transpose", "cannot be combined with double_row", chip="trn2")
+def double_row_does_not_transpose(broken):
+    _double_row(is_transpose=broken)
+
+
+@rule("nisa.nc_matmul", "dst.dtype", "must be one of bfloat16", chip="trn2")
+def native_transpose_keeps_the_dtype(broken):
+    dst = raw(32, 32, dtype=nl.float32 if broken else nl.bfloat16, buffer=nl.psum)
+    _matmul(dst=dst, dtype=nl.bfloat16, is_transpose=True)
+
+
+@rule("nisa.nc_transpose", "dtype", "must be the same")
+def transpose_does_not_cast(broken):
+    dtype = nl.float32 if broken else nl.bfloat16
+    nisa.nc_transpose(raw(8, 16, dtype=dtype, buffer=nl.psum), sb(16, 8, dtype=nl.bfloat16))
+
+
+@rule("nisa.nc_transpose", "dst", "must have 8 partitions of 16 elements")
+def transpose_shape(broken):
+    shape = (16, 8) if broken else (8, 16)
+    nisa.nc_transpose(raw(*shape, buffer=nl.psum), sb(16, 8))
+
+
+@rule("nisa.nc_transpose", "data", "VectorE transposes at most 32x32")
+def vector_engine_transpose_size(broken):
+    n = 33 if broken else 32
+    nisa.nc_transpose(raw(n, n), sb(n, n), engine=nisa.engine.vector)
+
+
+@rule("nisa.nc_transpose", "data", "must be in SBUF")
+def tensor_engine_transposes_from_sbuf(broken):
+    data = (ps if broken else sb)(32, 32)
+    nisa.nc_transpose(raw(32, 32, buffer=nl.psum), data, engine=nisa.engine.tensor)
+
+
+@rule("nisa.nc_transpose", "dst", "must be in PSUM")
+def tensor_engine_transposes_to_psum(broken):
+    dst = raw(32, 32, buffer=nl.sbuf if broken else nl.psum)
+    nisa.nc_transpose(dst, sb(32, 32), engine=nisa.engine.tensor)
+
+
+@rule("nisa.nc_transpose", "engine", "engine.tensor or engine.vector")
+def engines_that_transpose(broken):
+    chosen = nisa.engine.scalar if broken else nisa.engine.vector
+    nisa.nc_transpose(raw(32, 32), sb(32, 32), engine=chosen)
+
+
+@rule("nisa.nc_transpose", "dst", "one PSUM bank")
+def transpose_stays_in_a_bank(broken):
+    start = 448 if broken else 512
+    dst = raw(32, 1024, buffer=nl.psum)[:, start : start + 128]
+    nisa.nc_transpose(dst, sb(128, 32))
+
+
+# tensor_tensor, tensor_scalar, scalar_tensor_tensor, reciprocal.
+
+
+def _pair(op, first=sb, second=sb, dtype=nl.float32, engine=nisa.engine.unknown):
+    tiles = first(4, 4, dtype=dtype), second(4, 4, dtype=dtype)
+    nisa.tensor_tensor(raw(4, 4, dtype=dtype), *tiles, op=op, engine=engine)
+
+
+@rule("nisa.tensor_tensor", "data1 and data2", "at most one may be in PSUM")
+def tensor_tensor_reads_psum_once(broken):
+    _pair(nl.add, ps if broken else sb, ps)
+
+
+@rule("nisa.tensor_tensor", "op", "multiply by nl.reciprocal")
+def no_division(broken):
+    _pair(nl.divide if broken else nl.multiply)
+
+
+@rule("nisa.tensor_tensor", "op", "no such hardware instruction")
+def no_modulo(broken):
+    _pair(nl.mod if broken else nl.subtract)
+
+
+@rule("nisa.tensor_tensor", "op", "must be an operator of nki.language")
+def operators_come_from_nki(broken):
+    _pair(np.add if broken else nl.add)
+
+
+@rule("nisa.tensor_tensor", "op", "not a legal binary op")
+def tensor_tensor_takes_binary_operators(broken):
+    _pair(nl.exp if broken else nl.maximum)
+
+
+@rule("nisa.tensor_tensor", "op", "not a legal binary op")
+def average_is_not_elementwise(broken):
+    _pair(nl.average if broken else nl.add)
+
+
+@rule("nisa.tensor_tensor", "op", "needs NeuronCore-v4", accepted_on="trn3")
+def abs_max_needs_v4(broken):
+    _pair(nl.abs_max if broken else nl.maximum)
+
+
+@rule("nisa.tensor_tensor", "op", "cannot access PSUM")
+def power_stays_out_of_psum(broken):
+    _pair(nl.power, ps if broken else sb)
+
+
+@rule("nisa.tensor_tensor", "engine", "nl.power runs on GpSimdE")
+def power_runs_on_gpsimd(broken):
+    _pair(nl.power, engine=nisa.engine.vector if broken else nisa.engine.gpsimd)
+
+
+@rule("nisa.tensor_tensor", "engine", "GpSimdE cannot access PSUM")
+def gpsimd_arithmetic_stays_out_of_psum(broken):
+    _pair(nl.add, ps if broken else sb, engine=nisa.engine.gpsimd)
+
+
+@rule("nisa.tensor_tensor", "engine", "not an engine of this instruction")
+def scalar_engine_has_one_input(broken):
+    _pair(nl.add, engine=nisa.engine.scalar if broken else nisa.engine.vector)
+
+
+@rule("nisa.tensor_tensor", "dst.dtype", "bitvec operators need integer dtypes")
+def bitvec_works_on_integers(broken):
+    _pair(nl.bitwise_xor, dtype=nl.float32 if broken else nl.int32)
+
+
+def _scalar(op0, operand0, dtype=nl.float32, data=sb, **settings):
+    nisa.tensor_scalar(raw(4, 4, dtype=dtype), data(4, 4, dtype=dtype), op0, operand0, **settings)
+
+
+@rule("nisa.tensor_scalar", "operand1", "must be None without op1")
+def operand1_needs_op1(broken):
+    _scalar(nl.add, 1.0, op1=None if broken else nl.multiply, operand1=2.0)
+
+
+@rule("nisa.tensor_scalar", "op0 and op1", "both bitvec or both arithmetic")
+def operator_kinds_do_not_mix(broken):
+    second = nl.add if broken else nl.bitwise_or
+    _scalar(nl.bitwise_and, 1, nl.int32, op1=second, operand1=2)
+
+
+@rule("nisa.tensor_scalar", "dst.dtype", "bitvec operators need integer dtypes")
+def bitvec_scalar_works_on_integers(broken):
+    _scalar(nl.left_shift, 1, nl.float32 if broken else nl.uint16)
+
+
+@rule("nisa.tensor_scalar", "operand0", "needs an integer")
+def bitvec_takes_integer_scalars(broken):
+    _scalar(nl.left_shift, 1.0 if broken else 1, nl.int32)
+
+
+@rule("nisa.tensor_scalar", "operand0.dtype", "bitvec operators need integer dtypes")
+def bitvec_takes_integer_vectors(broken):
+    _scalar(nl.bitwise_and, sb(4, 1, dtype=nl.float32 if broken else nl.int32), nl.int32)
+
+
+@rule("nisa.tensor_scalar", "engine", "bitvec operators run on VectorE")
+def bitvec_runs_on_vector(broken):
+    chosen = nisa.engine.scalar if broken else nisa.engine.vector
+    _scalar(nl.bitwise_and, 1, nl.int32, engine=chosen)
+
+
+@rule("nisa.tensor_scalar", "operand0.dtype", "must be one of float32")
+def vectors_are_float32(broken):
+    _scalar(nl.add, sb(4, 1, dtype=nl.bfloat16 if broken else nl.float32))
+
+
+@rule("nisa.tensor_scalar", "operand1.dtype", "must be one of float32")
+def second_vector_is_float32(broken):
+    vector = sb(4, 1, dtype=nl.int32 if broken else nl.float32)
+    _scalar(nl.add, 1.0, op1=nl.multiply, operand1=vector)
+
+
+@rule("nisa.tensor_scalar", "operand0", "must be 1")
+def vectors_have_one_element_a_partition(broken):
+    _scalar(nl.add, sb(4, 2 if broken else 1))
+
+
+@rule("nisa.tensor_scalar", "partitions", "all operands cover the same number")
+def vectors_have_the_partitions_of_data(broken):
+    _scalar(nl.add, sb(2 if broken else 4, 1))
+
+
+@rule("nisa.tensor_scalar", "operand0", "must be a number")
+def scalars_are_numbers(broken):
+    _scalar(nl.add, "1" if broken else 1)
+
+
+@rule("nisa.tensor_scalar", "operand0", "is unary: must be None or 0")
+def unary_operators_take_no_operand(broken):
+    _scalar(nl.abs, 1.0 if broken else 0)
+
+
+@rule("nisa.tensor_scalar", "op0", "needs NeuronCore-v4", accepted_on="trn3")
+def square_needs_v4(broken):
+    _scalar(nl.square if broken else nl.abs, None)
+
+
+@rule("nisa.tensor_scalar", "op0", "not a legal unary or binary op")
+def activations_are_not_operators(broken):
+    _scalar(nl.tanh if broken else nl.maximum, 0.0)
+
+
+@rule("nisa.tensor_scalar", "engine", "only for nl.rsqrt")
+def gpsimd_scalar_is_rsqrt(broken):
+    _scalar(nl.add if broken else nl.rsqrt, 0.0, engine=nisa.engine.gpsimd)
+
+
+@rule("nisa.tensor_scalar", "engine", "GpSimdE cannot access PSUM")
+def rsqrt_stays_out_of_psum(broken):
+    _scalar(nl.rsqrt, 0.0, data=ps if broken else sb)
+
+
+@rule("nisa.tensor_scalar", "engine", "nl.rsqrt runs on GpSimdE")
+def rsqrt_runs_on_gpsimd(broken):
+    chosen = nisa.engine.vector if broken else nisa.engine.unknown
+    _scalar(nl.rsqrt, 0.0, engine=chosen)
+
+
+@rule("nisa.tensor_scalar", "engine", "no tensor_scalar on NeuronCore-v2", accepted_on="trn2")
+def scalar_engine_scales_on_v3(broken):
+    chosen = nisa.engine.scalar if broken else nisa.engine.vector
+    _scalar(nl.multiply, 2.0, op1=nl.add, operand1=1.0, engine=chosen)
+
+
+@rule(
+    "nisa.tensor_scalar",
+    "engine",
+    "multiply+add, multiply and add only",
+    chip="trn2",
+    accepted_on="trn3",
+)
+def scalar_engine_operators_on_v3(broken):
+    _scalar(nl.subtract if broken else nl.add, 2.0, engine=nisa.engine.scalar)
+
+
+def _three(op0=nl.multiply, op1=nl.add, data=sb, operand1=sb, operand0=2.0, n=4):
+    nisa.scalar_tensor_tensor(raw(4, 4), data(4, 4), op0, operand0, op1, operand1(4, n))
+
+
+@rule("nisa.scalar_tensor_tensor", "op1", "bitvec operators are not supported")
+def scalar_tensor_tensor_is_arithmetic(broken):
+    _three(op1=nl.bitwise_or if broken else nl.maximum)
+
+
+@rule("nisa.scalar_tensor_tensor", "data and operand1", "at most one may be in PSUM")
+def scalar_tensor_tensor_reads_psum_once(broken):
+    _three(data=ps, operand1=ps if broken else sb)
+
+
+@rule("nisa.scalar_tensor_tensor", "elements a partition", "all operands have the same number")
+def scalar_tensor_tensor_sizes(broken):
+    _three(n=8 if broken else 4)
+
+
+@rule("nisa.scalar_tensor_tensor", "operand0", "must be 1")
+def scalar_tensor_tensor_vector(broken):
+    _three(operand0=sb(4, 4 if broken else 1))
+
+
+@rule("nisa.scalar_tensor_tensor", "op0", "not a legal binary op")
+def scalar_tensor_tensor_takes_binary_operators(broken):
+    _three(op0=nl.abs if broken else nl.subtract)
+
+
+@rule("nisa.reciprocal", "elements a partition", "all operands have the same number")
+def reciprocal_sizes(broken):
+    nisa.reciprocal(raw(4, 8), sb(4, 4 if broken else 8, fill=1))
+
+
+# Reductions and statistics.
+
+
+@rule("nisa.tensor_reduce", "axis", "without axis 0")
+def partitions_are_not_reduced(broken):
+    nisa.tensor_reduce(raw(4, 1), nl.add, sb(4, 8), axis=(0, 1) if broken else 1)
+
+
+@rule("nisa.tensor_reduce", "axis", "must be the last free axes")
+def last_axes_are_reduced(broken):
+    nisa.tensor_reduce(raw(4, 2), nl.add, sb(4, 2, 2), axis=1 if broken else 2)
+
+
+@rule("nisa.tensor_reduce", "axis", "ending at 2")
+def reduced_axes_exist(broken):
+    nisa.tensor_reduce(raw(4, 2), nl.add, sb(4, 2, 2), axis=5 if broken else -1)
+
+
+@rule("nisa.tensor_reduce", "op", "not a legal reduction op")
+def comparisons_do_not_reduce(broken):
+    nisa.tensor_reduce(raw(4, 1), nl.equal if broken else nl.multiply, sb(4, 8), axis=1)
+
+
+@rule("nisa.tensor_reduce", "op", "only tensor_partition_reduce averages")
+def free_axes_are_not_averaged(broken):
+    nisa.tensor_reduce(raw(4, 1), nl.average if broken else nl.add, sb(4, 8), axis=1)
+
+
+@rule("nisa.tensor_reduce", "dst", "must be 2")
+def reduction_size(broken):
+    nisa.tensor_reduce(raw(4, 4 if broken else 2), nl.add, sb(4, 2, 3), axis=-1)
+
+
+@rule("nisa.tensor_reduce", "negate", "only with arithmetic operators")
+def bitvec_reduction_is_not_negated(broken):
+    tile = sb(4, 8, dtype=nl.int32)
+    nisa.tensor_reduce(raw(4, 1, dtype=nl.int32), nl.bitwise_or, tile, 1, negate=broken)
+
+
+@rule("nisa.tensor_reduce", "data.dtype", "bitvec operators need integer dtypes")
+def bitvec_reduction_works_on_integers(broken):
+    tile = sb(4, 8, dtype=nl.float32 if broken else nl.int32)
+    nisa.tensor_reduce(raw(4, 1, dtype=nl.int32), nl.bitwise_or, tile, 1)
+
+
+@rule("nisa.tensor_partition_reduce", "op", "must be add, average")
+def partition_reduction_operators(broken):
+    nisa.tensor_partition_reduce(raw(1, 4), nl.multiply if broken else nl.average, sb(8, 4))
+
+
+@rule("nisa.tensor_partition_reduce", "dst", "must have 1 partition")
+def partition_reduction_leaves_one(broken):
+    nisa.tensor_partition_reduce(raw(2 if broken else 1, 4), nl.add, sb(8, 4))
+
+
+@rule("nisa.tensor_partition_reduce", "data", "must be in SBUF")
+def partition_reduction_stays_out_of_psum(broken):
+    nisa.tensor_partition_reduce(raw(1, 4), nl.add, (ps if broken else sb)(8, 4))
+
+
+@rule("nisa.tensor_partition_reduce", "dst", "must be 4")
+def partition_reduction_size(broken):
+    nisa.tensor_partition_reduce(raw(1, 8 if broken else 4), nl.add, sb(8, 4))
+
+
+@rule("nisa.bn_stats", "data", "at most 512")
+def statistics_of_512_elements(broken):
+    nisa.bn_stats(raw(4, 6), sb(4, 513 if broken else 512))
+
+
+@rule("nisa.bn_stats", "dst", "must be 6")
+def statistics_have_six_numbers(broken):
+    nisa.bn_stats(raw(4, 3 if broken else 6), sb(4, 32))
+
+
+@rule("nisa.bn_aggr", "data", "a multiple of 3")
+def aggregated_triples(broken):
+    nisa.bn_aggr(raw(4, 2), sb(4, 8 if broken else 6, fill=1))
+
+
+@rule("nisa.bn_aggr", "dst", "must be 2")
+def aggregate_is_mean_and_variance(broken):
+    nisa.bn_aggr(raw(4, 6 if broken else 2), sb(4, 6, fill=1))
+
+
+@rule("nisa.max8", "src", "8 to 16384")
+def max8_needs_eight(broken):
+    nisa.max8(raw(4, 8), sb(4, 7 if broken else 8))
+
+
+@rule("nisa.max8", "src", "8 to 16384")
+def max8_takes_16384(broken):
+    nisa.max8(raw(1, 8), sb(1, 16385 if broken else 16384))
+
+
+@rule("nisa.max8", "src", "at most 3")
+def max8_dimensions(broken):
+    shape = (4, 2, 2, 4) if broken else (4, 4, 4)
+    nisa.max8(raw(4, 8), sb(*shape))
+
+
+@rule("nisa.max8", "dst", "must be (partitions, 8)")
+def max8_finds_eight(broken):
+    shape = (4, 2, 4) if broken else (4, 8)
+    nisa.max8(raw(*shape), sb(4, 16))
+
+
+def _scan(op0=nl.multiply, op1=nl.add, data0=sb, data1=sb, initial=0.0, n=4):
+    nisa.tensor_tensor_scan(raw(4, 4), data0(4, n), data1(4, 4), initial, op0, op1)
+
+
+@rule("nisa.tensor_tensor_scan", "op0", "must be an arithmetic operator")
+def scan_is_arithmetic(broken):
+    _scan(op0=nl.bitwise_and if broken else nl.maximum)
+
+
+@rule("nisa.tensor_tensor_scan", "data0 and data1", "at most one may be in PSUM")
+def scan_reads_psum_once(broken):
+    _scan(data0=ps, data1=ps if broken else sb)
+
+
+@rule("nisa.tensor_tensor_scan", "initial", "must be 1")
+def scan_starts_with_one_number(broken):
+    _scan(initial=sb(4, 2 if broken else 1))
+
+
+@rule("nisa.tensor_tensor_scan", "elements a partition", "all operands have the same number")
+def scan_sizes(broken):
+    _scan(n=8 if broken else 4)
+
+
+# activation, activation_reduce.
+
+
+def _activate(op=nl.exp, fill=1.0, **settings):
+    nisa.activation(raw(4, 4), op, sb(4, 4, fill=fill), **settings)
+
+
+@rule("nisa.activation", "op", "not a legal activation op")
+def activation_functions(broken):
+    _activate(nl.maximum if broken else nl.tanh)
+
+
+@rule("nisa.activation", "data", "is valid for")
+def activation_inputs_are_in_range(broken):
+    _activate(nl.log, fill=2.0**-65 if broken else 2.0**-64)
+
+
+@rule("nisa.activation", "scale.dtype", "must be one of float32")
+def scale_is_float32(broken):
+    _activate(scale=sb(4, 1, dtype=nl.bfloat16 if broken else nl.float32))
+
+
+@rule("nisa.activation", "scale", "must be 1")
+def scale_has_one_element_a_partition(broken):
+    _activate(scale=sb(4, 4 if broken else 1))
+
+
+@rule("nisa.activation", "bias", "needs NeuronCore-v3", accepted_on="trn2")
+def bias_is_a_vector_on_v2(broken):
+    _activate(bias=1.0 if broken else sb(4, 1))
+
+
+@rule("nisa.activation", "bias", "needs NeuronCore-v3", accepted_on="trn2")
+def reciprocal_has_no_bias_on_v2(broken):
+    _activate(nl.reciprocal, bias=sb(4, 1) if broken else None)
+
+
+@rule("nisa.activation", "bias.dtype", "any dtype except tfloat32")
+def bias_dtype(broken):
+    _activate(bias=sb(4, 1, dtype=nl.tfloat32 if broken else nl.bfloat16))
+
+
+@rule("nisa.activation", "reduce_op", "must be nl.add")
+def activation_sums(broken):
+    op = nl.maximum if broken else nl.add
+    _activate(reduce_op=op, reduce_res=raw(4, 1), reduce_cmd=nisa.reduce_cmd.reset_reduce)
+
+
+@rule("nisa.activation", "reduce_op", "must be nl.add with this reduce_cmd")
+def activation_sum_is_named(broken):
+    op = None if broken else nl.add
+    _activate(reduce_op=op, reduce_cmd=nisa.reduce_cmd.reset_reduce)
+
+
+@rule("nisa.activation", "reduce_cmd", "not supported by activation")
+def activation_does_not_load_registers(broken):
+    cmd = nisa.reduce_cmd.load_reduce if broken else nisa.reduce_cmd.reduce
+    _activate(reduce_op=nl.add, reduce_cmd=cmd)
+
+
+@rule("nisa.activation", "reduce_cmd", "must be a member of nki.isa.reduce_cmd")
+def no_raw_integer_reduce_cmd(broken):
+    _activate(reduce_op=nl.add, reduce_cmd=3 if broken else nisa.reduce_cmd.reset_reduce)
+
+
+@rule("nisa.activation_reduce", "reduce_res", "must be 1")
+def activation_result_size(broken):
+    out = raw(4, 4 if broken else 1)
+    nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), nl.add, out)
+
+
+@rule("nisa.activation_reduce", "reduce_op", "must be nl.add")
+def activation_reduce_sums(broken):
+    op = nl.minimum if broken else nl.add
+    nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), op, raw(4, 1))
+
+
+# iota, affine_select, select_reduce, range_select.
+
+
+@rule("nisa.iota", "dst", "must be in SBUF")
+def iota_stays_out_of_psum(broken):
+    nisa.iota(raw(4, 8, buffer=nl.psum if broken else nl.sbuf), [[1, 8]])
+
+
+@rule("nisa.iota", "pattern", "1 to 4 pairs")
+def iota_has_four_dimensions(broken):
+    nisa.iota(raw(4, 32), [[1, 2]] * 5 if broken else [[1, 2]] * 3 + [[1, 4]])
+
+
+@rule("nisa.iota", "pattern", "dst has 8 elements a partition")
+def iota_fills_dst(broken):
+    nisa.iota(raw(4, 8), [[1, 4]] if broken else [[4, 2], [1, 4]])
+
+
+@rule("nisa.iota", "offset", "must be an int32")
+def iota_counts_in_int32(broken):
+    nisa.iota(raw(4, 8), [[1, 8]], offset=(1 << 31) - (0 if broken else 1))
+
+
+@rule("nisa.iota", "channel_multiplier", "must be an int32")
+def iota_counts_whole_steps(broken):
+    nisa.iota(raw(4, 8), [[1, 8]], channel_multiplier=0.5 if broken else 1)
+
+
+def _affine(on_true=sb, cmp_op=nl.greater_equal, on_false=0.0, n=8):
+    nisa.affine_select(raw(4, 8), [[1, n]], -1, on_true(4, 8), on_false, cmp_op)
+
+
+@rule("nisa.affine_select", "on_true_tile", "must be in SBUF")
+def affine_select_stays_out_of_psum(broken):
+    _affine(on_true=ps if broken else sb)
+
+
+@rule("nisa.affine_select", "cmp_op", "must be a comparison")
+def affine_select_compares(broken):
+    _affine(cmp_op=nl.add if broken else nl.equal)
+
+
+@rule("nisa.affine_select", "on_false_value", "must be a float32 number")
+def affine_select_fills_with_a_number(broken):
+    _affine(on_false=sb(4, 1) if broken else -1.0)
+
+
+@rule("nisa.affine_select", "pattern", "dst has 8 elements a partition")
+def affine_select_pattern_fits(broken):
+    _affine(n=4 if broken else 8)
+
+
+def _select(predicate=None, on_true=None, **settings):
+    predicate = sb(4, 8, dtype=nl.uint8) if predicate is None else predicate
+    on_true = sb(4, 8) if on_true is None else on_true
+    nisa.select_reduce(raw(4, 8), predicate, on_true, 0.0, **settings)
+
+
+@rule("nisa.select_reduce", "predicate.dtype", "int16, int8, uint16, uint8")
+def select_predicate_dtype(broken):
+    _select(predicate=sb(4, 8, dtype=nl.int32 if broken else nl.int16))
+
+
+@rule("nisa.select_reduce", "on_true.dtype", "not tfloat32, int32 or uint32")
+def select_on_true_dtype(broken):
+    _select(on_true=sb(4, 8, dtype=nl.int32 if broken else nl.int16))
+
+
+@rule("nisa.select_reduce", "predicate and on_true", "at most one may be in PSUM")
+def select_reads_psum_once(broken):
+    _select(predicate=(ps if broken else sb)(4, 8, dtype=nl.uint8), on_true=ps(4, 8))
+
+
+@rule("nisa.select_reduce", "reduce_op", "must be nl.maximum")
+def select_reduces_to_the_maximum(broken):
+    _select(reduce_op=nl.add if broken else nl.maximum)
+
+
+@rule("nisa.select_reduce", "reduce_res", "must be 1")
+def select_result_size(broken):
+    cmd = nisa.reduce_cmd.reset_reduce
+    _select(reduce_res=raw(4, 8 if broken else 1), reduce_cmd=cmd)
+
+
+@rule("nisa.select_reduce", "reduce_res.dtype", "must be one of")
+def select_result_dtype(broken):
+    dtype = nl.int32 if broken else nl.bfloat16
+    cmd = nisa.reduce_cmd.reset_reduce
+    _select(reduce_res=raw(4, 1, dtype=dtype), reduce_cmd=cmd)
+
+
+@rule("nisa.select_reduce", "reduce_cmd", "not supported")
+def select_does_not_load_registers(broken):
+    _select(reduce_cmd=nisa.reduce_cmd.load_reduce if broken else nisa.reduce_cmd.reset_reduce)
+
+
+def _range(on_true=nl.float32, bound=nl.float32, comp_op1=nl.less, width=1, **settings):
+    bounds = sb(4, width, dtype=bound), sb(4, width, dtype=bound)
+    tile = sb(4, 8, dtype=on_true)
+    nisa.range_select(raw(4, 8), tile, nl.greater_equal, comp_op1, *bounds, **settings)
+
+
+@rule("nisa.range_select", "instruction", "needs NeuronCore-v3", accepted_on="trn2")
+def range_select_needs_v3(broken):
+    if broken:
+        _range()
+
+
+@rule("nisa.range_select", "on_true_tile.dtype", "must be one of", chip="trn2")
+def range_select_takes_floats(broken):
+    _range(on_true=nl.int32 if broken else nl.bfloat16)
+
+
+@rule("nisa.range_select", "bound0.dtype", "must be one of float32", chip="trn2")
+def range_bounds_are_float32(broken):
+    _range(bound=nl.bfloat16 if broken else nl.float32)
+
+
+@rule("nisa.range_select", "bound0", "must be 1", chip="trn2")
+def range_bounds_are_vectors(broken):
+    _range(width=2 if broken else 1)
+
+
+@rule("nisa.range_select", "comp_op", "must be equal, less, greater", chip="trn2")
+def range_comparisons(broken):
+    _range(comp_op1=nl.not_equal if broken else nl.equal)
+
+
+@rule("nisa.range_select", "comp_op1", "must be a comparison", chip="trn2")
+def range_operators_compare(broken):
+    _range(comp_op1=nl.add if broken else nl.less_equal)
+
+
+@rule("nisa.range_select", "on_false_value", "FP32_MIN", chip="trn2")
+def range_select_fills_with_the_minimum(broken):
+    value = 0.0 if broken else float(np.finfo(np.float32).min)
+    _range(on_false_value=value)
+
+
+@rule("nisa.range_select", "range_start", "below 2^24", chip="trn2")
+def range_indices_are_exact(broken):
+    _range(range_start=(1 << 24) - (7 if broken else 8))
+
+
+# Registers.
+
+
+@rule("nisa.register_alloc", "x", "must be an int or None")
+def registers_hold_integers(broken):
+    nisa.register_alloc(1.0 if broken else 1)
+
+
+@rule("nisa.register_move", "src", "must be an int or a VirtualRegister")
+def registers_move_integers(broken):
+    nisa.register_move(nisa.register_alloc(), sb(1, 1) if broken else nisa.register_alloc(3))
+
+
+@rule("nisa.register_move", "dst", "must be a VirtualRegister")
+def moves_end_in_registers(broken):
+    nisa.register_move(0 if broken else nisa.register_alloc(), 3)
+
+
+@rule("nisa.register_load", "src", "a tensor with one element")
+def registers_load_one_element(broken):
+    nisa.register_load(nisa.register_alloc(), sb(1, 2 if broken else 1, dtype=nl.int32))
+
+
+@rule("nisa.register_load", "src", "must be in HBM or SBUF")
+def registers_do_not_load_psum(broken):
+    nisa.register_load(nisa.register_alloc(), (ps if broken else sb)(1, 1, dtype=nl.int32))
+
+
+@rule("nisa.register_store", "dst", "a tensor with one element")
+def registers_store_one_element(broken):
+    dst = raw(1, 2, dtype=nl.int32) if broken else raw(1, dtype=nl.int32)
+    nisa.register_store(dst, nisa.register_alloc(1))
+
+
+@rule("VirtualRegister", "value", "never written")
+def registers_are_written_before_use(broken):
+    nisa.register_store(raw(1, 1, dtype=nl.int32), nisa.register_alloc(None if broken else 1))
+
+
+@rule("VirtualRegister", "loop variable", "read-only")
+def the_variable_of_dynamic_range_is_read_only(broken):
+    other = nisa.register_alloc()
+    with pytest.warns(DeprecationWarning, match="fori_loop"):
+        for i in nl.dynamic_range(1):
+            nisa.register_move(i if broken else other, 0)
+
+
+# Allocation.
+
+
+@rule("nl.ndarray", "shape[0]", "at most 128 partitions")
+def tiles_have_128_partitions(broken):
+    raw(129 if broken else 128, 4)
+
+
+@rule("nl.ndarray", "free size", "sbuf holds 196608 bytes", accepted_on="trn2")
+def sbuf_partition_size(broken):
+    raw(1, (192 << 10) + (4 if broken else 0), dtype=nl.uint8)
+
+
+@rule("nl.ndarray", "free size", "sbuf holds 229376 bytes", chip="trn2", accepted_on="trn3")
+def sbuf_partition_size_of_trn2(broken):
+    raw(1, (224 << 10) + (4 if broken else 0), dtype=nl.uint8)
+
+
+@rule("nl.ndarray", "free size", "psum holds 16384 bytes")
+def psum_partition_size(broken):
+    raw(1, 4097 if broken else 4096, buffer=nl.psum)
+
+
+@rule("nl.ndarray", "shape", "at least 2 dimensions")
+def tiles_have_a_partition_and_a_free_dimension(broken):
+    nl.ndarray((8,) if broken else (8, 1), nl.float32, buffer=nl.sbuf)
+
+
+@rule("nl.ndarray", "shape", "positive sizes")
+def sizes_are_positive(broken):
+    raw(8, 0 if broken else 1)
+
+
+@rule("nl.ndarray", "buffer", "nl.sbuf, nl.psum")
+def no_string_buffers(broken):
+    raw(8, 8, buffer="sbuf" if broken else nl.sbuf)
+
+
+@rule("nl.ndarray", "address", "leaves the memory")
+def placements_fit_the_partition(broken):
+    nl.ndarray((4, 256), nl.float32, nl.sbuf, address=(0, (192 << 10) - (512 if broken else 1024)))
+
+
+@rule("nl.ndarray", "address", "leaves the memory")
+def placements_fit_the_partitions(broken):
+    nl.ndarray((64, 4), nl.float32, nl.sbuf, address=(96 if broken else 64, 0))
+
+
+@rule("nl.ndarray", "address", "of SBUF or PSUM")
+def hbm_has_no_addresses(broken):
+    nl.ndarray((4, 4), nl.float32, nl.hbm if broken else nl.sbuf, address=(0, 0))
+
+
+@rule("nl.ndarray", "address", "must start a PSUM bank")
+def psum_placements_start_a_bank(broken):
+    nl.ndarray((4, 4), nl.float32, nl.psum, address=(0, 1024 if broken else 2048))
+
+
+def _placed(first, second, together, buffer=nl.sbuf):
+    """Two placed tiles, alive together or one after the other."""
+    a = nl.ndarray((4, 256), nl.float32, buffer, address=(0, first))
+    nisa.memset(a, 0)
+    if not together:
+        nisa.tensor_copy(raw(4, 256), a)
+    b = nl.ndarray((4, 256), nl.float32, buffer, address=(0, second))
+    nisa.memset(b, 0)
+    nisa.tensor_copy(raw(4, 256), a if together else b)
+
+
+@rule("nl.ndarray", "address", "overlaps a tile that is live at the same time")
+def placed_tiles_do_not_overlap(broken):
+    _placed(0, 1020 if broken else 1024, together=True)
+
+
+@rule("nl.ndarray", "address", "overlaps a tile that is live at the same time")
+def placed_tiles_follow_each_other(broken):
+    _placed(0, 512, together=broken)
+
+
+@rule("nl.ndarray", "address", "overlaps a tile that is live at the same time")
+def placed_psum_tiles_do_not_overlap(broken):
+    _placed(2048, 2048 if broken else 4096, together=True, buffer=nl.psum)
+
+
+# Views.
+
+
+@rule("NkiTensor", "index of dimension 1", "out of bounds")
+def an_index_is_inside(broken):
+    raw(4, 8)[:, 8 if broken else -8]
+
+
+@rule("NkiTensor", "index of dimension 1", "out of bounds")
+def a_slice_is_inside(broken):
+    raw(4, 8)[:, 0 : 9 if broken else 8]
+
+
+@rule("NkiTensor", "index of dimension 1", "empty")
+def a_slice_is_not_empty(broken):
+    raw(4, 8)[:, 4 : 4 if broken else 5]
+
+
+@rule("NkiTensor", "index of dimension 1", "the step must be >= 1")
+def a_slice_goes_forward(broken):
+    raw(4, 8)[:, 0 : 8 : -1 if broken else 2]
+
+
+@rule("NkiTensor", "index of dimension 1", "must be int, slice")
+def an_index_is_an_integer(broken):
+    raw(4, 8)[:, 1.0 if broken else 1]
+
+
+@rule("NkiTensor", "index of dimension 1", "out of bounds")
+def a_static_ds_is_inside(broken):
+    raw(4, 8)[:, nl.ds(4, 5 if broken else 4)]
+
+
+@rule("NkiTensor", "index", "too many indices")
+def no_more_indices_than_dimensions(broken):
+    raw(4, 8)[(0, 0, 0) if broken else (0, 0)]
+
+
+@rule("NkiTensor", "index", "at most one Ellipsis")
+def one_ellipsis(broken):
+    raw(4, 8, 2)[(..., 0, ...) if broken else (..., 0)]
+
+
+@rule("NkiTensor", "slice(dim=1)", "0 <= start < end <= 8")
+def slice_is_inside(broken):
+    raw(4, 8).slice(1, 0, 9 if broken else 8)
+
+
+@rule("NkiTensor", "index of dimension 1", "out of bounds")
+def select_takes_no_negative_index(broken):
+    raw(4, 8).select(1, -1 if broken else 0)
+
+
+@rule("NkiTensor", "select(dim=0)", "the partition dimension cannot be removed")
+def select_keeps_the_partition_dimension(broken):
+    raw(4, 8, 2).select(0 if broken else 1, 0)
+
+
+@rule("NkiTensor", "select(dim=0)", "not on the partition dimension")
+def dynamic_select_keeps_the_partition_dimension(broken):
+    sb(4, 8, 2).select(0 if broken else 1, index(0))
+
+
+@rule("NkiTensor", "select", "only one dynamic select")
+def one_dynamic_select(broken):
+    view = hbm(4, 4, 8).select(0, index(0))
+    view.select(0, index(0) if broken else 0)
+
+
+@rule("NkiTensor", "dynamic index", "must be in SBUF")
+def dynamic_indices_lie_in_sbuf(broken):
+    hbm(4, 8).select(0, hbm(1, 1, dtype=nl.int32) if broken else index(0))
+
+
+@rule("NkiTensor", "dynamic index", "must have one element")
+def a_scalar_index_is_one_number(broken):
+    hbm(4, 8).select(0, index(0, 1) if broken else index(0))
+
+
+@rule("NkiTensor", "vector_select dim", "must be 0")
+def vector_select_takes_rows(broken):
+    hbm(4, 8).vector_select(1 if broken else 0, index(0, 1))
+
+
+@rule("NkiTensor", "vector_select", "only HBM tensors")
+def vector_select_reads_hbm(broken):
+    (sb if broken else hbm)(4, 8).vector_select(0, index(0, 1))
+
+
+@rule("NkiTensor", "vector_select", "only one dynamic select")
+def vector_select_comes_once(broken):
+    view = hbm(4, 8, 2)
+    view = view.select(0, index(1)) if broken else view[1]
+    view.vector_select(0, index(0, 1))
+
+
+@rule("NkiTensor", "index of dimension 0", "cannot be indexed again")
+def gathered_rows_are_not_indexed(broken):
+    view = hbm(4, 8).vector_select(0, index(0, 1))
+    view[0:1] if broken else view[:, 0:1]
+
+
+@rule("NkiTensor", "permute", "dims[0] must be 0")
+def gathered_rows_stay_first(broken):
+    view = hbm(4, 8, 2).vector_select(0, index(0, 1))
+    view.permute((1, 0, 2) if broken else (0, 2, 1))
+
+
+@rule("NkiTensor", "flatten_dims", "not on the partition dimension")
+def gathered_rows_are_not_flattened(broken):
+    view = hbm(4, 8, 2).vector_select(0, index(0, 1))
+    view.flatten_dims(0 if broken else 1, 2)
+
+
+@rule("NkiTensor", "ap", "vector_offset needs an HBM tensor")
+def gathers_read_hbm(broken):
+    (sb if broken else hbm)(4, 8).ap([[8, 2], [1, 8]], vector_offset=index(0, 1))
+
+
+@rule("NkiTensor", "ap", "indirect_dim=0")
+def gathers_use_dimension_0(broken):
+    pattern, dim = [[8, 2], [1, 8]], 1 if broken else 0
+    hbm(4, 8).ap(pattern, vector_offset=index(0, 1), indirect_dim=dim)
+
+
+@rule("NkiTensor", "ap indirect_dim", "out of range")
+def indirect_dim_exists(broken):
+    hbm(4, 8).ap([[8, 2], [1, 8]], scalar_offset=index(0), indirect_dim=2 if broken else 1)
+
+
+@rule("NkiTensor", "ap", "at most one of them")
+def one_kind_of_offset(broken):
+    scalar = index(0) if broken else None
+    hbm(4, 8).ap([[8, 2], [1, 8]], scalar_offset=scalar, vector_offset=index(0, 1))
+
+
+@rule("NkiTensor", "ap pattern", "out of bounds")
+def a_pattern_stays_inside(broken):
+    raw(4, 8).ap([[8, 4], [2, 5 if broken else 4]])
+
+
+@rule("NkiTensor", "ap pattern", "out of bounds")
+def a_pattern_stays_on_its_partitions(broken):
+    raw(4, 8).ap([[8, 4], [1, 8]], offset=8 if broken else 0)
+
+
+@rule("NkiTensor", "ap pattern", "out of bounds")
+def an_hbm_pattern_stays_inside(broken):
+    hbm(4, 8).ap([[8, 4], [1, 8]], offset=1 if broken else 0)
+
+
+@rule("NkiTensor", "ap pattern", "the partition stride must be the storage's free size 8")
+def the_partition_stride_is_the_free_size(broken):
+    raw(4, 8).ap([[16 if broken else 8, 2], [1, 8]])
+
+
+@rule("NkiTensor", "ap pattern", "counts must be >= 1 and strides >= 0")
+def patterns_go_forward(broken):
+    raw(4, 8).ap([[8, 4], [-1 if broken else 0, 8]])
+
+
+@rule("NkiTensor", "permute", "dims[0] must be 0")
+def the_partition_dimension_stays_first(broken):
+    raw(4, 8, 2).permute((1, 0, 2) if broken else (0, 2, 1))
+
+
+@rule("NkiTensor", "permute", "must be a permutation")
+def permute_takes_every_dimension(broken):
+    hbm(4, 8, 2).permute((1, 0, 1) if broken else (1, 0, 2))
+
+
+@rule("NkiTensor", "broadcast", "not on the partition dimension")
+def partitions_are_not_broadcast(broken):
+    raw(1, 1).broadcast(0 if broken else 1, 4)
+
+
+@rule("NkiTensor", "broadcast(dim=1)", "must have size 1")
+def only_size_one_is_broadcast(broken):
+    raw(4, 2 if broken else 1).broadcast(1, 4)
+
+
+@rule("NkiTensor", "expand_dim", "must not be 0")
+def no_dimension_before_the_partition(broken):
+    raw(4, 8).expand_dim(0 if broken else 1)
+
+
+@rule("NkiTensor", "squeeze_dim", "not on the partition dimension")
+def the_partition_dimension_is_not_squeezed(broken):
+    raw(1, 1, 8).squeeze_dim(0 if broken else 1)
+
+
+@rule("NkiTensor", "squeeze_dim(1)", "must have size 1")
+def only_size_one_is_squeezed(broken):
+    raw(4, 2 if broken else 1, 8).squeeze_dim(1)
+
+
+@rule("NkiTensor", "reshape_dim(dim=0)", "cannot be split")
+def partitions_are_not_split(broken):
+    raw(4, 8).reshape_dim(0, (2, 2) if broken else (4,))
+
+
+@rule("NkiTensor", "reshape_dim", "the number of elements must stay 8")
+def a_split_keeps_the_elements(broken):
+    raw(4, 8).reshape_dim(1, (3, -1) if broken else (2, -1))
+
+
+@rule("NkiTensor", "flatten_dims", "not on the partition dimension")
+def partitions_are_not_flattened(broken):
+    raw(4, 8, 2).flatten_dims(0 if broken else 1, 2)
+
+
+@rule("NkiTensor", "flatten_dims", "not contiguous")
+def only_contiguous_dimensions_are_flattened(broken):
+    view = raw(4, 8, 2)
+    (view.permute((0, 2, 1)) if broken else view).flatten_dims(1, 2)
+
+
+@rule("NkiTensor", "reshape", "partition dimension must stay 4")
+def reshape_keeps_the_partitions(broken):
+    raw(4, 8).reshape((8, 4) if broken else (4, 4, 2))
+
+
+@rule("NkiTensor", "reshape", "the number of elements must stay 32")
+def reshape_keeps_the_elements(broken):
+    raw(4, 8).reshape((4, 9) if broken else (4, 8, 1))
+
+
+@rule("NkiTensor", "reshape", "does not allow it")
+def reshape_does_not_copy(broken):
+    view = raw(4, 4, 4)
+    (view.permute((0, 2, 1)) if broken else view).reshape((4, 16))
+
+
+@rule("NkiTensor", "rearrange", "must name the dimensions")
+def rearrange_names_every_dimension(broken):
+    raw(4, 8).rearrange(("p", ("a", "b")), ("p", "b", "c" if broken else "a"), {"a": 2})
+
+
+@rule("NkiTensor", "view", "must be contiguous")
+def only_contiguous_bits_are_reinterpreted(broken):
+    view = raw(4, 8)
+    (view[:, 0:8:2] if broken else view[:, 0:4]).view(nl.int16)
+
+
+@rule("NkiTensor", "view", "no whole")
+def reinterpretation_is_whole(broken):
+    raw(4, 7 if broken else 8, dtype=nl.uint8).view(nl.int32)
+
+
+@rule("NkiTensor", "view", "not supported on an indirect view")
+def indirect_views_are_not_reinterpreted(broken):
+    view = hbm(4, 8)
+    (view.vector_select(0, index(0, 1)) if broken else view).view(nl.int32)
+
+
+@rule("NkiTensor", "view", "do not divide")
+def reinterpreted_rows_are_whole(broken):
+    raw(4, 2, 6 if broken else 8, dtype=nl.uint8)[:, :, 0:4].view(nl.int32)
+
+
+@rule("NkiTensor", "dim", "out of range")
+def a_dimension_exists(broken):
+    raw(4, 1, 8).squeeze_dim(3 if broken else -2)
+
+
+@rule("NkiTensor", "expand_dim", "must be 0..2")
+def a_new_dimension_lies_inside(broken):
+    raw(4, 8).expand_dim(3 if broken else 2)
+
+
+@rule("NkiTensor", "rearrange", "needs 2 entries")
+def rearrange_has_an_entry_a_dimension(broken):
+    names = ("p", "a", "b") if broken else ("p", "a")
+    raw(4, 8).rearrange(names, names)
+
+
+@rule("NkiTensor", "index", "cannot select a partition")
+def a_register_does_not_select_a_partition(broken):
+    register = nisa.register_alloc(0)
+    sb(4, 8)[(register, 0) if broken else (0, register)]
+
+
+@rule("NkiTensor", "dynamic index", "only one dynamic select")
+def a_pattern_adds_no_second_index(broken):
+    view = hbm(4, 8, 2)
+    view = view.select(0, index(1)) if broken else view[1]
+    view.ap([[2, 8], [1, 2]], scalar_offset=index(0))
+
+
+# Loops and scheduling.
+
+
+@rule("nisa.tensor_copy", "operand", "cannot be used outside of it")
+def tiles_of_a_fori_loop_stay_inside(broken):
+    kept = [sb(4, 4)]
+
+    def body(i):
+        inner = sb(4, 4)
+        nisa.tensor_copy(raw(4, 4), inner)
+        if broken:
+            kept.append(inner)
+
+    nl.fori_loop(0, 2, body)
+    nisa.tensor_copy(raw(4, 4), kept[-1])
+
+
+@rule("nisa.dma_copy", "operand", "cannot be used outside of it")
+def tiles_of_a_while_loop_stay_inside(broken):
+    kept = [sb(4, 4)]
+
+    def body(register):
+        inner = sb(4, 4)
+        if broken:
+            kept.append(inner)
+        nisa.register_move(register, 0)
+        return register
+
+    nl.while_loop(nisa.register_alloc(1), body)
+    nisa.dma_copy(hbm(4, 4), kept[-1])
+
+
+@rule("nisa.tensor_copy", "operand", "cannot be used outside of it")
+def tiles_do_not_pass_from_one_iteration_to_the_next(broken):
+    kept = [sb(4, 4)]
+
+    def body(i):
+        nisa.tensor_copy(raw(4, 4), kept[-1])
+        if broken:
+            kept.append(sb(4, 4))
+
+    nl.fori_loop(0, 2, body)
+
+
+@rule("nl.fori_loop", "body_fun", "must not return a value")
+def fori_loop_bodies_return_nothing(broken):
+    nl.fori_loop(0, 2, lambda i: i if broken else None)
+
+
+@rule("nl.fori_loop", "step", "positive compile-time int")
+def the_step_is_positive(broken):
+    nl.fori_loop(0, 2, lambda i: None, step=0 if broken else 2)
+
+
+@rule("nl.fori_loop", "step", "positive compile-time int")
+def the_step_is_known_at_compile_time(broken):
+    nl.fori_loop(0, 2, lambda i: None, step=nisa.register_alloc(1) if broken else 1)
+
+
+@rule("nl.fori_loop", "bound", "must be an int or a VirtualRegister")
+def loop_bounds_are_integers(broken):
+    nl.fori_loop(0, 1.5 if broken else nisa.register_alloc(1), lambda i: None)
+
+
+@rule("nl.dynamic_range", "loop", "cannot sit inside nl.no_reorder")
+def no_dynamic_range_inside_no_reorder(broken):
+    with pytest.warns(DeprecationWarning, match="fori_loop"):
+        if broken:
+            with nl.no_reorder():
+                nl.dynamic_range(2)
+        for _ in nl.dynamic_range(2):
+            with nl.no_reorder():
+                sb(4, 4)
+
+
+@rule("nl.fori_loop", "loop", "cannot sit inside nl.no_reorder")
+def no_loop_inside_no_reorder(broken):
+    if broken:
+        with nl.no_reorder():
+            nl.fori_loop(0, 2, lambda i: None)
+    else:
+        with nl.no_reorder():
+            for _ in nl.static_range(2):
+                sb(4, 4)
+
+
+@rule("nl.while_loop", "loop", "cannot sit inside nl.no_reorder")
+def no_while_loop_inside_no_reorder(broken):
+    register = nisa.register_alloc(0)
+    if broken:
+        with nl.no_reorder():
+            nl.while_loop(register, lambda r: r)
+    nl.while_loop(register, lambda r: r)
+
+
+@rule("nl.while_loop", "init", "must be a VirtualRegister")
+def while_loops_test_a_register(broken):
+    nl.while_loop(0 if broken else nisa.register_alloc(0), lambda r: r)
+
+
+@rule("nl.while_loop", "body_fun", "must return the next condition register")
+def while_loop_bodies_return_the_condition(broken):
+    nl.while_loop(nisa.register_alloc(1), lambda r: None if broken else nisa.register_alloc(0))
+
+
+@rule("depends_on", "producer", "cannot leave a fori_loop/while_loop")
+def no_dependency_out_of_a_loop(broken):
+    tile = sb(4, 4)
+    found = [nisa.reciprocal(raw(4, 4), tile)]
+
+    def body(i):
+        instruction = nisa.reciprocal(raw(4, 4), tile)
+        if broken:
+            found.append(instruction)
+
+    nl.fori_loop(0, 1, body)
+    nisa.reciprocal(raw(4, 4), tile).depends_on(found[-1])
+
+
+@rule("depends_on", "producer", "cannot leave a fori_loop/while_loop")
+def dependencies_come_from_around(broken):
+    tile = sb(4, 4)
+    inside = []
+
+    def inner(i):
+        inside.append(nisa.reciprocal(raw(4, 4), tile))
+
+    def outer(i):
+        first = nisa.reciprocal(raw(4, 4), tile)
+        nl.fori_loop(0, 1, inner)
+        if broken:
+            first.depends_on(inside[0])
+        else:
+            nl.fori_loop(0, 1, lambda j: nisa.memset(raw(4, 4), 0).depends_on(first) and None)
+
+    nl.fori_loop(0, 1, outer)
+
+
+# nki.language.
+
+
+@rule("nl.divide", "function", "multiply by nl.reciprocal")
+def nl_divide(broken):
+    x, y = sb(4, 4), sb(4, 4, fill=2)
+    nl.divide(x, y) if broken else nl.multiply(x, nl.reciprocal(y))
+
+
+@rule("nl.mod", "function", "no such hardware instruction")
+def nl_mod(broken):
+    (nl.mod if broken else nl.subtract)(sb(4, 4), sb(4, 4))
+
+
+@rule("nl.fmod", "function", "no such hardware instruction")
+def nl_fmod(broken):
+    (nl.fmod if broken else nl.subtract)(sb(4, 4), sb(4, 4))
+
+
+@rule("nl.power", "operands", "scalar exponents are not supported")
+def nl_power_of_a_scalar(broken):
+    nl.power(sb(4, 4), 2.0 if broken else nl.full((4, 4), 2.0, nl.float32))
+
+
+@rule("nl.add", "shapes", "broadcasting is not supported")
+def nl_does_not_broadcast(broken):
+    column = sb(4, 1)
+    nl.add(sb(4, 8), column if broken else nl.broadcast_to(column, (4, 8)))
+
+
+@rule("nl.add", "x, y", "at least one must be a tile")
+def nl_takes_a_tile(broken):
+    nl.add(1.0 if broken else sb(4, 4), 2.0)
+
+
+@rule("nl.matmul", "transpose_x", "transpose_x=True")
+def nl_matmul_is_transposed(broken):
+    nl.matmul(sb(8, 8), sb(8, 8), transpose_x=not broken)
+
+
+@rule("nisa.tensor_scalar", "engine", "GpSimdE cannot access PSUM")
+def nl_rsqrt_stays_out_of_psum(broken):
+    nl.rsqrt((ps if broken else sb)(4, 4))
+
+
+@rule("nisa.dma_copy", "src", "DMA cannot access PSUM")
+def nl_store_takes_sbuf(broken):
+    nl.store(hbm(4, 4), (ps if broken else sb)(4, 4))
+
+
+@rule("nl.store", "value", "must be an SBUF tile")
+def nl_store_takes_a_tile(broken):
+    nl.store(hbm(4, 4), 1.0 if broken else sb(4, 4))
+
+
+@rule("nl.exp", "x", "must be a tile")
+def nl_functions_take_a_tile(broken):
+    nl.exp(1.0 if broken else sb(4, 4))
+
+
+@rule("nl.var", "axis", "must be all free axes")
+def nl_var_takes_all_free_axes(broken):
+    nl.var(sb(4, 2, 8), axis=2 if broken else (1, 2))
+
+
+@rule("nl.softmax", "axis", "must cover all free axes")
+def nl_softmax_takes_all_free_axes(broken):
+    nl.softmax(sb(4, 2, 8), axis=-1 if broken else (1, 2))
+
+
+@rule("nl.load_transpose2d", "src", "a kernel argument")
+def nl_load_transpose_takes_arguments(broken):
+    @nki.jit
+    def kernel(x):
+        nl.load_transpose2d(hbm(4, 8) if broken else x)
+
+    kernel(np.zeros((4, 8), np.float32))
+
+
+@rule("nisa.tensor_reduce", "axis", "without axis 0")
+def nl_sum_keeps_partitions(broken):
+    nl.sum(sb(4, 8), axis=0 if broken else 1)
+
+
+@rule("nl.transpose", "x", "must be 2-d")
+def nl_transpose_is_two_dimensional(broken):
+    nl.transpose(sb(4, 2, 2) if broken else sb(4, 4))
+
+
+@rule("nl.broadcast_to", "shape", "does not broadcast")
+def nl_broadcast_to_repeats_size_one(broken):
+    nl.broadcast_to(sb(4, 1), (8 if broken else 4, 8))
+
+
+@rule("nisa.tensor_tensor", "dst.dtype", "bitvec operators need integer dtypes")
+def nl_bitwise_works_on_integers(broken):
+    dtype = nl.float32 if broken else nl.int8
+    nl.bitwise_and(sb(4, 4, dtype=dtype), sb(4, 4, dtype=dtype))
+
+
+# Capacity: what lives at the same time must fit.
+
+
+def _live(bytes_each, count, together, buffer=nl.sbuf):
+    """Tiles that are all read at the end, or each right after its write."""
+    tiles = []
+    for _ in range(count):
+        tile = raw(1, bytes_each // 4, buffer=buffer)
+        nisa.memset(tile[:, 0:1], 0)
+        tiles.append(tile)
+        if not together:
+            nisa.tensor_copy(raw(1, 1), tile[:, 0:1])
+    if together:
+        for tile in tiles:
+            nisa.tensor_copy(raw(1, 1), tile[:, 0:1])
+
+
+@rule("kernel", "tile", "trn1 has 196608 in sbuf", accepted_on="trn2")
+def live_tiles_fit_sbuf(broken):
+    _live(50 << 10, 4, together=broken)
+
+
+@rule("kernel", "tile", "trn1 has 16384 in psum")
+def live_tiles_fit_psum(broken):
+    _live(2048, 9 if broken else 8, together=True, buffer=nl.psum)
+
+
+@rule("kernel", "tile", "trn1 has 16384 in psum")
+def psum_banks_are_used_again(broken):
+    _live(2048, 20, together=broken, buffer=nl.psum)
+
+
+@rule("kernel", "tile", "trn1 has 16384 in psum")
+def a_psum_tile_does_not_share_part_of_a_bank(broken):
+    # 1.5 KiB take a bank; tiles of half a bank share one.
+    _live(1536 if broken else 1024, 9, together=True, buffer=nl.psum)
+
+
+# Memory that was never written, and the budget of DMA-written SBUF.
+
+
+@rule("nisa.tensor_copy", "operand", "nothing has written")
+def reads_come_after_writes(broken):
+    tile = raw(4, 8)
+    nisa.memset(tile[:, 0 : 4 if broken else 8], 0)
+    nisa.tensor_copy(raw(4, 8), tile)
+
+
+@rule("nisa.dma_copy", "operand", "nothing has written")
+def hbm_reads_come_after_writes(broken):
+    scratch = nl.ndarray((4, 8), nl.float32, buffer=nl.private_hbm)
+    if not broken:
+        nisa.dma_copy(scratch, sb(4, 8))
+    nisa.dma_copy(raw(4, 8), scratch)
+
+
+@rule("nisa.nc_matmul", "operand", "nothing has written")
+def matmul_operands_are_written(broken):
+    moving = raw(8, 8) if broken else sb(8, 8)
+    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), moving)
+
+
+def _loads(together, count=2):
+    """Tiles of 40 KiB a partition that DMA writes, alive together or in turn."""
+    tiles = []
+    for _ in range(count):
+        tile = raw(1, 40 << 8)
+        nisa.dma_copy(tile, hbm(1, 40 << 8))
+        tiles.append(tile)
+        if not together:
+            nisa.tensor_copy(raw(1, 1), tile[:, 0:1])
+    for tile in tiles if together else ():
+        nisa.tensor_copy(raw(1, 1), tile[:, 0:1])
+
+
+@rule("nisa.dma_copy", "sbuf tile 1x10240 float32", "within 65536 bytes a partition")
+def dma_written_budget(broken):
+    _loads(together=broken)
+
+
+# Running the rules.
+
+
+@pytest.mark.parametrize("case", RULES, ids=lambda case: case.kernel.__name__)
+def test_rule(case, monkeypatch):
+    monkeypatch.setenv(TARGET, case.chip)
+    with simulator.strict():
+        with pytest.raises(NkiValidationError) as caught:
+            run(lambda: case.kernel(True))
+        error = caught.value
+        assert (error.instruction, error.operand) == (case.instruction, case.operand)
+        assert case.match in error.rule
+        assert str(error) == f"{error.instruction}: {error.operand} = {error.value}: {error.rule}"
+        run(lambda: case.kernel(False))
+        if case.accepted_on:
+            monkeypatch.setenv(TARGET, case.accepted_on)
+            run(lambda: case.kernel(True))
+
+
+@pytest.mark.lenient
+def test_strict_mode_ends_with_its_block():
+    def kernel():
+        nisa.tensor_copy(raw(4, 4), raw(4, 4))
+
+    with simulator.strict(), pytest.raises(NkiValidationError, match="nothing has written"):
+        run(kernel)
+    with pytest.warns(NkiSimulationWarning, match="nothing has written"):
+        run(kernel)
+
+
+# Warnings name the instruction and the tile.
+
+
+@pytest.mark.lenient
+def test_an_unwritten_read_warns():
+    def kernel():
+        tile = nl.ndarray((4, 8), nl.float32, nl.sbuf, name="spectrum")
+        nisa.reciprocal(raw(4, 8), tile)
+
+    with pytest.warns(NkiSimulationWarning) as caught:
+        run(kernel)
+    text = str(caught[0].message)
+    assert text.startswith("nisa.reciprocal")
+    assert "'spectrum' 4x8 float32" in text
+
+
+@pytest.mark.lenient
+def test_a_large_dma_budget_warns():
+    with pytest.warns(NkiSimulationWarning, match="nisa.dma_copy: sbuf tile 1x10240 float32") as w:
+        run(lambda: _loads(together=True))
+    assert "81920 bytes a partition" in str(w[0].message)
+
+
+@pytest.mark.lenient
+def test_tiles_that_an_engine_writes_are_not_in_the_dma_budget(recwarn):
+    def kernel():
+        tiles = [sb(1, 40 << 8) for _ in range(4)]
+        for tile in tiles:
+            nisa.tensor_copy(raw(1, 1), tile[:, 0:1])
+
+    run(kernel)
+    assert not recwarn.list
+
+
+@pytest.mark.lenient
+def test_an_unwritten_output_warns():
+    def kernel():
+        return nl.ndarray((2, 3), nl.float32, buffer=nl.shared_hbm, name="result")
+
+    with pytest.warns(NkiSimulationWarning, match="return: operand = shared_hbm tile 'result'"):
+        result = run(kernel)
+    assert np.isnan(result).all()
+    with simulator.strict(), pytest.raises(NkiValidationError) as caught:
+        run(kernel)
+    assert caught.value.instruction == "return"
+
+
+@pytest.mark.lenient
+def test_a_partly_written_output_warns():
+    def kernel():
+        out = nl.ndarray((2, 3), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out[0:1], sb(1, 3))
+        return out
+
+    with pytest.warns(NkiSimulationWarning, match="return"):
+        run(kernel)
+
+
+@pytest.mark.lenient
+def test_a_dry_run_checks_operands_and_capacity():
+    with pytest.raises(NkiValidationError, match="at most 512 on trn1"):
+        simulator.dry_run(moving_free_size, True)
+    with pytest.raises(NkiValidationError, match="trn1 has 196608 in sbuf"):
+        simulator.dry_run(live_tiles_fit_sbuf, True)
+    simulator.dry_run(live_tiles_fit_sbuf, False)
+
+
+# Launches.
+
+
+def test_outputs_lie_in_shared_hbm():
+    def kernel(buffer):
+        out = nl.ndarray((4, 4), nl.float32, buffer=buffer)
+        (nisa.memset if buffer is nl.sbuf else nl.store)(out, 0 if buffer is nl.sbuf else sb(4, 4))
+        return out
+
+    for buffer in (nl.sbuf, nl.hbm, nl.private_hbm):
+        with pytest.raises(NkiValidationError, match="buffer=nl.shared_hbm") as caught:
+            run(kernel, buffer)
+        assert (caught.value.instruction, caught.value.operand) == ("return", "tensor")
+    assert run(kernel, nl.shared_hbm).shape == (4, 4)
+
+
+def test_every_output_of_a_tuple_lies_in_shared_hbm():
+    def kernel(x):
+        return x, {"tile": sb(4, 4)}
+
+    with pytest.raises(NkiValidationError, match="shared_hbm"):
+        run(kernel, np.zeros((4, 4), np.float32))
+
+
+def _copied(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+
+
+def test_arguments_are_not_lists():
+    array = np.zeros((4, 4), np.float32)
+
+    def kernel(pair):
+        return _copied(pair[0])
+
+    for broken in ([array, array], ([array], array)):
+        with pytest.raises(TypeError, match="pass a tuple"):
+            run(kernel, broken)
+    assert run(kernel, (array, array)).shape == (4, 4)
+
+
+def test_arguments_hold_elements_of_known_types():
+    with pytest.raises(ValueError, match="holds no elements"):
+        run(_copied, np.zeros((4, 0), np.float32))
+    with pytest.raises(TypeError, match="float64"):
+        run(_copied, np.zeros((4, 4)))
+    assert run(_copied, np.zeros((4, 4), ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
+
+
+def test_annotated_shapes_are_checked():
+    @nki.jit
+    def kernel(x: simulator.typing.tensor[4, None]):
+        return _copied(x)
+
+    assert kernel(np.zeros((4, 7), np.float32)).shape == (4, 7)
+    with pytest.raises(TypeError, match=r"does not fit the annotation tensor\[4, None\]"):
+        kernel(np.zeros((5, 7), np.float32))
+
+
+def test_an_hbm_tensor_has_at_most_2_gib():
+    def kernel(rows):
+        nl.ndarray((rows, 1 << 20), nl.float32, buffer=nl.hbm)
+
+    with pytest.raises(NkiValidationError, match="2 GiB") as caught:
+        run(kernel, 513)
+    assert (caught.value.instruction, caught.value.operand) == ("nl.ndarray", "size")
+    simulator.dry_run(kernel, 512)  # 2 GiB: legal, and too much to allocate in a test
+
+
+def test_an_argument_has_at_most_2_gib():
+    with pytest.raises(NkiValidationError, match="2 GiB"):
+        simulator.dry_run(lambda x: None, ((513, 1 << 20), "float32"))
+    simulator.dry_run(lambda x: None, ((512, 1 << 20), "float32"))
+
+
+def test_the_grid_is_one_core():
+    kernel = nki.jit(_copied)
+    array = np.ones((4, 4), np.float32)
+    np.testing.assert_array_equal(kernel[1](array), array)
+    for grid in (2, (1, 2)):
+        with pytest.raises(NotImplementedError, match="grid"):
+            kernel[grid]
+
+
+def test_jit_refuses_what_the_sdk_dropped():
+    with pytest.raises(ValueError, match=TARGET):
+        nki.jit(platform_target="trn2")
+    with pytest.raises(TypeError, match="unknown argument debug"):
+        nki.jit(debug=True)
+    assert nki.jit(mode="trace")(_copied)(np.ones((2, 2), np.float32)).sum() == 4
+
+
+def test_an_unknown_chip_is_named(monkeypatch):
+    monkeypatch.setenv(TARGET, "trn9")
+    with pytest.raises(ValueError, match="'trn9' is not known: use one of trn1, inf2"):
+        run(lambda: None)
+
+
+@pytest.mark.parametrize("name", ["trn1", "inf2", "gen2", "trn2", "gen3", "trn3", "gen4"])
+def test_the_chip_is_chosen_by_its_variable(name, monkeypatch):
+    monkeypatch.setenv(TARGET, name)
+    version = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}.get(name) or int(name[-1])
+    assert nisa.get_nc_version() == nisa.nc_version(version)
+
+
+def test_instructions_work_inside_kernels_only():
+    with pytest.raises(RuntimeError, match="inside a kernel"):
+        nl.ndarray((4, 4), nl.float32)
+
+
+def test_instructions_without_arithmetic_say_so():
+    with pytest.raises(NotImplementedError, match="nisa.nc_n_gather is not simulated"):
+        run(lambda: nisa.nc_n_gather(raw(4, 4), sb(4, 4), sb(4, 4, dtype=nl.uint32)))
+
+
+@nki.jit
+def _named(x):
+    first, second = raw(4, 4), raw(4, 4)
+    nisa.dma_copy(first, x, name="load")
+    nisa.reciprocal(second, first, name="invert")
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, second, name="store")
+    return out
+
+
+@pytest.mark.parametrize("edge", [("invert", "lod"), ("inv", "load"), ("store", ["load", "x"])])
+def test_schedules_name_instructions(edge):
+    array = np.ones((4, 4), np.float32)
+    with pytest.raises(NkiValidationError, match="named: load, invert, store") as caught:
+        _named.with_schedule([edge])(array)
+    assert (caught.value.instruction, caught.value.operand) == ("with_schedule", "edge")
+    assert caught.value.value in ("lod", "inv", "x")
+    np.testing.assert_array_equal(_named.with_schedule([("store", ["load"])])(array), array)
+
+
+def test_circular_schedules_are_found_when_a_timeline_is_recorded():
+    with simulator.record(), pytest.raises(NkiValidationError, match="form a cycle"):
+        _named.with_schedule([("load", "store")])(np.ones((4, 4), np.float32))
+
+
+def test_a_register_has_no_compile_time_value():
+    def kernel(convert):
+        convert(nisa.register_alloc(3))
+
+    for convert in (int, range):
+        with pytest.raises(TypeError, match="not known while the kernel is built"):
+            run(kernel, convert)
+
+
+# Legal kernels, as tutorials write them, pass in strict mode.
+
+
+def strict_run(kernel, *args):
+    """Simulate ``kernel`` in strict mode."""
+    with simulator.strict():
+        return run(kernel, *args)
+
+
+def _random(*shape):
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_tiled_matmul_accumulates_in_psum():
+    def kernel(lhs_t, rhs):
+        k, m = lhs_t.shape
+        n = rhs.shape[1]
+        out = nl.ndarray((m, n), nl.float32, buffer=nl.shared_hbm)
+        for row in nl.affine_range(m // 128):
+            for column in nl.affine_range(n // 512):
+                total = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
+                for step in nl.affine_range(k // 128):
+                    left, right = raw(128, 128), raw(128, 512)
+                    rows = nl.ds(step * 128, 128)
+                    nisa.dma_copy(left, lhs_t[rows, nl.ds(row * 128, 128)])
+                    nisa.dma_copy(right, rhs[rows, nl.ds(column * 512, 512)])
+                    nisa.nc_matmul(total, left, right)
+                result = nl.copy(total)
+                place = out[nl.ds(row * 128, 128), nl.ds(column * 512, 512)]
+                nisa.dma_copy(place, result)
+        return out
+
+    left, right = _random(256, 256), _random(256, 1024)
+    expected = left.T @ right
+    np.testing.assert_allclose(strict_run(kernel, left, right), expected, atol=1e-3)
+
+
+def test_a_psum_tile_starts_a_new_sum_after_accumulate_false():
+    def kernel(x):
+        tile, total = nl.load(x), nl.ndarray((8, 8), nl.float32, buffer=nl.psum)
+        for step in range(4):
+            nisa.nc_matmul(total, tile, tile, accumulate=step % 2 > 0)
+        out = nl.ndarray((8, 8), nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(total))
+        return out
+
+    x = _random(8, 8)
+    np.testing.assert_allclose(strict_run(kernel, x), 2 * x.T @ x, rtol=1e-5)
+
+
+@pytest.mark.parametrize("accumulate", [None, True])
+def test_v4_accumulates_onto_what_other_instructions_wrote(accumulate, monkeypatch):
+    monkeypatch.setenv(TARGET, "trn3")
+
+    def kernel(x):
+        tile, total = nl.load(x), nl.ndarray((8, 8), nl.float32, buffer=nl.psum)
+        nisa.memset(total, 1.0)
+        nisa.nc_matmul(total, tile, tile, accumulate=accumulate)
+        out = nl.ndarray((8, 8), nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(total))
+        return out
+
+    x = _random(8, 8)
+    np.testing.assert_allclose(strict_run(kernel, x), x.T @ x + 1, rtol=1e-5)
+
+
+def test_transposes_of_both_engines():
+    def kernel(x):
+        tile = nl.load(x)
+        whole = nl.copy(nl.transpose(tile))
+        out = nl.ndarray((96, 128), nl.float32, buffer=nl.shared_hbm)
+        small = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)
+        nisa.nc_transpose(small, tile[32:64, 0:32], engine=nisa.engine.vector)
+        again = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)
+        nisa.nc_transpose(again, small)  # from PSUM: only VectorE can
+        back = raw(32, 32)
+        nisa.nc_transpose(back, again)
+        nisa.tensor_copy(whole[0:32, 32:64], back)
+        nisa.dma_copy(out, whole)
+        return out
+
+    x = _random(128, 96)
+    np.testing.assert_array_equal(strict_run(kernel, x), x.T)
+
+
+def test_operands_with_four_free_dimensions():
+    def kernel(x):
+        tile, out = raw(8, 3, 4, 5, 2), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(tile, x)
+        turned = raw(8, 2, 5, 4, 3)
+        nisa.tensor_copy(turned, tile.permute((0, 4, 3, 2, 1)))
+        nisa.tensor_scalar(turned, turned, nl.multiply, 2.0)
+        nisa.dma_copy(out, turned.permute((0, 4, 3, 2, 1)))
+        return out
+
+    x = _random(8, 3, 4, 5, 2)
+    np.testing.assert_array_equal(strict_run(kernel, x), 2 * x)
+
+
+def test_operands_on_different_quadrants():
+    def kernel(x):
+        tile, out = nl.load(x), nl.ndarray((32, 8), nl.float32, buffer=nl.shared_hbm)
+        total = raw(128, 8)
+        nisa.tensor_tensor(total[96:128], tile[0:32], tile[64:96], op=nl.add)
+        nisa.tensor_copy(total[32:64], total[96:128])
+        nisa.dma_copy(out, total[32:64])
+        return out
+
+    x = _random(128, 8)
+    np.testing.assert_array_equal(strict_run(kernel, x), x[0:32] + x[64:96])
+
+
+def test_column_tiles_of_the_systolic_array():
+    def kernel(x):
+        tile = nl.load(x)
+        total = nl.ndarray((128, 8), nl.float32, buffer=nl.psum)
+        for column in (0, 64):
+            part = tile[:, column : column + 64]
+            nisa.nc_matmul(
+                total[column : column + 64],
+                part,
+                tile[:, 0:8],
+                tile_position=(0, column),
+                tile_size=(128, 64),
+            )
+        out = nl.ndarray((128, 8), nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(total))
+        return out
+
+    x = _random(128, 128)
+    np.testing.assert_allclose(strict_run(kernel, x), x.T @ x[:, :8], atol=1e-4)
+
+
+def test_row_softmax():
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.softmax(nl.load(x), axis=-1))
+        return out
+
+    x = _random(64, 100)
+    expected = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(strict_run(kernel, x), expected, rtol=1e-4)
+
+
+def test_mean_by_batch_norm_statistics():
+    def kernel(x):
+        tile = nl.load(x)
+        stats = raw(16, 12)
+        for half in range(2):
+            nisa.bn_stats(stats[:, 6 * half : 6 * half + 6], tile[:, 512 * half : 512 * half + 512])
+        both = raw(16, 2)
+        nisa.bn_aggr(both, stats)
+        out = nl.ndarray((16, 2), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, both)
+        return out
+
+    x = _random(16, 1024)
+    expected = np.stack([x.mean(axis=1), x.var(axis=1)], axis=1)
+    np.testing.assert_allclose(strict_run(kernel, x), expected, atol=1e-5)
+
+
+def test_gather_and_scatter_rows():
+    def kernel(x, rows):
+        picked, tile = nl.load(rows), raw(4, 6)
+        nisa.dma_copy(tile, x.ap([[6, 4], [1, 6]], vector_offset=picked))
+        out = nl.zeros(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out.vector_select(0, picked), tile)
+        return out
+
+    x, rows = _random(8, 6), np.array([[7], [0], [3], [4]], np.uint32)
+    expected = np.zeros_like(x)
+    expected[rows[:, 0]] = x[rows[:, 0]]
+    np.testing.assert_array_equal(strict_run(kernel, x, rows), expected)
+
+
+def test_dynamic_loop_over_tiles():
+    def kernel(x, count):
+        out = nl.zeros(x.shape, x.dtype, buffer=nl.shared_hbm)
+        stop = nisa.register_alloc()
+        nisa.register_load(stop, nl.load(count))
+
+        def body(i):
+            tile = raw(4, 6)
+            nisa.dma_copy(tile, x.select(0, i))
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            nisa.dma_copy(out.ap([[6, 4], [1, 6]], scalar_offset=i, indirect_dim=0), tile)
+            nisa.register_move(i, 9)  # ``i`` is a copy: the loop goes on
+
+        nl.fori_loop(0, stop, body)
+        return out
+
+    x = _random(3, 4, 6)
+    expected = np.concatenate([x[:2] + 1, np.zeros((1, 4, 6), np.float32)])
+    np.testing.assert_array_equal(strict_run(kernel, x, np.array([[2]], np.int32)), expected)
+
+
+def test_while_loop_counts_down():
+    def kernel(x):
+        total, one, left = sb(4, 4), sb(1, 1, dtype=nl.int32, fill=1), raw(1, 1, dtype=nl.int32)
+        tile = nl.load(x)
+        nisa.memset(left, 3)
+        register = nisa.register_alloc()
+        nisa.register_load(register, left)
+
+        def body(r):
+            nisa.tensor_tensor(total, total, tile, op=nl.add)
+            nisa.tensor_tensor(left, left, one, op=nl.subtract)
+            nisa.register_load(r, left)
+            return r
+
+        nl.while_loop(register, body)
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, total)
+        return out
+
+    x = _random(4, 4)
+    np.testing.assert_allclose(strict_run(kernel, x), 3 * x, rtol=1e-6)
+
+
+def test_a_causal_mask():
+    def kernel(x):
+        tile, masked = nl.load(x), raw(16, 16)
+        nisa.affine_select(masked, [[-1, 16]], 1, tile, -9.0, nl.greater_equal)
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, masked)
+        return out
+
+    x = _random(16, 16)
+    expected = np.where(np.tri(16, dtype=bool), x, np.float32(-9))
+    np.testing.assert_array_equal(strict_run(kernel, x), expected)
+
+
+def test_fifty_tiles_reuse_one_partition():
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        for i in range(50):
+            tile = nl.load(x[i : i + 1])
+            nisa.dma_copy(out[i : i + 1], tile)
+        return out
+
+    x = _random(50, 4096)  # 16 KiB a tile, 800 KiB in all
+    np.testing.assert_array_equal(strict_run(kernel, x), x)
