@@ -1,0 +1,119 @@
+"""The Stockham kernel in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.lint import lint
+from nki_kernels.stockham import stockham, stockham_tables
+
+RNG = np.random.default_rng(30)
+
+# The seed's plans, wide plans, odd radices, radices above 64, and one stage alone.
+PLANS = [
+    (2, 2),
+    (4, 4, 4, 4),
+    (8, 8, 8),
+    (8, 8, 4, 4),
+    (8, 8, 8, 4),
+    (4,) * 6,
+    (8,) * 4,
+    (64, 64),
+    (32, 125),
+    (27, 81),
+    (3, 5, 7, 11),
+    (2, 127),
+    (128, 2),
+    (13, 64),
+    (100,),
+    (2,),
+    (5, 5, 5, 5, 5),
+]
+
+
+def transform(x, radices, inverse=False):
+    """Result, timeline and exact input of one launch on the rows of complex ``x``."""
+    n = x.shape[-1]
+    tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0)
+    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(stockham)(re, im, tables, radices)
+    return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+@pytest.mark.parametrize("radices", PLANS, ids=str)
+def test_radices_and_batches_both_ways(radices):
+    n = math.prod(radices)
+    for batch in (1, 2, 130):
+        forward, timeline, x = transform(normal(batch, n), radices)
+        assert timeline.launches == 1
+        assert error(forward, np.fft.fft(x)) <= 6e-7
+    backward, _, x = transform(normal(3, n), radices, inverse=True)
+    assert error(backward, np.fft.ifft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize("n", [n for n in range(4, 130) if n % 2 == 0])
+def test_every_even_length_in_two_stages(n):
+    result, _, x = transform(normal(5, n), (2, n // 2))
+    assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize(("radices", "batch"), [((16, 16), 1500), ((5, 6, 7), 700)])
+def test_several_transforms_a_partition(radices, batch):
+    result, _, x = transform(normal(batch, math.prod(radices)), radices)
+    assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_other_chips_compute_the_same(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    result, _, x = transform(normal(130, 480), (20, 24))
+    assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+def test_dry_run_is_the_real_timeline():
+    radices = (16, 32)
+    _, timeline, x = transform(normal(300, 512), radices)
+    spec = (x.shape, "float32")
+    tables = stockham_tables(512, radices)
+    assert simulator.dry_run(stockham, spec, spec, tables, radices).total_ns == timeline.total_ns
+
+
+def test_wide_radices_beat_the_seeds():
+    def modelled(radices):
+        spec = ((256, 4096), "float32")
+        tables = stockham_tables(4096, radices)
+        return simulator.dry_run(stockham, spec, spec, tables, radices).total_ns
+
+    assert modelled((64, 64)) < 0.8 * modelled((8, 8, 8, 8)) < modelled((4,) * 6)
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(stockham) == []
+
+
+@pytest.mark.parametrize(
+    ("n", "radices", "message"),
+    [
+        (12, (3, 5), "product must be n = 12"),
+        (12, (), "product must be n = 12"),
+        (12, (1, 12), "each must be 2 to 128"),
+        (258, (2, 129), "each must be 2 to 128"),
+        (8192, (64, 128), "lengths up to 4096"),
+    ],
+)
+def test_bad_plans_are_refused(n, radices, message):
+    with pytest.raises(ValueError, match=message):
+        stockham_tables(n, radices)
