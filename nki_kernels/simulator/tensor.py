@@ -287,6 +287,10 @@ class NkiTensor(NKIObject):
         size, unit = dtypes.itemsize(self.dtype), dtypes.itemsize(self.storage.dtype)
         if size == unit:
             return np.ndarray(self.shape, np.bool_, flags, self.offset, self.strides)
+        counts = (self.offset, self.shape[-1], *self.strides[:-1])
+        if self.strides[-1] == 1 and all(count * size % unit == 0 for count in counts):
+            offset, last, *strides = [count * size // unit for count in counts]
+            return np.ndarray((*self.shape[:-1], last), np.bool_, flags, offset, (*strides, 1))
         low = self.offset * size // unit
         high = -(-(self.offset + extent(self.shape, self.strides)) * size // unit)
         return flags[low:high]
@@ -316,7 +320,7 @@ class NkiTensor(NKIObject):
                 new_strides.append(stride * step)
             elif isinstance(item, DynamicSlice):
                 start, size = item.start, item.size
-                if isinstance(start, VirtualRegister):
+                if isinstance(start, (VirtualRegister, NkiTensor)):
                     dynamic = (dim, start)
                     start = 0
                 _check_range(start, start + size, n, dim, shape)

@@ -414,3 +414,15 @@ def test_views_of_arguments_are_outputs_too() -> None:
     result = nki.simulate(kernel)(array)
     np.testing.assert_array_equal(array[0], counted((2, 4, 3))[1])
     np.testing.assert_array_equal(result, counted((2, 4, 3))[1])
+
+
+def test_writing_through_another_dtype_marks_only_what_it_covers():
+    def kernel(x):
+        out = nl.ndarray((3, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(tile[:, 0:1].view(nl.uint8), 0)
+        nisa.dma_copy(out, tile[0:3, 1:2])
+        return out
+
+    with pytest.raises(simulator.NkiValidationError, match="nothing has written"):
+        simulator.simulate(kernel)(np.zeros((1, 1), np.float32))

@@ -39,8 +39,8 @@ def tensor_tensor(
     rules.not_both_psum(data1=data1, data2=data2)
     tiles = (dst, data1, data2)
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
-    exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec
     power = operator.name == "power"
+    exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec and not power
     allowed = _engines(vector="nl.power runs on GpSimdE" if power else "", gpsimd="")
     if power and psum:
         raise rules.fail("op", "nl.power", "runs on GpSimdE, which cannot access PSUM")
