@@ -91,9 +91,10 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     """Timeline of a kernel without data.
 
     ``specs`` stand for the kernel's arguments: ``(shape, dtype)`` pairs, or anything with
-    ``shape`` and ``dtype``, for tensors; tuples of them; other values as they are. The timeline is
-    that of a real run. Not seen without data: reads of unwritten memory, PSUM accumulation onto what no
-    matmul wrote, dynamic indices. Control flow that depends on data raises NkiValidationError.
+    ``shape`` and ``dtype``, for tensors; tuples of them; other values as they are. The timeline
+    is that of a real run. Not seen without data: reads of unwritten memory, PSUM accumulation
+    onto what no matmul wrote, dynamic indices. Control flow that depends on data raises
+    NkiValidationError.
     """
     return _dry(simulate(kernel), specs, kwargs)
 

@@ -424,5 +424,5 @@ def test_writing_through_another_dtype_marks_only_what_it_covers():
         nisa.dma_copy(out, tile[0:3, 1:2])
         return out
 
-    with pytest.raises(simulator.NkiValidationError, match="nothing has written"):
-        simulator.simulate(kernel)(np.zeros((1, 1), np.float32))
+    with pytest.raises(RULE, match="nothing has written"):
+        nki.simulate(kernel)(np.zeros((1, 1), np.float32))
