@@ -7,8 +7,9 @@ Mathematics.  Stockham's autosort. A stage of radix r turns x into y, with N = r
 for s = 1, 4, 16, ... All radices are 4, the last one is 2 where log2 N is odd. It reads four
 contiguous runs and writes with a stride of 4 numbers at most, and no bit reversal is needed.
 A twiddle may wait until the index it depends on is summed. So three stages form a block of 64:
-inside, outputs K of the block so far meet w_{4K'}^{pK} with p < 4, constants; only at its end
-comes the table w^{pK} over all p. The direction is the sign s of w_4 = -i s and of the tables.
+inside it, output K of the block so far meets w_{rK'}^{pK} with p < r, constants (K' outputs, r
+the next radix); only at its end comes the table w^{pK} over all p. The direction is the sign of
+w_4 = -+i and of the twiddles, so it is part of the tables, as is the scale.
 
 Layout on the NeuronCore.  Batch on partitions, R transforms on each so that R N fills a state of
 4096 points (2048 compensated), both parts in one tile [128, 2, R, N]. A stage writes a fresh
@@ -17,8 +18,8 @@ the row in HBM to four transforms of N/4; the last pass interleaves their result
 Tables come from HBM a piece at a time, repeated over the partitions.
 
 Why it is fast.  It is bound by VectorE, which needs two cycles for every addition of two tiles:
-2 log2 N of them a point. Constant twiddles are columns, so ScalarE multiplies by them beside
-VectorE, a quarter of a stage ahead; w_4 rides on the second operand of an addition. VectorE
+2 log2 N of them a point. Constant twiddles are columns, so ScalarE multiplies by them, and by
+-+i, beside VectorE: a stage goes by quarters, products a quarter ahead of their sums. VectorE
 multiplies only by the tables.
 
 Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo. An addition is Knuth's
@@ -36,14 +37,14 @@ import numpy as np
 from .nki_api import nisa, nki, nl
 
 MAX_LENGTH = 2**14
-MAX_COMPENSATED_LENGTH = 2**13  # hi and lo of a row and what a stage needs fill SBUF
+MAX_COMPENSATED_LENGTH = 2**12  # of 2**13, hi and lo and what a stage needs exceed SBUF
 _PARTITIONS = 128
 _RUN = 4096  # points of a state, a partition
 _COMPENSATED_RUN = 2048
 _PIECE = 2048  # points of a long row that are loaded, and stored, at once
 _COMPENSATED_PIECE = 1024
 _BLOCK = 3  # stages between two tables
-_SIGN, _OTHER_SIGN, _SCALE, _FIRST_CONSTANT = 0, 1, 2, 3  # columns of the first table
+_SIGN, _SCALE, _FIRST_CONSTANT = 0, 1, 2  # columns of the first table
 _HIGH_BITS = -4096  # 0xFFFFF000: sign, exponent and 12 significant bits of a float32
 
 
@@ -61,7 +62,7 @@ def schedule(n: int, first_entry: int) -> list[Any]:
         left = left // min(4, left)
         total += 1
     stages: list[Any] = []
-    stride, block, column, entry = 1, 1, _FIRST_CONSTANT, first_entry
+    stride, block, column, entry = 1, 1, 0, first_entry
     for index in range(total):
         radix = min(4, n // stride)
         count = n // (stride * radix)
@@ -76,7 +77,7 @@ def schedule(n: int, first_entry: int) -> list[Any]:
         else:
             following = min(4, count)
             stages.append([radix, stride, count, block, outputs, following, column])
-            column += following * outputs
+            column += (following - 1) * (outputs - 1)  # the others are 1
         stride *= radix
     return stages
 
@@ -91,16 +92,16 @@ def butterfly_tables(
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """The kernel's float32 tables: columns [1, C] and twiddle factors [2 or 6, L].
 
-    Columns are the sign of w_4, its opposite, the scale, and the constant twiddles. Computed in
+    Columns are the sign of w_4, the scale, and the constant twiddles. Computed in
     float64 with the exponent reduced exactly, rounded once. Raises ValueError unless ``n`` is a
-    power of two from 2 to 16384 (8192 compensated).
+    power of two from 2 to 16384 (4096 compensated).
     """
     limit = MAX_COMPENSATED_LENGTH if compensated else MAX_LENGTH
     if not 2 <= n <= limit or n & (n - 1):
         mode = "the compensated butterfly" if compensated else "the butterfly"
         raise ValueError(f"n = {n}: {mode} takes powers of two from 2 to {limit}")
     sign = -1 if inverse else 1
-    constants, entries = [np.ones(1, complex)], [np.ones(1, complex)]
+    constants, entries = [np.ones(0, complex)], [np.ones(1, complex)]  # no table is empty
     parts = split_count(n, compensated)
     length = n // parts
     if parts > 1:
@@ -110,11 +111,9 @@ def butterfly_tables(
             powers = np.outer(np.arange(count), np.arange(outputs))
             entries.append(_twiddles(powers, count * outputs, sign))
         elif following > 0:
-            powers = np.outer(np.arange(following), np.arange(outputs))
+            powers = np.outer(np.arange(1, following), np.arange(1, outputs))
             constants.append(_twiddles(powers, following * outputs, sign))
-    fixed = np.zeros((6 if compensated else 2, _FIRST_CONSTANT))
-    fixed[0] = sign, -sign, scale
-    columns = np.hstack([fixed, _factors(constants, compensated)[:, 1:]])
+    columns = np.concatenate([[sign, scale], _factors(constants, compensated).ravel()])
     return columns.astype(np.float32).reshape(1, -1), _factors(entries, compensated)
 
 
@@ -137,7 +136,7 @@ def _factors(pieces: list[Any], compensated: bool) -> np.ndarray[Any, Any]:
 def butterfly(x_re, x_im, tables, compensated=False):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N], N a power of two from 2 to 16384 (8192 compensated), B >= 1.
+    x_re, x_im: float32 HBM [B, N], N a power of two from 2 to 16384 (4096 compensated), B >= 1.
     tables: ``butterfly_tables(N, ..., compensated=compensated)``, which set direction and scale.
     Returns (y_re, y_im), float32 HBM [B, N].
     """
@@ -145,6 +144,9 @@ def butterfly(x_re, x_im, tables, compensated=False):  # type: ignore[no-untyped
     limit = MAX_COMPENSATED_LENGTH if compensated else MAX_LENGTH
     assert 2 <= n <= limit, f"N = {n}: the butterfly takes powers of two from 2 to {limit}"
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    expected = 6 if compensated else 2
+    found = tables[1].shape[0]
+    assert found == expected, f"tables have {found} rows of factors, not {expected}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     constants = tables[0].shape[1]
@@ -241,7 +243,7 @@ def split_piece(x: Any, states: Any, first: int, size: int, columns: Any, factor
         for word in states[leg // rows]:
             output.append(word[:, :, leg % rows, first : first + size])
         outputs.append(output)
-    radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, columns)
+    radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, [], columns)
     for leg in range(1, 4):
         table = load_factors(factors, (leg - 1) * length + first, size, partitions)
         views = []
@@ -318,7 +320,6 @@ def transform(state: Any, stages: Any, columns: Any, factors: Any) -> Any:
 def butterflies(state: Any, result: Any, stage: Any, quarter: int, columns: Any) -> None:
     """The stage's sums over k, for one of min(4, m) equal runs of p."""
     radix, stride, count, _, _, _, _ = stage
-    n = state[0].shape[3]
     each = count // min(4, count)
     size = each * stride
     low, high, outputs = [], [], []
@@ -334,10 +335,26 @@ def butterflies(state: Any, result: Any, stage: Any, quarter: int, columns: Any)
             output.append(run.reshape_dim(3, (each, radix, stride))[:, :, :, :, leg])
         outputs.append(output)
     if radix == 4:
-        radix_4(low, high, outputs, columns)
+        crossed = [crossed_outputs(result, stage, quarter, 1)]
+        crossed.append(crossed_outputs(result, stage, quarter, 3))
+        radix_4(low, high, outputs, crossed, columns)
     else:
         add(part_of_pair(low, 0), part_of_pair(high, 0), outputs[0], nl.add)
         add(part_of_pair(low, 0), part_of_pair(high, 0), outputs[1], nl.subtract)
+
+
+def crossed_outputs(result: Any, stage: Any, quarter: int, leg: int) -> Any:
+    """Real part of output ``leg`` (1 or 3) with the imaginary part of the other one of them."""
+    _, stride, count, _, _, _, _ = stage
+    partitions, _, rows, n = result[0].shape
+    each = count // min(4, count)
+    crossing = rows * n + (4 - 2 * leg) * stride  # from the one to the other
+    pattern = [[2 * rows * n, partitions], [crossing, 2], [n, rows]]
+    pattern = pattern + [[4 * stride, each], [1, stride]]
+    views = []
+    for word in result:
+        views.append(word.ap(pattern, offset=(quarter * each * 4 + leg) * stride))
+    return views
 
 
 def part_of_pair(words: Any, leg: int) -> Any:
@@ -346,3 +363,175 @@ def part_of_pair(words: Any, leg: int) -> Any:
     for word in words:
         found.append(word[:, :, leg])
     return found
+
+
+def radix_4(low: Any, high: Any, outputs: Any, crossed: Any, columns: Any) -> None:
+    """outputs[k'] = sum over k of (-+i)^(k k') leg[k], with the legs in pairs: 0, 1 and 2, 3.
+
+    Words of ``low`` and ``high`` are [partitions, 2 parts, 2 legs, ...], of outputs
+    [partitions, 2 parts, ...]. ScalarE turns the difference of legs 1 and 3 by -+i.
+    ``crossed``, where there are such views: re of output 1 with im of 3, re of 3 with im of 1.
+    """
+    partitions = low[0].shape[0]
+    differences, sums, turned = [], [], []
+    for _ in range(len(outputs[0])):
+        differences.append(sbuf(low[0].shape))
+        sums.append(sbuf(low[0].shape))
+        turned.append(sbuf(part_of_pair(low, 1)[0].shape))
+    add(low, high, differences, nl.subtract)
+    sign = columns[0:partitions, _SIGN : _SIGN + 1]
+    for index in range(len(turned)):
+        for part in range(2):
+            nisa.activation(
+                dst=turned[index][:, part],
+                op=nl.copy,
+                data=differences[index][:, 1 - part, 1],
+                scale=sign,
+            )
+    add(low, high, sums, nl.add)
+    add(part_of_pair(sums, 0), part_of_pair(sums, 1), outputs[0], nl.add)
+    add(part_of_pair(sums, 0), part_of_pair(sums, 1), outputs[2], nl.subtract)
+    even = part_of_pair(differences, 0)
+    # -+i (a + ib) = +-(b - ia): the real part is added where the imaginary part is subtracted.
+    if len(crossed) > 0:
+        add(even, turned, crossed[0], nl.add)
+        add(even, turned, crossed[1], nl.subtract)
+        return
+    add(part_of(even, 0), part_of(turned, 0), part_of(outputs[1], 0), nl.add)
+    add(part_of(even, 1), part_of(turned, 1), part_of(outputs[1], 1), nl.subtract)
+    add(part_of(even, 0), part_of(turned, 0), part_of(outputs[3], 0), nl.subtract)
+    add(part_of(even, 1), part_of(turned, 1), part_of(outputs[3], 1), nl.add)
+
+
+def add(a: Any, b: Any, out: Any, op: Any) -> None:
+    """out = a + b or a - b for words [hi] or [hi, lo]; a missing lo of a and b is zero."""
+    nisa.tensor_tensor(dst=out[0], data1=a[0], data2=b[0], op=op)
+    if len(out) == 1:
+        return
+    # TwoSum: what the rounded sum kept of b and of a, and from these what it lost.
+    opposite = nl.add if op == nl.subtract else nl.subtract
+    kept = sbuf(a[0].shape)
+    nisa.tensor_tensor(dst=kept, data1=out[0], data2=a[0], op=nl.subtract)
+    nisa.tensor_tensor(dst=out[1], data1=out[0], data2=kept, op=nl.subtract)
+    nisa.tensor_tensor(dst=out[1], data1=a[0], data2=out[1], op=nl.subtract)
+    nisa.tensor_tensor(dst=kept, data1=b[0], data2=kept, op=opposite)
+    nisa.tensor_tensor(dst=out[1], data1=out[1], data2=kept, op=op)
+    if len(a) > 1:
+        nisa.tensor_tensor(dst=out[1], data1=out[1], data2=a[1], op=nl.add)
+        nisa.tensor_tensor(dst=out[1], data1=out[1], data2=b[1], op=op)
+
+
+def begin_quarter(result: Any, stage: Any, quarter: int, columns: Any, factors: Any) -> Any:
+    """Multiply a quarter of a stage's outputs by their twiddles.
+
+    Returns what ``finish_twiddle`` needs after constants, else [].
+    """
+    _, _, count, block, outputs, following, place = stage
+    partitions, _, rows, _ = result[0].shape
+    each = count // min(4, count)
+    shape = (partitions, rows, each, outputs - 1, block)
+    re = twiddled(result, stage, quarter, 0)
+    im = twiddled(result, stage, quarter, 1)
+    views = []
+    if following == 0:
+        size = each * outputs
+        table = load_factors(factors, place + quarter * size, size, partitions)
+        entries = [[factors.shape[0] * size, partitions], [0, rows], [outputs, each]]
+        entries = entries + [[1, outputs - 1], [0, block]]
+        for row in range(factors.shape[0]):
+            views.append(table.ap(entries, offset=row * size + 1))
+        twiddle(re, im, shape, views, False)
+        return []
+    if quarter == 0:
+        return []
+    total = (columns.shape[1] - _FIRST_CONSTANT) // factors.shape[0]
+    for row in range(factors.shape[0]):
+        first = _FIRST_CONSTANT + row * total + place + (quarter - 1) * (outputs - 1)
+        views.append(columns[0:partitions, first : first + outputs - 1])
+    return begin_twiddle(re, im, shape, views, True)
+
+
+def twiddled(result: Any, stage: Any, quarter: int, part: int) -> Any:
+    """Views [partitions, R, p, K, q] of a quarter, without output K = 0: its twiddle is 1."""
+    _, _, count, block, outputs, _, _ = stage
+    partitions, _, rows, n = result[0].shape
+    each = count // min(4, count)
+    pattern = [[2 * rows * n, partitions], [n, rows], [outputs * block, each]]
+    pattern = pattern + [[block, outputs - 1], [1, block]]
+    offset = (part * rows * n) + (quarter * each * outputs + 1) * block
+    views = []
+    for word in result:
+        views.append(word.ap(pattern, offset=offset))
+    return views
+
+
+def twiddle(re: Any, im: Any, shape: Any, factors: Any, constant: bool) -> None:
+    """re + i im times cos + i sin, in place."""
+    finish_twiddle(begin_twiddle(re, im, shape, factors, constant))
+
+
+def begin_twiddle(re: Any, im: Any, shape: Any, factors: Any, constant: bool) -> Any:
+    """The four products of a complex multiplication, and where their sums belong.
+
+    re, im: words [hi] or [hi, lo] of ``shape``. factors: cos and sin, compensated also their
+    parts; columns where ``constant``, which hold one number for every index of dimension -2.
+    """
+    products: Any = []
+    for words in [re, im]:
+        if len(words) > 1:
+            words = split_word(words, shape)
+        for index in range(2):
+            if len(words) == 1:
+                products.append([multiply(words[0], factors[index], shape, constant)])
+            else:
+                products.append(pair_product(words, factors, index, shape, constant))
+    return [products, re, im]
+
+
+def finish_twiddle(pending: Any) -> None:
+    """Sums of the products into their place."""
+    products, re, im = pending
+    for product in products:
+        if len(product) == 3:
+            nisa.tensor_tensor(dst=product[1], data1=product[1], data2=product[2], op=nl.add)
+    add(products[0][0:2], products[3][0:2], re, nl.subtract)
+    add(products[1][0:2], products[2][0:2], im, nl.add)
+
+
+def split_word(words: Any, shape: Any) -> Any:
+    """hi + lo as the 12 high bits of hi, and the rest."""
+    high, rest = sbuf(shape), sbuf(shape)
+    nisa.tensor_scalar(
+        dst=high.view(nl.int32),
+        data=words[0].view(nl.int32),
+        op0=nl.bitwise_and,
+        operand0=_HIGH_BITS,
+    )
+    nisa.tensor_tensor(dst=rest, data1=words[0], data2=high, op=nl.subtract)
+    nisa.tensor_tensor(dst=rest, data1=rest, data2=words[1], op=nl.add)
+    return [high, rest]
+
+
+def pair_product(words: Any, factors: Any, index: int, shape: Any, constant: bool) -> Any:
+    """(x1 + x2) w as the exact x1 w1, and x1 w2 and x2 w."""
+    high, rest = words
+    exact = multiply(high, factors[index], shape, constant)
+    first = multiply(high, factors[2 + index], shape, constant)
+    second = multiply(rest, factors[4 + index], shape, constant)
+    return [exact, first, second]
+
+
+def multiply(data: Any, factor: Any, shape: Any, constant: bool) -> Any:
+    """data * factor in a fresh tile: by a table on VectorE, by columns on ScalarE."""
+    product = sbuf(shape)
+    if constant:
+        for index in range(shape[3]):
+            nisa.activation(
+                dst=product[:, :, :, index],
+                op=nl.copy,
+                data=data[:, :, :, index],
+                scale=factor[:, index : index + 1],
+            )
+    else:
+        nisa.tensor_tensor(dst=product, data1=data, data2=factor, op=nl.multiply)
+    return product
