@@ -93,42 +93,79 @@ def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     """
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    opening, stages, twiddle, closing = tables
+    assert length_of(radices) == n, f"the product of radices {radices} is not {n}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    columns = radices[len(radices) - 1]
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    first = load_opening(opening, radices[0])
-    middle = load_tables(stages, radices[1 : len(radices) - 1])
+    resident = load_plan(tables, radices)
+    transform_rows(x_re, x_im, y_re, y_im, resident, radices, identity, [], [])
+    return y_re, y_im
+
+
+def load_plan(tables: Any, radices: Any) -> Any:
+    """The tables in SBUF: [first matrix, stages' tables, twiddles, last matrix]."""
+    opening, stages, twiddle, closing = tables
+    columns = radices[len(radices) - 1]
     last = nl.ndarray((columns, 3, columns), dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=last, src=closing.permute((1, 0, 2)))
-    factors = load_twiddle(twiddle)
+    first = load_opening(opening, radices[0])
+    middle = load_tables(stages, radices[1 : len(radices) - 1])
+    return [first, middle, load_factors(twiddle), last]
 
+
+def transform_rows(
+    x_re: Any,
+    x_im: Any,
+    y_re: Any,
+    y_im: Any,
+    resident: Any,
+    radices: Any,
+    identity: Any,
+    before: Any,
+    after: Any,
+) -> None:
+    """Transform the rows of HBM x into HBM y.
+
+    Rows of x may be shorter than the transform (zeros follow), rows of y too (the rest is not
+    stored). ``before`` and ``after`` hold an SBUF tile [r1, 2, N/r1] or [C, 2, N/C] of factors
+    of the inputs or outputs in natural order, or nothing. With ``before`` the first matrix must
+    have two pieces.
+    """
+    first, middle, factors, last = resident
+    batch = x_re.shape[0]
+    n = length_of(radices)
     openings = opening_work(n, radices)
-    closings = closing_work(n // columns)
+    closings = closing_work(n // radices[len(radices) - 1])
     opened: Any = []
     twiddled: Any = []
+    target = [y_re, y_im, after]
     for b in range(batch + 1):
         # Transform b opens while transform b - 1 closes.
         state = opened
         closed = 0
         pending: Any = []
         if b < batch:
-            opened = start_transform(x_re, x_im, b, radices, len(first))
+            opened = start_transform(x_re, x_im, b, radices, len(first), before)
             for step in range(len(openings)):
                 pending = open_step(opened, openings[step], first, middle, identity, pending)
                 due = (step + 1) * len(closings) // len(openings)
                 if b > 0 and due > closed:
-                    twiddled = close_steps(
-                        state, closings[closed:due], factors, twiddled, last, y_re, y_im, b - 1
-                    )
+                    work = closings[closed:due]
+                    twiddled = close_steps(state, work, factors, twiddled, last, target, b - 1)
                     closed = due
             if len(pending) > 0:
                 multiply_group(pending)
-        elif batch > 0:
-            twiddled = close_steps(state, closings, factors, twiddled, last, y_re, y_im, b - 1)
-    close_piece(twiddled, last, y_re, y_im)
-    return y_re, y_im
+        else:
+            twiddled = close_steps(state, closings, factors, twiddled, last, target, b - 1)
+    close_piece(twiddled, last, target)
+
+
+def length_of(radices: Any) -> int:
+    """Product of the radices."""
+    n = 1
+    for radix in radices:
+        n *= radix
+    return n
 
 
 def load_opening(opening: Any, radix: int) -> Any:
@@ -143,14 +180,14 @@ def load_opening(opening: Any, radix: int) -> Any:
     return tiles
 
 
-def load_twiddle(twiddle: Any) -> Any:
-    """The twiddles in SBUF, [C, 2, A], staged so that DMA does not occupy it."""
-    _, columns, length = twiddle.shape
-    factors = nl.ndarray((columns, 2, length), dtype=nl.float32, buffer=nl.sbuf)
-    source = twiddle.permute((1, 0, 2))
+def load_factors(table: Any) -> Any:
+    """Complex factors [2, P, F] of HBM in SBUF as [P, 2, F], staged: DMA must not occupy it."""
+    _, partitions, length = table.shape
+    factors = nl.ndarray((partitions, 2, length), dtype=nl.float32, buffer=nl.sbuf)
+    source = table.permute((1, 0, 2))
     for start in range(0, length, _CHUNK):
         stop = min(start + _CHUNK, length)
-        staged = nl.ndarray((columns, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
+        staged = nl.ndarray((partitions, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(dst=staged, src=source[:, :, start:stop])
         nisa.activation(dst=factors[:, :, start:stop], op=nl.copy, data=staged)
     return factors
@@ -183,23 +220,49 @@ def closing_work(length: int) -> Any:
     return work
 
 
-def start_transform(x_re: Any, x_im: Any, b: int, radices: Any, pieces: int) -> Any:
+def start_transform(x_re: Any, x_im: Any, b: int, radices: Any, pieces: int, before: Any) -> Any:
     """Loads of transform b, and the states of its stages: [data, state, state, ...]."""
-    n = x_re.shape[1]
-    radix, columns = radices[0], radices[len(radices) - 1]
-    row = n // radix
-    re = x_re[b].reshape_dim(0, (radix, row))
-    im = x_im[b].reshape_dim(0, (radix, row))
+    n = length_of(radices)
+    columns = radices[len(radices) - 1]
+    row = n // radices[0]
     step = max(1, _CHUNK // columns) * columns
     data = []
     for start in range(0, row, step):
         stop = min(start + step, row)
-        data.append(load_digits(re[:, start:stop], im[:, start:stop], pieces))
+        if len(before) > 0:
+            data.append(load_weighted(x_re[b], x_im[b], radices[0], row, start, stop, before[0]))
+        else:
+            re = x_re[b].reshape_dim(0, (radices[0], row))[:, start:stop]
+            im = x_im[b].reshape_dim(0, (radices[0], row))[:, start:stop]
+            data.append(load_digits(re, im, pieces))
     opened = [data]
     for _ in range(len(radices) - 1):
         shape = (columns, 2, 1, n // columns)
         opened.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
     return opened
+
+
+def load_weighted(
+    re: Any, im: Any, radix: int, row: int, start: int, stop: int, factors: Any
+) -> Any:
+    """SBUF tiles of numbers start..stop of every row, zeros after the data, times factors."""
+    held = re.shape[0]
+    full = held // row
+    rest = held - full * row
+    raw = nl.ndarray((radix, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
+    if full < radix:
+        nisa.memset(raw, 0.0)
+    for part in range(2):
+        source = re if part == 0 else im
+        if full > 0:
+            rows = source[0 : full * row].reshape_dim(0, (full, row))
+            nisa.dma_copy(dst=raw[0:full, part], src=rows[:, start:stop])
+        if rest > start:
+            end = min(rest, stop)
+            tail = source[full * row + start : full * row + end].expand_dim(0)
+            nisa.dma_copy(dst=raw[full : full + 1, part, 0 : end - start], src=tail)
+    product = multiply_complex(raw, factors[:, :, start:stop])
+    return [product[:, 0], product[:, 1]]
 
 
 def load_digits(re: Any, im: Any, pieces: int) -> Any:
@@ -256,7 +319,7 @@ def contract_top_digit(data: Any, state: Any, radix: int, low: int, count: int, 
 
 
 def close_steps(
-    opened: Any, work: Any, factors: Any, twiddled: Any, last: Any, y_re: Any, y_im: Any, b: int
+    opened: Any, work: Any, factors: Any, twiddled: Any, last: Any, target: Any, b: int
 ) -> Any:
     """Twiddle the pieces of transform b; each closes after the twiddles of the next have begun."""
     state = opened[len(opened) - 1]
@@ -264,14 +327,15 @@ def close_steps(
         low, high = work[piece]
         product = multiply_complex(state[:, :, 0, low:high], factors[:, :, low:high])
         if len(twiddled) > 0:
-            close_piece(twiddled, last, y_re, y_im)
-        twiddled = [product, b, low, high]
+            close_piece(twiddled, last, target)
+        twiddled = [product, b, low, high, state.shape[3]]
     return twiddled
 
 
-def close_piece(twiddled: Any, last: Any, y_re: Any, y_im: Any) -> None:
+def close_piece(twiddled: Any, last: Any, target: Any) -> None:
     """DFT over the partitions and store of the outputs k_a in low..high of transform b."""
-    product, b, low, high = twiddled
+    product, b, low, high, length = twiddled
+    y_re, y_im, after = target
     columns = product.shape[0]
     result = nl.ndarray((columns, 2, high - low), dtype=nl.float32, buffer=nl.sbuf)
     for part in range(2):
@@ -282,9 +346,23 @@ def close_piece(twiddled: Any, last: Any, y_re: Any, y_im: Any) -> None:
         nisa.nc_matmul(dst=bank, stationary=last[:, one], moving=product[:, 0], accumulate=False)
         nisa.nc_matmul(dst=bank, stationary=last[:, other], moving=product[:, 1], accumulate=True)
         nisa.activation(dst=result[:, part], op=nl.copy, data=bank)
-    length = y_re.shape[1] // columns
-    nisa.dma_copy(dst=y_re[b].reshape_dim(0, (columns, length))[:, low:high], src=result[:, 0])
-    nisa.dma_copy(dst=y_im[b].reshape_dim(0, (columns, length))[:, low:high], src=result[:, 1])
+    if len(after) > 0:
+        result = multiply_complex(result, after[0][:, :, low:high])
+    store_rows(y_re[b], result[:, 0], low, high, length)
+    store_rows(y_im[b], result[:, 1], low, high, length)
+
+
+def store_rows(y: Any, tile: Any, low: int, high: int, length: int) -> None:
+    """Columns low..high of the rows of ``length`` that y [n] holds; the last one may be short."""
+    full = y.shape[0] // length
+    rest = y.shape[0] - full * length
+    if full > 0:
+        rows = y[0 : full * length].reshape_dim(0, (full, length))
+        nisa.dma_copy(dst=rows[:, low:high], src=tile[0:full])
+    if rest > low:
+        end = min(rest, high)
+        tail = y[full * length + low : full * length + end].expand_dim(0)
+        nisa.dma_copy(dst=tail, src=tile[full : full + 1, 0 : end - low])
 
 
 def multiply_complex(x: Any, w: Any) -> Any:
