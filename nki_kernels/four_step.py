@@ -246,23 +246,28 @@ def load_weighted(
     re: Any, im: Any, radix: int, row: int, start: int, stop: int, factors: Any
 ) -> Any:
     """SBUF tiles of numbers start..stop of every row, zeros after the data, times factors."""
-    held = re.shape[0]
-    full = held // row
-    rest = held - full * row
-    raw = nl.ndarray((radix, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
-    if full < radix:
+    raw = load_padded(re, im, radix, row, start, stop)
+    product = multiply_complex(raw, factors[:, :, start:stop])
+    return [product[:, 0], product[:, 1]]
+
+
+def load_padded(re: Any, im: Any, rows: int, length: int, start: int, stop: int) -> Any:
+    """SBUF [rows, 2, stop - start]: HBM numbers as rows of ``length``, zeros after the last."""
+    full = re.shape[0] // length
+    rest = re.shape[0] - full * length
+    raw = nl.ndarray((rows, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
+    if full < rows:
         nisa.memset(raw, 0.0)
     for part in range(2):
         source = re if part == 0 else im
         if full > 0:
-            rows = source[0 : full * row].reshape_dim(0, (full, row))
-            nisa.dma_copy(dst=raw[0:full, part], src=rows[:, start:stop])
+            held = source[0 : full * length].reshape_dim(0, (full, length))
+            nisa.dma_copy(dst=raw[0:full, part], src=held[:, start:stop])
         if rest > start:
             end = min(rest, stop)
-            tail = source[full * row + start : full * row + end].expand_dim(0)
+            tail = source[full * length + start : full * length + end].expand_dim(0)
             nisa.dma_copy(dst=raw[full : full + 1, part, 0 : end - start], src=tail)
-    product = multiply_complex(raw, factors[:, :, start:stop])
-    return [product[:, 0], product[:, 1]]
+    return raw
 
 
 def load_digits(re: Any, im: Any, pieces: int) -> Any:

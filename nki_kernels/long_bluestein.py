@@ -1,4 +1,4 @@
-"""Bluestein's DFT of any length N <= 2^18 by two four-step transforms: one launch.
+"""Bluestein's DFT of any length N <= 2^20 by two long transforms: one launch.
 
 Mathematics.  As in bluestein.py: X = b* . IDFT_M(H . DFT_M(b* . x, zeros)) with the chirp
 b[n] = exp(+-pi i n^2 / N), n^2 reduced modulo 2N in integers, and M >= 2N - 1. The inverse is a
@@ -11,7 +11,11 @@ beyond the data are zeros made on chip, and outputs beyond N are not stored.
 
     HBM [N] -> b* -> four-step -> HBM scratch [M] -> H -> four-step -> b* -> HBM [N]
 
-Why it is fast.  HBM is passed twice, whatever N; the rest is the price of M >= 2N - 1.
+Where M exceeds what four_step.py holds, ``split_bluestein`` does the same with the transforms of
+split_four_step.py, and the factors pass through SBUF in pieces.
+
+Why it is fast.  HBM is passed twice, whatever N (six times when split); the rest is the price of
+M >= 2N - 1.
 """
 
 from __future__ import annotations
@@ -23,8 +27,10 @@ import numpy as np
 
 from .four_step import MAX_LENGTH, four_step_tables, load_factors, load_plan, transform_rows
 from .nki_api import nki, nl
+from .split_four_step import MAX_SPLIT_LENGTH, split_four_step_tables, split_rows
 
-MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
+MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
+MAX_SPLIT_CONVOLVED = MAX_SPLIT_LENGTH // 2  # longest N of split_bluestein
 _PARTITIONS = 128
 
 
@@ -41,12 +47,7 @@ def long_bluestein_tables(
         raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
     if 2 * radices[0] <= _PARTITIONS:
         raise ValueError(f"radices {radices}: the first must be 65 to 128")
-    chirp = np.zeros(m, np.complex128)
-    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
-    chirp[:n] = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
-    wrapped = chirp.conj()
-    wrapped[m - n + 1 :] = wrapped[n - 1 : 0 : -1]
-    spectrum = scale / m * np.fft.fft(wrapped)
+    chirp, spectrum = _chirp_and_spectrum(n, m, inverse, scale)
     first, last = radices[0], radices[-1]
     # The second transform works on exchanged parts, i.e. on i times the conjugate.
     return (
@@ -55,6 +56,36 @@ def long_bluestein_tables(
         _split(chirp.conj(), last),
         four_step_tables(m, radices),
     )
+
+
+def split_bluestein_tables(
+    n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
+) -> tuple[Any, ...]:
+    """``long_bluestein_tables`` for a split plan: radices P (2 or 4), r1, ..., C.
+
+    (chirp [P, 2, r1, Q/r1], spectrum [P, 2, r1, Q/r1], chirp [2, C, M/C], tables).
+    """
+    m = math.prod(radices)
+    if n < 1 or m < 2 * n - 1:
+        raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
+    chirp, spectrum = _chirp_and_spectrum(n, m, inverse, scale)
+    split, first, last = radices[0], radices[1], radices[-1]
+    return (
+        _split(chirp, split * first).reshape(2, split, first, -1).swapaxes(0, 1).copy(),
+        _split(spectrum.conj(), split * first).reshape(2, split, first, -1).swapaxes(0, 1).copy(),
+        _split(chirp.conj(), last),
+        split_four_step_tables(m, radices),
+    )
+
+
+def _chirp_and_spectrum(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any]:
+    """b* padded to m, and scale / m times the spectrum of the wrapped b."""
+    chirp = np.zeros(m, np.complex128)
+    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
+    chirp[:n] = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
+    wrapped = chirp.conj()
+    wrapped[m - n + 1 :] = wrapped[n - 1 : 0 : -1]
+    return chirp, scale / m * np.fft.fft(wrapped)
 
 
 def _split(values: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
@@ -85,3 +116,26 @@ def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     chirp = [load_factors(closing)]
     transform_rows(z_im, z_re, y_im, y_re, resident, radices, identity, filtered, chirp)
     return y_re, y_im
+
+
+@nki.jit
+def split_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+    """``long_bluestein`` with ``split_bluestein_tables(N, radices, ...)``."""
+    batch, n = x_re.shape
+    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    opening, spectrum, closing, split = tables
+    twiddle, plan = split
+    m = closing.shape[1] * closing.shape[2]
+    y = []
+    z = []
+    for _ in range(2):
+        y.append(nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm))
+        z.append(nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm))
+    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    resident = load_plan(plan, radices[1:])
+    x = [x_re, x_im]
+    split_rows(x, z, twiddle, resident, radices, False, identity, [opening], [])
+    back = [z[1], z[0]]
+    out = [y[1], y[0]]
+    split_rows(back, out, twiddle, resident, radices, False, identity, [spectrum], [closing])
+    return y[0], y[1]

@@ -7,18 +7,26 @@ import pytest
 
 from nki_kernels import hardware, simulator
 from nki_kernels.lint import lint
-from nki_kernels.long_bluestein import long_bluestein, long_bluestein_tables
+from nki_kernels.long_bluestein import (
+    long_bluestein,
+    long_bluestein_tables,
+    split_bluestein,
+    split_bluestein_tables,
+)
 
 RNG = np.random.default_rng(50)
 
 
-def transform(x, radices, inverse=False):
+def transform(x, radices, inverse=False, split=False):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
-    tables = long_bluestein_tables(n, radices, inverse, 1 / n if inverse else 1.0)
+    kernel, make = long_bluestein, long_bluestein_tables
+    if split:
+        kernel, make = split_bluestein, split_bluestein_tables
+    tables = make(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(long_bluestein)(re, im, tables, radices)
+        y_re, y_im = simulator.simulate(kernel)(re, im, tables, radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -53,6 +61,26 @@ def test_lengths_and_batches_both_ways(n, radices):
     assert error(backward, np.fft.ifft(x)) <= 2e-6
 
 
+@pytest.mark.parametrize(
+    ("n", "radices"),
+    [(5, (2, 3, 5)), (37, (4, 5, 4)), (1009, (2, 32, 33)), (1009, (4, 20, 2, 13))],
+)
+def test_split_transforms_both_ways(n, radices):
+    for batch in (1, 3):
+        forward, timeline, x = transform(normal(batch, n), radices, split=True)
+        assert timeline.launches == 1
+        assert error(forward, np.fft.fft(x)) <= 2e-6
+    backward, _, x = transform(normal(2, n), radices, inverse=True, split=True)
+    assert error(backward, np.fft.ifft(x)) <= 2e-6
+
+
+@pytest.mark.slow
+def test_the_longest_prime_below_2_to_the_20():
+    result, timeline, x = transform(normal(1, 1048573), (4, 64, 64, 128), split=True)
+    assert timeline.launches == 1
+    assert error(result, np.fft.fft(x)) <= 2e-6
+
+
 def test_a_long_prime():
     result, timeline, x = transform(normal(1, 65537), (128, 9, 114))
     assert timeline.launches == 1
@@ -68,6 +96,7 @@ def test_other_chips_compute_the_same(monkeypatch, chip):
 
 def test_the_kernel_stays_inside_the_compilers_subset():
     assert lint(long_bluestein) == []
+    assert lint(split_bluestein) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,278 @@
+"""DFT of any length N <= 2048 by Bluestein's chirp: one launch, natural order in and out.
+
+Mathematics.  With b[n] = exp(+-pi i n^2 / N) and 2nk = n^2 + k^2 - (k - n)^2,
+
+    X[k] = b*[k] sum_n (x[n] b*[n]) b[k - n],
+
+a convolution with b. Made circular of any length M >= 2N - 1 it is a product of spectra:
+
+    X = b* . IDFT_M(H . DFT_M(b* . x, zeros)),    H = DFT_M(b[-(N-1) .. N-1] wrapped) / M.
+
+n^2 is reduced modulo 2N in integers, so the chirp is exact for any N. A scale is part of H.
+
+Layout on the NeuronCore.  As in stockham: transforms on partitions, R rows each, and M = r1 ... rs
+in s stages forward and s stages back, on SBUF states [128, 2, R, length]:
+
+    HBM [B, N] -> s stages (the first times b*, the last times H)
+               -> s stages (the last times b*) -> HBM [B, N]
+
+No multiplication is left to do: a stage that is given one matrix a slab takes weights of its
+inputs in the rows of its table, weights of its outputs in the columns. The first stage contracts
+only those j that hold data, the last one computes only those k that are stored, so neither the
+zeros nor the outputs beyond N exist anywhere.
+
+Why it is fast.  The Tensor engine binds: on trn1 33 ps a point of M and stage, less a sixth in
+the first stage (fewer transposes) and a third in the last (shorter products). At M = 2N and two
+radices near 64 that is 231 ps a point of N, 3.9 times the DMA floor. Two rows a partition keep it
+busy where one row's stage has to end before the next one starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .nki_api import nisa, nki, nl
+from .stockham import (
+    MAX_LENGTH,
+    as_block,
+    load_tables,
+    multiply_group,
+    stockham_tables,
+    transpose_group,
+)
+
+_PARTITIONS = 128
+_BANK = 512  # fp32 numbers of a PSUM bank, a partition
+_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
+_TABLE_BYTES = 96 << 10  # of an SBUF partition's 192 KiB; states and transposes take the rest
+
+
+def convolution_lengths(n: int) -> list[int]:
+    """Sensible lengths M >= 2n - 1 for ``bluestein_tables``, the shortest first.
+
+    The next lengths with prime factors up to 13 and up to 5, the next multiples of 32 and 64 with
+    factors up to 13 (they fill the Tensor engine), the next power of two, as far as Stockham
+    takes them. Raises ValueError unless 1 <= n <= 2048.
+    """
+    if not 1 <= n <= MAX_LENGTH // 2:
+        raise ValueError(f"n = {n}: Bluestein takes lengths 1 to {MAX_LENGTH // 2}")
+    smooth = (2, 3, 5, 7, 11, 13)
+    least = max(2 * n - 1, 2)
+    found = {_next_smooth(least, smooth, multiple) for multiple in (1, 32, 64)}
+    found |= {_next_smooth(least, smooth[:3], 1), _next_smooth(least, smooth[:1], 1)}
+    return sorted(m for m in found if m <= MAX_LENGTH)
+
+
+def _next_smooth(least: int, primes: tuple[int, ...], multiple: int) -> int:
+    """The first multiple from ``least`` on that has no other prime factors."""
+    m = -(-least // multiple) * multiple
+    while True:
+        rest = m
+        for p in primes:
+            while rest % p == 0:
+                rest //= p
+        if rest == 1:
+            return m
+        m += multiple
+
+
+def bluestein_tables(
+    n: int, m: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
+) -> tuple[np.ndarray[Any, Any], ...]:
+    """The kernel's tables for a convolution of length m = product of ``radices``.
+
+    One float32 table a stage, forward then back: those of Stockham, except that chirp and filter
+    are part of the first and the last stage of either direction. Computed in float64, rounded
+    once. Raises ValueError where m < 2n - 1, Stockham does not take m and radices, or the tables
+    exceed SBUF.
+    """
+    if n < 1 or m < 2 * n - 1:
+        raise ValueError(f"n = {n}, m = {m}: Bluestein takes n >= 1 and m >= 2 n - 1")
+    tables = list(stockham_tables(m, radices) + stockham_tables(m, radices, inverse=True))
+    chirp = np.exp((1j if inverse else -1j) * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
+    wrapped = np.zeros(m, np.complex128)
+    wrapped[:n] = chirp.conj()
+    wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
+    spectrum = scale / m * np.fft.fft(wrapped)
+    padded, ones = np.pad(chirp, (0, m - n)), np.ones(m)
+    middle = len(radices)
+    tables[0] = _weighted_table(n, radices, 0, padded, spectrum if middle == 1 else ones)
+    if middle > 1:
+        tables[middle - 1] = _weighted_table(n, radices, middle - 1, ones, spectrum)
+    tables[-1] = _weighted_table(n, radices, 2 * middle - 1, ones, padded)
+    # load_tables halves a table of more than 128 rows, so that a radix over 64 costs twice.
+    size = sum(t[0].nbytes * -(-len(t) // _PARTITIONS) for t in tables)
+    if size > _TABLE_BYTES:
+        rule = f"tables of {size} bytes an SBUF partition, at most {_TABLE_BYTES} fit"
+        raise ValueError(
+            f"m = {m}, radices {radices}: {rule}; choose two radices, the last one up to 64"
+        )
+    return tuple(tables)
+
+
+def _weighted_table(
+    n: int,
+    radices: tuple[int, ...],
+    stage: int,
+    before: np.ndarray[Any, Any],
+    after: np.ndarray[Any, Any],
+) -> np.ndarray[Any, Any]:
+    """A stage's table [rows, matrices, columns] with weights of its inputs and outputs.
+
+    Input weights need a stage with done = 1, output weights one with left = 1. One matrix a
+    product; rows and columns are ordered as in ``stockham_tables``.
+    """
+    contracted, produced, done, left, slabs = stage_shape(n, radices, stage)
+    slab = np.arange(done * left)[:, None, None]
+    j, k = np.arange(contracted)[:, None], np.arange(produced)
+    inputs, outputs = slab % left + left * j, slab // left + done * k
+    period = done * radices[stage % len(radices)]
+    sign = -2j if stage < len(radices) else 2j
+    matrix = np.exp(sign * np.pi / period * (j * outputs % period))
+    matrix = before[inputs] * matrix * after[outputs]
+    split = np.stack([matrix.real, matrix.imag, -matrix.imag, matrix.real], 1)
+    split = split.reshape(-1, slabs, 2, 2, contracted, produced)
+    order = "Gsabjk,st->ajsGbkt" if left > 1 else "Gsabjk,st->asjGbkt"
+    full = np.einsum(order, split, np.eye(slabs))
+    return full.reshape(2 * slabs * contracted, -1, 2 * slabs * produced).astype(np.float32)
+
+
+def stage_shape(n: int, radices: Any, stage: int) -> Any:
+    """(contracted, produced, done, left, slabs) of a stage, 0 <= stage < 2 len(radices).
+
+    Contracted inputs and produced outputs of a slab (the radix, or less in the first and the last
+    stage), R_(i-1) and M_i as in stockham, and the slabs of one product.
+    """
+    count = len(radices)
+    done = 1
+    for i in range(stage % count):
+        done *= radices[i]
+    left = 1
+    for i in range(stage % count + 1, count):
+        left *= radices[i]
+    contracted = radices[stage % count]
+    produced = contracted
+    if stage == 0:
+        contracted = -(-n // left)
+    if stage == 2 * count - 1:
+        produced = -(-n // done)
+    total = left if left > 1 else done
+    slabs = 1
+    # The contraction fits the array, the product a PSUM bank.
+    for g in range(2, min(_PARTITIONS // (2 * contracted), _BANK // (2 * produced)) + 1):
+        if total % g == 0:
+            slabs = g
+    return contracted, produced, done, left, slabs
+
+
+@nki.jit
+def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+    """Transform every row of ``x_re + i x_im``.
+
+    x_re, x_im: float32 HBM [B, N]. tables: ``bluestein_tables(N, M, radices, ...)``, radices:
+    tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
+    """
+    batch, n = x_re.shape
+    stages = 2 * len(radices)
+    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    assert len(tables) == stages, f"{len(tables)} tables for {stages} stages"
+    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+
+    resident: Any = []
+    pending: Any = []
+    finished: Any = []
+    start = 0
+    while start < batch:
+        rows = rows_per_partition(batch - start, n, radices)
+        stop = start + rows * min(_PARTITIONS, (batch - start) // rows)
+        state = load_padded(x_re, x_im, start, stop, rows, radices)
+        for stage in range(stages):
+            if start == 0:
+                # One stage's, just in time: the first stages do not wait for the last tables.
+                resident.append(load_tables(tables[stage : stage + 1], radices[0:1])[0])
+            shape = stage_shape(n, radices, stage)
+            length = shape[1] * shape[2] * shape[3]
+            turned = nl.ndarray(state.shape[0:3] + (length,), dtype=nl.float32, buffer=nl.sbuf)
+            for row in range(rows):
+                pending = run_stage(
+                    state, turned, row, resident[stage], shape, stage, identity, pending
+                )
+            state = turned
+            if stage == 0 and len(finished) > 0:
+                # The block before has ended within this stage.
+                store_outputs(finished, y_re, y_im)
+        finished = [state, start, stop]
+        start = stop
+    multiply_group(pending)
+    store_outputs(finished, y_re, y_im)
+    return y_re, y_im
+
+
+def rows_per_partition(left: int, n: int, radices: Any) -> int:
+    """Transforms a partition takes in the next block, of ``left`` still to do."""
+    m = 1
+    for radix in radices:
+        m *= radix
+    # At least two keep the Tensor engine busy between stages, where SBUF has room for them.
+    wanted = min(max(2, _RUN // n), MAX_LENGTH // m)
+    return min(wanted, max(1, left // _PARTITIONS))
+
+
+def load_padded(x_re: Any, x_im: Any, start: int, stop: int, rows: int, radices: Any) -> Any:
+    """SBUF state [partitions, 2, rows, length] of a block: what the first stage contracts."""
+    n = x_re.shape[1]
+    contracted, _, _, left, _ = stage_shape(n, radices, 0)
+    shape = ((stop - start) // rows, 2, rows, contracted * left)
+    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=state[:, 0, :, 0:n], src=as_block(x_re, start, stop, rows))
+    nisa.dma_copy(dst=state[:, 1, :, 0:n], src=as_block(x_im, start, stop, rows))
+    if contracted * left > n:
+        nisa.memset(dst=state[:, :, :, n : contracted * left], value=0.0)
+    return state
+
+
+def run_stage(
+    state: Any,
+    turned: Any,
+    row: int,
+    tiles: Any,
+    shape: Any,
+    stage: int,
+    identity: Any,
+    pending: Any,
+) -> Any:
+    """One stage of one row of transforms; the last group's products stay pending."""
+    contracted, produced, done, left, slabs = shape
+    products = done * left // slabs
+    group = min(_BANK // (_PARTITIONS * len(tiles)), _BANK // (2 * produced * slabs))
+    for first in range(0, products, group):
+        count = min(group, products - first)
+        if first == 0 and stage > 0 and pending[2] == row:
+            # The stage before has to end first: every product here reads all of its results.
+            multiply_group(pending)
+            pending = []
+        moved = transpose_group(
+            state, row, contracted, done, slabs, first, count, identity, len(tiles)
+        )
+        if len(pending) > 0:
+            multiply_group(pending)
+        # left = 1 makes multiply_group take one matrix a product, as the first table has.
+        matrices = 1 if stage == 0 else left
+        pending = [moved, turned, row, tiles, produced, matrices, slabs, first, count]
+    return pending
+
+
+def store_outputs(finished: Any, y_re: Any, y_im: Any) -> None:
+    """Store the first N numbers of each row of a block."""
+    state, start, stop = finished
+    partitions, _, rows, _ = state.shape
+    n = y_re.shape[1]
+    y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
+    # ScalarE closes the gaps between rows: one long DMA descriptor a part and partition.
+    nisa.activation(dst=y, op=nl.copy, data=state[:, :, :, 0:n])
+    nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=y[:, 0])
+    nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=y[:, 1])
