@@ -348,39 +348,26 @@ def _activation(
     rules.tile("data", data)
     rules.same_elements(dst=dst, data=data)
     reads = {"data": data}
-    scale_tile = rules.scalar_or_vector("scale", scale, data)
-    if scale_tile:
+    if rules.scalar_or_vector("scale", scale, data):
         rules.float32("scale", scale)
         reads["scale"] = scale
-    bias_tile = _activation_bias(rules, operator, bias, data, reads)
+    _activation_bias(rules, operator, bias, data, reads)
     writes = {"dst": dst}
     _activation_reduction(rules, data, reduce_op, reduce_res, cmd)
     if reduce_res is not None:
         writes["reduce_res"] = reduce_res
     function, name, shape = operator.activation, dst.dtype, dst.shape
-    column = (-1,) + (1,) * (len(shape) - 1)
-    plain = operator.name == "copy" and not scale_tile and scale == 1 and bias is None
+    affine = _scale_and_bias(scale, bias, list(reads), len(shape))
     lanes = lanes_of(data)
     assert function is not None
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape))
-        if not plain:
-            position = 1
-            factor: Any = np.float32(1)
-            if scale_tile:
-                factor = ins[position].reshape(column)
-                position += 1
-            elif scale != 1:
-                factor = np.float32(scale)
-            if scale_tile or scale != 1:
-                value = value * factor
-            if bias_tile:
-                value = value + dtypes.to_float32(ins[position]).reshape(column)
-            elif bias is not None:
-                value = value + np.float32(bias)
-            if operator.valid is not None:
-                _check_range(rules.instruction, operator, value)
+        if affine is not None:
+            value = affine(value, ins)
+        if operator.valid is not None:
+            _check_range(rules.instruction, operator, value)
+        if operator.name != "copy":
             value = np.asarray(function(value), dtype=np.float32)
         if cmd is not reduce_cmd.idle:
             _accumulate(cmd, value, lanes)
@@ -394,6 +381,27 @@ def _activation(
         # Reading the accumulator is a second, short instruction.
         plan.cost_ns += rules.chip.start_up_cycles / rules.chip.scalar_ghz
     return plan
+
+
+def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
+    """Function of (value, ins) for ``value * scale + bias``; None where it changes nothing."""
+    if bias is None and "scale" not in reads and scale == 1:
+        return None
+    column = (-1,) + (1,) * (ndim - 1)
+
+    def operand(name: str, value: Any, ins: list[Any]) -> Any:
+        if name in reads:
+            return dtypes.to_float32(ins[reads.index(name)]).reshape(column)
+        return np.float32(value)
+
+    def affine(value: Any, ins: list[Any]) -> Any:
+        if "scale" in reads or scale != 1:
+            value = value * operand("scale", scale, ins)
+        if bias is not None:
+            value = value + operand("bias", bias, ins)
+        return value
+
+    return affine
 
 
 def _check_range(instruction: str, operator: Operator, value: Any) -> None:
@@ -410,18 +418,17 @@ def _check_range(instruction: str, operator: Operator, value: Any) -> None:
 
 def _activation_bias(
     rules: Rules, operator: Operator, bias: Any, data: NkiTensor, reads: dict[str, NkiTensor]
-) -> bool:
+) -> None:
     if bias is None:
-        return False
+        return
     if operator.name == "reciprocal":
         rules.generation("bias", "with nl.reciprocal", 3)
     if not rules.scalar_or_vector("bias", bias, data):
         rules.generation("bias", f"{bias} (a number; v2 takes a (partitions, 1) tile)", 3)
-        return False
+        return
     if bias.dtype == "tfloat32":
         raise rules.fail("bias.dtype", bias.dtype, "any dtype except tfloat32")
     reads["bias"] = bias
-    return True
 
 
 def _activation_reduction(
