@@ -18,6 +18,13 @@ one transform, whose contraction is cut by part and into pieces of at most 128, 
 PSUM. VectorE evacuates the transposes, ScalarE the results; the transposes of a group of slabs
 are issued before the products of the group ahead, so that the Tensor engine never waits.
 
+Precision.  The table's dtype decides. With a bfloat16 table the DMA rounds the data on its way
+in, and every matmul runs at four times the fp32 rate; PSUM and HBM stay fp32. A refined table is
+two of them, W = W_hi + W_lo, on a leading axis. Then the data is transposed in fp32 and split the
+same way, d = d_hi + d_lo, as it leaves PSUM, and the product is d_hi W_hi + d_hi W_lo + d_lo W_hi,
+summed in PSUM: what is dropped is 2^-16 of the result. (Correcting the result by the transform of
+x - inverse(X) would not do: a bfloat16 inverse has errors as large as those it should find.)
+
 Why it is fast.  The matmuls cost 8N fp32 cycles a transform against 2N loaded numbers, which on
 trn1 is about what DMA needs for 16 bytes a point; see README for the modelled figures.
 """
@@ -26,6 +33,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .nki_api import nisa, nki, nl
@@ -34,6 +42,9 @@ MAX_LENGTH = 256
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
+# Terms of (data, table) that are multiplied: high by high, and each rounding once. Low by low
+# is smaller than the rounding of either. One term each leaves the first pair only.
+PAIRS = ((0, 0), (0, 1), (1, 0))
 
 
 def transforms_per_slab(n: int) -> int:
@@ -41,10 +52,17 @@ def transforms_per_slab(n: int) -> int:
     return max(1, _PARTITIONS // (2 * n))
 
 
-def dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """The kernel's table: float32 [2gN, 2gN], g copies of scale * [[Wr, Wi], [-Wi, Wr]].
+def dft_gemm_matrix(
+    n: int,
+    inverse: bool = False,
+    scale: float = 1.0,
+    dtype: str = "float32",
+    refined: bool = False,
+) -> np.ndarray[Any, Any]:
+    """The kernel's table: [2gN, 2gN], g copies of scale * [[Wr, Wi], [-Wi, Wr]].
 
-    Computed in float64 with the exponent reduced exactly (n k mod N), rounded once. Raises
+    Computed in float64 with the exponent reduced exactly (n k mod N), rounded once, to float32 or
+    bfloat16; ``refined`` (bfloat16 only): [2, 2gN, 2gN], rounded and what rounding lost. Raises
     ValueError unless 1 <= n <= 256.
     """
     if not 1 <= n <= MAX_LENGTH:
@@ -54,22 +72,34 @@ def dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.nda
     real = scale * np.cos(angle)
     imaginary = scale * np.sin(angle) * (1 if inverse else -1)
     one = np.block([[real, imaginary], [-imaginary, real]])
-    return np.kron(np.eye(transforms_per_slab(n)), one).astype(np.float32)
+    return rounded_table(np.kron(np.eye(transforms_per_slab(n)), one), dtype, refined)
+
+
+def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.ndarray[Any, Any]:
+    """``table`` in float32 or bfloat16; refined: [2, ...], rounded and what rounding lost."""
+    types: dict[str, Any] = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
+    if dtype not in types or (refined and dtype != "bfloat16"):
+        raise ValueError(f"dtype {dtype!r}: float32 or bfloat16, refined bfloat16 only")
+    high = table.astype(types[dtype])
+    if not refined:
+        return high
+    return np.stack([high, (table - high.astype(np.float64)).astype(high.dtype)])
 
 
 @nki.jit
 def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N], 1 <= N <= 256, B >= 1. matrix: ``dft_gemm_matrix(N, ...)``.
-    Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N], 1 <= N <= 256, B >= 1. matrix: ``dft_gemm_matrix(N, ...)``,
+    whose dtype is that of the products. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     assert n <= 256, f"N = {n}: DFT-GEMM takes at most 256"
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    dtype = data_dtype(matrix, 2)
+    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=dtype)
     tables = load_tables(matrix, n)
 
     pending: Any = []
@@ -78,14 +108,14 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
         rows = block_rows(batch - start, n)
         partitions = min(_PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
-        x = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
+        x = nl.ndarray((partitions, 2, rows, n), dtype=dtype, buffer=nl.sbuf)
         y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(dst=x[:, 0], src=as_block(x_re, start, stop, rows))
         nisa.dma_copy(dst=x[:, 1], src=as_block(x_im, start, stop, rows))
         row = 0
         while row < rows:
             count = group_rows(rows - row, n)
-            turned = transpose_group(x, identity, row, count)
+            turned = transpose_group(x, identity, row, count, matrix.dtype, len(tables))
             if len(pending) > 0:
                 multiply_group(pending, tables)
             pending = [turned, y, row, count, y_re, y_im, start, stop]
@@ -129,28 +159,38 @@ def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
     return x[start:stop].reshape_dim(0, ((stop - start) // rows, rows))
 
 
+def table_terms(table: Any, dimensions: int) -> Any:
+    """The tables that add up to ``table``: two where it is refined, of one dimension more."""
+    if len(table.shape) > dimensions:
+        return [table[0], table[1]]
+    return [table]
+
+
+def data_dtype(table: Any, dimensions: int) -> Any:
+    """What the data is transposed in: the table's dtype, or float32 to be split afterwards."""
+    return nl.float32 if len(table.shape) > dimensions else table.dtype
+
+
 def load_tables(matrix: Any, n: int) -> Any:
-    """Row pieces of the table in SBUF, in the order the contraction takes them."""
-    size = matrix.shape[1]
+    """For each term, row pieces of the table in SBUF, in the order the contraction takes them."""
     tables = []
-    if parts(n) == 1:
-        table = nl.ndarray((size, size), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=table, src=matrix)
-        tables.append(table)
-        return tables
-    for part in range(2):
-        for piece in range(piece_count(n)):
-            first = piece * _PARTITIONS
-            length = min(_PARTITIONS, n - first)
-            table = nl.ndarray((length, size), dtype=nl.float32, buffer=nl.sbuf)
-            row = part * n + first
-            nisa.dma_copy(dst=table, src=matrix[row : row + length, :])
-            tables.append(table)
+    for term in table_terms(matrix, 2):
+        size = term.shape[1]
+        rows = size // parts(n)
+        pieces = []
+        for part in range(parts(n)):
+            for first in range(0, rows, _PARTITIONS):
+                length = min(_PARTITIONS, rows - first)
+                piece = nl.ndarray((length, size), dtype=matrix.dtype, buffer=nl.sbuf)
+                row = part * rows + first
+                nisa.dma_copy(dst=piece, src=term[row : row + length, :])
+                pieces.append(piece)
+        tables.append(pieces)
     return tables
 
 
-def transpose_group(x: Any, identity: Any, row: int, count: int) -> Any:
-    """SBUF tiles [K, slabs, parts, partitions] of transforms row..row+count, one a piece."""
+def transpose_group(x: Any, identity: Any, row: int, count: int, dtype: Any, terms: int) -> Any:
+    """Operands [K, slabs, parts, partitions] of transforms row..row+count, [piece][term]."""
     partitions, _, _, n = x.shape
     per_slab = min(count, transforms_per_slab(n))
     slabs = count // per_slab
@@ -173,13 +213,28 @@ def transpose_group(x: Any, identity: Any, row: int, count: int) -> Any:
                     stationary=data,
                     moving=identity[0:partitions, 0:partitions],
                     is_moving_onezero=True,
-                    is_transpose=True,
+                    is_transpose=is_float32(x),
                     accumulate=False,
                 )
-        tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
-        turned.append(tile)
+        turned.append(evacuate_operand(bank, dtype, terms))
     return turned
+
+
+def is_float32(x: Any) -> bool:
+    """Whether transposes of ``x`` may say so: v3 would want a bfloat16 PSUM tile, v2 forbids it."""
+    return bool(x.dtype == nl.float32)
+
+
+def evacuate_operand(bank: Any, dtype: Any, terms: int) -> Any:
+    """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
+    high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    if terms == 1:
+        nisa.tensor_copy(dst=high, src=bank, engine=nisa.engine.vector)
+        return [high]
+    low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.activation(dst=high, op=nl.copy, data=bank)
+    nisa.tensor_tensor(dst=low, data1=bank, data2=high, op=nl.subtract)
+    return [high, low]
 
 
 def multiply_group(pending: Any, tables: Any) -> None:
@@ -191,16 +246,18 @@ def multiply_group(pending: Any, tables: Any) -> None:
     width = 2 * per_slab * n
     bank = nl.ndarray((partitions, slabs, width), dtype=nl.float32, buffer=nl.psum)
     for slab in range(slabs):
-        for part in range(parts(n)):
-            for piece in range(len(turned)):
-                tile = turned[piece]
-                table = tables[part * len(turned) + piece]
-                nisa.nc_matmul(
-                    dst=bank[:, slab, :],
-                    stationary=tile[:, slab, part, :],
-                    moving=table[0 : tile.shape[0], 0:width],
-                    accumulate=part + piece > 0,
-                )
+        for product in range(2 * len(tables) - 1):
+            pair = PAIRS[product]
+            for part in range(parts(n)):
+                for piece in range(len(turned)):
+                    tile = turned[piece][pair[0]]
+                    table = tables[pair[1]][part * len(turned) + piece]
+                    nisa.nc_matmul(
+                        dst=bank[:, slab, :],
+                        stationary=tile[:, slab, part, :],
+                        moving=table[0 : tile.shape[0], 0:width],
+                        accumulate=product + part + piece > 0,
+                    )
     nisa.activation(
         dst=y[:, :, row : row + count, :].permute((0, 2, 1, 3)),
         op=nl.copy,

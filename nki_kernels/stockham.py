@@ -19,6 +19,10 @@ the transforms return to partitions. Four slabs a PSUM bank are interleaved ther
 16 bytes), so that the evacuation writes runs of consecutive t at full rate. For r > 64 real and
 imaginary part are contracted one after the other.
 
+Precision.  As in dft_gemm the tables' dtype decides: float32, bfloat16 (the state is bfloat16
+between stages too), or refined, pairs of bfloat16 for tables and transposed data. PSUM and HBM
+are fp32 throughout.
+
 Why it is fast.  A stage costs 33 ps a point on trn1's Tensor engine for r <= 64, whatever r is,
 against 59 ps of the DMA floor: two stages of radix 64 beat four of radix 8. VectorE never
 multiplies: twiddles are free. It needs 128 transforms to fill the array.
@@ -31,6 +35,14 @@ from typing import Any
 
 import numpy as np
 
+from .dft_gemm import (
+    PAIRS,
+    data_dtype,
+    evacuate_operand,
+    is_float32,
+    rounded_table,
+    table_terms,
+)
 from .nki_api import nisa, nki, nl
 
 MAX_RADIX = 128
@@ -38,7 +50,7 @@ MAX_LENGTH = 4096  # two states and the last table take 24 bytes a point of an S
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
-_CHUNK = 2048  # fp32 numbers a partition that DMA stages at a time
+_CHUNK = 2048  # numbers a partition of a table that GpSimdE copies at a time
 
 
 def slabs_per_product(radix: int, done: int, left: int) -> int:
@@ -52,12 +64,18 @@ def slabs_per_product(radix: int, done: int, left: int) -> int:
 
 
 def stockham_tables(
-    n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
+    n: int,
+    radices: tuple[int, ...],
+    inverse: bool = False,
+    scale: float = 1.0,
+    dtype: str = "float32",
+    refined: bool = False,
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """One float32 table a stage: [2 g r, matrices, 2 g r].
+    """One table a stage: [2 g r, matrices, 2 g r], float32 or bfloat16.
 
     Rows are (part, j, slab) or, in the last stage, (part, slab, j); columns (part, k, slab).
-    Computed in float64, rounded once. Raises ValueError where the radices do not multiply to n,
+    Refined ones (bfloat16 only) have a leading axis: rounded, and what rounding lost. Computed
+    in float64, rounded once. Raises ValueError where the radices do not multiply to n,
     a radix is not in 2..128, or n exceeds what SBUF holds.
     """
     if math.prod(radices) != n or not radices:
@@ -69,12 +87,21 @@ def stockham_tables(
     tables = []
     done = 1
     for r in radices:
-        tables.append(_stage_table(r, done, n // (done * r), inverse, scale if done == 1 else 1.0))
+        factor = scale if done == 1 else 1.0
+        tables.append(_stage_table(r, done, n // (done * r), inverse, factor, dtype, refined))
         done *= r
     return tuple(tables)
 
 
-def _stage_table(r: int, done: int, left: int, inverse: bool, scale: float) -> np.ndarray[Any, Any]:
+def _stage_table(
+    r: int,
+    done: int,
+    left: int,
+    inverse: bool,
+    scale: float,
+    dtype: str = "float32",
+    refined: bool = False,
+) -> np.ndarray[Any, Any]:
     g = slabs_per_product(r, done, left)
     j, k = np.arange(r)[:, None], np.arange(r)[None, :]
     outputs = np.arange(done)[:, None, None]
@@ -89,7 +116,7 @@ def _stage_table(r: int, done: int, left: int, inverse: bool, scale: float) -> n
         full = np.einsum("Kajbk,st->ajsKbkt", matrix, same)
     else:
         full = np.einsum("Gsajbk,st->asjGbkt", matrix.reshape(done // g, g, 2, r, 2, r), same)
-    return full.reshape(2 * g * r, -1, 2 * g * r).astype(np.float32)
+    return rounded_table(full.reshape(2 * g * r, -1, 2 * g * r), dtype, refined)
 
 
 @nki.jit
@@ -104,14 +131,17 @@ def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     assert len(tables) == len(radices), f"{len(tables)} tables for {len(radices)} radices"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    resident = load_tables(tables, radices)
-
+    dtype = data_dtype(tables[0], 3)
+    identity = load_identity(dtype)
+    resident: Any = []
     start = 0
     while start < batch:
         rows = min(max(1, _RUN // n), max(1, (batch - start) // _PARTITIONS))
         stop = start + rows * min(_PARTITIONS, (batch - start) // rows)
-        state = load_block(x_re, x_im, start, stop, rows)
+        state = load_block(x_re, x_im, start, stop, rows, dtype)
+        if start == 0:
+            # Behind the first block: its first stage runs while the last one's table arrives.
+            resident = load_tables(tables, radices)
         state = run_stages(state, resident, radices, identity)
         nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=state[:, 0])
         nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=state[:, 1])
@@ -122,12 +152,14 @@ def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
 def run_stages(state: Any, resident: Any, radices: Any, identity: Any) -> Any:
     """Transform the SBUF state [partitions, 2, rows, N]; returns the tile with the result.
 
-    resident: ``load_tables(...)``. Swapping the parts before and after inverts the direction.
+    resident: ``load_tables(...)``. The result is float32, states between stages have the dtype
+    of the given one. Swapping the parts before and after inverts the direction.
     """
     pending: Any = []
     done = 1
     for stage in range(len(radices)):
-        turned = nl.ndarray(state.shape, dtype=nl.float32, buffer=nl.sbuf)
+        dtype = state.dtype if stage + 1 < len(radices) else nl.float32
+        turned = nl.ndarray(state.shape, dtype=dtype, buffer=nl.sbuf)
         for row in range(state.shape[2]):
             pending = run_stage(
                 state, turned, row, resident[stage], radices[stage], done, identity, pending
@@ -143,46 +175,54 @@ def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
     return x[start:stop].reshape_dim(0, ((stop - start) // rows, rows))
 
 
-def load_block(x_re: Any, x_im: Any, start: int, stop: int, rows: int) -> Any:
-    """SBUF tile [partitions, 2, rows, N] of a block of transforms."""
+def load_block(
+    x_re: Any, x_im: Any, start: int, stop: int, rows: int, dtype: Any = nl.float32
+) -> Any:
+    """SBUF tile [partitions, 2, rows, N] of a block of transforms, cast to ``dtype``."""
     n = x_re.shape[1]
     shape = ((stop - start) // rows, 2, rows, n)
-    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    if rows * n <= 2 * _CHUNK:
-        nisa.dma_copy(dst=state[:, 0], src=as_block(x_re, start, stop, rows))
-        nisa.dma_copy(dst=state[:, 1], src=as_block(x_im, start, stop, rows))
-        return state
-    # Longer rows would exceed what DMA may keep in SBUF: ScalarE takes them over in pieces.
-    for part in range(2):
-        source = (
-            as_block(x_re, start, stop, rows) if part == 0 else as_block(x_im, start, stop, rows)
-        )
-        for first in range(0, n, _CHUNK):
-            last = min(first + _CHUNK, n)
-            piece = nl.ndarray((shape[0], rows, last - first), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.dma_copy(dst=piece, src=source[:, :, first:last])
-            nisa.activation(dst=state[:, part, :, first:last], op=nl.copy, data=piece)
+    state = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=state[:, 0], src=as_block(x_re, start, stop, rows))
+    nisa.dma_copy(dst=state[:, 1], src=as_block(x_im, start, stop, rows))
     return state
 
 
+def load_identity(dtype: Any) -> Any:
+    """The identity in SBUF, copied like the tables: with it DMA would keep more than it may."""
+    identity = nl.ndarray((_PARTITIONS, _PARTITIONS), dtype=dtype, buffer=nl.sbuf)
+    loaded = nl.shared_identity_matrix(_PARTITIONS, dtype=dtype)
+    nisa.tensor_copy(dst=identity, src=loaded, engine=nisa.engine.gpsimd)
+    return identity
+
+
 def load_tables(tables: Any, radices: Any) -> Any:
-    """The stages' tables in SBUF: per stage a list of tiles [rows, matrices, columns]."""
+    """The stages' tables in SBUF: per stage, tiles [rows, terms, matrices, columns], one a piece.
+
+    What DMA writes may not stay, so GpSimdE, which is idle, copies it to where it stays.
+    """
     resident = []
     for stage in range(len(radices)):
-        table = tables[stage]
-        depth, count, width = table.shape
+        terms = table_terms(tables[stage], 3)
+        dtype = terms[0].dtype
+        depth, count, width = terms[0].shape
         pieces = 1 if depth <= _PARTITIONS else 2
+        rows = depth // pieces
+        step = max(1, _CHUNK // width)
         tiles = []
         for piece in range(pieces):
-            rows = depth // pieces
-            tile = nl.ndarray((rows, count, width), dtype=nl.float32, buffer=nl.sbuf)
-            source = table[piece * rows : (piece + 1) * rows]
-            step = max(1, _CHUNK // width)
-            for first in range(0, count, step):
-                last = min(first + step, count)
-                staged = nl.ndarray((rows, last - first, width), dtype=nl.float32, buffer=nl.sbuf)
-                nisa.dma_copy(dst=staged, src=source[:, first:last])
-                nisa.activation(dst=tile[:, first:last], op=nl.copy, data=staged)
+            tile = nl.ndarray((rows, len(terms), count, width), dtype=dtype, buffer=nl.sbuf)
+            for term in range(len(terms)):
+                # Whole rows: parts of them, a power of two apart, would come at half the rate.
+                staged = nl.ndarray((rows, count, width), dtype=dtype, buffer=nl.sbuf)
+                source = terms[term][piece * rows : (piece + 1) * rows]
+                nisa.dma_copy(dst=staged, src=source)
+                for first in range(0, count, step):
+                    last = min(first + step, count)
+                    nisa.tensor_copy(
+                        dst=tile[:, term, first:last],
+                        src=staged[:, first:last],
+                        engine=nisa.engine.gpsimd,
+                    )
             tiles.append(tile)
         resident.append(tiles)
     return resident
@@ -210,7 +250,19 @@ def run_stage(
             # The stage before has to end first: every product here reads all of its results.
             multiply_group(pending)
             pending = []
-        moved = transpose_group(state, row, radix, done, slabs, first, count, identity, len(tiles))
+        moved = transpose_group(
+            state,
+            row,
+            radix,
+            done,
+            slabs,
+            first,
+            count,
+            identity,
+            len(tiles),
+            tiles[0].dtype,
+            tiles[0].shape[1],
+        )
         if len(pending) > 0:
             multiply_group(pending)
         pending = [moved, turned, row, tiles, radix, left, slabs, first, count]
@@ -227,8 +279,10 @@ def transpose_group(
     count: int,
     identity: Any,
     pieces: int,
+    dtype: Any = nl.float32,
+    terms: int = 1,
 ) -> Any:
-    """SBUF tile [rows of a product, count, pieces, partitions] of the group's slabs."""
+    """Operands [rows of a product, count, pieces, partitions] of the group's slabs, by term."""
     partitions, _, _, n = state.shape
     left = n // (done * radix)
     shape = (2 * slabs * radix // pieces, count, pieces, partitions)
@@ -248,12 +302,10 @@ def transpose_group(
                 stationary=data,
                 moving=identity[0:partitions, 0:partitions],
                 is_moving_onezero=True,
-                is_transpose=True,
+                is_transpose=is_float32(state),
                 accumulate=False,
             )
-    tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
-    return tile
+    return evacuate_operand(bank, dtype, terms)
 
 
 def multiply_group(pending: Any) -> None:
@@ -264,13 +316,15 @@ def multiply_group(pending: Any) -> None:
     for product in range(count):
         t = (first + product) * slabs
         matrix = t // left if left > 1 else t // slabs
-        for piece in range(len(tiles)):
-            nisa.nc_matmul(
-                dst=bank[:, :, :, product * slabs : (product + 1) * slabs],
-                stationary=moved[:, product, piece, :],
-                moving=tiles[piece][:, matrix, :],
-                accumulate=piece > 0,
-            )
+        for step in range(2 * len(moved) - 1):
+            pair = PAIRS[step]
+            for piece in range(len(tiles)):
+                nisa.nc_matmul(
+                    dst=bank[:, :, :, product * slabs : (product + 1) * slabs],
+                    stationary=moved[pair[0]][:, product, piece, :],
+                    moving=tiles[piece][:, pair[1], matrix, :],
+                    accumulate=step + piece > 0,
+                )
     t = first * slabs
     spread = turned[:, :, row].reshape_dim(2, (radix, n // radix))
     nisa.activation(dst=spread[:, :, :, t : t + count * slabs], op=nl.copy, data=bank)

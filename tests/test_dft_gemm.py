@@ -10,13 +10,19 @@ from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix, transforms_per_slab
 from nki_kernels.lint import lint
 
 RNG = np.random.default_rng(20)
+# Table options, and bounds of the relative L2 error.
+BF16 = ({"dtype": "bfloat16"}, 1e-3, 5e-3)
+REFINED = ({"dtype": "bfloat16", "refined": True}, 0.0, 1e-5)
+PRECISIONS = pytest.mark.parametrize(
+    ("options", "least", "most"), [BF16, REFINED], ids=["bf16", "refined"]
+)
 
 
-def transform(x, inverse=False):
+def transform(x, inverse=False, **options):
     """Result, timeline and float64 reference of one launch on the rows of complex ``x``."""
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     n = x.shape[-1]
-    matrix = dft_gemm_matrix(n, inverse, 1 / n if inverse else 1.0)
+    matrix = dft_gemm_matrix(n, inverse, 1 / n if inverse else 1.0, **options)
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(dft_gemm)(re, im, matrix)
     exact = re + 1j * im.astype(np.float64)
@@ -56,11 +62,40 @@ def test_large_ragged_batches(n, batch):
     assert error(result, np.fft.fft(x)) <= 5e-7
 
 
+@PRECISIONS
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 64, 65, 128, 129, 200, 256])
+def test_bfloat16_on_every_chip(monkeypatch, chip, n, options, least, most):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for batch, inverse in ((1, False), (150, False), (150, True)):
+        result, timeline, x = transform(normal(batch, n), inverse, **options)
+        assert timeline.launches == 1
+        found = error(result, np.fft.ifft(x) if inverse else np.fft.fft(x))
+        assert found <= most
+        assert found >= least or n * batch < 1000  # coarse, or it was not bfloat16
+
+
+@PRECISIONS
+def test_bfloat16_large_ragged_batch(options, least, most):
+    result, _, x = transform(normal(2500, 60), **options)
+    assert least <= error(result, np.fft.fft(x)) <= most
+
+
 def test_modelled_time_is_near_the_dma_floor():
     x = normal(8192, 128)
     result, timeline, exact = transform(x)
     assert error(result, np.fft.fft(exact)) <= 5e-7
     assert timeline.total_ns <= 1.3 * hardware.chip("trn1").dma_floor_ns(8192 * 128)
+
+
+def test_bfloat16_is_faster_where_the_tensor_engine_binds():
+    def modelled(**options):
+        spec = ((4096, 256), "float32")
+        return simulator.dry_run(dft_gemm, spec, spec, dft_gemm_matrix(256, **options)).total_ns
+
+    exact, refined, coarse = modelled(), modelled(**REFINED[0]), modelled(**BF16[0])
+    assert coarse < refined < 0.9 * exact
+    assert coarse <= 1.3 * hardware.chip("trn1").dma_floor_ns(4096 * 256)
 
 
 def test_dry_run_is_the_real_timeline():
@@ -81,6 +116,18 @@ def test_matrix_is_the_split_dft_on_the_diagonal():
     w = 0.5 * np.fft.fft(np.eye(n))
     one = np.block([[w.real, w.imag], [-w.imag, w.real]])
     np.testing.assert_allclose(matrix, np.kron(np.eye(copies), one), atol=1e-7)
+
+
+def test_a_refined_matrix_adds_up():
+    high, low = dft_gemm_matrix(12, **REFINED[0]).astype(np.float64)
+    np.testing.assert_array_equal(high, dft_gemm_matrix(12, **BF16[0]).astype(np.float64))
+    np.testing.assert_allclose(high + low, dft_gemm_matrix(12), atol=2.0**-17)
+
+
+@pytest.mark.parametrize(("dtype", "refined"), [("float16", False), ("float32", True)])
+def test_unknown_precisions_are_refused(dtype, refined):
+    with pytest.raises(ValueError, match=f"dtype '{dtype}': float32 or bfloat16"):
+        dft_gemm_matrix(8, dtype=dtype, refined=refined)
 
 
 @pytest.mark.parametrize("n", [0, 257, -1])

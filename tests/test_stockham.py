@@ -34,11 +34,18 @@ PLANS = [
     (5, 5, 5, 5, 5),
 ]
 
+# Table options, and bounds of the relative L2 error up to N = 4096.
+BF16 = ({"dtype": "bfloat16"}, 1e-3, 1e-2)
+REFINED = ({"dtype": "bfloat16", "refined": True}, 0.0, 1.5e-5)
+PRECISIONS = pytest.mark.parametrize(
+    ("options", "least", "most"), [BF16, REFINED], ids=["bf16", "refined"]
+)
 
-def transform(x, radices, inverse=False):
+
+def transform(x, radices, inverse=False, **options):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
-    tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0)
+    tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0, **options)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(stockham)(re, im, tables, radices)
@@ -83,6 +90,27 @@ def test_other_chips_compute_the_same(monkeypatch, chip):
     assert error(result, np.fft.fft(x)) <= 6e-7
 
 
+@PRECISIONS
+@pytest.mark.parametrize("radices", PLANS, ids=str)
+def test_bfloat16_radices_and_batches_both_ways(radices, options, least, most):
+    n = math.prod(radices)
+    for batch, inverse in ((2, True), (130 if n < 1000 else 5, False)):
+        result, timeline, x = transform(normal(batch, n), radices, inverse, **options)
+        assert timeline.launches == 1
+        found = error(result, np.fft.ifft(x) if inverse else np.fft.fft(x))
+        assert found <= most
+        assert found >= least or n * batch < 1000  # coarse, or it was not bfloat16
+
+
+@PRECISIONS
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("radices", [(20, 24), (2, 127), (4, 4, 4)], ids=str)
+def test_bfloat16_on_other_chips(monkeypatch, chip, radices, options, least, most):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    result, _, x = transform(normal(300, math.prod(radices)), radices, **options)
+    assert least <= error(result, np.fft.fft(x)) <= most
+
+
 def test_dry_run_is_the_real_timeline():
     radices = (16, 32)
     _, timeline, x = transform(normal(300, 512), radices)
@@ -91,17 +119,35 @@ def test_dry_run_is_the_real_timeline():
     assert simulator.dry_run(stockham, spec, spec, tables, radices).total_ns == timeline.total_ns
 
 
-def test_wide_radices_beat_the_seeds():
-    def modelled(radices):
-        spec = ((256, 4096), "float32")
-        tables = stockham_tables(4096, radices)
-        return simulator.dry_run(stockham, spec, spec, tables, radices).total_ns
+def modelled(radices, **options):
+    """Modelled time of 256 transforms on trn1, over the DMA floor of 16 bytes a point."""
+    n = math.prod(radices)
+    spec = ((256, n), "float32")
+    tables = stockham_tables(n, radices, **options)
+    timeline = simulator.dry_run(stockham, spec, spec, tables, radices)
+    return timeline.total_ns / hardware.chip("trn1").dma_floor_ns(256 * n)
 
+
+def test_wide_radices_beat_the_seeds():
     assert modelled((64, 64)) < 0.8 * modelled((8, 8, 8, 8)) < modelled((4,) * 6)
+
+
+@pytest.mark.filterwarnings("error")  # of more SBUF than DMA should fill
+def test_modelled_time_of_the_longest_transform():
+    assert modelled((64, 64)) <= 1.9
+    assert modelled((64, 64), **BF16[0]) <= 1.7
+    assert modelled((64, 64), **REFINED[0]) <= 2.7
 
 
 def test_the_kernel_stays_inside_the_compilers_subset():
     assert lint(stockham) == []
+
+
+def test_refined_tables_add_up():
+    exact, refined = stockham_tables(60, (3, 20)), stockham_tables(60, (3, 20), **REFINED[0])
+    for table, (high, low) in zip(exact, refined, strict=True):
+        added = high.astype(np.float64) + low.astype(np.float64)
+        np.testing.assert_allclose(added, table, atol=2.0**-17)
 
 
 @pytest.mark.parametrize(
