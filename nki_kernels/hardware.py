@@ -14,6 +14,9 @@ Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 PARTITIONS = 128  # rows of SBUF, PSUM and the systolic array [v2]
@@ -141,6 +144,19 @@ def chip(name: str) -> NeuronCore:
         raise ValueError(f"target {name!r} is not known: use one of {', '.join(_CHIPS)}") from None
 
 
+_selected: ContextVar[NeuronCore | None] = ContextVar("neuron_core", default=None)
+
+
+@contextmanager
+def select(core: NeuronCore) -> Iterator[None]:
+    """Simulate ``core`` inside a ``with`` block, in this thread or task only."""
+    token = _selected.set(core)
+    try:
+        yield
+    finally:
+        _selected.reset(token)
+
+
 def current() -> NeuronCore:
-    """The chip that NEURON_PLATFORM_TARGET_OVERRIDE names, trn1 when it is unset."""
-    return chip(os.environ.get(TARGET_VARIABLE) or "trn1")
+    """The selected chip, else the one NEURON_PLATFORM_TARGET_OVERRIDE names, else trn1."""
+    return _selected.get() or chip(os.environ.get(TARGET_VARIABLE) or "trn1")

@@ -5,10 +5,21 @@ complex dtype. The same code runs on a CPU or GPU, where `to_complex()` gives to
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from trnfft.complex_tensor import ComplexTensor
-from trnfft.config import backend, get_backend, set_backend
+from trnfft.config import (
+    backend,
+    get_backend,
+    get_precision,
+    precision,
+    set_backend,
+    set_precision,
+)
 from trnfft.transforms import fft, ifft
+
+if TYPE_CHECKING:
+    from trnfft.planner.planner import plan
 
 __version__ = version("trnfft")
 
@@ -18,6 +29,20 @@ __all__ = [
     "backend",
     "fft",
     "get_backend",
+    "get_precision",
     "ifft",
+    "plan",
+    "precision",
     "set_backend",
+    "set_precision",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # `plan` loads the kernels and their simulator: only for those who ask for it.
+    if name == "plan":
+        from trnfft.planner.planner import plan
+
+        globals()["plan"] = plan
+        return plan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,13 @@
-"""The ``trnfft`` command. ``trnfft spectrum`` shows one kernel launch on a simulated NeuronCore."""
+"""The ``trnfft`` command.
+
+``trnfft spectrum`` shows one kernel launch on a simulated NeuronCore, ``trnfft plan`` what the
+planner chooses and why.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -18,6 +21,9 @@ from rich.table import Table
 from nki_kernels import hardware, simulator
 from nki_kernels.dft_gemm import MAX_LENGTH, dft_gemm
 from nki_kernels.simulator.timeline import Timeline
+from trnfft.planner import algorithms, cost
+from trnfft.planner.plan import Candidate, Plan
+from trnfft.planner.planner import plan as make_plan
 from trnfft.planner.tables import dft_matrix
 from trnfft.recording import FloatArray, Recording, read_recording
 
@@ -29,6 +35,7 @@ FRAME = MAX_LENGTH  # points in a frame: the longest transform that DFT-GEMM com
 LONGEST = 2**20  # samples: more would keep the simulator busy for more than about five seconds
 HOP = FRAME // 2  # Hann windows that overlap by half add up to one
 TOLERANCE = 5e-7  # relative L2 error that float32 DFT-GEMM stays below
+PLOTTED = 2**16  # longest transform in the plot of prices
 LOWEST_DB = -160.0  # float32 holds no more than this below the strongest line
 ENGINES = {
     "tensor": "tab:blue",
@@ -68,13 +75,142 @@ def spectrum(
     Console().print(summary(recording, launch))
     if not launch.error <= TOLERANCE:  # also catches NaN
         stop(f"the error {launch.error:.1e} is above the limit of {TOLERANCE:.0e}: no picture", 1)
+    save_picture(lambda: draw(recording, launch), out)
+
+
+@app.command()
+def plan(
+    n: Annotated[int, typer.Argument(metavar="N", help="Length of the transform.")],
+    batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
+    target: Annotated[str, typer.Option(help="Chip: trn1, trn2 or trn3.")] = "trn1",
+    precision: Annotated[str, typer.Option(help="Precision: fast, kahan or double.")] = "fast",
+    everything: Annotated[
+        bool, typer.Option("--all", help="List every candidate, not the best of each algorithm.")
+    ] = False,
+    perfetto: Annotated[
+        Path | None, typer.Option(help="Save the timeline here, for ui.perfetto.dev.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw time against N for all algorithms: a PNG.")
+    ] = None,
+) -> None:
+    """What the planner chooses for N points, what it costs, and what it rejected."""
+    for out in (perfetto, plot):
+        try:
+            if out is not None:
+                check_output(out, None)
+        except ValueError as error:
+            stop(str(error), 2)
+        except OSError as error:
+            stop(f"cannot write {out}: {error.strerror or error}", 2)
     try:
-        write_png(draw(recording, launch), out)
+        found = make_plan(n, batch=batch, target=target, precision=precision)
+    except (ValueError, NotImplementedError) as error:
+        stop(str(error), 2)
+    console = Console()
+    console.print(found.tree(), markup=False, highlight=False, soft_wrap=True)
+    console.print(candidate_table(found, everything))
+    if perfetto is not None:
+        save_timeline(found, perfetto)
+    if plot is not None:
+        save_picture(lambda: draw_prices(found), plot)
+
+
+def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
+    """Draws and writes a picture, or ends the command with the reason why not."""
+    try:
+        write_png(drawing(), out)
     except ImportError:
         stop('the picture needs matplotlib: pip install "trnfft[demo]"', 2)
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror or error}", 2)
     typer.echo(f"wrote {out}")
+
+
+def save_timeline(found: Plan, out: Path) -> None:
+    """Writes the plan's timeline, or ends the command with the reason why not."""
+    if not found.launches:
+        stop('there is no timeline: precision "double" runs on the host', 2)
+    try:
+        chip = hardware.chip(found.target)
+        cost.timeline(found.recipe, found.batch, chip).save_perfetto(out)
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror or error}", 2)
+    typer.echo(f"wrote {out}")
+
+
+def candidate_table(found: Plan, everything: bool) -> Table:
+    """The candidates, the choice first: all, or the first of every algorithm."""
+    table = Table(title="Candidates" if everything else "Candidates, the best of each algorithm")
+    for name in ("recipe", "time", "bound", "error", "launches", "verdict"):
+        table.add_column(name, justify="right" if name in ("time", "error", "launches") else "left")
+    shown = found.candidates if everything else best_of_each(found.candidates)
+    for candidate in shown:
+        time, error = candidate.predicted_ns, candidate.predicted_error
+        table.add_row(
+            escape(str(candidate.recipe)),
+            "" if time is None else f"{time / 1e3:.4g} us",
+            candidate.bound,
+            "" if error is None else f"{error:.1e}",
+            str(candidate.launches or ""),
+            escape(candidate.rejected or "chosen"),
+        )
+    return table
+
+
+def best_of_each(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+    """The first candidate of each algorithm; they come in order of their prices."""
+    found: dict[str, Candidate] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.recipe.algorithm, candidate)
+    return list(found.values())
+
+
+def draw_prices(found: Plan) -> Figure:
+    """Modelled time against N, a line an algorithm, for the plan's batch, chip and precision."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    axes = figure.subplots()
+    plans = [found, *priced_lengths(found)]
+    plans.sort(key=lambda one: one.n)
+    for name in algorithms.ALGORITHMS:
+        points = [
+            (one.n, candidate.predicted_ns / 1e3)
+            for one in plans
+            for candidate in best_of_each(one.candidates)
+            if candidate.recipe.algorithm == name and candidate.predicted_ns is not None
+        ]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+    floor = [one.dma_floor_ns / 1e3 for one in plans]
+    axes.plot([one.n for one in plans], floor, "k--", label="DMA floor")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("N")
+    axes.set_ylabel("time on the chip (us), modelled")
+    axes.set_title(f"Batch {found.batch} on {found.target}, precision {found.precision}")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def priced_lengths(found: Plan) -> list[Plan]:
+    """Plans like `found` for the powers of two up to PLOTTED that a kernel can do."""
+    plans = []
+    for exponent in range(1, PLOTTED.bit_length()):
+        try:
+            plans.append(
+                make_plan(
+                    1 << exponent,
+                    batch=found.batch,
+                    target=found.target,
+                    precision=found.precision,
+                )
+            )
+        except NotImplementedError:
+            continue
+    return plans
 
 
 def stop(sentence: str, code: int) -> NoReturn:
@@ -132,7 +268,7 @@ def transform(frames: FloatArray, chip: hardware.NeuronCore) -> Launch:
     # Scaled by a power of two, which is exact: no recording is too loud or too soft for float32.
     re = np.ldexp(frames, -np.frexp(np.abs(frames).max())[1]).astype(np.float32)
     im = np.zeros_like(re)
-    with simulated_chip(chip), simulator.record() as timeline:
+    with hardware.select(chip), simulator.record() as timeline:
         table = dft_matrix(re.shape[1], False, 1.0)
         out_re, out_im = simulator.simulate(dft_gemm)(re, im, table)
     spectra = np.asarray(out_re, np.float64) + 1j * np.asarray(out_im, np.float64)
@@ -140,20 +276,6 @@ def transform(frames: FloatArray, chip: hardware.NeuronCore) -> Launch:
     distance = float(np.linalg.norm(spectra - expected))
     error = distance / (float(np.linalg.norm(expected)) or 1.0)
     return Launch(chip, spectra, error, timeline)
-
-
-@contextmanager
-def simulated_chip(chip: hardware.NeuronCore) -> Iterator[None]:
-    """Selects the chip the way the Neuron tools do, and restores the former choice."""
-    former = os.environ.get(hardware.TARGET_VARIABLE)
-    os.environ[hardware.TARGET_VARIABLE] = chip.name
-    try:
-        yield
-    finally:
-        if former is None:
-            del os.environ[hardware.TARGET_VARIABLE]
-        else:
-            os.environ[hardware.TARGET_VARIABLE] = former
 
 
 def summary(recording: Recording, launch: Launch) -> Table:

@@ -13,7 +13,17 @@ BACKENDS = {
     "nki-sim": "the NKI kernels in the CPU simulator of a NeuronCore",
 }
 
+PRECISIONS = {
+    "fast": "float32, relative errors below 1e-6",
+    "kahan": "float32 with compensated sums, relative errors below 5e-8",
+    "double": "float64 on the host",
+    "bf16": "bfloat16 operands with float32 sums",
+    "bf16_refined": "bf16 with one step of refinement",
+}
+_WITHOUT_KERNEL = ("bf16", "bf16_refined")
+
 _backend: ContextVar[str] = ContextVar("trnfft_backend", default="auto")
+_precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
 
 
 def get_backend() -> str:
@@ -31,7 +41,7 @@ def set_backend(name: str) -> None:
     Raises:
         ValueError: `name` is not one of these.
     """
-    _backend.set(_checked(name))
+    _backend.set(_checked(name, "backend", BACKENDS))
 
 
 @contextmanager
@@ -44,16 +54,71 @@ def backend(name: str) -> Iterator[None]:
     Raises:
         ValueError: `name` is not a known backend.
     """
-    token = _backend.set(_checked(name))
+    token = _backend.set(_checked(name, "backend", BACKENDS))
     try:
         yield
     finally:
         _backend.reset(token)
 
 
-def _checked(name: str) -> str:
+def get_precision() -> str:
+    """The name of the precision mode that transforms use in this context."""
+    return _precision.get()
+
+
+def set_precision(name: str) -> None:
+    """Choose how accurate the transforms of this thread or task are from now on.
+
+    Results keep the dtype of the input in every mode.
+
+    Args:
+        name: "fast" (the default: float32, relative errors below 1e-6), "kahan" (float32 with
+            compensated sums, below 5e-8), "double" (float64 on the host), "bf16" (bfloat16
+            operands with float32 sums) or "bf16_refined" (with one step of refinement). The last
+            two have no kernel yet: transforms raise NotImplementedError.
+
+    Raises:
+        ValueError: `name` is not one of these.
+    """
+    check_precision(name)
+    _precision.set(name)
+
+
+@contextmanager
+def precision(name: str) -> Iterator[None]:
+    """Use the precision mode `name` inside a `with` block, then the previous one again.
+
+    Args:
+        name: as for `set_precision`.
+
+    Raises:
+        ValueError: `name` is not a known mode.
+    """
+    check_precision(name)
+    token = _precision.set(name)
+    try:
+        yield
+    finally:
+        _precision.reset(token)
+
+
+def check_precision(name: str) -> None:
+    """ValueError where `name` is no precision mode."""
+    _checked(name, "precision", PRECISIONS)
+
+
+def check_implemented(name: str) -> None:
+    """NotImplementedError where the precision mode `name` has no kernel yet."""
+    if name in _WITHOUT_KERNEL:
+        usable = ", ".join(f'"{key}"' for key in PRECISIONS if key not in _WITHOUT_KERNEL)
+        raise NotImplementedError(
+            f'precision "{name}" has no kernel yet; use trnfft.set_precision with one of {usable}'
+        )
+
+
+def _checked(name: str, kind: str, known: dict[str, str]) -> str:
     # A tuple, because looking up an unhashable name in the dictionary would be a TypeError.
-    if name not in tuple(BACKENDS):
-        known = "; ".join(f'"{key}": {meaning}' for key, meaning in BACKENDS.items())
-        raise ValueError(f"argument 'name' is {name!r}, which is no backend; use one of {known}")
+    if name not in tuple(known):
+        choices = "; ".join(f'"{key}": {meaning}' for key, meaning in known.items())
+        raise ValueError(f"argument 'name' is {name!r}, which is no {kind}; use one of {choices}")
     return name

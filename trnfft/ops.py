@@ -26,12 +26,18 @@ def c2c(
 
     Raises:
         RuntimeError: the backend is "auto" and the device has no complex dtypes.
-        TypeError, NotImplementedError: the backend lacks the dtype or the length.
+        TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
     if real.numel() == 0:  # Nothing to compute, and MKL rejects an empty batch.
         return real.clone(), imag.clone()
+    precision = config.get_precision()
+    config.check_implemented(precision)
+    if precision == "double":
+        return torch_native.c2c_double(real, imag, inverse, scale)
     if _backend_for(real.device) == "nki-sim":
-        return _SimulatedC2C.apply(real, imag, inverse, scale)
+        return _SimulatedC2C.apply(real, imag, inverse, scale, precision)
+    if precision == "kahan":  # torch.fft has no compensated sums, but float64
+        return torch_native.c2c_double(real, imag, inverse, scale)
     return torch_native.c2c(real, imag, inverse, scale)
 
 
@@ -58,19 +64,21 @@ class _SimulatedC2C(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float
+        real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
     ) -> tuple[torch.Tensor, torch.Tensor]:
         from trnfft.backends import nki  # here, so that only its users load the simulator
 
-        return nki.c2c_simulated(real, imag, inverse, scale)
+        return nki.c2c_simulated(real, imag, inverse, scale, precision)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.inverse, ctx.scale = inputs[2:]
+        ctx.inverse, ctx.scale, ctx.precision = inputs[2:]
 
     @staticmethod
     def backward(
         ctx: Any, grad_real: torch.Tensor, grad_imag: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, None, None]:
-        real, imag = _SimulatedC2C.apply(grad_real, grad_imag, not ctx.inverse, ctx.scale)
-        return real, imag, None, None
+    ) -> tuple[torch.Tensor, torch.Tensor, None, None, None]:
+        real, imag = _SimulatedC2C.apply(
+            grad_real, grad_imag, not ctx.inverse, ctx.scale, ctx.precision
+        )
+        return real, imag, None, None, None

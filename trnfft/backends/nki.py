@@ -4,18 +4,18 @@ import numpy as np
 import torch
 
 from nki_kernels import simulator
-from nki_kernels.dft_gemm import MAX_LENGTH, dft_gemm
-from trnfft.planner import tables
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.planner import plan
 
 
 def c2c_simulated(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `trnfft.ops.c2c`, for float32 and N <= 256, outside autograd.
+    """As `trnfft.ops.c2c`, for float32, by the plan for this length and batch, outside autograd.
 
     Raises:
         TypeError: the parts are not float32.
-        NotImplementedError: N > 256.
+        NotImplementedError: no kernel can do the length with this precision.
     """
     if real.dtype != torch.float32:
         raise TypeError(
@@ -23,14 +23,12 @@ def c2c_simulated(
             f"the NeuronCore has no float64; use input.float(), for a complex tensor "
             f'input.to(torch.complex64), or trnfft.set_backend("torch")'
         )
-    length = real.shape[-1]
-    if length > MAX_LENGTH:
-        raise NotImplementedError(
-            f'the transform has length N = {length}, backend "nki-sim" allows at most '
-            f'{MAX_LENGTH}; use trnfft.set_backend("auto")'
-        )
-    matrix = tables.dft_matrix(length, inverse, scale)
-    y_real, y_imag = simulator.simulate(dft_gemm)(_rows(real), _rows(imag), matrix)
+    x_real, x_imag = _rows(real), _rows(imag)
+    batch, length = x_real.shape
+    recipe = plan(length, batch=batch, inverse=inverse, precision=precision).recipe
+    algorithm = ALGORITHMS[recipe.algorithm]
+    arguments = algorithm.arguments(recipe, inverse, scale)
+    y_real, y_imag = simulator.simulate(algorithm.kernel)(x_real, x_imag, *arguments)
     return _like(real, y_real), _like(imag, y_imag)
 
 

@@ -2,44 +2,65 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nki_kernels.dft_gemm import dft_gemm_matrix
 
+Tables = TypeVar("Tables")  # an array, or a tuple of arrays and tuples
+
 CACHE_BYTES = 64 * 2**20
 
 
 class TableCache:
-    """Read-only arrays by key. Those not used for longest go when the bytes exceed a limit."""
+    """Read-only tables by key: an array each, or a tuple of arrays and tuples.
+
+    Those not used for longest go when the bytes exceed a limit.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._arrays: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._tables: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays kept at the moment."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return sum(array.nbytes for tables in self._tables.values() for array in arrays_of(tables))
 
-    def get(self, key: Hashable, compute: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array under `key`, from `compute()` if it is not there."""
+    def get(self, key: Hashable, compute: Callable[[], Tables]) -> Tables:
+        """The tables under `key`, from `compute()` if they are not there."""
         # Computed under the lock, so that threads wait for a table and never compute it twice.
         with self._lock:
-            if key in self._arrays:
-                self._arrays.move_to_end(key)
-                return self._arrays[key]
-            array = compute()
-            array.setflags(write=False)
-            self._arrays[key] = array
+            if key in self._tables:
+                self._tables.move_to_end(key)
+                return self._tables[key]
+            tables = compute()
+            for array in arrays_of(tables):
+                array.setflags(write=False)
+            self._tables[key] = tables
             while self.nbytes > self._limit:
-                self._arrays.popitem(last=False)
-            return array
+                self._tables.popitem(last=False)
+            return tables
+
+
+def arrays_of(tables: Any) -> Iterator[np.ndarray]:
+    """Every array in nested tuples."""
+    if isinstance(tables, tuple):
+        for item in tables:
+            yield from arrays_of(item)
+    else:
+        yield tables
 
 
 _cache = TableCache(CACHE_BYTES)
+
+
+def cached(key: Hashable, compute: Callable[[], Tables]) -> Tables:
+    """As `TableCache.get`, in the cache that all kernels share."""
+    return _cache.get(key, compute)
 
 
 def dft_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray:
@@ -51,4 +72,4 @@ def dft_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray:
         scale: a factor on the transform.
     """
     key = ("dft_gemm", n, inverse, scale)
-    return _cache.get(key, lambda: dft_gemm_matrix(n, inverse, scale))
+    return cached(key, lambda: dft_gemm_matrix(n, inverse, scale))

@@ -1,0 +1,53 @@
+"""Prime factors, radix lists and the seed's [8^a, 4^b]."""
+
+import math
+
+import pytest
+
+from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
+
+
+def test_prime_factors_multiply_to_the_number():
+    for n in range(1, 2000):
+        factors = prime_factors(n)
+        assert math.prod(factors) == n
+        assert list(factors) == sorted(factors)
+        assert all(all(p % d for d in range(2, p)) for p in factors)
+
+
+@pytest.mark.parametrize("n", [2, 64, 128, 127, 129, 1000, 2187, 4096, 16129, 55440, 65536])
+def test_radix_lists_have_the_fewest_stages_or_one_more(n):
+    lists = radix_lists(n, len, limit=50)
+    assert lists
+    fewest = len(lists[0])
+    assert fewest >= math.log(n) / math.log(128) - 1e-9
+    for radices in lists:
+        assert math.prod(radices) == n
+        assert all(2 <= radix <= 128 for radix in radices)
+        assert fewest <= len(radices) <= fewest + 1
+    assert len(set(lists)) == len(lists)
+
+
+def test_radix_lists_hold_every_order_and_follow_the_rank():
+    lists = radix_lists(4096, lambda radices: (len(radices), radices[0]), limit=3)
+    assert lists == [(32, 128), (64, 64), (128, 32)]
+
+
+def test_radix_lists_of_small_radices():
+    assert max(map(max, radix_lists(4096, len, limit=50, largest=16))) == 16
+
+
+@pytest.mark.parametrize("n", [131, 2 * 131, 65537])
+def test_large_prime_factors_have_no_radix_list(n):
+    assert radix_lists(n, len, limit=5) == []
+
+
+def test_the_seeds_radices():
+    assert seed_radices(512) == (8, 8, 8)
+    assert seed_radices(1024) == (8, 8, 4, 4)
+    assert seed_radices(2048) == (8, 8, 8, 4)
+    assert seed_radices(4096) == (8, 8, 8, 8)
+    for n in (2, 12, 1000):
+        assert seed_radices(n) is None
+    for exponent in range(2, 30):
+        assert math.prod(seed_radices(2**exponent)) == 2**exponent

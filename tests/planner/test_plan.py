@@ -1,0 +1,62 @@
+"""Plans are immutable, hashable, readable, and travel as JSON."""
+
+import dataclasses
+import json
+
+import pytest
+
+from trnfft.planner.plan import Candidate, Plan, Recipe
+
+INNER = Recipe("stockham", 540, (10, 54))
+BLUESTEIN = Candidate(Recipe("bluestein", 257, inner=INNER), 17900.0, 2.9e-7, "tensor", 1)
+OTHER = Candidate(Recipe("dft_gemm", 257), rejected="takes N <= 256")
+PLAN = Plan(257, 4, True, "fast", "trn2", 1e-6, (BLUESTEIN, OTHER))
+
+
+def test_attributes_are_those_of_the_choice():
+    assert PLAN.algorithm == "bluestein"
+    assert PLAN.radices == ()
+    assert PLAN.inner.radices == (10, 54)
+    assert (PLAN.launches, PLAN.predicted_ns, PLAN.predicted_error) == (1, 17900.0, 2.9e-7)
+    assert PLAN.dma_floor_ns == pytest.approx(257 * 4 * 16 / (16 * 23.0))
+
+
+def test_plans_are_immutable_and_hashable():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        PLAN.n = 3
+    assert len({PLAN, Plan.from_json(PLAN.to_json())}) == 1
+    assert PLAN.with_direction(False) != PLAN
+
+
+def test_json_round_trip():
+    text = PLAN.to_json()
+    assert "\n" not in text
+    assert Plan.from_json(text) == PLAN
+    assert json.loads(text)["candidates"][0]["inner"]["radices"] == [10, 54]
+
+
+def test_tree_is_readable():
+    text = PLAN.tree()
+    for part in ("inverse FFT", "N = 257", "trn2", "17.9 us", "bluestein", "stage 2: radix 54"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n": "257"},
+        {"n": True},
+        {"inverse": 0},
+        {"candidates": []},
+        {"candidates": [3]},
+        {"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]},
+        {"candidates": [{**BLUESTEIN.to_dict(), "radices": ["8"]}]},
+        {"target": "trn9"},
+    ],
+    ids=str,
+)
+def test_damaged_json_is_a_value_error(change):
+    with pytest.raises(ValueError):
+        Plan.from_dict({**PLAN.to_dict(), **change})
+    with pytest.raises(ValueError):
+        Plan.from_dict({name: 1 for name in change})

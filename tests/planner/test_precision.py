@@ -1,0 +1,86 @@
+"""Precision modes: the setting, the plans and the accuracy of transforms."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import trnfft
+
+
+def test_the_setting():
+    assert trnfft.get_precision() == "fast"
+    with trnfft.precision("kahan"):
+        assert trnfft.get_precision() == "kahan"
+        trnfft.set_precision("double")
+        assert trnfft.get_precision() == "double"
+    assert trnfft.get_precision() == "fast"
+    with pytest.raises(ValueError, match='"fast".*"kahan".*"double".*"bf16".*"bf16_refined"'):
+        trnfft.set_precision("quad")
+    with pytest.raises(ValueError, match="quad"), trnfft.precision("quad"):
+        pass
+
+
+def test_a_thread_changes_it_for_itself():
+    seen = []
+
+    def work():
+        trnfft.set_precision("kahan")
+        seen.append(trnfft.get_precision())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert (seen, trnfft.get_precision()) == (["kahan"], "fast")
+
+
+def test_plans_follow_the_setting():
+    assert trnfft.plan(256).algorithm != "butterfly_kahan"
+    with trnfft.precision("kahan"):
+        plan = trnfft.plan(256)
+    assert plan.algorithm == "butterfly_kahan"
+    assert plan == trnfft.plan(256, precision="kahan")
+    assert trnfft.plan(256, precision="kahan", max_error=1e-6).algorithm != "butterfly_kahan"
+    host = trnfft.plan(1000, precision="double")
+    assert (host.algorithm, host.launches, host.predicted_ns) == ("host", 0, None)
+
+
+def relative_error(x, precision, backend):
+    with trnfft.precision(precision), trnfft.backend(backend):
+        y = trnfft.fft(x)
+    assert y.real.dtype == x.real.dtype
+    expected = np.fft.fft(x.numpy().astype(complex))
+    return np.linalg.norm(y.to_complex().numpy() - expected) / np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
+def test_accuracy_of_transforms(backend):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(3, 512, dtype=torch.complex64, generator=generator)
+    assert relative_error(x, "fast", backend) < 1e-6
+    assert relative_error(x, "kahan", backend) < 5e-8
+    assert relative_error(x, "double", backend) < 5e-8
+    assert relative_error(x.to(torch.complex128), "double", backend) < 1e-14
+
+
+def test_gradients_have_the_precision_of_their_forward_pass():
+    x = torch.randn(512, dtype=torch.complex64, requires_grad=True)
+    weight = torch.randn(512)
+    with trnfft.backend("nki-sim"), trnfft.precision("kahan"):
+        y = trnfft.fft(x)
+    (y.real * weight).sum().backward()
+    expected = np.fft.fft(weight.double().numpy()).conj()
+    error = np.linalg.norm(x.grad.numpy() - expected) / np.linalg.norm(expected)
+    assert error < 5e-8
+
+
+@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
+@pytest.mark.parametrize("name", ["bf16", "bf16_refined"])
+def test_bf16_has_no_kernel_yet(name, backend):
+    with (
+        trnfft.precision(name),
+        trnfft.backend(backend),
+        pytest.raises(NotImplementedError, match=f'"{name}" has no kernel yet.*"fast"'),
+    ):
+        trnfft.fft(torch.ones(8))

@@ -1,0 +1,335 @@
+"""The algorithms that the planner knows: what each can do, its kernel, tables and error.
+
+An `Algorithm` describes one kernel of `nki_kernels`. `recipes(n)` are the ways worth pricing,
+`arguments(recipe, ...)` is what the kernel takes after the two parts of its input, and
+`specs(recipe)` the same as (shape, dtype) pairs, so that a price needs no tables.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki_kernels import bluestein, butterfly, dft_gemm, four_step, long_bluestein, stockham
+from trnfft.planner import accuracy, tables
+from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
+from trnfft.planner.plan import Recipe
+
+SEED = "seed"  # the choice of the article that this project started from
+RADIX_LISTS = 8  # Stockham's, for one length
+SHORTEST_FOUR_STEP = 256  # below, a transform a partition is never slower
+CONVOLUTIONS = 4  # Bluestein's, for one length
+LONG_LISTS = 3  # four-step's and long Bluestein's, whose dry runs take longer
+BLUESTEIN_RADIX = 64  # with larger radices its two sets of tables do not fit
+
+
+class Algorithm:
+    """One kernel, and what the planner has to know about it."""
+
+    name: str
+    kernel: Any
+    rows = 128  # transforms that the kernel takes at once
+    lighter = ""  # an algorithm that does the same with less work, where its error allows
+
+    def why_not(self, n: int) -> str:
+        """Why it cannot transform length n; "" if it can."""
+        raise NotImplementedError
+
+    def recipes(self, n: int) -> list[Recipe]:
+        """Recipes for a length it can do, the likeliest first."""
+        return [Recipe(self.name, n)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        """What `arguments` returns, with (shape, dtype) in place of every table."""
+        return self.arguments(recipe)
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        """The kernel's arguments after x_re and x_im; the tables are cached and read-only."""
+        raise NotImplementedError
+
+    def error(self, recipe: Recipe) -> float:
+        """Predicted relative L2 error for random normal input."""
+        raise NotImplementedError
+
+
+class DftGemm(Algorithm):
+    """One product with the whole DFT matrix."""
+
+    name = "dft_gemm"
+    kernel = dft_gemm.dft_gemm
+
+    def why_not(self, n: int) -> str:
+        return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        size = 2 * recipe.n * dft_gemm.transforms_per_slab(recipe.n)
+        return (((size, size), "float32"),)
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        return (tables.dft_matrix(recipe.n, inverse, scale),)
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.matrix_error(recipe.n)
+
+
+class Stockham(Algorithm):
+    """Stages of any radices on the Tensor engine."""
+
+    name = "stockham"
+    kernel = stockham.stockham
+
+    def why_not(self, n: int) -> str:
+        if not 2 <= n <= stockham.MAX_LENGTH:
+            return f"takes 2 <= N <= {stockham.MAX_LENGTH}"
+        largest = prime_factors(n)[-1]
+        if largest > stockham.MAX_RADIX:
+            return f"has no radix for the prime factor {largest}"
+        return ""
+
+    def recipes(self, n: int) -> list[Recipe]:
+        lists = radix_lists(n, stage_work, RADIX_LISTS, stockham.MAX_RADIX)
+        return [Recipe(self.name, n, radices) for radices in lists]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return stage_specs(recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        key = (self.name, n, radices, inverse, scale)
+        found = tables.cached(key, lambda: stockham.stockham_tables(n, radices, inverse, scale))
+        return found, radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(recipe.radices)
+
+
+class Butterfly(Algorithm):
+    """Radix-4 butterflies on the Vector engine; compensated, it is the most accurate kernel."""
+
+    kernel = butterfly.butterfly
+
+    def __init__(self, compensated: bool) -> None:
+        self.compensated = compensated
+        self.name = "butterfly_kahan" if compensated else "butterfly"
+        self.lighter = "butterfly" if compensated else ""
+        self.longest = butterfly.MAX_COMPENSATED_LENGTH if compensated else butterfly.MAX_LENGTH
+
+    def why_not(self, n: int) -> str:
+        if 2 <= n <= self.longest and n & (n - 1) == 0:
+            return ""
+        return f"takes powers of two from 2 to {self.longest}"
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        # Small enough to serve as specs, too: about as many numbers as a transform has points.
+        n, compensated = recipe.n, self.compensated
+        found = tables.cached(
+            (self.name, n, inverse, scale),
+            lambda: butterfly.butterfly_tables(n, inverse, scale, compensated),
+        )
+        return found, compensated
+
+    def error(self, recipe: Recipe) -> float:
+        if self.compensated:
+            return accuracy.COMPENSATED_ERROR
+        return accuracy.butterfly_error(recipe.n)
+
+
+class Bluestein(Algorithm):
+    """A convolution with a chirp, by two Stockham transforms of a longer, smooth length."""
+
+    name = "bluestein"
+    kernel = bluestein.bluestein
+
+    def why_not(self, n: int) -> str:
+        longest = (stockham.MAX_LENGTH + 1) // 2
+        return "" if 2 <= n <= longest else f"takes 2 <= N <= {longest}"
+
+    def recipes(self, n: int) -> list[Recipe]:
+        inner = [
+            Recipe(Stockham.name, m, radices)
+            for m in bluestein.convolution_lengths(n)
+            for radices in radix_lists(m, stage_work, 2, BLUESTEIN_RADIX)
+        ]
+        inner.sort(key=lambda recipe: stage_work(recipe.radices))
+        return [Recipe(self.name, n, inner=recipe) for recipe in inner[:CONVOLUTIONS]]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        assert recipe.inner is not None
+        n, radices = recipe.n, recipe.inner.radices
+        plain = stage_specs(radices) * 2
+        last = len(plain) - 1
+        specs = []
+        for stage, spec in enumerate(plain):
+            if stage in (0, len(radices) - 1, last):  # weighted: a matrix a product
+                taken, made, done, left, slabs = bluestein.stage_shape(n, radices, stage)
+                shape = (2 * slabs * taken, done * left // slabs, 2 * slabs * made)
+                spec = (shape, "float32")
+            specs.append(spec)
+        return tuple(specs), radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        assert recipe.inner is not None
+        n, m, radices = recipe.n, recipe.inner.n, recipe.inner.radices
+        found = tables.cached(
+            (self.name, n, m, radices, inverse, scale),
+            lambda: bluestein.bluestein_tables(n, m, radices, inverse, scale),
+        )
+        return found, radices
+
+    def error(self, recipe: Recipe) -> float:
+        assert recipe.inner is not None
+        once = accuracy.stages_error(recipe.inner.radices)
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+class FourStep(Algorithm):
+    """One transform spread over all partitions: for long ones, and for few of them."""
+
+    name = "four_step"
+    kernel = four_step.four_step
+    rows = 1
+
+    def why_not(self, n: int) -> str:
+        if not SHORTEST_FOUR_STEP <= n <= four_step.MAX_LENGTH:
+            return f"takes {SHORTEST_FOUR_STEP} <= N <= {four_step.MAX_LENGTH}"
+        largest = prime_factors(n)[-1]
+        if largest > four_step.MAX_RADIX:
+            return f"has no radix for the prime factor {largest}"
+        return ""
+
+    def recipes(self, n: int) -> list[Recipe]:
+        lists = radix_lists(n, spread_work, LONG_LISTS, four_step.MAX_RADIX)
+        return [Recipe(self.name, n, radices) for radices in lists if len(radices) > 1]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return spread_specs(recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        key = (self.name, n, radices, inverse, scale)
+        found = tables.cached(key, lambda: four_step.four_step_tables(n, radices, inverse, scale))
+        return found, radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
+
+
+class LongBluestein(Algorithm):
+    """Bluestein's convolution by two four-step transforms."""
+
+    name = "long_bluestein"
+    kernel = long_bluestein.long_bluestein
+    rows = 1
+    lighter = FourStep.name
+
+    def why_not(self, n: int) -> str:
+        longest = long_bluestein.MAX_CONVOLVED
+        if SHORTEST_FOUR_STEP <= n <= longest:
+            return ""
+        return f"takes {SHORTEST_FOUR_STEP} <= N <= {longest}"
+
+    def recipes(self, n: int) -> list[Recipe]:
+        first = four_step.MAX_RADIX
+        found: list[Recipe] = []
+        left = max(2, -(-(2 * n - 1) // first))
+        while len(found) < LONG_LISTS and first * left <= four_step.MAX_LENGTH:
+            for rest in radix_lists(left, spread_work, 1, four_step.MAX_RADIX):
+                inner = Recipe(FourStep.name, first * left, (first, *rest))
+                found.append(Recipe(self.name, n, inner=inner))
+            left += 1
+        return found
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        assert recipe.inner is not None
+        m, radices = recipe.inner.n, recipe.inner.radices
+        opening = ((2, radices[0], m // radices[0]), "float32")
+        closing = ((2, radices[-1], m // radices[-1]), "float32")
+        return (opening, opening, closing, spread_specs(radices)), radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        assert recipe.inner is not None
+        n, radices = recipe.n, recipe.inner.radices
+        found = tables.cached(
+            (self.name, n, radices, inverse, scale),
+            lambda: long_bluestein.long_bluestein_tables(n, radices, inverse, scale),
+        )
+        return found, radices
+
+    def error(self, recipe: Recipe) -> float:
+        assert recipe.inner is not None
+        once = ALGORITHMS[FourStep.name].error(recipe.inner)
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+def spread_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of the tables of a four-step plan: first, stages, twiddle, last."""
+    n = math.prod(radices)
+    first, *middle, last = radices
+    length = n // last
+    stages = []
+    done = first
+    for radix in middle:
+        stages.append(stage_spec(radix, done, length // (done * radix)))
+        done *= radix
+    opening = ((2 * first, 2 * first), "float32")
+    twiddle = ((2, last, length), "float32")
+    return opening, tuple(stages), twiddle, ((3, last, last), "float32")
+
+
+def spread_work(radices: tuple[int, ...]) -> tuple[int, int, int]:
+    """What a four-step plan's time follows: few stages, a wide last one, one piece at first."""
+    return len(radices), -radices[-1], abs(radices[0] - BLUESTEIN_RADIX)
+
+
+def stage_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of Stockham's tables."""
+    specs = []
+    left, done = math.prod(radices), 1
+    for radix in radices:
+        left //= radix
+        specs.append(stage_spec(radix, done, left))
+        done *= radix
+    return tuple(specs)
+
+
+def stage_spec(radix: int, done: int, left: int) -> Any:
+    """(shape, dtype) of the table of a stage: [2 g r, matrices, 2 g r]."""
+    slabs = stockham.slabs_per_product(radix, done, left)
+    matrices = done if left > 1 else done // slabs
+    return (2 * slabs * radix, matrices, 2 * slabs * radix), "float32"
+
+
+def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
+    """Matrix products of a transform, then numbers in the tables: what Stockham's time follows."""
+    n = math.prod(radices)
+    products = numbers = 0
+    for radix, ((rows, matrices, columns), _) in zip(radices, stage_specs(radices), strict=True):
+        slabs = rows // (2 * radix)
+        pieces = 2 if rows > stockham.MAX_RADIX else 1  # parts contracted one after the other
+        products += n // (radix * slabs) * pieces
+        numbers += rows * matrices * columns
+    return products, numbers
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        DftGemm(),
+        Stockham(),
+        FourStep(),
+        Butterfly(False),
+        Butterfly(True),
+        Bluestein(),
+        LongBluestein(),
+    )
+}
+
+
+def seed_choice(n: int) -> Recipe | str:
+    """The article's table: DFT-GEMM to 256, else [8^a, 4^b] Stockham, else a Bluestein's name."""
+    if n <= dft_gemm.MAX_LENGTH:
+        return Recipe(DftGemm.name, n)
+    radices = seed_radices(n)
+    if radices is not None:
+        return Recipe(Stockham.name, n, radices)
+    return LongBluestein.name if ALGORITHMS[Bluestein.name].why_not(n) else Bluestein.name

@@ -1,0 +1,73 @@
+"""Ways to write a transform length as a product of radices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any
+
+LARGEST_RADIX = 128  # rows of the systolic array
+
+
+def prime_factors(n: int) -> tuple[int, ...]:
+    """The prime factors of n >= 1 in ascending order, each as often as it divides n."""
+    factors = []
+    divisor = 2
+    while divisor * divisor <= n:
+        while n % divisor == 0:
+            factors.append(divisor)
+            n //= divisor
+        divisor += 1
+    if n > 1:
+        factors.append(n)
+    return tuple(factors)
+
+
+def radix_lists(
+    n: int, rank: Callable[[tuple[int, ...]], Any], limit: int, largest: int = LARGEST_RADIX
+) -> list[tuple[int, ...]]:
+    """Ordered lists of radices with product n, the likeliest first.
+
+    Every stage costs about the same whatever its radix is, so only lists with the fewest possible
+    stages, or one more, are worth a price. Their order counts, as it decides how many matrices a
+    stage needs.
+
+    Args:
+        n: length of the transform, at least 2.
+        rank: the sorting key of a list: less is better.
+        limit: how many lists to return at most.
+        largest: radices are 2 to this.
+
+    Returns:
+        At most `limit` tuples; none where n has a prime factor above `largest`.
+    """
+    if prime_factors(n)[-1] > largest:
+        return []
+    fewest = 1
+    while not any(_products(n, fewest, 2, largest)):
+        fewest += 1
+    unordered = [*_products(n, fewest, 2, largest), *_products(n, fewest + 1, 2, largest)]
+    ordered = {order for radices in unordered for order in permutations(radices)}
+    return sorted(ordered, key=lambda radices: (rank(radices), radices))[:limit]
+
+
+def _products(n: int, count: int, least: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Non-descending tuples of `count` numbers from `least` to `largest` with product n."""
+    if count == 1:
+        if least <= n <= largest:
+            yield (n,)
+        return
+    for first in range(least, min(largest, math.isqrt(n)) + 1):
+        if n % first == 0:
+            for rest in _products(n // first, count - 1, first, largest):
+                yield (first, *rest)
+
+
+def seed_radices(n: int) -> tuple[int, ...] | None:
+    """n as [8^a, 4^b] with as many eights as possible, eights first; None where there is none."""
+    bits = n.bit_length() - 1
+    if n != 1 << bits or bits < 2:
+        return None
+    fours = -bits % 3  # 2 bits each: 3 a + 2 b = bits with b < 3
+    return (8,) * ((bits - 2 * fours) // 3) + (4,) * fours

@@ -1,0 +1,244 @@
+"""Plan: what the planner decided, as immutable data that prints as a tree and travels as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nki_kernels import hardware
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to compute a transform of length `n`, without a price."""
+
+    algorithm: str
+    n: int
+    radices: tuple[int, ...] = ()  # of its stages, first to last
+    inner: Recipe | None = None  # the transform that this one is made of, where there is one
+
+    def __str__(self) -> str:
+        if self.inner is not None:
+            return f"{self.algorithm} {self.n} by {self.inner}"
+        if self.radices:
+            return f"{self.algorithm} {self.n} = {' x '.join(map(str, self.radices))}"
+        return f"{self.algorithm} {self.n}"
+
+    def tree(self) -> list[str]:
+        """Lines of text: this recipe, and what it is made of below it."""
+        if self.inner is not None:
+            first, *rest = self.inner.tree()
+            below = [f"└── two transforms: {first}", *("    " + line for line in rest)]
+            return [f"{self.algorithm}, N = {self.n}", *below]
+        lines = [f"{self.algorithm}, N = {self.n}"]
+        for index, radix in enumerate(self.radices, 1):
+            branch = "└──" if index == len(self.radices) else "├──"
+            lines.append(f"{branch} stage {index}: radix {radix}")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types; fields that are empty are left out."""
+        entry: dict[str, Any] = {"algorithm": self.algorithm, "n": self.n}
+        if self.radices:
+            entry["radices"] = list(self.radices)
+        if self.inner is not None:
+            entry["inner"] = self.inner.to_dict()
+        return entry
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> Recipe:
+        """The inverse of `to_dict`. ValueError where `entry` is something else."""
+        inner = entry.get("inner")
+        return cls(
+            _field(entry, "algorithm", str),
+            _field(entry, "n", int),
+            tuple(_item(radix, "radices", int) for radix in entry.get("radices", ())),
+            None if inner is None else cls.from_dict(inner),
+        )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A recipe that the planner looked at: its price, and why it was rejected.
+
+    `predicted_ns` is the modelled time of the whole batch on the chip and `bound` the engine that
+    is busy for most of it; None and "" without a price. `predicted_error` is the relative L2
+    error for random normal input; None where the recipe cannot run. `rejected` is "" for the
+    choice.
+    """
+
+    recipe: Recipe
+    predicted_ns: float | None = None
+    predicted_error: float | None = None
+    bound: str = ""
+    launches: int = 0
+    rejected: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types: the recipe's fields and the candidate's own."""
+        return {
+            **self.recipe.to_dict(),
+            "predicted_ns": self.predicted_ns,
+            "predicted_error": self.predicted_error,
+            "bound": self.bound,
+            "launches": self.launches,
+            "rejected": self.rejected,
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> Candidate:
+        """The inverse of `to_dict`. ValueError where `entry` is something else."""
+        return cls(
+            Recipe.from_dict(entry),
+            _field(entry, "predicted_ns", float, None),
+            _field(entry, "predicted_error", float, None),
+            _field(entry, "bound", str),
+            _field(entry, "launches", int),
+            _field(entry, "rejected", str),
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chosen way to compute `batch` transforms of length `n` on the chip `target`.
+
+    `batch` is the batch that was priced: the one asked for, rounded up to a power of two.
+    `max_error` is the relative L2 error that the choice had to stay below. `candidates` holds
+    everything that was considered, the choice first.
+    """
+
+    n: int
+    batch: int
+    inverse: bool
+    precision: str
+    target: str
+    max_error: float
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def choice(self) -> Candidate:
+        """The candidate that was not rejected."""
+        return self.candidates[0]
+
+    @property
+    def recipe(self) -> Recipe:
+        """What to run."""
+        return self.choice.recipe
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm; "host" where no kernel runs."""
+        return self.recipe.algorithm
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        """Radices of the stages, first to last; empty for an algorithm without radices."""
+        return self.recipe.radices
+
+    @property
+    def inner(self) -> Recipe | None:
+        """The transform of another length that this one is made of, or None."""
+        return self.recipe.inner
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches."""
+        return self.choice.launches
+
+    @property
+    def predicted_ns(self) -> float | None:
+        """Modelled time of the batch on the chip; None on the host, which is not modelled."""
+        return self.choice.predicted_ns
+
+    @property
+    def predicted_error(self) -> float:
+        """Relative L2 error to expect for random normal input."""
+        return self.choice.predicted_error or 0.0
+
+    @property
+    def bound(self) -> str:
+        """The engine that is busy for most of the time: dma, tensor, vector, scalar or gpsimd."""
+        return self.choice.bound
+
+    @property
+    def dma_floor_ns(self) -> float:
+        """Least time to read and write every point of the batch once."""
+        return hardware.chip(self.target).dma_floor_ns(self.n * self.batch)
+
+    def with_direction(self, inverse: bool) -> Plan:
+        """The same plan for the other direction, which costs the same: only tables differ."""
+        return self if inverse == self.inverse else replace(self, inverse=inverse)
+
+    def tree(self) -> str:
+        """Readable text: what is computed, its price, and the steps."""
+        direction = "inverse FFT" if self.inverse else "FFT"
+        title = f"{direction}, N = {self.n}, batch {self.batch}, {self.precision}, {self.target}"
+        if self.predicted_ns is None:
+            price = "on the host, not modelled"
+        else:
+            price = (
+                f"{self.predicted_ns / 1e3:.4g} us modelled, bound by {self.bound}, "
+                f"DMA floor {self.dma_floor_ns / 1e3:.3g} us, launches {self.launches}"
+            )
+        error = f"relative error {self.predicted_error:.1e}"
+        first, *rest = self.recipe.tree()
+        return "\n".join([title, f"{price}, {error}", f"└── {first}", *("    " + x for x in rest)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "n": self.n,
+            "batch": self.batch,
+            "inverse": self.inverse,
+            "precision": self.precision,
+            "target": self.target,
+            "max_error": self.max_error,
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> Plan:
+        """The inverse of `to_dict`. ValueError where `entry` is something else."""
+        found = _field(entry, "candidates", list)
+        candidates = tuple(Candidate.from_dict(_item(x, "candidates", dict)) for x in found)
+        if not candidates or candidates[0].rejected:
+            raise ValueError("a plan's first candidate is its choice; this plan has none")
+        target = hardware.chip(_field(entry, "target", str)).name
+        return cls(
+            _field(entry, "n", int),
+            _field(entry, "batch", int),
+            _field(entry, "inverse", bool),
+            _field(entry, "precision", str),
+            target,
+            _field(entry, "max_error", float),
+            candidates,
+        )
+
+    def to_json(self) -> str:
+        """One line of JSON that `from_json` turns into an equal plan."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that `to_json` wrote. ValueError where `text` is something else."""
+        return cls.from_dict(json.loads(text))
+
+
+def _field(entry: Any, name: str, kind: type, *missing: Any) -> Any:
+    """`entry[name]`, of the type `kind` or one of the values `missing`."""
+    if not isinstance(entry, dict) or name not in entry:
+        raise ValueError(f"a plan's JSON needs the field {name!r}")
+    return _item(entry[name], name, kind, *missing)
+
+
+def _item(value: Any, name: str, kind: type, *missing: Any) -> Any:
+    if value in missing and not isinstance(value, bool):
+        return value
+    right: Any = (int, float) if kind is float else kind
+    # bool is an int in Python, but not in JSON.
+    if not isinstance(value, right) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(
+            f"field {name!r} of a plan's JSON is {value!r}, not of type {kind.__name__}"
+        )
+    return kind(value) if kind is float else value

@@ -1,0 +1,260 @@
+"""The planner: candidates, their prices, and the cheapest one within the error budget."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import zip_longest
+
+from nki_kernels import hardware
+from trnfft import config
+from trnfft.planner import accuracy, algorithms, cost, wisdom
+from trnfft.planner.algorithms import ALGORITHMS, SEED
+from trnfft.planner.plan import Candidate, Plan, Recipe
+
+HOST = "host"  # torch.fft in float64: no kernel, no launch
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
+REMEMBERED = 4096  # plans kept in memory
+
+_plans: dict[object, Plan] = {}
+
+
+def plan(
+    n: int,
+    *,
+    batch: int = 1,
+    inverse: bool = False,
+    dtype: object = "float32",
+    precision: str | None = None,
+    target: str | None = None,
+    max_error: float | None = None,
+    algorithms: str | Iterable[str] | None = None,
+) -> Plan:
+    """The cheapest way to transform `batch` rows of `n` complex points within the error budget.
+
+    Prices are times that the simulator models for one NeuronCore. They are looked up among the
+    remembered plans first: in memory, in the user's cache folder, in those that trnfft ships.
+
+    Args:
+        n: length of the transform, 1 or more.
+        batch: number of transforms, 1 or more. Prices are for it rounded up to a power of two.
+        inverse: the direction. Both cost the same.
+        dtype: of the real and imaginary part: float16, bfloat16 and float32 (all computed in
+            float32) or float64 (on the host), as a torch or NumPy dtype or its name.
+        precision: "fast", "kahan" or "double", see `trnfft.set_precision`. Default: what
+            `trnfft.get_precision()` returns.
+        target: the chip, "trn1", "trn2" or "trn3". Default: what the environment variable
+            NEURON_PLATFORM_TARGET_OVERRIDE names, else trn1.
+        max_error: largest relative L2 error. Default: that of the precision mode.
+        algorithms: names of the algorithms to choose from, or "seed" for the choice of DFT-GEMM
+            for n <= 256, else [8^a, 4^b] Stockham, else Bluestein. Default: all.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
+        NotImplementedError: no kernel can do the length, the error or the precision.
+    """
+    # Tuples, so that True and 1, or a list of names, are fine as keys.
+    names = algorithms if algorithms is None or isinstance(algorithms, str) else tuple(algorithms)
+    precision = config.get_precision() if precision is None else precision
+    chip = hardware.current().name if target is None else target
+    key = (type(n), n, type(batch), batch, inverse, dtype, precision, chip, max_error, names)
+    try:
+        return _plans[key]
+    except (KeyError, TypeError):  # TypeError: something unhashable, which the checks will name
+        found = _plan(n, batch, inverse, dtype, precision, chip, max_error, names)
+    if len(_plans) >= REMEMBERED:
+        _plans.clear()
+    _plans[key] = found
+    return found
+
+
+def forget() -> None:
+    """Forget the plans in memory; those in files remain."""
+    _plans.clear()
+    wisdom.forget()
+
+
+def _plan(
+    n: int,
+    batch: int,
+    inverse: bool,
+    dtype: object,
+    precision: str,
+    target: str,
+    max_error: float | None,
+    names: str | tuple[str, ...] | None,
+) -> Plan:
+    """`plan` for arguments that are not in memory."""
+    n, batch = _at_least_one("n", n), _at_least_one("batch", batch)
+    batch = 1 << (batch - 1).bit_length()
+    chip = hardware.chip(target)
+    config.check_precision(precision)
+    if _dtype_name(dtype) == "float64" or precision == "double":
+        return _host_plan(n, batch, bool(inverse), chip.name)
+    config.check_implemented(precision)
+    budget = accuracy.MAX_ERRORS[precision] if max_error is None else float(max_error)
+    if not budget > 0:
+        raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
+    request = Plan(n, batch, False, precision, chip.name, budget, ())
+    if max_error is None and names is None:
+        found = wisdom.recall(request) or wisdom.remember(search(request))
+    else:
+        found = search(request, names)
+    return found.with_direction(bool(inverse))
+
+
+def search(request: Plan, names: str | tuple[str, ...] | None = None) -> Plan:
+    """`request` with candidates: all that were considered, the cheapest that fits first.
+
+    Args:
+        request: a plan without candidates.
+        names: algorithms to choose from, "seed", or None for all.
+
+    Raises:
+        ValueError: an algorithm is not known.
+        NotImplementedError: no candidate can do it.
+    """
+    chip = hardware.chip(request.target)
+    candidates, recipes = _recipes(request.n, names)
+    if recipes and min(map(_error, recipes)) > request.max_error:
+        raise NotImplementedError(_too_inaccurate(request, min(recipes, key=_error)))
+    # Those that fit come first, so that a search that ends early has priced what it can choose.
+    recipes.sort(key=lambda recipe: _error(recipe) > request.max_error)
+    fitting = {recipe.algorithm for recipe in recipes if _error(recipe) <= request.max_error}
+    simulated = 0
+    tried: set[str] = set()
+    for recipe in recipes:
+        if simulated > SEARCH_INSTRUCTIONS and recipe.algorithm in tried:
+            continue
+        candidate, instructions = _priced(recipe, request, chip, fitting)
+        tried.add(recipe.algorithm)
+        simulated += instructions
+        candidates.append(candidate)
+    return _choose(request, candidates)
+
+
+def _recipes(n: int, names: str | tuple[str, ...] | None) -> tuple[list[Candidate], list[Recipe]]:
+    """Candidates that cannot do the length, and recipes of the others, taking turns."""
+    if names == SEED:
+        choice = algorithms.seed_choice(n)
+        if isinstance(choice, Recipe) and not ALGORITHMS[choice.algorithm].why_not(n):
+            return [], [choice]
+        names = choice.algorithm if isinstance(choice, Recipe) else choice
+    candidates, queues = [], []
+    for name in _checked_names(names):
+        reason = ALGORITHMS[name].why_not(n)
+        if reason:
+            candidates.append(Candidate(Recipe(name, n), rejected=reason))
+        else:
+            queues.append(ALGORITHMS[name].recipes(n))
+    turns = zip_longest(*queues)
+    return candidates, [recipe for turn in turns for recipe in turn if recipe is not None]
+
+
+def _checked_names(names: str | tuple[str, ...] | None) -> Iterator[str]:
+    if names is None:
+        yield from ALGORITHMS
+        return
+    for name in (names,) if isinstance(names, str) else names:
+        if name not in tuple(ALGORITHMS):
+            raise ValueError(
+                f"argument 'algorithms' has {name!r}, which is no algorithm; known are "
+                f"{', '.join(ALGORITHMS)}, and {SEED!r} alone"
+            )
+        yield name
+
+
+def _error(recipe: Recipe) -> float:
+    return float(f"{ALGORITHMS[recipe.algorithm].error(recipe):.2e}")
+
+
+def _priced(
+    recipe: Recipe, request: Plan, chip: hardware.NeuronCore, fitting: set[str]
+) -> tuple[Candidate, int]:
+    """The recipe with its price or the reason why it has none, and the instructions simulated."""
+    error = _error(recipe)
+    lighter = ALGORITHMS[recipe.algorithm].lighter
+    if lighter in fitting:  # never slower, and its dry run is shorter
+        return Candidate(recipe, None, error, rejected=f"{lighter} does the same with less work"), 0
+    try:
+        price = cost.price(recipe, request.batch, chip)
+    except cost.CannotRun as reason:
+        return Candidate(recipe, rejected=str(reason)), 0
+    priced = Candidate(recipe, price.predicted_ns, error, price.bound, price.launches)
+    return priced, price.instructions
+
+
+def _choose(request: Plan, candidates: list[Candidate]) -> Plan:
+    """`request` with the candidates in order: the choice, by price, those without a price.
+
+    Raises:
+        NotImplementedError: there is no choice.
+    """
+    priced = [candidate for candidate in candidates if candidate.predicted_ns is not None]
+    priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
+    fitting = [x for x in priced if (x.predicted_error or 0.0) <= request.max_error]
+    if not fitting:
+        raise NotImplementedError(_cannot_run(request, candidates))
+    best = fitting[0]
+    rejected = [
+        replace(candidate, rejected=_why_rejected(candidate, best, request.max_error))
+        for candidate in priced
+        if candidate is not best
+    ]
+    unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
+    return replace(request, candidates=(best, *rejected, *unpriced))
+
+
+def _why_rejected(candidate: Candidate, best: Candidate, max_error: float) -> str:
+    assert candidate.predicted_ns is not None and best.predicted_ns is not None
+    if (candidate.predicted_error or 0.0) > max_error:
+        return f"its error exceeds {max_error:.2g}"
+    return f"takes {candidate.predicted_ns / best.predicted_ns:.3g} times as long"
+
+
+def _too_inaccurate(request: Plan, closest: Recipe) -> str:
+    return (
+        f"no kernel transforms N = {request.n} with a relative error of at most "
+        f"{request.max_error:.2g}: the most accurate is {closest} with {_error(closest):.2g}; "
+        f'allow that with max_error, or use precision "double"'
+    )
+
+
+def _cannot_run(request: Plan, candidates: list[Candidate]) -> str:
+    reasons = "; ".join(
+        f"{candidate.recipe.algorithm} {candidate.rejected}"
+        for candidate in candidates
+        if candidate.rejected
+    )
+    return (
+        f"no kernel transforms N = {request.n} on {request.target}: {reasons}; use another length "
+        f'or trnfft.set_backend("auto")'
+    )
+
+
+def _host_plan(n: int, batch: int, inverse: bool, target: str) -> Plan:
+    """float64 on the host. What the chip would take is no part of it."""
+    choice = Candidate(Recipe(HOST, n), predicted_error=accuracy.double_error(n))
+    budget = accuracy.MAX_ERRORS["double"]
+    return Plan(n, batch, inverse, "double", target, budget, (choice,))
+
+
+def _dtype_name(dtype: object) -> str:
+    name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(
+            f"argument 'dtype' is {name}, allowed are {', '.join(DTYPES)}: the dtype of the real "
+            f"and imaginary part"
+        )
+    return name
+
+
+def _at_least_one(name: str, value: object) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"argument {name!r} must be an int, not {type(value).__name__}")
+    number = operator.index(value)
+    if number < 1:
+        raise ValueError(f"argument {name!r} is {number}, allowed is 1 or more")
+    return number

@@ -1,0 +1,158 @@
+"""Wisdom: plans remembered in files, one a chip. plans/README.md describes the format.
+
+trnfft ships plans for common sizes. What a search finds goes to the user's cache folder, with a
+fingerprint of the kernels it was found with, so that another version of them starts afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import warnings
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+import nki_kernels
+from trnfft.planner.plan import Plan
+
+FORMAT = 1
+LARGEST = 2000  # plans in a user's file; the oldest go
+
+Key = tuple[int, int, str]
+Entries = dict[Key, dict[str, Any]]
+
+_lock = threading.Lock()
+_user: dict[str, Entries] = {}  # by chip, as far as this process has read or found them
+
+
+def key_of(plan: Plan) -> Key:
+    """What a plan is remembered by: length, batch (a power of two) and precision mode."""
+    return plan.n, plan.batch, plan.precision
+
+
+def recall(request: Plan) -> Plan | None:
+    """The remembered plan for a request with its mode's own budget: the user's, else ours."""
+    with _lock:
+        for entries in (_user_entries(request.target), shipped(request.target)):
+            entry = entries.get(key_of(request))
+            if entry is not None and entry.get("max_error") == request.max_error:
+                with contextlib.suppress(ValueError, TypeError):  # not a plan: search instead
+                    return Plan.from_dict(entry)
+    return None
+
+
+def remember(plan: Plan) -> Plan:
+    """Add a plan to the user's file, if that can be written; returns the plan.
+
+    Processes do not wait for each other: each merges its plan into what the file holds and puts
+    a new file in its place. Where two do so at once, one plan may be lost, never the file.
+    """
+    with _lock:
+        entries = _user_entries(plan.target)
+        entries.update(_read(user_file(plan.target), fingerprint()))
+        entries[key_of(plan)] = plan.to_dict()
+        for key in list(entries)[:-LARGEST]:
+            del entries[key]
+        with contextlib.suppress(OSError):  # a folder that cannot be written: memory must do
+            text = render(plan.target, list(entries.values()), fingerprint())
+            write_whole(user_file(plan.target), text)
+    return plan
+
+
+def forget() -> None:
+    """Forget what was read from files; they stay as they are."""
+    with _lock:
+        _user.clear()
+    shipped.cache_clear()
+
+
+def user_file(chip: str) -> Path:
+    """The file of the user's own plans for a chip."""
+    return Path(platformdirs.user_cache_dir("trnfft")) / f"plans-{chip}.json"
+
+
+@functools.cache
+def shipped(chip: str) -> Entries:
+    """The plans that come with trnfft, by key; none for a chip without a file."""
+    source = files("trnfft") / "plans" / f"{chip}.json"
+    return _parse(source.read_text("utf-8"), "") if source.is_file() else {}
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A hash of everything that plans and prices depend on: kernels, simulator and planner."""
+    digest = hashlib.sha256()
+    for folder in (Path(nki_kernels.__file__).parent, Path(__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def render(chip: str, plans: list[dict[str, Any]], kernels: str = "") -> str:
+    """Text of a file with these plans: JSON with one candidate a line, for reading and diffs."""
+    blocks = []
+    for plan in plans:
+        head = json.dumps({name: value for name, value in plan.items() if name != "candidates"})
+        rows = ",\n".join(f"    {json.dumps(candidate)}" for candidate in plan["candidates"])
+        blocks.append(f'  {head[:-1]}, "candidates": [\n{rows}\n  ]}}')
+    title = {"format": FORMAT, "chip": chip, **({"kernels": kernels} if kernels else {})}
+    body = ",\n".join(blocks)
+    return f'{json.dumps(title)[:-1]}, "plans": [\n{body}\n]}}\n'
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all; its folder is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _user_entries(chip: str) -> Entries:
+    if chip not in _user:
+        _user[chip] = _read(user_file(chip), fingerprint())
+    return _user[chip]
+
+
+def _read(path: Path, kernels: str) -> Entries:
+    """Plans in a user's file; a damaged one is set aside, with a warning."""
+    try:
+        return _parse(path.read_text("utf-8"), kernels)
+    except OSError:
+        return {}
+    except ValueError as error:  # also what is no JSON or no UTF-8
+        aside = path.with_suffix(".damaged")
+        with contextlib.suppress(OSError):
+            os.replace(path, aside)
+        warnings.warn(
+            f"the remembered plans in {path} cannot be read ({error}); the file is now {aside}, "
+            f"and plans are searched for again",
+            stacklevel=2,
+        )
+        return {}
+
+
+def _parse(text: str, kernels: str) -> Entries:
+    """Plans by key; none where format or kernels are others. ValueError for a damaged text."""
+    content = json.loads(text)
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise ValueError("it is no file of plans")
+    if content["format"] != FORMAT or content.get("kernels", "") != kernels:
+        return {}
+    entries = content.get("plans")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("its plans are no list of objects")
+    return {(e.get("n"), e.get("batch"), e.get("precision")): e for e in entries}  # type: ignore
