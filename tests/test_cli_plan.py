@@ -56,7 +56,6 @@ def test_plot(run, tmp_path):
         ((8, "--batch", 0), "'batch' is 0"),
         ((8, "--target", "trn9"), "trn9"),
         ((8, "--precision", "best"), "best"),
-        ((8, "--precision", "bf16"), "no kernel yet"),
         ((2**30,), "N = 1073741824"),
         ((8, "--plot", "missing/a.png"), "no folder missing"),
         ((8, "--perfetto", "/dev/null"), "not a regular file"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trnfft
+from nki_kernels import simulator
 from trnfft import ComplexTensor, ops
 
 # Bounds on the relative error in the L2 norm, for lengths up to 1000.
@@ -342,8 +343,8 @@ def test_the_simulator_has_no_float64():
 def test_the_simulator_has_lengths_that_no_kernel_can_do():
     with trnfft.backend("nki-sim"):
         trnfft.fft(torch.ones(5000), n=256)
-        with pytest.raises(NotImplementedError, match=r"N = 1000003 .*set_backend"):
-            trnfft.fft(torch.ones(1), n=1000003)
+        with pytest.raises(NotImplementedError, match=r"N = 1048583 .*set_backend"):
+            trnfft.fft(torch.ones(1), n=1048583)
 
 
 def test_c2c_is_a_scaled_sum():
@@ -397,3 +398,18 @@ def test_the_cache_computes_once_for_many_threads():
         arrays = list(pool.map(lambda _: cache.get("key", compute), range(64)))
     assert len(computed) == 1
     assert all(array is arrays[0] for array in arrays)
+
+
+@pytest.mark.parametrize("n", [2**20, 655360, 524309], ids=str)
+def test_the_longest_transforms_are_one_launch(n):
+    x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    with trnfft.backend("nki-sim"), simulator.record() as timeline:
+        y = trnfft.fft(torch.from_numpy(x))
+    assert timeline.launches == 1
+    expected = np.fft.fft(x.astype(float))
+    error = np.linalg.norm(y.to_complex().numpy() - expected)
+    assert error < 1e-6 * np.linalg.norm(expected)
+    with trnfft.backend("nki-sim"):
+        z = trnfft.ifft(y)
+    back = z.to_complex().numpy()
+    assert np.linalg.norm(back - x) < 2e-6 * np.linalg.norm(x)

@@ -17,10 +17,9 @@ PRECISIONS = {
     "fast": "float32, relative errors below 1e-6",
     "kahan": "float32 with compensated sums, relative errors below 5e-8",
     "double": "float64 on the host",
-    "bf16": "bfloat16 operands with float32 sums",
-    "bf16_refined": "bf16 with one step of refinement",
+    "bf16": "bfloat16 operands with float32 sums where that is faster, below 1e-2",
+    "bf16_refined": "pairs of bfloat16 operands where that is faster, below 2e-5",
 }
-_WITHOUT_KERNEL = ("bf16", "bf16_refined")
 
 _backend: ContextVar[str] = ContextVar("trnfft_backend", default="auto")
 _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
@@ -74,8 +73,9 @@ def set_precision(name: str) -> None:
     Args:
         name: "fast" (the default: float32, relative errors below 1e-6), "kahan" (float32 with
             compensated sums, below 5e-8), "double" (float64 on the host), "bf16" (bfloat16
-            operands with float32 sums) or "bf16_refined" (with one step of refinement). The last
-            two have no kernel yet: transforms raise NotImplementedError.
+            operands with float32 sums, below 1e-2) or "bf16_refined" (every operand as the sum
+            of two bfloat16, below 2e-5). The last two allow these kernels and take them where
+            they are faster; torch.fft computes both in float32.
 
     Raises:
         ValueError: `name` is not one of these.
@@ -105,15 +105,6 @@ def precision(name: str) -> Iterator[None]:
 def check_precision(name: str) -> None:
     """ValueError where `name` is no precision mode."""
     _checked(name, "precision", PRECISIONS)
-
-
-def check_implemented(name: str) -> None:
-    """NotImplementedError where the precision mode `name` has no kernel yet."""
-    if name in _WITHOUT_KERNEL:
-        usable = ", ".join(f'"{key}"' for key in PRECISIONS if key not in _WITHOUT_KERNEL)
-        raise NotImplementedError(
-            f'precision "{name}" has no kernel yet; use trnfft.set_precision with one of {usable}'
-        )
 
 
 def _checked(name: str, kind: str, known: dict[str, str]) -> str:

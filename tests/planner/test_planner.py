@@ -41,7 +41,7 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
     assert checked
 
 
-@pytest.mark.parametrize("n", [1, 2, 64, 100, 256, 257, 1000, 2048, 4096, 4099, 16384])
+@pytest.mark.parametrize("n", [1, 2, 64, 100, 256, 257, 1000, 2048, 4096, 4099, 16384, 600000])
 def test_specs_are_shapes_and_dtypes_of_the_tables(n):
     for algorithm in ALGORITHMS.values():
         if not algorithm.why_not(n):
@@ -66,10 +66,11 @@ def test_arguments_have_direction_and_scale(n, inverse):
     expected = transform(re.astype(float) + 1j * im, norm="forward" if inverse else None) * -0.5
     for algorithm in ALGORITHMS.values():
         if not algorithm.why_not(n):
-            arguments = algorithm.arguments(algorithm.recipes(n)[0], inverse, -0.5)
+            recipe = algorithm.recipes(n)[0]
+            arguments = algorithm.arguments(recipe, inverse, -0.5)
             y = simulator.simulate(algorithm.kernel)(re, im, *arguments)
             difference = np.linalg.norm(y[0] + 1j * y[1] - expected)
-            assert difference < 1e-6 * np.linalg.norm(expected)
+            assert difference < 3 * algorithm.error(recipe) * np.linalg.norm(expected)
 
 
 # Prices
@@ -200,7 +201,6 @@ def test_dtypes(dtype):
         (dict(n=8, target="trn9"), ValueError, "trn9.*trn1"),
         (dict(n=8, precision="best"), ValueError, "best.*fast.*kahan"),
         (dict(n=8, max_error=0), ValueError, "'max_error' is 0"),
-        (dict(n=8, precision="bf16"), NotImplementedError, '"bf16" has no kernel.*"fast"'),
         (dict(n=2**30 + 1), NotImplementedError, "N = 1073741825"),
         (dict(n=64, max_error=1e-12), NotImplementedError, "N = 64.*1e-12.*double"),
     ],

@@ -76,11 +76,19 @@ def test_gradients_have_the_precision_of_their_forward_pass():
 
 
 @pytest.mark.parametrize("backend", ["torch", "nki-sim"])
-@pytest.mark.parametrize("name", ["bf16", "bf16_refined"])
-def test_bf16_has_no_kernel_yet(name, backend):
-    with (
-        trnfft.precision(name),
-        trnfft.backend(backend),
-        pytest.raises(NotImplementedError, match=f'"{name}" has no kernel yet.*"fast"'),
-    ):
-        trnfft.fft(torch.ones(8))
+@pytest.mark.parametrize("n", [8, 128, 509, 1000, 4096])
+@pytest.mark.parametrize("name, most", [("bf16", 1e-2), ("bf16_refined", 2e-5)])
+def test_bfloat16_modes_keep_their_budgets(name, most, n, backend):
+    x = torch.randn(130, n, dtype=torch.complex64, generator=torch.Generator().manual_seed(n))
+    assert relative_error(x, name, backend) < most
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("n, algorithm", [(128, "dft_gemm"), (4096, "stockham")])
+def test_bfloat16_is_taken_where_the_tensor_engine_binds(n, algorithm, target):
+    prices = {}
+    for mode in ("fast", "bf16_refined", "bf16"):
+        plan = trnfft.plan(n, batch=2**20 // n, precision=mode, target=target)
+        prices[mode] = plan.predicted_ns
+    assert plan.algorithm == f"{algorithm}_bf16"
+    assert prices["bf16"] <= prices["bf16_refined"] <= prices["fast"]

@@ -14,6 +14,8 @@ MAX_ERRORS = {
     "fast": 1e-6,
     "kahan": 5e-8,
     "double": 1e-14,
+    "bf16": 1e-2,
+    "bf16_refined": 2e-5,
 }
 
 
@@ -30,6 +32,11 @@ def matrix_error(length: int) -> float:
 def stages_error(radices: tuple[int, ...]) -> float:
     """Stages that multiply by matrices with twiddles in them."""
     return root_of_squares(*map(matrix_error, radices))
+
+
+def bfloat16_error(stages: int, refined: bool) -> float:
+    """Stages with bfloat16 operands, or with pairs of them, which lose 2^-8 as much again."""
+    return (0.23 * 2.0**-16 if refined else 1.05 * 2.0**-9) * math.sqrt(stages)
 
 
 def butterfly_error(n: int) -> float:

@@ -10,7 +10,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels import bluestein, butterfly, dft_gemm, four_step, long_bluestein, stockham
+from nki_kernels import (
+    bluestein,
+    butterfly,
+    dft_gemm,
+    four_step,
+    long_bluestein,
+    split_four_step,
+    stockham,
+)
 from trnfft.planner import accuracy, tables
 from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
 from trnfft.planner.plan import Recipe
@@ -52,7 +60,21 @@ class Algorithm:
         raise NotImplementedError
 
 
-class DftGemm(Algorithm):
+class Gemm(Algorithm):
+    """A kernel of matrix products, in float32, bfloat16 or refined: with pairs of bfloat16."""
+
+    def __init__(self, dtype: str = "float32", refined: bool = False) -> None:
+        self.dtype, self.refined = dtype, refined
+        if dtype != "float32":
+            self.name += "_bf16_refined" if refined else "_bf16"
+
+    def stored(self, spec: Any) -> Any:
+        """(shape, dtype) of a table that is (shape, "float32") in float32."""
+        shape = spec[0]
+        return ((2, *shape) if self.refined else shape), self.dtype
+
+
+class DftGemm(Gemm):
     """One product with the whole DFT matrix."""
 
     name = "dft_gemm"
@@ -63,16 +85,18 @@ class DftGemm(Algorithm):
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         size = 2 * recipe.n * dft_gemm.transforms_per_slab(recipe.n)
-        return (((size, size), "float32"),)
+        return (self.stored(((size, size), "float32")),)
 
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        return (tables.dft_matrix(recipe.n, inverse, scale),)
+        return (tables.dft_matrix(recipe.n, inverse, scale, self.dtype, self.refined),)
 
     def error(self, recipe: Recipe) -> float:
-        return accuracy.matrix_error(recipe.n)
+        if self.dtype == "float32":
+            return accuracy.matrix_error(recipe.n)
+        return accuracy.bfloat16_error(1, self.refined)
 
 
-class Stockham(Algorithm):
+class Stockham(Gemm):
     """Stages of any radices on the Tensor engine."""
 
     name = "stockham"
@@ -91,16 +115,18 @@ class Stockham(Algorithm):
         return [Recipe(self.name, n, radices) for radices in lists]
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return stage_specs(recipe.radices), recipe.radices
+        return tuple(map(self.stored, stage_specs(recipe.radices))), recipe.radices
 
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         n, radices = recipe.n, recipe.radices
-        key = (self.name, n, radices, inverse, scale)
-        found = tables.cached(key, lambda: stockham.stockham_tables(n, radices, inverse, scale))
+        options = (n, radices, inverse, scale, self.dtype, self.refined)
+        found = tables.cached((Stockham.name, *options), lambda: stockham.stockham_tables(*options))
         return found, radices
 
     def error(self, recipe: Recipe) -> float:
-        return accuracy.stages_error(recipe.radices)
+        if self.dtype == "float32":
+            return accuracy.stages_error(recipe.radices)
+        return accuracy.bfloat16_error(len(recipe.radices), self.refined)
 
 
 class Butterfly(Algorithm):
@@ -214,6 +240,47 @@ class FourStep(Algorithm):
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
 
 
+class SplitFourStep(Algorithm):
+    """Radix 2 or 4 through HBM, then four-step transforms: for what SBUF cannot hold."""
+
+    name = "split_four_step"
+    kernel = split_four_step.split_four_step
+    rows = 1
+
+    def why_not(self, n: int) -> str:
+        shortest, longest = four_step.MAX_LENGTH + 2, split_four_step.MAX_SPLIT_LENGTH
+        if n % 2 or not shortest <= n <= longest:
+            return f"takes even N, {shortest} <= N <= {longest}"
+        largest = prime_factors(n)[-1]
+        if largest > four_step.MAX_RADIX:
+            return f"has no radix for the prime factor {largest}"
+        return "" if self.recipes(n) else f"takes multiples of 4 above {2 * four_step.MAX_LENGTH}"
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [
+            Recipe(self.name, n, (split, *radices))
+            for split in (2, 4)
+            if n % split == 0 and n // split <= four_step.MAX_LENGTH
+            for radices in radix_lists(n // split, spread_work, 1, four_step.MAX_RADIX)
+        ]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return split_specs(recipe.radices), recipe.radices, False
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        found = tables.cached(
+            (self.name, n, radices, inverse, scale),
+            lambda: split_four_step.split_four_step_tables(n, radices, inverse, scale),
+        )
+        return found, radices, inverse
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.root_of_squares(
+            accuracy.stages_error(recipe.radices), accuracy.UNIT, accuracy.UNIT
+        )
+
+
 class LongBluestein(Algorithm):
     """Bluestein's convolution by two four-step transforms."""
 
@@ -259,6 +326,55 @@ class LongBluestein(Algorithm):
         assert recipe.inner is not None
         once = ALGORITHMS[FourStep.name].error(recipe.inner)
         return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+class SplitBluestein(Algorithm):
+    """Bluestein's convolution by two transforms of `SplitFourStep`."""
+
+    name = "split_bluestein"
+    kernel = long_bluestein.split_bluestein
+    rows = 1
+    lighter = SplitFourStep.name
+
+    def why_not(self, n: int) -> str:
+        shortest, longest = long_bluestein.MAX_CONVOLVED + 1, long_bluestein.MAX_SPLIT_CONVOLVED
+        return "" if shortest <= n <= longest else f"takes {shortest} <= N <= {longest}"
+
+    def recipes(self, n: int) -> list[Recipe]:
+        split, first, last = 4, BLUESTEIN_RADIX, four_step.MAX_RADIX
+        middle = -(-(2 * n - 1) // (split * first * last))
+        radices = (split, first, middle, last)
+        inner = Recipe(SplitFourStep.name, math.prod(radices), radices)
+        return [Recipe(self.name, n, inner=inner)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        assert recipe.inner is not None
+        m, radices = recipe.inner.n, recipe.inner.radices
+        split, first, last = radices[0], radices[1], radices[-1]
+        loaded = ((split, 2, first, m // (split * first)), "float32")
+        stored = ((2, last, m // last), "float32")
+        return (loaded, loaded, stored, split_specs(radices)), radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        assert recipe.inner is not None
+        n, radices = recipe.n, recipe.inner.radices
+        found = tables.cached(
+            (self.name, n, radices, inverse, scale),
+            lambda: long_bluestein.split_bluestein_tables(n, radices, inverse, scale),
+        )
+        return found, radices
+
+    def error(self, recipe: Recipe) -> float:
+        assert recipe.inner is not None
+        once = ALGORITHMS[SplitFourStep.name].error(recipe.inner)
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+def split_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of the tables of a split plan: the twiddle of the split, four-step's."""
+    split, first = radices[0], radices[1]
+    size = math.prod(radices[1:])
+    return ((split - 1, 2, first, size // first), "float32"), spread_specs(radices[1:])
 
 
 def spread_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
@@ -315,12 +431,18 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         DftGemm(),
+        DftGemm("bfloat16", refined=True),
+        DftGemm("bfloat16"),
         Stockham(),
+        Stockham("bfloat16", refined=True),
+        Stockham("bfloat16"),
         FourStep(),
+        SplitFourStep(),
         Butterfly(False),
         Butterfly(True),
         Bluestein(),
         LongBluestein(),
+        SplitBluestein(),
     )
 }
 
@@ -332,4 +454,5 @@ def seed_choice(n: int) -> Recipe | str:
     radices = seed_radices(n)
     if radices is not None:
         return Recipe(Stockham.name, n, radices)
-    return LongBluestein.name if ALGORITHMS[Bluestein.name].why_not(n) else Bluestein.name
+    names = (Bluestein.name, LongBluestein.name, SplitBluestein.name)
+    return next((name for name in names if not ALGORITHMS[name].why_not(n)), names[-1])

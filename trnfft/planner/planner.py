@@ -43,8 +43,8 @@ def plan(
         inverse: the direction. Both cost the same.
         dtype: of the real and imaginary part: float16, bfloat16 and float32 (all computed in
             float32) or float64 (on the host), as a torch or NumPy dtype or its name.
-        precision: "fast", "kahan" or "double", see `trnfft.set_precision`. Default: what
-            `trnfft.get_precision()` returns.
+        precision: a mode, see `trnfft.set_precision`. Default: what `trnfft.get_precision()`
+            returns.
         target: the chip, "trn1", "trn2" or "trn3". Default: what the environment variable
             NEURON_PLATFORM_TARGET_OVERRIDE names, else trn1.
         max_error: largest relative L2 error. Default: that of the precision mode.
@@ -53,7 +53,7 @@ def plan(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: no kernel can do the length, the error or the precision.
+        NotImplementedError: no kernel can do the length or the error.
     """
     # Tuples, so that True and 1, or a list of names, are fine as keys.
     names = algorithms if algorithms is None or isinstance(algorithms, str) else tuple(algorithms)
@@ -93,7 +93,6 @@ def _plan(
     config.check_precision(precision)
     if _dtype_name(dtype) == "float64" or precision == "double":
         return _host_plan(n, batch, bool(inverse), chip.name)
-    config.check_implemented(precision)
     budget = accuracy.MAX_ERRORS[precision] if max_error is None else float(max_error)
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
@@ -120,13 +119,12 @@ def search(request: Plan, names: str | tuple[str, ...] | None = None) -> Plan:
     candidates, recipes = _recipes(request.n, names)
     if recipes and min(map(_error, recipes)) > request.max_error:
         raise NotImplementedError(_too_inaccurate(request, min(recipes, key=_error)))
-    # Those that fit come first, so that a search that ends early has priced what it can choose.
-    recipes.sort(key=lambda recipe: _error(recipe) > request.max_error)
     fitting = {recipe.algorithm for recipe in recipes if _error(recipe) <= request.max_error}
     simulated = 0
     tried: set[str] = set()
     for recipe in recipes:
-        if simulated > SEARCH_INSTRUCTIONS and recipe.algorithm in tried:
+        skipped = simulated > SEARCH_INSTRUCTIONS or _error(recipe) > request.max_error
+        if skipped and recipe.algorithm in tried:
             continue
         candidate, instructions = _priced(recipe, request, chip, fitting)
         tried.add(recipe.algorithm)
@@ -175,6 +173,8 @@ def _priced(
 ) -> tuple[Candidate, int]:
     """The recipe with its price or the reason why it has none, and the instructions simulated."""
     error = _error(recipe)
+    if error > request.max_error:
+        return Candidate(recipe, None, error, rejected=_exceeds(request.max_error)), 0
     lighter = ALGORITHMS[recipe.algorithm].lighter
     if lighter in fitting:  # never slower, and its dry run is shorter
         return Candidate(recipe, None, error, rejected=f"{lighter} does the same with less work"), 0
@@ -193,24 +193,21 @@ def _choose(request: Plan, candidates: list[Candidate]) -> Plan:
         NotImplementedError: there is no choice.
     """
     priced = [candidate for candidate in candidates if candidate.predicted_ns is not None]
-    priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
-    fitting = [x for x in priced if (x.predicted_error or 0.0) <= request.max_error]
-    if not fitting:
+    if not priced:
         raise NotImplementedError(_cannot_run(request, candidates))
-    best = fitting[0]
-    rejected = [
-        replace(candidate, rejected=_why_rejected(candidate, best, request.max_error))
-        for candidate in priced
-        if candidate is not best
-    ]
+    priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
+    best, *others = priced
+    rejected = [replace(other, rejected=_why_rejected(other, best)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
     return replace(request, candidates=(best, *rejected, *unpriced))
 
 
-def _why_rejected(candidate: Candidate, best: Candidate, max_error: float) -> str:
+def _exceeds(max_error: float) -> str:
+    return f"its error exceeds {max_error:.2g}"
+
+
+def _why_rejected(candidate: Candidate, best: Candidate) -> str:
     assert candidate.predicted_ns is not None and best.predicted_ns is not None
-    if (candidate.predicted_error or 0.0) > max_error:
-        return f"its error exceeds {max_error:.2g}"
     return f"takes {candidate.predicted_ns / best.predicted_ns:.3g} times as long"
 
 

@@ -63,13 +63,20 @@ def cached(key: Hashable, compute: Callable[[], Tables]) -> Tables:
     return _cache.get(key, compute)
 
 
-def dft_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray:
-    """The matrix that the DFT-GEMM kernel multiplies with, `scale` included. Read-only float32.
+def dft_matrix(
+    n: int,
+    inverse: bool = False,
+    scale: float = 1.0,
+    dtype: str = "float32",
+    refined: bool = False,
+) -> np.ndarray:
+    """The matrix that the DFT-GEMM kernel multiplies with, `scale` included. Read-only.
 
     Args:
         n: length of the transform.
         inverse: the sign of the exponent: False for exp(-2 pi i j k / n), True for exp(+ ...).
         scale: a factor on the transform.
+        dtype, refined: as for `nki_kernels.dft_gemm.dft_gemm_matrix`.
     """
-    key = ("dft_gemm", n, inverse, scale)
-    return cached(key, lambda: dft_gemm_matrix(n, inverse, scale))
+    key = ("dft_gemm", n, inverse, scale, dtype, refined)
+    return cached(key, lambda: dft_gemm_matrix(n, inverse, scale, dtype, refined))
