@@ -83,7 +83,9 @@ def plan(
     n: Annotated[int, typer.Argument(metavar="N", help="Length of the transform.")],
     batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
     target: Annotated[str, typer.Option(help="Chip: trn1, trn2 or trn3.")] = "trn1",
-    precision: Annotated[str, typer.Option(help="Precision: fast, kahan or double.")] = "fast",
+    precision: Annotated[
+        str, typer.Option(help="Precision: fast, kahan, double, bf16 or bf16_refined.")
+    ] = "fast",
     everything: Annotated[
         bool, typer.Option("--all", help="List every candidate, not the best of each algorithm.")
     ] = False,
