@@ -145,7 +145,8 @@ def candidate_table(found: Plan, everything: bool) -> Table:
     """The candidates, the choice first: all, or the first of every algorithm."""
     table = Table(title="Candidates" if everything else "Candidates, the best of each algorithm")
     for name in ("recipe", "time", "bound", "error", "launches", "verdict"):
-        table.add_column(name, justify="right" if name in ("time", "error", "launches") else "left")
+        is_number = name in ("time", "error", "launches")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     shown = found.candidates if everything else best_of_each(found.candidates)
     for candidate in shown:
         time, error = candidate.predicted_ns, candidate.predicted_error
