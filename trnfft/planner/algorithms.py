@@ -119,9 +119,8 @@ class Stockham(Gemm):
 
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         n, radices = recipe.n, recipe.radices
-        options = (n, radices, inverse, scale, self.dtype, self.refined)
-        found = tables.cached((Stockham.name, *options), lambda: stockham.stockham_tables(*options))
-        return found, radices
+        options = (inverse, scale, self.dtype, self.refined)
+        return tables.cached(stockham.stockham_tables, n, radices, *options), radices
 
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":
@@ -148,10 +147,7 @@ class Butterfly(Algorithm):
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         # Small enough to serve as specs, too: about as many numbers as a transform has points.
         n, compensated = recipe.n, self.compensated
-        found = tables.cached(
-            (self.name, n, inverse, scale),
-            lambda: butterfly.butterfly_tables(n, inverse, scale, compensated),
-        )
+        found = tables.cached(butterfly.butterfly_tables, n, inverse, scale, compensated)
         return found, compensated
 
     def error(self, recipe: Recipe) -> float:
@@ -160,7 +156,16 @@ class Butterfly(Algorithm):
         return accuracy.butterfly_error(recipe.n)
 
 
-class Bluestein(Algorithm):
+class Convolution(Algorithm):
+    """Bluestein: a convolution with a chirp, by two transforms of a longer, smooth length."""
+
+    def error(self, recipe: Recipe) -> float:
+        assert recipe.inner is not None
+        once = ALGORITHMS[recipe.inner.algorithm].error(recipe.inner)
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+class Bluestein(Convolution):
     """A convolution with a chirp, by two Stockham transforms of a longer, smooth length."""
 
     name = "bluestein"
@@ -196,16 +201,8 @@ class Bluestein(Algorithm):
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         assert recipe.inner is not None
         n, m, radices = recipe.n, recipe.inner.n, recipe.inner.radices
-        found = tables.cached(
-            (self.name, n, m, radices, inverse, scale),
-            lambda: bluestein.bluestein_tables(n, m, radices, inverse, scale),
-        )
+        found = tables.cached(bluestein.bluestein_tables, n, m, radices, inverse, scale)
         return found, radices
-
-    def error(self, recipe: Recipe) -> float:
-        assert recipe.inner is not None
-        once = accuracy.stages_error(recipe.inner.radices)
-        return accuracy.root_of_squares(once, once, accuracy.UNIT)
 
 
 class FourStep(Algorithm):
@@ -232,9 +229,7 @@ class FourStep(Algorithm):
 
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         n, radices = recipe.n, recipe.radices
-        key = (self.name, n, radices, inverse, scale)
-        found = tables.cached(key, lambda: four_step.four_step_tables(n, radices, inverse, scale))
-        return found, radices
+        return tables.cached(four_step.four_step_tables, n, radices, inverse, scale), radices
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
@@ -269,10 +264,7 @@ class SplitFourStep(Algorithm):
 
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         n, radices = recipe.n, recipe.radices
-        found = tables.cached(
-            (self.name, n, radices, inverse, scale),
-            lambda: split_four_step.split_four_step_tables(n, radices, inverse, scale),
-        )
+        found = tables.cached(split_four_step.split_four_step_tables, n, radices, inverse, scale)
         return found, radices, inverse
 
     def error(self, recipe: Recipe) -> float:
@@ -281,7 +273,7 @@ class SplitFourStep(Algorithm):
         )
 
 
-class LongBluestein(Algorithm):
+class LongBluestein(Convolution):
     """Bluestein's convolution by two four-step transforms."""
 
     name = "long_bluestein"
@@ -316,19 +308,11 @@ class LongBluestein(Algorithm):
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         assert recipe.inner is not None
         n, radices = recipe.n, recipe.inner.radices
-        found = tables.cached(
-            (self.name, n, radices, inverse, scale),
-            lambda: long_bluestein.long_bluestein_tables(n, radices, inverse, scale),
-        )
+        found = tables.cached(long_bluestein.long_bluestein_tables, n, radices, inverse, scale)
         return found, radices
 
-    def error(self, recipe: Recipe) -> float:
-        assert recipe.inner is not None
-        once = ALGORITHMS[FourStep.name].error(recipe.inner)
-        return accuracy.root_of_squares(once, once, accuracy.UNIT)
 
-
-class SplitBluestein(Algorithm):
+class SplitBluestein(Convolution):
     """Bluestein's convolution by two transforms of `SplitFourStep`."""
 
     name = "split_bluestein"
@@ -358,16 +342,8 @@ class SplitBluestein(Algorithm):
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
         assert recipe.inner is not None
         n, radices = recipe.n, recipe.inner.radices
-        found = tables.cached(
-            (self.name, n, radices, inverse, scale),
-            lambda: long_bluestein.split_bluestein_tables(n, radices, inverse, scale),
-        )
+        found = tables.cached(long_bluestein.split_bluestein_tables, n, radices, inverse, scale)
         return found, radices
-
-    def error(self, recipe: Recipe) -> float:
-        assert recipe.inner is not None
-        once = ALGORITHMS[SplitFourStep.name].error(recipe.inner)
-        return accuracy.root_of_squares(once, once, accuracy.UNIT)
 
 
 def split_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:

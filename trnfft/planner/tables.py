@@ -58,9 +58,9 @@ def arrays_of(tables: Any) -> Iterator[np.ndarray]:
 _cache = TableCache(CACHE_BYTES)
 
 
-def cached(key: Hashable, compute: Callable[[], Tables]) -> Tables:
-    """As `TableCache.get`, in the cache that all kernels share."""
-    return _cache.get(key, compute)
+def cached(compute: Callable[..., Any], *arguments: Hashable) -> Any:
+    """`compute(*arguments)`, from the cache that all kernels share. Read-only."""
+    return _cache.get((compute, *arguments), lambda: compute(*arguments))
 
 
 def dft_matrix(
@@ -78,5 +78,4 @@ def dft_matrix(
         scale: a factor on the transform.
         dtype, refined: as for `nki_kernels.dft_gemm.dft_gemm_matrix`.
     """
-    key = ("dft_gemm", n, inverse, scale, dtype, refined)
-    return cached(key, lambda: dft_gemm_matrix(n, inverse, scale, dtype, refined))
+    return cached(dft_gemm_matrix, n, inverse, scale, dtype, refined)
