@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from nki_kernels import hardware
+from nki_kernels.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
 from trnfft.planner.plan import Plan
 
@@ -37,7 +38,7 @@ def main() -> None:
     for chip in CHIPS:
         start = time.perf_counter()
         plans = [planner.search(request).to_dict() for request in requests(chip)]
-        wisdom.write_whole(FOLDER / f"{chip}.json", wisdom.render(chip, plans))
+        write_whole(FOLDER / f"{chip}.json", wisdom.render(chip, plans))
         print(f"{chip}: {len(plans)} plans in {time.perf_counter() - start:.0f} s")
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
+from nki_kernels.whole_file import write_whole
 
 from .enums import MemoryRegion
 from .errors import NkiValidationError
@@ -130,18 +130,6 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"Timeline({self.instructions} instructions, {self.total_ns:.0f} ns modelled)"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` under a temporary name and rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _event(

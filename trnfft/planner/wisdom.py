@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 import threading
 import warnings
 from importlib.resources import files
@@ -21,6 +20,7 @@ from typing import Any
 import platformdirs
 
 import nki_kernels
+from nki_kernels.whole_file import write_whole
 from trnfft.planner.plan import Plan
 
 FORMAT = 1
@@ -63,7 +63,9 @@ def remember(plan: Plan) -> Plan:
             del entries[key]
         with contextlib.suppress(OSError):  # a folder that cannot be written: memory must do
             text = render(plan.target, list(entries.values()), fingerprint())
-            write_whole(user_file(plan.target), text)
+            file = user_file(plan.target)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, text)
     return plan
 
 
@@ -106,19 +108,6 @@ def render(chip: str, plans: list[dict[str, Any]], kernels: str = "") -> str:
     title = {"format": FORMAT, "chip": chip, **({"kernels": kernels} if kernels else {})}
     body = ",\n".join(blocks)
     return f'{json.dumps(title)[:-1]}, "plans": [\n{body}\n]}}\n'
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all; its folder is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _user_entries(chip: str) -> Entries:
