@@ -225,11 +225,14 @@ def is_float32(x: Any) -> bool:
     return bool(x.dtype == nl.float32)
 
 
-def evacuate_operand(bank: Any, dtype: Any, terms: int) -> Any:
+def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool = False) -> Any:
     """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
     high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
     if terms == 1:
-        nisa.tensor_copy(dst=high, src=bank, engine=nisa.engine.vector)
+        if is_scalar:
+            nisa.activation(dst=high, op=nl.copy, data=bank)
+        else:
+            nisa.tensor_copy(dst=high, src=bank, engine=nisa.engine.vector)
         return [high]
     low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
     nisa.activation(dst=high, op=nl.copy, data=bank)

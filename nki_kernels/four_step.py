@@ -45,7 +45,8 @@ from .stockham import (
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_CHUNK = 2048  # fp32 numbers a partition that DMA loads or stores at a time
+_CHUNK = 8192  # fp32 numbers a partition that DMA loads at a time
+_BLOCK = 2**17  # points of a block, at most, unless it is one transform
 
 
 def four_step_tables(
@@ -97,20 +98,37 @@ def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    resident = load_plan(tables, radices)
-    transform_rows(x_re, x_im, y_re, y_im, resident, radices, identity, [], [])
+    block = block_of(batch, radices)
+    # The data first: the tables are many times as much, and the first stage needs few of them.
+    opened = open_block(x_re, x_im, 0, block, radices, [])
+    resident = load_plan(tables, radices, block)
+    transform_rows(x_re, x_im, y_re, y_im, resident, radices, identity, block, opened, [], [])
     return y_re, y_im
 
 
-def load_plan(tables: Any, radices: Any) -> Any:
-    """The tables in SBUF: [first matrix, stages' tables, twiddles, last matrix]."""
-    opening, stages, twiddle, closing = tables
+def block_of(left: int, radices: Any) -> Any:
+    """[g, h]: g h of the ``left`` transforms are done at once, h of them fill the c partitions."""
     columns = radices[len(radices) - 1]
-    last = nl.ndarray((columns, 3, columns), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=last, src=closing.permute((1, 0, 2)))
-    first = load_opening(opening, radices[0])
+    h = min(left, _PARTITIONS // columns)
+    g = max(1, _PARTITIONS // (2 * radices[0]))
+    return [max(1, min(g, left // h, _BLOCK // (h * length_of(radices)))), h]
+
+
+def load_plan(tables: Any, radices: Any, block: Any) -> Any:
+    """The tables in SBUF: [first matrices, stages' tables, twiddles, last matrix]."""
+    opening, stages, twiddle, closing = tables
+    first = load_opening(opening, radices[0], block[0])
     middle = load_tables(stages, radices[1 : len(radices) - 1])
-    return [first, middle, load_factors(twiddle), last]
+    factors = load_factors(twiddle, block[1])
+    columns = radices[len(radices) - 1]
+    rows = block[1] * columns
+    last = nl.ndarray((rows, 3, rows), dtype=nl.float32, buffer=nl.sbuf)
+    if block[1] > 1:
+        nisa.memset(last, 0.0)
+    for low in range(0, rows, columns):
+        diagonal = last[low : low + columns, :, low : low + columns]
+        nisa.dma_copy(dst=diagonal, src=closing.permute((1, 0, 2)))
+    return [first, middle, factors, last]
 
 
 def transform_rows(
@@ -121,43 +139,56 @@ def transform_rows(
     resident: Any,
     radices: Any,
     identity: Any,
+    block: Any,
+    opened: Any,
     before: Any,
     after: Any,
 ) -> None:
     """Transform the rows of HBM x into HBM y.
 
-    Rows of x may be shorter than the transform (zeros follow), rows of y too (the rest is not
-    stored). ``before`` and ``after`` hold an SBUF tile [r1, 2, N/r1] or [C, 2, N/C] of factors
+    block: ``block_of(...)`` that ``resident`` was loaded for, opened: ``open_block`` of the first
+    block. Rows of x may be shorter than the transform (zeros follow), rows of y too (the rest is
+    not stored). ``before`` and ``after`` hold an SBUF tile [r1, 2, N/r1] or [C, 2, N/C] of factors
     of the inputs or outputs in natural order, or nothing. With ``before`` the first matrix must
-    have two pieces.
+    have two pieces, with either the block must be [1, 1].
     """
     first, middle, factors, last = resident
     batch = x_re.shape[0]
-    n = length_of(radices)
-    openings = opening_work(n, radices)
-    closings = closing_work(n // radices[len(radices) - 1])
-    opened: Any = []
+    length = length_of(radices) // radices[len(radices) - 1]
+    state: Any = []
+    closings: Any = []
     twiddled: Any = []
     target = [y_re, y_im, after]
-    for b in range(batch + 1):
-        # Transform b opens while transform b - 1 closes.
-        state = opened
+    start = 0
+    while start < batch:
+        # This block opens while the one before closes.
+        following = opened[0]
+        openings = opening_work(length, radices, following[0])
         closed = 0
         pending: Any = []
-        if b < batch:
-            opened = start_transform(x_re, x_im, b, radices, len(first), before)
-            for step in range(len(openings)):
-                pending = open_step(opened, openings[step], first, middle, identity, pending)
-                due = (step + 1) * len(closings) // len(openings)
-                if b > 0 and due > closed:
-                    work = closings[closed:due]
-                    twiddled = close_steps(state, work, factors, twiddled, last, target, b - 1)
-                    closed = due
-            if len(pending) > 0:
-                multiply_group(pending)
-        else:
-            twiddled = close_steps(state, closings, factors, twiddled, last, target, b - 1)
-    close_piece(twiddled, last, target)
+        for step in range(len(openings)):
+            pending = open_step(opened, openings[step], first, middle, identity, pending)
+            due = ((step + 1) * len(closings) + len(openings) // 2) // len(openings)
+            if due > closed:
+                twiddled = close_steps(state, closings[closed:due], factors, twiddled, last, target)
+                closed = due
+        if len(pending) > 0:
+            multiply_group(pending)
+        state = [opened[len(opened) - 1], start, following]
+        closings = closing_work(length, following[0])
+        start += following[0] * following[1]
+        if start < batch:
+            shrunk = smaller_block(batch - start, block)
+            opened = open_block(x_re, x_im, start, shrunk, radices, before)
+    twiddled = close_steps(state, closings, factors, twiddled, last, target)
+    for part in range(2):
+        close_part(twiddled[0], part, last, target)
+
+
+def smaller_block(left: int, block: Any) -> Any:
+    """``block``, or what is left of it."""
+    h = min(left, block[1])
+    return [max(1, min(block[0], left // h)), h]
 
 
 def length_of(radices: Any) -> int:
@@ -168,76 +199,92 @@ def length_of(radices: Any) -> int:
     return n
 
 
-def load_opening(opening: Any, radix: int) -> Any:
-    """SBUF pieces of the first matrix: one of 2r rows, or one a part where 2r exceeds 128."""
-    pieces = 1 if 2 * radix <= _PARTITIONS else 2
-    rows = 2 * radix // pieces
-    tiles = []
-    for piece in range(pieces):
-        tile = nl.ndarray((rows, 2 * radix), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=opening[piece * rows : (piece + 1) * rows])
-        tiles.append(tile)
-    return tiles
+def load_opening(opening: Any, radix: int, copies: int) -> Any:
+    """The first matrix in SBUF, as pieces that are accumulated: a list of them for each copy.
+
+    A copy has the rows of one of the transforms on the partitions, and zeros for the others.
+    """
+    if 2 * radix > _PARTITIONS:
+        pieces = []
+        for part in range(2):
+            tile = nl.ndarray((radix, 2 * radix), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=opening[part * radix : (part + 1) * radix])
+            pieces.append(tile)
+        return [pieces]
+    found = []
+    for copy in range(copies):
+        tile = nl.ndarray((2 * radix * copies, 2 * radix), dtype=nl.float32, buffer=nl.sbuf)
+        if copies > 1:
+            nisa.memset(tile, 0.0)
+        nisa.dma_copy(dst=tile[2 * radix * copy : 2 * radix * (copy + 1)], src=opening)
+        found.append([tile])
+    return found
 
 
-def load_factors(table: Any) -> Any:
-    """Complex factors [2, P, F] of HBM in SBUF as [P, 2, F], staged: DMA must not occupy it."""
+def load_factors(table: Any, copies: int = 1) -> Any:
+    """Complex factors [2, P, F] of HBM in SBUF as [copies P, 2, F], which DMA must not occupy."""
     _, partitions, length = table.shape
-    factors = nl.ndarray((partitions, 2, length), dtype=nl.float32, buffer=nl.sbuf)
+    rows = copies * partitions
+    factors = nl.ndarray((rows, 2, length), dtype=nl.float32, buffer=nl.sbuf)
     source = table.permute((1, 0, 2))
     for start in range(0, length, _CHUNK):
         stop = min(start + _CHUNK, length)
-        staged = nl.ndarray((partitions, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=staged, src=source[:, :, start:stop])
+        staged = nl.ndarray((rows, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
+        for low in range(0, rows, partitions):
+            nisa.dma_copy(dst=staged[low : low + partitions], src=source[:, :, start:stop])
         nisa.activation(dst=factors[:, :, start:stop], op=nl.copy, data=staged)
     return factors
 
 
-def opening_work(n: int, radices: Any) -> Any:
-    """Steps that bring a transform from x to its state: [stage, radix, done, first, count]."""
-    columns = radices[len(radices) - 1]
-    length = n // columns
+def opening_work(length: int, radices: Any, rows: int) -> Any:
+    """Steps that bring a block from x to its state: [stage, row, radix, done, first, count]."""
     work = []
     group = max(1, _BANK // (2 * radices[0]))
-    for low in range(0, length // radices[0], group):
-        work.append([0, radices[0], 1, low, min(group, length // radices[0] - low)])
+    for row in range(rows):
+        for low in range(0, length // radices[0], group):
+            count = min(group, length // radices[0] - low)
+            work.append([0, row, radices[0], 1, low, count])
     done = radices[0]
     for stage in range(1, len(radices) - 1):
         radix = radices[stage]
         products = length // (radix * slabs_per_product(radix, done, length // (done * radix)))
         group = 4 if 2 * radix <= _PARTITIONS else 2
-        for low in range(0, products, group):
-            work.append([stage, radix, done, low, min(group, products - low)])
+        for row in range(rows):
+            for low in range(0, products, group):
+                work.append([stage, row, radix, done, low, min(group, products - low)])
         done *= radix
     return work
 
 
-def closing_work(length: int) -> Any:
-    """Pieces of k_a that close together: at most a PSUM bank."""
+def closing_work(length: int, rows: int) -> Any:
+    """Steps that close a block, a PSUM bank each: [first row, row after, low k_a, high k_a, part]."""
     work = []
-    for low in range(0, length, _BANK):
-        work.append([low, min(low + _BANK, length)])
+    together = max(1, _BANK // length)
+    for row in range(0, rows, together):
+        for low in range(0, length, _BANK):
+            for part in range(2):
+                work.append([row, min(row + together, rows), low, min(low + _BANK, length), part])
     return work
 
 
-def start_transform(x_re: Any, x_im: Any, b: int, radices: Any, pieces: int, before: Any) -> Any:
-    """Loads of transform b, and the states of its stages: [data, state, state, ...]."""
+def open_block(x_re: Any, x_im: Any, start: int, block: Any, radices: Any, before: Any) -> Any:
+    """Loads of a block, and the states of its stages: [block, data, state, state, ...]."""
+    g, h = block
     n = length_of(radices)
-    columns = radices[len(radices) - 1]
-    row = n // radices[0]
-    step = max(1, _CHUNK // columns) * columns
+    radix, columns = radices[0], radices[len(radices) - 1]
+    row = n // radix
+    step = max(1, _CHUNK // (h * columns)) * columns
     data = []
-    for start in range(0, row, step):
-        stop = min(start + step, row)
+    for low in range(0, row, step):
+        high = min(low + step, row)
         if len(before) > 0:
-            data.append(load_weighted(x_re[b], x_im[b], radices[0], row, start, stop, before[0]))
+            re, im = x_re[start], x_im[start]
+            data.append(load_weighted(re, im, radix, row, low, high, before[0]))
         else:
-            re = x_re[b].reshape_dim(0, (radices[0], row))[:, start:stop]
-            im = x_im[b].reshape_dim(0, (radices[0], row))[:, start:stop]
-            data.append(load_digits(re, im, pieces))
-    opened = [data]
+            data.append(load_digits(x_re, x_im, start, block, radix, low, high))
+    opened = [block, data]
     for _ in range(len(radices) - 1):
-        shape = (columns, 2, 1, n // columns)
+        shape = (h * columns, 2, g, n // columns)
         opened.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
     return opened
 
@@ -247,7 +294,7 @@ def load_weighted(
 ) -> Any:
     """SBUF tiles of numbers start..stop of every row, zeros after the data, times factors."""
     raw = load_padded(re, im, radix, row, start, stop)
-    product = multiply_complex(raw, factors[:, :, start:stop])
+    product = multiply_complex(raw, factors[:, :, start:stop]).expand_dim(2)
     return [product[:, 0], product[:, 1]]
 
 
@@ -270,91 +317,133 @@ def load_padded(re: Any, im: Any, rows: int, length: int, start: int, stop: int)
     return raw
 
 
-def load_digits(re: Any, im: Any, pieces: int) -> Any:
-    """SBUF tiles of HBM rows [r, F]: both parts on the partitions of one tile, or a tile each."""
-    radix, size = re.shape
-    if pieces == 1:
-        tile = nl.ndarray((2 * radix, size), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile[0:radix], src=re)
-        nisa.dma_copy(dst=tile[radix : 2 * radix], src=im)
-        return [tile]
-    real = nl.ndarray((radix, size), dtype=nl.float32, buffer=nl.sbuf)
-    imaginary = nl.ndarray((radix, size), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=real, src=re)
-    nisa.dma_copy(dst=imaginary, src=im)
-    return [real, imaginary]
+def load_digits(
+    x_re: Any, x_im: Any, start: int, block: Any, radix: int, low: int, high: int
+) -> Any:
+    """SBUF tiles [(g, part, a1), h, high - low] of a block, or [a1, h, ...] a part."""
+    g, h = block
+    row = x_re.shape[1] // radix
+    pieces = 1 if 2 * radix <= _PARTITIONS else 2
+    tiles = []
+    for _ in range(pieces):
+        shape = (2 * g * radix // pieces, h, high - low)
+        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    # One transform a DMA: together their rows would be a power of two apart, at half the rate.
+    for copy in range(g):
+        for member in range(h):
+            for part in range(2):
+                source = x_re if part == 0 else x_im
+                digits = source[start + copy * h + member].reshape_dim(0, (radix, row))
+                at = 0 if pieces == 2 else (2 * copy + part) * radix
+                tile = tiles[part % pieces]
+                nisa.dma_copy(dst=tile[at : at + radix, member], src=digits[:, low:high])
+    return tiles
 
 
 def open_step(opened: Any, work: Any, first: Any, middle: Any, identity: Any, pending: Any) -> Any:
     """One step of the work: contract top digits, or a group of a Stockham stage."""
-    stage, radix, done, low, count = work
+    stage, row, radix, done, low, count = work
     if stage == 0:
-        contract_top_digit(opened[0], opened[1], radix, low, count, first)
+        contract_top_digit(opened[1], opened[2], row, radix, low, count, first[row])
         return pending
-    if low == 0 and len(pending) > 0:
+    if low == 0 and len(pending) > 0 and pending[2] == row:
+        # The stage before has to end first: every product here reads all of its results.
         multiply_group(pending)
         pending = []
-    state, turned = opened[stage], opened[stage + 1]
+    state, turned = opened[stage + 1], opened[stage + 2]
     left = state.shape[3] // (done * radix)
     slabs = slabs_per_product(radix, done, left)
     tiles = middle[stage - 1]
-    moved = transpose_group(state, 0, radix, done, slabs, low, count, identity, len(tiles))
+    moved = transpose_group(
+        state, row, radix, done, slabs, low, count, identity, len(tiles), nl.float32, 1, True
+    )
     if len(pending) > 0:
         multiply_group(pending)
-    return [moved, turned, 0, tiles, radix, left, slabs, low, count]
+    return [moved, turned, row, tiles, radix, left, slabs, low, count]
 
 
-def contract_top_digit(data: Any, state: Any, radix: int, low: int, count: int, first: Any) -> None:
-    """Products of ``count`` values of a' from ``low`` on, with c on partitions."""
-    columns, _, _, length = state.shape
-    spread = state[:, :, 0].reshape_dim(2, (radix, length // radix))
-    bank = nl.ndarray((columns, 2, radix, count), dtype=nl.float32, buffer=nl.psum)
-    step = max(1, _CHUNK // columns)
+def contract_top_digit(
+    data: Any, state: Any, row: int, radix: int, low: int, count: int, first: Any
+) -> None:
+    """Products of ``count`` values of a' from ``low`` on, with (h, c) on partitions."""
+    partitions, _, _, length = state.shape
+    spread = state[:, :, row].reshape_dim(2, (radix, length // radix))
+    bank = nl.ndarray((partitions, 2, radix, count), dtype=nl.float32, buffer=nl.psum)
+    columns = partitions // data[0][0].shape[1]
+    step = max(1, _CHUNK // partitions)
     for digit in range(count):
         chunk = (low + digit) // step
         at = (low + digit) % step * columns
         for piece in range(len(first)):
+            tile = data[chunk][piece]
             nisa.nc_matmul(
                 dst=bank[:, :, :, digit],
-                stationary=data[chunk][piece][:, at : at + columns],
-                moving=first[piece],
+                stationary=tile[:, :, at : at + columns],
+                moving=first[piece][0 : tile.shape[0]],
                 accumulate=piece > 0,
             )
     nisa.activation(dst=spread[:, :, :, low : low + count], op=nl.copy, data=bank)
 
 
-def close_steps(
-    opened: Any, work: Any, factors: Any, twiddled: Any, last: Any, target: Any, b: int
-) -> Any:
-    """Twiddle the pieces of transform b; each closes after the twiddles of the next have begun."""
-    state = opened[len(opened) - 1]
-    for piece in range(len(work)):
-        low, high = work[piece]
-        product = multiply_complex(state[:, :, 0, low:high], factors[:, :, low:high])
-        if len(twiddled) > 0:
-            close_piece(twiddled, last, target)
-        twiddled = [product, b, low, high, state.shape[3]]
+def close_steps(state: Any, work: Any, factors: Any, twiddled: Any, last: Any, target: Any) -> Any:
+    """Twiddle pieces of a block; each closes while the next one is twiddled.
+
+    twiddled: pieces that await their closing, at most one before and after each pair of steps.
+    """
+    tile, start, block = state
+    partitions, _, _, length = tile.shape
+    for step in range(len(work)):
+        top, bottom, low, high, part = work[step]
+        waiting = twiddled
+        if part == 0:
+            factor = factors[0:partitions, :, low:high].expand_dim(2).broadcast(2, bottom - top)
+            product = multiply_complex(tile[:, :, top:bottom, low:high], factor)
+            result = nl.ndarray(product.shape, dtype=nl.float32, buffer=nl.sbuf)
+            piece = [product, result, start + top * block[1], block[1], low, high, length]
+            twiddled = [*waiting, piece]
+        if len(waiting) > part:
+            close_part(waiting[0], part, last, target)
+        if part == 1:
+            twiddled = waiting[len(waiting) - 1 :]
     return twiddled
 
 
-def close_piece(twiddled: Any, last: Any, target: Any) -> None:
-    """DFT over the partitions and store of the outputs k_a in low..high of transform b."""
-    product, b, low, high, length = twiddled
-    y_re, y_im, after = target
-    columns = product.shape[0]
-    result = nl.ndarray((columns, 2, high - low), dtype=nl.float32, buffer=nl.sbuf)
-    for part in range(2):
-        bank = nl.ndarray((columns, high - low), dtype=nl.float32, buffer=nl.psum)
-        # yr = Wr vr - Wi vi and yi = Wi vr + Wr vi: W is symmetric.
-        one = 0 if part == 0 else 1
-        other = 2 if part == 0 else 0
-        nisa.nc_matmul(dst=bank, stationary=last[:, one], moving=product[:, 0], accumulate=False)
-        nisa.nc_matmul(dst=bank, stationary=last[:, other], moving=product[:, 1], accumulate=True)
-        nisa.activation(dst=result[:, part], op=nl.copy, data=bank)
-    if len(after) > 0:
-        result = multiply_complex(result, after[0][:, :, low:high])
-    store_rows(y_re[b], result[:, 0], low, high, length)
-    store_rows(y_im[b], result[:, 1], low, high, length)
+def close_part(piece: Any, part: int, last: Any, target: Any) -> None:
+    """DFT over the partitions, real or imaginary part of it, and store of its outputs."""
+    product, result, start, h, low, high, length = piece
+    after = target[2]
+    partitions, _, rows, size = product.shape
+    bank = nl.ndarray((partitions, rows, size), dtype=nl.float32, buffer=nl.psum)
+    # yr = Wr vr - Wi vi and yi = Wi vr + Wr vi: W is symmetric.
+    matrices = [0, 2] if part == 0 else [1, 0]
+    for term in range(2):
+        nisa.nc_matmul(
+            dst=bank,
+            stationary=last[0:partitions, matrices[term], 0:partitions],
+            moving=product[:, term],
+            accumulate=term > 0,
+        )
+    nisa.activation(dst=result[:, part], op=nl.copy, data=bank)
+    if len(after) == 0:
+        store_part(target[part], result[:, part], start, h, low, high, length)
+    elif part == 1:
+        weighted = multiply_complex(result[:, :, 0], after[0][:, :, low:high]).expand_dim(2)
+        store_part(target[0], weighted[:, 0], start, h, low, high, length)
+        store_part(target[1], weighted[:, 1], start, h, low, high, length)
+
+
+def store_part(y: Any, tile: Any, start: int, h: int, low: int, high: int, length: int) -> None:
+    """Store [(h, k_c), rows, high - low] as the outputs k_a in low..high of rows from start on."""
+    partitions, rows, _ = tile.shape
+    columns = partitions // h
+    if y.shape[1] < length * columns:
+        store_rows(y[start], tile[:, 0], low, high, length)
+    else:
+        # One row a DMA: together they would be a power of two apart, at half the rate.
+        for row in range(rows):
+            first = start + row * h
+            outputs = y[first : first + h].reshape_dim(1, (columns, length)).flatten_dims(0, 1)
+            nisa.dma_copy(dst=outputs[:, low:high], src=tile[:, row])
 
 
 def store_rows(y: Any, tile: Any, low: int, high: int, length: int) -> None:
@@ -371,11 +460,10 @@ def store_rows(y: Any, tile: Any, low: int, high: int, length: int) -> None:
 
 
 def multiply_complex(x: Any, w: Any) -> Any:
-    """Product of two split complex SBUF tiles [P, 2, F] on VectorE."""
-    partitions, _, size = x.shape
-    product = nl.ndarray((partitions, 2, size), dtype=nl.float32, buffer=nl.sbuf)
-    by_real = nl.ndarray((partitions, 2, size), dtype=nl.float32, buffer=nl.sbuf)
-    by_imaginary = nl.ndarray((partitions, 2, size), dtype=nl.float32, buffer=nl.sbuf)
+    """Product of two split complex SBUF tiles [P, 2, ...] of one shape on VectorE."""
+    product = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
+    by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
+    by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
     real = w[:, 0:1].broadcast(1, 2)
     imaginary = w[:, 1:2].broadcast(1, 2)
     nisa.tensor_tensor(dst=by_real, data1=x, data2=real, op=nl.multiply)

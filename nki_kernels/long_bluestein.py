@@ -25,7 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from .four_step import MAX_LENGTH, four_step_tables, load_factors, load_plan, transform_rows
+from .four_step import (
+    MAX_LENGTH,
+    four_step_tables,
+    load_factors,
+    load_plan,
+    open_block,
+    transform_rows,
+)
 from .nki_api import nki, nl
 from .split_four_step import MAX_SPLIT_LENGTH, split_four_step_tables, split_rows
 
@@ -109,12 +116,17 @@ def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     z_re = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
     z_im = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    resident = load_plan(plan, radices)
+    block = [1, 1]
+    resident = load_plan(plan, radices, block)
     chirp = [load_factors(opening)]
-    transform_rows(x_re, x_im, z_re, z_im, resident, radices, identity, chirp, [])
+    opened = open_block(x_re, x_im, 0, block, radices, chirp)
+    transform_rows(x_re, x_im, z_re, z_im, resident, radices, identity, block, opened, chirp, [])
     filtered = [load_factors(spectrum)]
     chirp = [load_factors(closing)]
-    transform_rows(z_im, z_re, y_im, y_re, resident, radices, identity, filtered, chirp)
+    opened = open_block(z_im, z_re, 0, block, radices, filtered)
+    transform_rows(
+        z_im, z_re, y_im, y_re, resident, radices, identity, block, opened, filtered, chirp
+    )
     return y_re, y_im
 
 
@@ -132,7 +144,7 @@ def split_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def
         y.append(nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm))
         z.append(nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm))
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    resident = load_plan(plan, radices[1:])
+    resident = load_plan(plan, radices[1:], [1, 1])
     x = [x_re, x_im]
     split_rows(x, z, twiddle, resident, radices, False, identity, [opening], [])
     back = [z[1], z[0]]

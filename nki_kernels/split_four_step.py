@@ -27,6 +27,7 @@ from .four_step import (
     load_padded,
     load_plan,
     multiply_complex,
+    open_block,
     store_rows,
     transform_rows,
 )
@@ -69,7 +70,7 @@ def split_four_step(x_re, x_im, tables, radices, inverse=False):  # type: ignore
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    resident = load_plan(plan, radices[1:])
+    resident = load_plan(plan, radices[1:], [1, 1])
     source = [x_re, x_im]
     target = [y_re, y_im]
     split_rows(source, target, twiddle, resident, radices, inverse, identity, [], [])
@@ -105,8 +106,20 @@ def split_rows(
             stop = min(start + _PIECE, size // first)
             pieces = load_pieces(source, b, split, size, first, start, stop, before)
             part_piece(pieces, twiddle, start, stop, inverse, parted, b * split)
+    block = [1, 1]
+    opened = open_block(parted[0], parted[1], 0, block, radices[1:], [])
     transform_rows(
-        parted[0], parted[1], merged[0], merged[1], resident, radices[1:], identity, [], []
+        parted[0],
+        parted[1],
+        merged[0],
+        merged[1],
+        resident,
+        radices[1:],
+        identity,
+        block,
+        opened,
+        [],
+        [],
     )
     for b in range(batch):
         for start in range(0, size // columns, _PIECE):

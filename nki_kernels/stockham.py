@@ -281,6 +281,7 @@ def transpose_group(
     pieces: int,
     dtype: Any = nl.float32,
     terms: int = 1,
+    is_scalar: bool = False,
 ) -> Any:
     """Operands [rows of a product, count, pieces, partitions] of the group's slabs, by term."""
     partitions, _, _, n = state.shape
@@ -305,7 +306,7 @@ def transpose_group(
                 is_transpose=is_float32(state),
                 accumulate=False,
             )
-    return evacuate_operand(bank, dtype, terms)
+    return evacuate_operand(bank, dtype, terms, is_scalar)
 
 
 def multiply_group(pending: Any) -> None:
