@@ -8,21 +8,25 @@ Mathematics (Bailey).  N = A C, n = a C + c, k = k_a + A k_c:
 1. transforms of length A = r1 r2 ... over a, 2. the twiddle W_N^(c k_a), 3. DFTs of length
 C <= 128 over c; the transpose of the fourth step costs nothing here.
 
-Layout on the NeuronCore.  x is loaded with a1, the top digit of a, on partitions, so every
-partition reads N / r1 contiguous numbers. For r1 <= 64 real and imaginary part lie side by side
-on partitions and one product contracts both. The data is the stationary operand, so the product
-lands with c on partitions, [c, 2, k1, a'], which is Stockham's state of C transforms: its stages
-do the rest of A. VectorE multiplies by the twiddle (12 cycles a point and 128 lanes). The last
-DFT takes the matrix as stationary and k_a as moving columns: its result [k_c, k_a] is y in
-natural order, N / C contiguous numbers a partition.
+Layout on the NeuronCore.  A block is g h transforms. They are loaded with a1, the top digit of a,
+on partitions, so every descriptor reads N / r1 contiguous numbers. For r1 <= 64 real and
+imaginary part of g transforms lie side by side on partitions, and one product contracts both
+parts of one of them: its matrix has zeros for the others. The data is the stationary operand, so
+the product of h transforms at once lands with (h, c) on partitions, [h c, 2, g, k1, a'], which is
+Stockham's state of h C transforms: its stages do the rest of A. VectorE multiplies by the twiddle
+(12 cycles a point and 128 lanes). The last DFT takes h copies of its matrix on a diagonal as
+stationary and k_a as moving columns: its result [h k_c, g, k_a] is y in natural order, N / C
+contiguous numbers a descriptor.
 
-    HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages in SBUF -> twiddle -> PSUM [k_c, k_a] -> HBM
+    HBM [r1, N/r1] -> PSUM [h c, (part, k1)] -> stages -> twiddle -> PSUM [h k_c, k_a] -> HBM
 
-While one transform is twiddled and closed, the next one is opened: their instructions alternate,
-so that VectorE's twiddles and the Tensor engine's stages overlap.
+While one block is twiddled and closed, the next one is opened: their instructions alternate, so
+that VectorE's twiddles and the Tensor engine's stages overlap.
 
-Why it is fast.  HBM is read and written once for every N <= 2^19, the Tensor engine needs about
-22 + 33 + 45 ps a point for (64, r2, 128) on trn1, and one transform alone fills the array.
+Why it is fast.  HBM is read and written once for every N <= 2^19, in rows of 512 bytes and more
+where the planner may choose r1 and C; the Tensor engine needs about 22 + 33 + 45 ps a point for
+three radices on trn1, against 59 ps of the DMA floor; and one transform alone fills the array.
+As everywhere on the Tensor engine, a NaN or infinity spreads to the transforms of its block.
 """
 
 from __future__ import annotations
@@ -45,7 +49,8 @@ from .stockham import (
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_CHUNK = 8192  # fp32 numbers a partition that DMA loads at a time
+_ROW = 8192  # fp32 numbers a partition of the data that DMA loads at a time
+_CHUNK = 2048  # of a table
 _BLOCK = 2**17  # points of a block, at most, unless it is one transform
 
 
@@ -99,9 +104,14 @@ def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
     block = block_of(batch, radices)
-    # The data first: the tables are many times as much, and the first stage needs few of them.
-    opened = open_block(x_re, x_im, 0, block, radices, [])
+    # Short data first, as the tables are many times as much; long data does not fit beside them
+    # in what DMA may fill.
+    opened: Any = []
+    if n <= _BLOCK:
+        opened = open_block(x_re, x_im, 0, block, radices, [])
     resident = load_plan(tables, radices, block)
+    if n > _BLOCK:
+        opened = open_block(x_re, x_im, 0, block, radices, [])
     transform_rows(x_re, x_im, y_re, y_im, resident, radices, identity, block, opened, [], [])
     return y_re, y_im
 
@@ -257,7 +267,7 @@ def opening_work(length: int, radices: Any, rows: int) -> Any:
 
 
 def closing_work(length: int, rows: int) -> Any:
-    """Steps that close a block, a PSUM bank each: [first row, row after, low k_a, high k_a, part]."""
+    """Steps that close a block: [first row, row after the last, low k_a, high k_a, part]."""
     work = []
     together = max(1, _BANK // length)
     for row in range(0, rows, together):
@@ -273,7 +283,7 @@ def open_block(x_re: Any, x_im: Any, start: int, block: Any, radices: Any, befor
     n = length_of(radices)
     radix, columns = radices[0], radices[len(radices) - 1]
     row = n // radix
-    step = max(1, _CHUNK // (h * columns)) * columns
+    step = max(1, _ROW // (h * columns)) * columns
     data = []
     for low in range(0, row, step):
         high = min(low + step, row)
@@ -370,7 +380,7 @@ def contract_top_digit(
     spread = state[:, :, row].reshape_dim(2, (radix, length // radix))
     bank = nl.ndarray((partitions, 2, radix, count), dtype=nl.float32, buffer=nl.psum)
     columns = partitions // data[0][0].shape[1]
-    step = max(1, _CHUNK // partitions)
+    step = max(1, _ROW // partitions)
     for digit in range(count):
         chunk = (low + digit) // step
         at = (low + digit) % step * columns
@@ -388,23 +398,22 @@ def contract_top_digit(
 def close_steps(state: Any, work: Any, factors: Any, twiddled: Any, last: Any, target: Any) -> Any:
     """Twiddle pieces of a block; each closes while the next one is twiddled.
 
-    twiddled: pieces that await their closing, at most one before and after each pair of steps.
+    twiddled: the piece before, which awaits its closing, or nothing.
     """
     tile, start, block = state
     partitions, _, _, length = tile.shape
     for step in range(len(work)):
         top, bottom, low, high, part = work[step]
-        waiting = twiddled
         if part == 0:
             factor = factors[0:partitions, :, low:high].expand_dim(2).broadcast(2, bottom - top)
             product = multiply_complex(tile[:, :, top:bottom, low:high], factor)
             result = nl.ndarray(product.shape, dtype=nl.float32, buffer=nl.sbuf)
             piece = [product, result, start + top * block[1], block[1], low, high, length]
-            twiddled = [*waiting, piece]
-        if len(waiting) > part:
-            close_part(waiting[0], part, last, target)
+            twiddled.append(piece)
+        if len(twiddled) > 1:
+            close_part(twiddled[0], part, last, target)
         if part == 1:
-            twiddled = waiting[len(waiting) - 1 :]
+            twiddled = twiddled[len(twiddled) - 1 :]
     return twiddled
 
 

@@ -32,12 +32,13 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore) -> simulator.Timeline
     """Dry run of the recipe's kernel on `batch` transforms.
 
     Raises:
-        CannotRun: the kernel breaks a rule of the chip: mostly, SBUF is too small.
+        CannotRun: the kernel breaks a rule of the chip, or is warned of one: mostly, SBUF is too
+            small.
     """
     algorithm = ALGORITHMS[recipe.algorithm]
     part = ((batch, recipe.n), "float32")
     try:
-        with hardware.select(chip):
+        with hardware.select(chip), simulator.strict():
             return simulator.dry_run(algorithm.kernel, part, part, *algorithm.specs(recipe))
     except (simulator.NkiValidationError, AssertionError, ValueError) as error:
         raise CannotRun(str(error).partition("\n")[0]) from error
