@@ -397,9 +397,9 @@ def throughput(radices: tuple[int, ...]) -> float:
     """What a four-step plan's time for 2^20 points follows: trn1's nanoseconds a point.
 
     Of the Tensor engine or of DMA, whichever takes longer, with a descriptor for each row of r1
-    or C that is moved, and of starting.
+    or C that is moved, and of starting. Blocks of more than 32 transforms are not worth it.
     """
-    if len(radices) < 2:
+    if len(radices) < 2 or min(radices[0], radices[-1]) < 16:
         return math.inf
     chip, n = hardware.TRN1, math.prod(radices)
     filled = hardware.PARTITIONS // radices[-1] * radices[-1]
