@@ -409,13 +409,13 @@ def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
 
 
 def convolution_work(n: int, radices: tuple[int, ...]) -> int:
-    """Columns that a Bluestein transform moves through the Tensor engine: what its time follows."""
+    """Columns that Bluestein's products and transposes move: what its time follows."""
     columns = 0
     for stage in range(2 * len(radices)):
         contracted, produced, done, left, slabs = bluestein.stage_shape(n, radices, stage)
         pieces = stockham.piece_count(2 * slabs * contracted)
-        # A product, and a transpose of 128 columns at twice the rate.
-        columns += done * left // slabs * pieces * (2 * slabs * produced + 64)
+        # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
+        columns += done * left // slabs * pieces * (2 * slabs * produced + 128)
     return columns
 
 
