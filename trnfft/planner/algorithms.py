@@ -492,11 +492,15 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def seed_choice(n: int) -> Recipe | str:
-    """The article's table: DFT-GEMM to 256, else [8^a, 4^b] Stockham, else a Bluestein's name."""
+    """The article's table: DFT-GEMM to 256, else [8^a, 4^b] Stockham, else a Bluestein's name.
+
+    The article ends at 4096. Stages that exceed one partition's SBUF are done by four-step.
+    """
     if n <= dft_gemm.MAX_LENGTH:
         return Recipe(DftGemm.name, n)
     radices = seed_radices(n)
     if radices is not None:
-        return Recipe(Stockham.name, n, radices)
+        fits = not ALGORITHMS[Stockham.name].why_not(n)
+        return Recipe(Stockham.name if fits else FourStep.name, n, radices)
     names = (Bluestein.name, LongBluestein.name, SplitBluestein.name)
     return next((name for name in names if not ALGORITHMS[name].why_not(n)), names[-1])
