@@ -148,7 +148,7 @@ def test_the_seeds_table():
     plan = trnfft.plan(1024, algorithms="seed")
     assert (plan.algorithm, plan.radices) == ("stockham", (8, 8, 4, 4))
     assert trnfft.plan(1000, algorithms="seed").algorithm == "bluestein"
-    assert trnfft.plan(5000, algorithms="seed").algorithm == "long_bluestein"
+    assert trnfft.plan(6000, algorithms="seed").algorithm == "long_bluestein"
 
 
 def test_algorithms_by_name():
