@@ -332,10 +332,9 @@ def run_stage(
             # The stage before has to end first: every product here reads all of its results.
             multiply_group(pending)
             pending = []
-        if is_streamed and first % (size * sharing) == 0:
+        begins_chunk = is_streamed and first % (size * sharing) == 0
+        if begins_chunk:
             tiles = ahead
-            if first // sharing + size < count:
-                ahead = stream_matrices(table, first // sharing + size, size)
         number = min(group, products - first)
         moved = transpose_group(
             state,
@@ -352,6 +351,9 @@ def run_stage(
         )
         if len(pending) > 0:
             multiply_group(pending)
+        if begins_chunk and first // sharing + size < count:
+            # Not before the last products of the chunk before: two chunks are live at a time.
+            ahead = stream_matrices(table, first // sharing + size, size)
         pending = [moved, turned, row, tiles, produced, sharing * slabs, slabs, first, number]
     return pending
 
