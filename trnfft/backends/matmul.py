@@ -1,0 +1,166 @@
+"""Transforms as real matrix products in plain torch operations, by the same plans as the kernels.
+
+Mathematics.  As in nki_kernels/stockham.py: after stage i the state is Z_i[K, m], K < R_i = r1...ri
+and m < N / R_i, and a stage contracts the top digit j of m with one matrix a K, which contains the
+twiddles:
+
+    Z_i[K + R_(i-1) k, m'] = sum_j exp(-+2 pi i j (K + R_(i-1) k) / R_i) Z_(i-1)[K, j M_i + m']
+
+Layout.  The state is [K, (part, j), (m', batch)], so that a stage is one batched matrix product
+with real matrices [(part', k), (part, j)] and one copy that brings K and k together. Every plan of
+Tensor-engine stages is a list of radices here; Bluestein's convolution is two such lists. No
+complex dtype, no gather and no dynamic shape occurs, so XLA devices run it as it is. Derivatives,
+vmap and forward mode are those of torch's own operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import torch
+
+Parts = tuple[torch.Tensor, torch.Tensor]
+
+FLOAT64_DEVICES = ("cpu", "cuda", "meta")
+TABLE_BYTES = 256 << 20  # kept on all devices together
+
+_tables: OrderedDict[Any, tuple[torch.Tensor, ...]] = OrderedDict()
+uploads = 0  # how many times tables were made and put on a device
+
+
+def c2c(
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
+) -> Parts:
+    """As the operator `trnfft::c2c`; the bfloat16 modes are computed in the dtype of the input.
+
+    Raises:
+        NotImplementedError: "kahan" on a device that may have no float64, or no plan.
+    """
+    if precision == "kahan" and real.dtype != torch.float64:
+        if real.device.type not in FLOAT64_DEVICES:
+            raise NotImplementedError(
+                f'precision "kahan" needs float64 in backend "matmul", which device '
+                f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
+            )
+        wide = c2c(real.double(), imag.double(), inverse, scale, precision)
+        return wide[0].to(real.dtype), wide[1].to(imag.dtype)
+    n = real.shape[-1]
+    radices, padded = _radices(n)
+    x = torch.stack([real.reshape(-1, n), imag.reshape(-1, n)]).permute(0, 2, 1)  # [2, N, B]
+    if padded == n:
+        y = _stages(x, radices, inverse, _stage_tables(radices, inverse, scale, x))
+    else:
+        y = _convolved(x, radices, inverse, scale)
+    y = y.permute(0, 2, 1).reshape(2, *real.shape)
+    return y[0], y[1]
+
+
+def _radices(n: int) -> tuple[tuple[int, ...], int]:
+    """The radices of the plan for length n, and the length that they transform."""
+    from trnfft.planner.planner import plan  # here, so that only its users load the planner
+
+    recipe = plan(n, precision="fast").recipe
+    if recipe.inner is not None:
+        return recipe.inner.radices, recipe.inner.n
+    if recipe.radices:
+        return recipe.radices, n
+    return _default_radices(n), n
+
+
+def _default_radices(n: int) -> tuple[int, ...]:
+    """For plans without radices: DFT-GEMM is one stage, a butterfly of a power of two some."""
+    if n <= 256:
+        return (n,)
+    half = 1 << (n.bit_length() // 2)
+    return (half, n // half)
+
+
+def _stages(
+    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, tables: tuple[torch.Tensor, ...]
+) -> torch.Tensor:
+    """Transform x [2, N, B] along N."""
+    _, n, batch = x.shape
+    done, left = 1, n
+    state = x.reshape(1, 2, n, batch)
+    for radix, table in zip(radices, tables, strict=True):
+        left //= radix
+        product = torch.bmm(table, state.reshape(done, 2 * radix, left * batch))
+        # [K, part, k, m' batch] to [k, K, part, m' batch]: the next K is K + R k.
+        product = product.reshape(done, 2, radix, left * batch).permute(2, 0, 1, 3)
+        done *= radix
+        state = product.reshape(done, 2, left, batch)
+    return state.reshape(n, 2, batch).permute(1, 0, 2)
+
+
+def _convolved(
+    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
+) -> torch.Tensor:
+    """Bluestein: transform x [2, N, B] along N by a convolution with a chirp."""
+    n, m = x.shape[1], math.prod(radices)
+    chirp, spectrum = _chirp_tables(n, m, inverse, scale, x)
+    z = torch.nn.functional.pad(_multiply(x, chirp), (0, 0, 0, m - n))
+    z = _stages(z, radices, False, _stage_tables(radices, False, 1.0, x))
+    z = _stages(_multiply(z, spectrum), radices, True, _stage_tables(radices, True, 1.0, x))
+    return _multiply(z[:, :n], chirp)
+
+
+def _multiply(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """Complex product of x [2, N, B] and factor [2, N, 1]."""
+    return torch.stack([x[0] * factor[0] - x[1] * factor[1], x[0] * factor[1] + x[1] * factor[0]])
+
+
+def _stage_tables(
+    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """One table a stage, [K, (part', k), (part, j)]."""
+    key = ("stages", radices, inverse, scale, like.dtype, like.device)
+
+    def make() -> list[np.ndarray]:
+        tables, done = [], 1
+        for r in radices:
+            outputs = np.arange(done)[:, None, None] + done * np.arange(r)[None, :, None]
+            exponent = np.arange(r)[None, None, :] * outputs % (done * r)
+            sign = 2j if inverse else -2j
+            z = np.exp(sign * np.pi / (done * r) * exponent) * (scale if done == 1 else 1.0)
+            both = np.stack([np.stack([z.real, -z.imag], 2), np.stack([z.imag, z.real], 2)], 1)
+            tables.append(both.reshape(done, 2 * r, 2 * r))
+            done *= r
+        return tables
+
+    return _cached(key, make, like)
+
+
+def _chirp_tables(
+    n: int, m: int, inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """b* [2, n, 1] and scale / m times the spectrum of b [2, m, 1], as in bluestein.py."""
+
+    def make() -> list[np.ndarray]:
+        exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
+        chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
+        wrapped = np.zeros(m, np.complex128)
+        wrapped[:n] = chirp.conj()
+        wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
+        spectrum = scale / m * np.fft.fft(wrapped)
+        return [np.stack([z.real, z.imag])[..., None] for z in (chirp, spectrum)]
+
+    return _cached(("chirp", n, m, inverse, scale, like.dtype, like.device), make, like)
+
+
+def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tables of `make`, on the device and in the dtype of `like`, uploaded once."""
+    global uploads
+    if key in _tables:
+        _tables.move_to_end(key)
+        return _tables[key]
+    found = tuple(torch.from_numpy(table).to(like.dtype).to(like.device) for table in make())
+    uploads += 1
+    _tables[key] = found
+    while (
+        sum(t.nbytes for kept in _tables.values() for t in kept) > TABLE_BYTES and len(_tables) > 1
+    ):
+        _tables.popitem(last=False)
+    return found
