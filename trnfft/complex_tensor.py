@@ -16,6 +16,19 @@ import torch
 
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
+# As dictionaries because torch.compile cannot look into dtype.to_complex() and dtype.to_real().
+COMPLEX_DTYPES = {
+    torch.float16: torch.complex32,
+    torch.bfloat16: torch.complex64,
+    torch.float32: torch.complex64,
+    torch.float64: torch.complex128,
+}
+_PARTS_OF = {
+    torch.complex32: torch.float16,
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+}
+
 
 class ComplexTensor:
     """Complex numbers `real + 1j * imag`, stored as two real tensors.
@@ -99,7 +112,7 @@ class ComplexTensor:
 
         The device must have complex dtypes; for others, move to one first: `x.to("cpu")`.
         """
-        part_dtype = self.dtype.to_real()
+        part_dtype = _PARTS_OF[self.dtype]
         return torch.complex(self.real.to(part_dtype), self.imag.to(part_dtype))
 
     # Description
@@ -111,7 +124,7 @@ class ComplexTensor:
         float16 gives complex32, float32 complex64, float64 complex128. No complex dtype has
         bfloat16 parts, so bfloat16 gives complex64, as in torch's promotion rules.
         """
-        return self.real.dtype.to_complex()
+        return COMPLEX_DTYPES[self.real.dtype]
 
     @property
     def shape(self) -> torch.Size:
@@ -341,4 +354,4 @@ def _check_broadcast(shape: torch.Size, other_shape: torch.Size) -> None:
 
 
 def _part_dtype(argument: Any) -> Any:
-    return argument.to_real() if isinstance(argument, torch.dtype) else argument
+    return _PARTS_OF.get(argument, argument) if isinstance(argument, torch.dtype) else argument

@@ -12,6 +12,7 @@ each is one of them again, hence differentiable any number of times:
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -149,14 +150,16 @@ def _c2c_parts(real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: flo
     backend, precision = _settings(real.device)
     if backend == "matmul":
         return matmul.c2c(real, imag, inverse, scale, precision)
-    return _c2c(real, imag, inverse, scale, backend, precision)
+    run = _C2C.apply if backend else _c2c
+    return run(real, imag, inverse, scale, backend, precision)
 
 
 def _r2c_parts(x: torch.Tensor, inverse: bool, scale: float) -> Parts:
     backend, precision = _settings(x.device)
     if backend == "matmul":
         return _half(matmul.c2c(x, torch.zeros_like(x), inverse, scale, precision))
-    return _r2c(x, inverse, scale, backend, precision)
+    run = _R2C.apply if backend else _r2c
+    return run(x, inverse, scale, backend, precision)
 
 
 def _c2r_parts(
@@ -165,7 +168,8 @@ def _c2r_parts(
     backend, precision = _settings(real.device)
     if backend == "matmul":
         return matmul.c2c(*_hermitian(real, imag, n), inverse, scale, precision)[0]
-    return _c2r(real, imag, n, inverse, scale, backend, precision)
+    run = _C2R.apply if backend else _c2r
+    return run(real, imag, n, inverse, scale, backend, precision)
 
 
 def _half(parts: Parts) -> Parts:
@@ -281,30 +285,30 @@ def _(
     return real.new_empty((*real.shape[:-1], n))
 
 
-def _keep_rest(first: int) -> Any:
+def _keep_rest(tensors: int, with_n: int) -> Any:
+    """A setup_context that keeps the arguments after the tensors, and N of the result's data."""
+
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.n = inputs[0].shape[-1]
-        ctx.inverse, ctx.scale, *ctx.settings = inputs[first:]
+        first = inputs[0].shape[-1]
+        ctx.n = inputs[tensors] if with_n else first
+        ctx.inverse, ctx.scale, *ctx.settings = inputs[tensors + with_n :]
 
     return setup_context
 
 
-def _c2c_backward(ctx: Any, grad_real: torch.Tensor, grad_imag: torch.Tensor) -> tuple[Any, ...]:
-    grads = _c2c(grad_real, grad_imag, not ctx.inverse, ctx.scale, *ctx.settings)
-    return *grads, None, None, None, None
+def _c2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
+    return *run(real, imag, not ctx.inverse, ctx.scale, *ctx.settings), None, None, None, None
 
 
-def _r2c_backward(ctx: Any, grad_real: torch.Tensor, grad_imag: torch.Tensor) -> tuple[Any, ...]:
-    weights = _interior(grad_real, ctx.n, 0.5)
-    grad = _c2r(
-        grad_real * weights, grad_imag * weights, ctx.n, not ctx.inverse, ctx.scale, *ctx.settings
-    )
-    return grad, None, None, None, None
+def _r2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
+    weights = _interior(real, ctx.n, 0.5)
+    parts = real * weights, imag * weights
+    return run(*parts, ctx.n, not ctx.inverse, ctx.scale, *ctx.settings), None, None, None, None
 
 
-def _c2r_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    real, imag = _r2c(grad, not ctx.inverse, ctx.scale, *ctx.settings)
-    weights = _interior(real, grad.shape[-1], 2.0)
+def _c2r_grads(run: Any, ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    real, imag = run(grad, not ctx.inverse, ctx.scale, *ctx.settings)
+    weights = _interior(real, ctx.n, 2.0)
     return real * weights, imag * weights, None, None, None, None, None
 
 
@@ -315,9 +319,74 @@ def _interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
     return torch.cat([ones, inner, ones[: 1 - n % 2]])
 
 
-_c2c.register_autograd(_c2c_backward, setup_context=_keep_rest(2))
-_r2c.register_autograd(_r2c_backward, setup_context=_keep_rest(1))
-_c2r.register_autograd(_c2r_backward, setup_context=_keep_rest(3))
+_c2c.register_autograd(partial(_c2c_grads, _c2c), setup_context=_keep_rest(2, 0))
+_r2c.register_autograd(partial(_r2c_grads, _c2r), setup_context=_keep_rest(1, 0))
+_c2r.register_autograd(partial(_c2r_grads, _r2c), setup_context=_keep_rest(2, 1))
+
+
+class _C2C(torch.autograd.Function):
+    """`trnfft::c2c` for torch.func and forward mode, which a custom operator does not support."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_keep_rest(2, 0))
+
+    @staticmethod
+    def forward(*arguments: Any) -> Parts:
+        return _c2c(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        return _c2c_grads(_C2C.apply, ctx, *grads)
+
+    @staticmethod
+    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> Parts:
+        return _C2C.apply(*_both(real, imag), ctx.inverse, ctx.scale, *ctx.settings)
+
+
+class _R2C(torch.autograd.Function):
+    """`trnfft::r2c`, as `_C2C`."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_keep_rest(1, 0))
+
+    @staticmethod
+    def forward(*arguments: Any) -> Parts:
+        return _r2c(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        return _r2c_grads(_C2R.apply, ctx, *grads)
+
+    @staticmethod
+    def jvp(ctx: Any, x: torch.Tensor, *rest: None) -> Parts:
+        return _R2C.apply(x, ctx.inverse, ctx.scale, *ctx.settings)
+
+
+class _C2R(torch.autograd.Function):
+    """`trnfft::c2r`, as `_C2C`."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_keep_rest(2, 1))
+
+    @staticmethod
+    def forward(*arguments: Any) -> torch.Tensor:
+        return _c2r(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        return _c2r_grads(_R2C.apply, ctx, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> torch.Tensor:
+        return _C2R.apply(*_both(real, imag), ctx.n, ctx.inverse, ctx.scale, *ctx.settings)
+
+
+def _both(real: torch.Tensor | None, imag: torch.Tensor | None) -> Parts:
+    """Tangents of both parts: zeros for one that has none."""
+    if real is None or imag is None:
+        zeros = torch.zeros_like(imag if real is None else real)  # type: ignore[arg-type]
+        return (zeros if real is None else real), (zeros if imag is None else imag)
+    return real, imag
 
 
 def _batched(operator: Any, tensors: int) -> Any:
