@@ -21,7 +21,7 @@ inputs in the rows of its table, weights of its outputs in the columns. The firs
 only those j that hold data, the last one computes only those k that are stored, so neither the
 zeros nor the outputs beyond N exist anywhere.
 
-Such a table is as long as a state, so from M = 4096 on most of them are streamed, as in stockham.
+Such a table takes as much SBUF as a state, so beyond M = 4096 most are streamed, as in stockham.
 
 Why it is fast.  The Tensor engine binds: on trn1 33 ps a point of M and stage, less a sixth in
 the first stage (fewer transposes) and a third in the last (shorter products). At M = 2N and two

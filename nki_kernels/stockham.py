@@ -20,8 +20,8 @@ the transforms return to partitions. Four slabs a PSUM bank are interleaved ther
 imaginary part are contracted one after the other.
 
 Tables that fit SBUF beside two states (16 bytes a point) stay there. The others are streamed: read
-from HBM for each block of transforms, chunk by chunk, just before the products that use them. The
-DMA queue runs ahead of the Tensor engine by as many chunks as free SBUF holds.
+from HBM for each block of transforms, chunk by chunk, each before the products of the one ahead.
+DMA runs ahead of the Tensor engine further, as far as SBUF has room.
 
 Precision.  As in dft_gemm the tables' dtype decides: float32, bfloat16 (the state is bfloat16
 between stages too), or refined, pairs of bfloat16 for tables and transposed data. PSUM and HBM
@@ -29,8 +29,9 @@ are fp32 throughout.
 
 Why it is fast.  A stage costs 33 ps a point on trn1's Tensor engine for r <= 64, whatever r is,
 against 59 ps of the DMA floor: two stages of radix 64 beat four of radix 8. VectorE never
-multiplies: twiddles are free. A streamed table costs up to half a floor of DMA, hidden behind the
-products. It needs 128 transforms to fill the array.
+multiplies: twiddles are free. DMA of a streamed table runs behind the products: half a floor, twice
+as much if r > 64, and again if its rows are a power of two apart in HBM. The kernel needs 128
+transforms to fill the array.
 """
 
 from __future__ import annotations
@@ -325,13 +326,15 @@ def run_stage(
     # Matrices of a chunk: a multiple of the group, so that no group needs two chunks.
     size = group * max(1, _CHUNK // (group * width * pieces * len(terms)))
     is_streamed = len(tiles) == 0
+    ahead = stream_matrices(table, 0, size) if is_streamed else []
     for first in range(0, products, group):
         if first == 0 and stage > 0 and pending[2] == row:
             # The stage before has to end first: every product here reads all of its results.
             multiply_group(pending)
             pending = []
-        if is_streamed and first % (size * sharing) == 0:
-            tiles = stream_matrices(table, first // sharing, size)
+        begins_chunk = is_streamed and first % (size * sharing) == 0
+        if begins_chunk:
+            tiles = ahead
         number = min(group, products - first)
         moved = transpose_group(
             state,
@@ -348,6 +351,9 @@ def run_stage(
         )
         if len(pending) > 0:
             multiply_group(pending)
+        if begins_chunk and first // sharing + size < count:
+            # Not before the last products of the chunk before: two chunks are live at a time.
+            ahead = stream_matrices(table, first // sharing + size, size)
         pending = [moved, turned, row, tiles, produced, sharing * slabs, slabs, first, number]
     return pending
 
