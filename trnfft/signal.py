@@ -82,9 +82,9 @@ def stft(
             f"argument 'center' is True; pass center=False"
         )
     if center:
-        x = _padded(x, n_fft // 2, pad_mode)
+        x = _padded(x, n_fft // 2, n_fft // 2, pad_mode)
     elif align_to_window:
-        x = _padded(x, (n_fft - size) // 2, "constant")
+        x = _padded(x, *_margins(n_fft, size), "constant")
     _check_range("n_fft", n_fft, x.shape[-1], "the length of the (padded) input")
     _check_range("win_length", size, n_fft, "n_fft")
     if hop < 1:
@@ -229,18 +229,22 @@ def _window(
         )
     if isinstance(window, torch.Tensor) and window.is_complex():
         window = ComplexTensor.from_complex(window)
+    return _each(lambda part: torch.nn.functional.pad(part, _margins(n_fft, size)), window)
+
+
+def _margins(n_fft: int, size: int) -> tuple[int, int]:
+    """How many zeros are before and after the window in a frame."""
     left = (n_fft - size) // 2
-    sides = (left, n_fft - size - left)
-    return _each(lambda part: torch.nn.functional.pad(part, sides), window)
+    return left, n_fft - size - left
 
 
-def _padded(x: Samples, count: int, mode: str) -> Samples:
-    """`count` more samples on both sides."""
+def _padded(x: Samples, left: int, right: int, mode: str) -> Samples:
+    """More samples on both sides."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:
         # All modes but "constant" need leading dimensions.
         leading = part.reshape((1,) * (3 - part.ndim) + part.shape)
-        return torch.nn.functional.pad(leading, (count, count), mode).reshape(*part.shape[:-1], -1)
+        return torch.nn.functional.pad(leading, (left, right), mode).reshape(*part.shape[:-1], -1)
 
     return _each(pad, x)
 

@@ -17,9 +17,9 @@ class ComplexBatchNorm(nn.Module):
         y = G V^(-1/2) (x - m) + b,  x = (Re x, Im x),  V = [[rr, ri], [ri, ii]] + eps I
 
     m is the mean and V the 2x2 covariance over all dimensions but the channels; G is symmetric.
-    Both are of the batch in training, when running averages follow them, and these averages in
+    m and V are of the batch in training, when running averages follow them, and these averages in
     evaluation (Trabelsi et al., "Deep complex networks", 2018, section 3.5). Averages take the
-    unbiased covariance, as in torch.nn.BatchNorm1d.
+    unbiased covariance, as in torch.nn.BatchNorm1d. float16 and bfloat16 are computed in float32.
 
     Parameters are `weight_rr`, `weight_ri` and `weight_ii` (G, first 1/sqrt(2) times the unit
     matrix, which makes E|y|^2 = 1) and `bias_real` and `bias_imag` (b, first 0). Buffers are
@@ -36,7 +36,7 @@ class ComplexBatchNorm(nn.Module):
         device, dtype: of parameters and buffers; `dtype` is real.
 
     Input: complex or real, [B, C, ...] with any number of dimensions. Output: ComplexTensor of
-    the same shape.
+    the same shape and dtype.
 
     Raises:
         ValueError: `num_features` is less than 1; on call, the input has another shape, or one
@@ -49,11 +49,6 @@ class ComplexBatchNorm(nn.Module):
     weight_ii: nn.Parameter
     bias_real: nn.Parameter
     bias_imag: nn.Parameter
-    running_mean_real: torch.Tensor
-    running_mean_imag: torch.Tensor
-    running_rr: torch.Tensor
-    running_ri: torch.Tensor
-    running_ii: torch.Tensor
 
     def __init__(
         self,
@@ -92,47 +87,43 @@ class ComplexBatchNorm(nn.Module):
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the channels to dimension 1"
             )
+        dtype = x.real.dtype
+        x = x if dtype == torch.float64 else x.to(torch.float32)
         if self.training or not self.track_running_stats:
-            real, imag, covariance = self._of_batch(x)
+            mean_real, mean_imag, *covariance = self._of_batch(x)
         else:
-            real, imag = self.running_mean_real, self.running_mean_imag
-            covariance = self.running_rr, self.running_ri, self.running_ii
+            mean_real, mean_imag, *covariance = self.buffers()
         shape = (-1,) + (1,) * (x.ndim - 2)
-        real, imag = x.real - real.view(shape), x.imag - imag.view(shape)
-        rr, ri, ii = (m.view(shape) for m in _inverse_square_root(*covariance, self.eps))
-        real, imag = rr * real + ri * imag, ri * real + ii * imag
-        if not self.affine:
-            return ComplexTensor(real, imag)
-        rr, ri, ii = (m.view(shape) for m in (self.weight_rr, self.weight_ri, self.weight_ii))
-        return ComplexTensor(
-            rr * real + ri * imag + self.bias_real.view(shape),
-            ri * real + ii * imag + self.bias_imag.view(shape),
-        )
+        x = ComplexTensor(x.real - mean_real.view(shape), x.imag - mean_imag.view(shape))
+        x = _stretched(x, *_inverse_square_root(self.eps, *covariance))
+        if self.affine:
+            x = _stretched(x, self.weight_rr, self.weight_ri, self.weight_ii)
+            bias_real, bias_imag = self.bias_real.view(shape), self.bias_imag.view(shape)
+            x = ComplexTensor(x.real + bias_real, x.imag + bias_imag)
+        return x.to(dtype)
 
-    def _of_batch(self, x: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor, Covariance]:
-        """Mean and covariance of the batch, which running averages follow in training."""
+    def _of_batch(self, x: ComplexTensor) -> tuple[torch.Tensor, ...]:
+        """Mean and covariance of the batch, in the order of the buffers.
+
+        The running averages follow them in training.
+        """
         count = x.numel() // self.num_features
         if count < 2:
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is one with more than one "
                 f"number per channel where their statistics are taken; call .eval()"
             )
-        dims = [d for d in range(x.ndim) if d != 1]
-        means = x.real.mean(dims, keepdim=True), x.imag.mean(dims, keepdim=True)
+        dims = [dim for dim in range(x.ndim) if dim != 1]
+        means = [part.mean(dims, keepdim=True) for part in (x.real, x.imag)]
         real, imag = x.real - means[0], x.imag - means[1]
-        rr, ri, ii = ((a * b).mean(dims) for a, b in ((real, real), (real, imag), (imag, imag)))
+        products = (real * real, real * imag, imag * imag)
+        means = [mean.flatten() for mean in means]
+        covariance = [product.mean(dims) for product in products]
         if self.training and self.track_running_stats:
-            unbiased = count / (count - 1)
-            new = (
-                means[0].flatten(),
-                means[1].flatten(),
-                rr * unbiased,
-                ri * unbiased,
-                ii * unbiased,
-            )
-            for average, value in zip(self.buffers(), new, strict=True):
-                average.lerp_(value.detach(), self.momentum)
-        return means[0].flatten(), means[1].flatten(), (rr, ri, ii)
+            unbiased = [value * (count / (count - 1)) for value in covariance]
+            for average, value in zip(self.buffers(), means + unbiased, strict=True):
+                average.lerp_(value.detach().to(average.dtype), self.momentum)
+        return *means, *covariance
 
     def extra_repr(self) -> str:
         return (
@@ -141,8 +132,17 @@ class ComplexBatchNorm(nn.Module):
         )
 
 
+def _stretched(
+    x: ComplexTensor, rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor
+) -> ComplexTensor:
+    """Every channel times its symmetric matrix [[rr, ri], [ri, ii]]."""
+    shape = (-1,) + (1,) * (x.ndim - 2)
+    rr, ri, ii = rr.view(shape), ri.view(shape), ii.view(shape)
+    return ComplexTensor(rr * x.real + ri * x.imag, ri * x.real + ii * x.imag)
+
+
 def _inverse_square_root(
-    rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor, eps: float
+    eps: float, rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor
 ) -> Covariance:
     """(V + eps I)^(-1/2) of covariances V = [[rr, ri], [ri, ii]], in closed form.
 
