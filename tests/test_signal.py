@@ -56,6 +56,7 @@ shapes = st.sampled_from([(40,), (1, 33), (3, 27)])
 pad_modes = st.sampled_from(["constant", "reflect", "replicate", "circular"])
 
 
+@pytest.mark.filterwarnings("ignore:A window was not provided", "ignore:stft with return_complex")
 @given(
     settings_of_stft(),
     shapes,
@@ -143,6 +144,18 @@ def test_backends_in_single_precision(backend):
         spectra = trnfft.stft(x, 16, window=window)
         assert_same(spectra, expected, 1e-5)
         assert_same(trnfft.istft(spectra, 16, window=window), x, 1e-5)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_no_complex_dtype_is_needed(is_complex, no_complex_dtype):
+    x, window = random(2, 30).requires_grad_(), HANN
+    with trnfft.backend("matmul"), no_complex_dtype:
+        signal = ComplexTensor(x, x) if is_complex else x
+        window = ComplexTensor(HANN, 0.5 * HANN) if is_complex else HANN
+        spectra = trnfft.stft(signal, 8, window=window)
+        back = trnfft.istft(spectra, 8, window=window, return_complex=is_complex)
+        back.real.square().sum().backward()
+    assert x.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

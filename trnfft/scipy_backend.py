@@ -50,18 +50,21 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
         )
     if name in _COMPLEX and np.size(axes) == 0:
         return np.asarray(x)  # which stays real
-    many = "axes" in call.arguments
+    result = _transform(name, array, sizes, axes, norm, "axes" in call.arguments)
+    return result.to_complex().numpy() if isinstance(result, ComplexTensor) else result.numpy()
+
+
+def _transform(name: str, array: np.ndarray, sizes: Any, axes: Any, norm: Any, many: bool) -> Any:
+    """The transform along one axis or `many`, with the errors of scipy.fft."""
+    mistakes = (RuntimeError, IndexError) if many else RuntimeError
     try:
         if many and name in _REAL_RESULT:
             sizes = _whole_sizes(sizes, axes, array.shape)
-        result = getattr(transforms, name)(torch.from_numpy(array), sizes, axes, norm)
+        return getattr(transforms, name)(torch.from_numpy(array), sizes, axes, norm)
     except NotImplementedError:  # a RuntimeError too, but about the backend
         raise
-    except (IndexError, RuntimeError) as error:
-        if isinstance(error, IndexError) and not many:
-            raise
+    except mistakes as error:
         raise ValueError(str(error)) from error
-    return result.to_complex().numpy() if isinstance(result, ComplexTensor) else result.numpy()
 
 
 def _array(x: Any) -> np.ndarray:

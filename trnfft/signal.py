@@ -6,7 +6,7 @@ With a window w of N = n_fft numbers, which is the given one between zeros, and 
     istft:  x[j] = (sum_t w[j - t h] y[t, j - t h]) / (sum_t w[j - t h]^2),  y = ifft of X / scale
 
 The latter has the least squared error of all signals (Griffin & Lim, "Signal estimation from
-modified short-time Fourier transform", 1984, equation 6).
+modified short-time Fourier transform", 1984).
 """
 
 import warnings

@@ -9,7 +9,7 @@ from trnfft.transforms import fft2
 class FNetMixer(nn.Module):
     """y = Re F_seq(F_hidden(x)): the 2-D Fourier transform in place of self-attention.
 
-    (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2022, equation 3.) There are
+    (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2022.) There are
     no parameters. float16 and bfloat16 are computed in float32.
 
     Input: real, [B, S, H] or [S, H] with sequences of length S and hidden size H. Output: a real

@@ -10,7 +10,7 @@ from trnfft.nn.split import as_complex, check_dtype, check_positive
 class ModReLU(nn.Module):
     """y = ReLU(|x| + b) x / |x|, and 0 for x = 0.
 
-    (Arjovsky, Shah & Bengio, "Unitary evolution recurrent neural networks", 2016, equation 6.) The
+    (Arjovsky, Shah & Bengio, "Unitary evolution recurrent neural networks", 2016.) The
     real parameter `bias` (b, [num_features], first 0) is the radius of the disc that becomes 0
     where it is negative.
 
