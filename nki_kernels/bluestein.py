@@ -1,4 +1,4 @@
-"""DFT of any length N <= 2048 by Bluestein's chirp: one launch, natural order in and out.
+"""DFT of any length N <= 5120 by Bluestein's chirp: one launch, natural order in and out.
 
 Mathematics.  With b[n] = exp(+-pi i n^2 / N) and 2nk = n^2 + k^2 - (k - n)^2,
 
@@ -21,10 +21,13 @@ inputs in the rows of its table, weights of its outputs in the columns. The firs
 only those j that hold data, the last one computes only those k that are stored, so neither the
 zeros nor the outputs beyond N exist anywhere.
 
+Such a table is as long as a state, so from M = 4096 on most of them are streamed, as in stockham.
+
 Why it is fast.  The Tensor engine binds: on trn1 33 ps a point of M and stage, less a sixth in
 the first stage (fewer transposes) and a third in the last (shorter products). At M = 2N and two
 radices near 64 that is 231 ps a point of N, 3.9 times the DMA floor. Two rows a partition keep it
-busy where one row's stage has to end before the next one starts.
+busy where one row's stage has to end before the next one starts. Radices near 90, for M > 8192,
+cost 6.5 floors, and streaming their tables 4.5, which run at the same time.
 """
 
 from __future__ import annotations
@@ -37,16 +40,18 @@ from .nki_api import nisa, nki, nl
 from .stockham import (
     MAX_LENGTH,
     as_block,
-    load_tables,
+    load_table,
     multiply_group,
+    run_stage,
+    stays_resident,
     stockham_tables,
-    transpose_group,
 )
 
+MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
-_TABLE_BYTES = 96 << 10  # of an SBUF partition's 192 KiB; states and transposes take the rest
+_SHARED = 4096  # points of M a partition, up to which it takes several transforms
 
 
 def convolution_lengths(n: int) -> list[int]:
@@ -54,10 +59,10 @@ def convolution_lengths(n: int) -> list[int]:
 
     The next lengths with prime factors up to 13 and up to 5, the next multiples of 32 and 64 with
     factors up to 13 (they fill the Tensor engine), the next power of two, as far as Stockham
-    takes them. Raises ValueError unless 1 <= n <= 2048.
+    takes them. Raises ValueError unless 1 <= n <= 5120.
     """
-    if not 1 <= n <= MAX_LENGTH // 2:
-        raise ValueError(f"n = {n}: Bluestein takes lengths 1 to {MAX_LENGTH // 2}")
+    if not 1 <= n <= MAX_CONVOLVED:
+        raise ValueError(f"n = {n}: Bluestein takes lengths 1 to {MAX_CONVOLVED}")
     smooth = (2, 3, 5, 7, 11, 13)
     least = max(2 * n - 1, 2)
     found = {_next_smooth(least, smooth, multiple) for multiple in (1, 32, 64)}
@@ -85,8 +90,7 @@ def bluestein_tables(
 
     One float32 table a stage, forward then back: those of Stockham, except that chirp and filter
     are part of the first and the last stage of either direction. Computed in float64, rounded
-    once. Raises ValueError where m < 2n - 1, Stockham does not take m and radices, or the tables
-    exceed SBUF.
+    once. Raises ValueError where m < 2n - 1 or Stockham does not take m and radices.
     """
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, m = {m}: Bluestein takes n >= 1 and m >= 2 n - 1")
@@ -102,13 +106,6 @@ def bluestein_tables(
     if middle > 1:
         tables[middle - 1] = _weighted_table(n, radices, middle - 1, ones, spectrum)
     tables[-1] = _weighted_table(n, radices, 2 * middle - 1, ones, padded)
-    # load_tables halves a table of more than 128 rows, so that a radix over 64 costs twice.
-    size = sum(t[0].nbytes * -(-len(t) // _PARTITIONS) for t in tables)
-    if size > _TABLE_BYTES:
-        rule = f"tables of {size} bytes an SBUF partition, at most {_TABLE_BYTES} fit"
-        raise ValueError(
-            f"m = {m}, radices {radices}: {rule}; choose two radices, the last one up to 64"
-        )
     return tuple(tables)
 
 
@@ -182,6 +179,7 @@ def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
 
+    stays = stays_resident(tables, rows_per_partition(batch, n, radices) * length_of(radices))
     resident: Any = []
     pending: Any = []
     finished: Any = []
@@ -193,13 +191,21 @@ def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
         for stage in range(stages):
             if start == 0:
                 # One stage's, just in time: the first stages do not wait for the last tables.
-                resident.append(load_tables(tables[stage : stage + 1], radices[0:1])[0])
+                resident.append(load_table(tables[stage]) if stays[stage] else [])
             shape = stage_shape(n, radices, stage)
             length = shape[1] * shape[2] * shape[3]
             turned = nl.ndarray(state.shape[0:3] + (length,), dtype=nl.float32, buffer=nl.sbuf)
             for row in range(rows):
                 pending = run_stage(
-                    state, turned, row, resident[stage], shape, stage, identity, pending
+                    state,
+                    turned,
+                    row,
+                    tables[stage],
+                    resident[stage],
+                    shape,
+                    stage,
+                    identity,
+                    pending,
                 )
             state = turned
             if stage == 0 and len(finished) > 0:
@@ -214,12 +220,17 @@ def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
 
 def rows_per_partition(left: int, n: int, radices: Any) -> int:
     """Transforms a partition takes in the next block, of ``left`` still to do."""
+    # At least two keep the Tensor engine busy between stages, where SBUF has room for them.
+    wanted = max(1, min(max(2, _RUN // n), _SHARED // length_of(radices)))
+    return min(wanted, max(1, left // _PARTITIONS))
+
+
+def length_of(radices: Any) -> int:
+    """Product of the radices."""
     m = 1
     for radix in radices:
         m *= radix
-    # At least two keep the Tensor engine busy between stages, where SBUF has room for them.
-    wanted = min(max(2, _RUN // n), MAX_LENGTH // m)
-    return min(wanted, max(1, left // _PARTITIONS))
+    return m
 
 
 def load_padded(x_re: Any, x_im: Any, start: int, stop: int, rows: int, radices: Any) -> Any:
@@ -233,37 +244,6 @@ def load_padded(x_re: Any, x_im: Any, start: int, stop: int, rows: int, radices:
     if contracted * left > n:
         nisa.memset(dst=state[:, :, :, n : contracted * left], value=0.0)
     return state
-
-
-def run_stage(
-    state: Any,
-    turned: Any,
-    row: int,
-    tiles: Any,
-    shape: Any,
-    stage: int,
-    identity: Any,
-    pending: Any,
-) -> Any:
-    """One stage of one row of transforms; the last group's products stay pending."""
-    contracted, produced, done, left, slabs = shape
-    products = done * left // slabs
-    group = min(_BANK // (_PARTITIONS * len(tiles)), _BANK // (2 * produced * slabs))
-    for first in range(0, products, group):
-        count = min(group, products - first)
-        if first == 0 and stage > 0 and pending[2] == row:
-            # The stage before has to end first: every product here reads all of its results.
-            multiply_group(pending)
-            pending = []
-        moved = transpose_group(
-            state, row, contracted, done, slabs, first, count, identity, len(tiles)
-        )
-        if len(pending) > 0:
-            multiply_group(pending)
-        # left = 1 makes multiply_group take one matrix a product, as the first table has.
-        matrices = 1 if stage == 0 else left
-        pending = [moved, turned, row, tiles, produced, matrices, slabs, first, count]
-    return pending
 
 
 def store_outputs(finished: Any, y_re: Any, y_im: Any) -> None:

@@ -19,13 +19,18 @@ the transforms return to partitions. Four slabs a PSUM bank are interleaved ther
 16 bytes), so that the evacuation writes runs of consecutive t at full rate. For r > 64 real and
 imaginary part are contracted one after the other.
 
+Tables that fit SBUF beside two states (16 bytes a point) stay there. The others are streamed: read
+from HBM for each block of transforms, chunk by chunk, just before the products that use them. The
+DMA queue runs ahead of the Tensor engine by as many chunks as free SBUF holds.
+
 Precision.  As in dft_gemm the tables' dtype decides: float32, bfloat16 (the state is bfloat16
 between stages too), or refined, pairs of bfloat16 for tables and transposed data. PSUM and HBM
 are fp32 throughout.
 
 Why it is fast.  A stage costs 33 ps a point on trn1's Tensor engine for r <= 64, whatever r is,
 against 59 ps of the DMA floor: two stages of radix 64 beat four of radix 8. VectorE never
-multiplies: twiddles are free. It needs 128 transforms to fill the array.
+multiplies: twiddles are free. A streamed table costs up to half a floor of DMA, hidden behind the
+products. It needs 128 transforms to fill the array.
 """
 
 from __future__ import annotations
@@ -46,11 +51,15 @@ from .dft_gemm import (
 from .nki_api import nisa, nki, nl
 
 MAX_RADIX = 128
-MAX_LENGTH = 4096  # two states and the last table take 24 bytes a point of an SBUF partition
+_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
+_WORKING = 32 << 10  # of them for operands and for chunks of tables, in use and ahead
+_STATES = 16  # bytes a point that input and output of a stage take
+MAX_LENGTH = (_SBUF - _WORKING) // _STATES
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
-_CHUNK = 2048  # numbers a partition of a table that GpSimdE copies at a time
+_STAGED = 32 << 10  # bytes a partition of a table or state that DMA writes at a time
+_CHUNK = 2048  # numbers a partition of a table that are streamed, or copied, at a time
 
 
 def slabs_per_product(radix: int, done: int, left: int) -> int:
@@ -133,6 +142,7 @@ def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     dtype = data_dtype(tables[0], 3)
     identity = load_identity(dtype)
+    stays = stays_resident(tables, max(_RUN, n))
     resident: Any = []
     start = 0
     while start < batch:
@@ -141,31 +151,35 @@ def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
         state = load_block(x_re, x_im, start, stop, rows, dtype)
         if start == 0:
             # Behind the first block: its first stage runs while the last one's table arrives.
-            resident = load_tables(tables, radices)
-        state = run_stages(state, resident, radices, identity)
+            for stage in range(len(radices)):
+                resident.append(load_table(tables[stage]) if stays[stage] else [])
+        state = run_stages(state, tables, resident, radices, identity)
         nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=state[:, 0])
         nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=state[:, 1])
         start = stop
     return y_re, y_im
 
 
-def run_stages(state: Any, resident: Any, radices: Any, identity: Any) -> Any:
+def run_stages(state: Any, tables: Any, resident: Any, radices: Any, identity: Any) -> Any:
     """Transform the SBUF state [partitions, 2, rows, N]; returns the tile with the result.
 
-    resident: ``load_tables(...)``. The result is float32, states between stages have the dtype
-    of the given one. Swapping the parts before and after inverts the direction.
+    resident: for each stage ``load_table(...)``, or nothing where its table is streamed. The
+    result is float32, states between stages have the dtype of the given one.
     """
     pending: Any = []
     done = 1
     for stage in range(len(radices)):
+        radix = radices[stage]
+        left = state.shape[3] // (done * radix)
+        shape = [radix, radix, done, left, slabs_per_product(radix, done, left)]
         dtype = state.dtype if stage + 1 < len(radices) else nl.float32
         turned = nl.ndarray(state.shape, dtype=dtype, buffer=nl.sbuf)
         for row in range(state.shape[2]):
             pending = run_stage(
-                state, turned, row, resident[stage], radices[stage], done, identity, pending
+                state, turned, row, tables[stage], resident[stage], shape, stage, identity, pending
             )
         state = turned
-        done *= radices[stage]
+        done *= radix
     multiply_group(pending)
     return state
 
@@ -182,8 +196,15 @@ def load_block(
     n = x_re.shape[1]
     shape = ((stop - start) // rows, 2, rows, n)
     state = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=state[:, 0], src=as_block(x_re, start, stop, rows))
-    nisa.dma_copy(dst=state[:, 1], src=as_block(x_im, start, stop, rows))
+    for part in range(2):
+        source = as_block(x_re if part == 0 else x_im, start, stop, rows)
+        if 2 * rows * n * itemsize(state) <= _STAGED:
+            nisa.dma_copy(dst=state[:, part], src=source)
+        else:
+            # What DMA writes may not take so much, so GpSimdE copies one part after the other.
+            staged = nl.ndarray(source.shape, dtype=dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=staged, src=source)
+            copy_slowly(state[:, part, 0], staged[:, 0], _CHUNK)
     return state
 
 
@@ -195,77 +216,139 @@ def load_identity(dtype: Any) -> Any:
     return identity
 
 
+def itemsize(x: Any) -> int:
+    """Bytes of a number of ``x``, float32 or bfloat16."""
+    return 4 if is_float32(x) else 2
+
+
+def stays_resident(tables: Any, length: int) -> Any:
+    """For each stage whether its table stays in SBUF, beside two states of ``length`` points.
+
+    In the order of the stages, each one that still fits stays. The others are streamed.
+    """
+    room = _SBUF - _WORKING - _STATES * length
+    stays = []
+    for table in tables:
+        terms = table_terms(table, 3)
+        depth, count, width = terms[0].shape
+        size = len(terms) * piece_count(depth) * count * width * itemsize(table)
+        stays.append(size <= room)
+        if size <= room:
+            room -= size
+    return stays
+
+
+def piece_count(depth: int) -> int:
+    """Pieces that a table of ``depth`` rows is contracted in: beyond 128 rows, one a part."""
+    return 1 if depth <= _PARTITIONS else 2
+
+
 def load_tables(tables: Any, radices: Any) -> Any:
-    """The stages' tables in SBUF: per stage, tiles [rows, terms, matrices, columns], one a piece.
+    """``load_table`` of each stage."""
+    resident = []
+    for stage in range(len(radices)):
+        resident.append(load_table(tables[stage]))
+    return resident
+
+
+def load_table(table: Any) -> Any:
+    """A stage's table, to stay in SBUF: tiles [rows, terms, matrices, columns], one a piece.
 
     What DMA writes may not stay, so GpSimdE, which is idle, copies it to where it stays.
     """
-    resident = []
-    for stage in range(len(radices)):
-        terms = table_terms(tables[stage], 3)
-        dtype = terms[0].dtype
-        depth, count, width = terms[0].shape
-        pieces = 1 if depth <= _PARTITIONS else 2
-        rows = depth // pieces
-        step = max(1, _CHUNK // width)
-        tiles = []
-        for piece in range(pieces):
-            tile = nl.ndarray((rows, len(terms), count, width), dtype=dtype, buffer=nl.sbuf)
-            for term in range(len(terms)):
-                # Whole rows: parts of them, a power of two apart, would come at half the rate.
-                staged = nl.ndarray((rows, count, width), dtype=dtype, buffer=nl.sbuf)
-                source = terms[term][piece * rows : (piece + 1) * rows]
-                nisa.dma_copy(dst=staged, src=source)
-                for first in range(0, count, step):
-                    last = min(first + step, count)
-                    nisa.tensor_copy(
-                        dst=tile[:, term, first:last],
-                        src=staged[:, first:last],
-                        engine=nisa.engine.gpsimd,
-                    )
-            tiles.append(tile)
-        resident.append(tiles)
-    return resident
+    terms = table_terms(table, 3)
+    depth, count, width = terms[0].shape
+    rows = depth // piece_count(depth)
+    # Whole rows, if they fit: parts of them, a power of two apart, would come at half the rate.
+    step = max(1, _STAGED // (width * itemsize(table)))
+    tiles = []
+    for piece in range(piece_count(depth)):
+        tile = nl.ndarray((rows, len(terms), count, width), dtype=table.dtype, buffer=nl.sbuf)
+        for term in range(len(terms)):
+            source = terms[term][piece * rows : (piece + 1) * rows]
+            for first in range(0, count, step):
+                last = min(first + step, count)
+                staged = nl.ndarray((rows, last - first, width), dtype=table.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=staged, src=source[:, first:last])
+                copy_slowly(tile[:, term, first:last], staged, max(1, _CHUNK // width))
+        tiles.append(tile)
+    return tiles
+
+
+def copy_slowly(dst: Any, src: Any, step: int) -> None:
+    """Copy SBUF on GpSimdE, ``step`` columns at a time: in between, VectorE has its turns."""
+    for first in range(0, src.shape[1], step):
+        last = min(first + step, src.shape[1])
+        nisa.tensor_copy(dst=dst[:, first:last], src=src[:, first:last], engine=nisa.engine.gpsimd)
+
+
+def stream_matrices(table: Any, first: int, size: int) -> Any:
+    """SBUF tiles as of ``load_table``, of ``size`` matrices from ``first`` on, for use at once."""
+    terms = table_terms(table, 3)
+    depth, count, width = terms[0].shape
+    rows = depth // piece_count(depth)
+    last = min(first + size, count)
+    tiles = []
+    for piece in range(piece_count(depth)):
+        tile = nl.ndarray((rows, len(terms), size, width), dtype=table.dtype, buffer=nl.sbuf)
+        for term in range(len(terms)):
+            source = terms[term][piece * rows : (piece + 1) * rows, first:last]
+            nisa.dma_copy(dst=tile[:, term, 0 : last - first], src=source)
+        tiles.append(tile)
+    return tiles
 
 
 def run_stage(
     state: Any,
     turned: Any,
     row: int,
+    table: Any,
     tiles: Any,
-    radix: int,
-    done: int,
+    shape: Any,
+    stage: int,
     identity: Any,
     pending: Any,
 ) -> Any:
-    """One stage of one row of transforms; the last group's products stay pending."""
-    n = state.shape[3]
-    left = n // (done * radix)
-    slabs = slabs_per_product(radix, done, left)
-    products = n // (radix * slabs)
-    group = _BANK // (_PARTITIONS * len(tiles))
+    """One stage of one row of transforms; the last group's products stay pending.
+
+    table: the stage's in HBM; tiles: ``load_table(table)``, or nothing to stream it. shape: inputs
+    and outputs of a slab, R_(i-1), M_i, and slabs of a product. As many consecutive products share
+    a matrix as the number of matrices leaves.
+    """
+    contracted, produced, done, left, slabs = shape
+    terms = table_terms(table, 3)
+    depth, count, width = terms[0].shape
+    pieces = piece_count(depth)
+    products = done * left // slabs
+    sharing = products // count
+    group = min(_BANK // (_PARTITIONS * pieces), _BANK // (2 * produced * slabs))
+    # Matrices of a chunk: a multiple of the group, so that no group needs two chunks.
+    size = group * max(1, _CHUNK // (group * width * pieces * len(terms)))
+    is_streamed = len(tiles) == 0
     for first in range(0, products, group):
-        count = min(group, products - first)
-        if first == 0 and len(pending) > 0 and pending[2] == row:
+        if first == 0 and stage > 0 and pending[2] == row:
             # The stage before has to end first: every product here reads all of its results.
             multiply_group(pending)
             pending = []
+        if is_streamed and first % (size * sharing) == 0:
+            tiles = stream_matrices(table, first // sharing, size)
+        number = min(group, products - first)
         moved = transpose_group(
             state,
             row,
-            radix,
+            contracted,
             done,
             slabs,
             first,
-            count,
+            number,
             identity,
-            len(tiles),
-            tiles[0].dtype,
-            tiles[0].shape[1],
+            pieces,
+            table.dtype,
+            len(terms),
         )
         if len(pending) > 0:
             multiply_group(pending)
-        pending = [moved, turned, row, tiles, radix, left, slabs, first, count]
+        pending = [moved, turned, row, tiles, produced, sharing * slabs, slabs, first, number]
     return pending
 
 
@@ -316,7 +399,7 @@ def multiply_group(pending: Any) -> None:
     bank = nl.ndarray((partitions, 2, radix, count * slabs), dtype=nl.float32, buffer=nl.psum)
     for product in range(count):
         t = (first + product) * slabs
-        matrix = t // left if left > 1 else t // slabs
+        matrix = (t // left if left > 1 else t // slabs) % tiles[0].shape[2]  # within its chunk
         for step in range(2 * len(moved) - 1):
             pair = PAIRS[step]
             for piece in range(len(tiles)):

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+import nki_kernels.stockham
 from nki_kernels import hardware, simulator
 from nki_kernels.lint import lint
-from nki_kernels.stockham import stockham, stockham_tables
+from nki_kernels.stockham import MAX_LENGTH, stockham, stockham_tables
 
 RNG = np.random.default_rng(30)
 
@@ -32,6 +33,18 @@ PLANS = [
     (100,),
     (2,),
     (5, 5, 5, 5, 5),
+]
+
+# Whose tables do not all stay in SBUF; beyond N = 4096 the input comes in two parts.
+STREAMED = [
+    (2,) * 12,
+    (32, 128),
+    (70, 70),
+    (8, 8, 8, 4, 4),
+    (32, 16, 16),
+    (64, 128),
+    (128, 64),
+    (80, 128),
 ]
 
 # Table options, and bounds of the relative L2 error up to N = 4096.
@@ -71,6 +84,26 @@ def test_radices_and_batches_both_ways(radices):
     assert error(backward, np.fft.ifft(x)) <= 6e-7
 
 
+@pytest.mark.parametrize("radices", STREAMED, ids=str)
+def test_streamed_tables_both_ways(radices):
+    n = math.prod(radices)
+    for batch, inverse in ((1, False), (2, True), (130, False)):
+        result, timeline, x = transform(normal(batch, n), radices, inverse)
+        assert timeline.launches == 1
+        assert error(result, np.fft.ifft(x) if inverse else np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize(("radices", "batch"), [((4, 8, 16), 300), ((3, 90), 500), ((2, 65), 2)])
+@pytest.mark.parametrize("options", [{}, BF16[0], REFINED[0]], ids=["fp32", "bf16", "refined"])
+def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, radices, batch, options):
+    x = normal(batch, math.prod(radices))
+    resident, before, _ = transform(x, radices, **options)
+    monkeypatch.setattr(nki_kernels.stockham, "_SBUF", 0)
+    streamed, after, _ = transform(x, radices, **options)
+    assert after.sbuf_peak_bytes != before.sbuf_peak_bytes
+    np.testing.assert_array_equal(streamed, resident)
+
+
 @pytest.mark.parametrize("n", [n for n in range(4, 130) if n % 2 == 0])
 def test_every_even_length_in_two_stages(n):
     result, _, x = transform(normal(5, n), (2, n // 2))
@@ -100,6 +133,13 @@ def test_bfloat16_radices_and_batches_both_ways(radices, options, least, most):
         found = error(result, np.fft.ifft(x) if inverse else np.fft.fft(x))
         assert found <= most
         assert found >= least or n * batch < 1000  # coarse, or it was not bfloat16
+
+
+@PRECISIONS
+@pytest.mark.parametrize("radices", [(2,) * 12, (32, 16, 16), (128, 64), (80, 128)], ids=str)
+def test_bfloat16_streamed_tables(radices, options, least, most):
+    result, _, x = transform(normal(2, math.prod(radices)), radices, **options)
+    assert least <= error(result, np.fft.fft(x)) <= most
 
 
 @PRECISIONS
@@ -133,10 +173,20 @@ def test_wide_radices_beat_the_seeds():
 
 
 @pytest.mark.filterwarnings("error")  # of more SBUF than DMA should fill
-def test_modelled_time_of_the_longest_transform():
+def test_modelled_time_of_long_transforms():
     assert modelled((64, 64)) <= 1.9
     assert modelled((64, 64), **BF16[0]) <= 1.7
     assert modelled((64, 64), **REFINED[0]) <= 2.7
+    assert modelled((128, 64)) <= 3.2
+    assert modelled((128, 64), **BF16[0]) <= 1.7
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("radices", [(4,) * 5 + (10,), (8, 8, 8, 20), (128, 80)], ids=str)
+def test_the_longest_transforms_fit(radices):
+    assert math.prod(radices) == MAX_LENGTH
+    for options in ({}, BF16[0], REFINED[0]):
+        assert modelled(radices, **options) <= 9
 
 
 def test_the_kernel_stays_inside_the_compilers_subset():
@@ -157,7 +207,7 @@ def test_refined_tables_add_up():
         (12, (), "product must be n = 12"),
         (12, (1, 12), "each must be 2 to 128"),
         (258, (2, 129), "each must be 2 to 128"),
-        (8192, (64, 128), "lengths up to 4096"),
+        (16384, (128, 128), "lengths up to 10240"),
     ],
 )
 def test_bad_plans_are_refused(n, radices, message):

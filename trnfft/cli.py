@@ -7,7 +7,7 @@ planner chooses and why.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -161,7 +161,7 @@ def candidate_table(found: Plan, everything: bool) -> Table:
     return table
 
 
-def best_of_each(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The first candidate of each algorithm; they come in order of their prices."""
     found: dict[str, Candidate] = {}
     for candidate in candidates:

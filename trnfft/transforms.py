@@ -540,7 +540,7 @@ def _one(
         size = 2 * (size - 1) if operation is ops.c2r else size
     else:
         size = _integer("n", n)
-    _check_size("n", size, x.shape[dim])
+    _check_size("n", n, size, x.shape[dim])
     return _written(operation(x, (size,), (dim,), inverse, _norm(norm)), out)
 
 
@@ -565,7 +565,7 @@ def _many(
         if given is None or size == -1:
             is_half = operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
-        _check_size("s", sizes[i], x.shape[d])
+        _check_size("s", given, sizes[i], x.shape[d])
     if not dims:
         return _written(x if isinstance(x, ComplexTensor) else ComplexTensor.from_complex(x), out)
     return _written(operation(x, tuple(sizes), dims, inverse, _norm(norm)), out)
@@ -636,12 +636,18 @@ def _dimension(dim: int, ndim: int) -> int:
     return dim % ndim
 
 
-def _check_size(name: str, size: int, available: int) -> None:
-    if size < 1:
+def _check_size(name: str, given: object, size: int, available: int) -> None:
+    if size >= 1:
+        return
+    if given is not None:
         raise RuntimeError(
-            f"the length of the transform is {size}, allowed is 1 or more; the dimension has size "
-            f"{available}, pass argument '{name}' for another length"
+            f"argument '{name}' is {given}, allowed is 1 or more; leave it out for the size of the "
+            f"dimension, {available}"
         )
+    raise RuntimeError(
+        f"argument 'input' has size {available} along the dimension to transform, which makes a "
+        f"length of {size}, allowed is 1 or more; pass {name} to pad with zeros"
+    )
 
 
 def _norm(norm: str | None) -> str:

@@ -35,6 +35,25 @@ def test_json_round_trip():
     assert json.loads(text)["candidates"][0]["inner"]["radices"] == [10, 54]
 
 
+def test_recalled_plans_are_equal_to_those_made_at_once():
+    recalled = Plan.recalled(PLAN.to_dict())
+    assert (recalled.choice, recalled.algorithm) == (BLUESTEIN, "bluestein")
+    assert recalled == PLAN and PLAN == recalled == Plan.recalled(PLAN.to_dict())
+    assert len({PLAN, recalled}) == 1
+    assert (recalled.to_json(), repr(recalled)) == (PLAN.to_json(), repr(PLAN))
+    assert recalled != Plan.recalled({**PLAN.to_dict(), "candidates": [BLUESTEIN.to_dict()]})
+    with pytest.raises(TypeError):
+        recalled.candidates[0] = OTHER
+
+
+def test_a_recalled_plan_reads_its_choice_alone_at_first():
+    plan = Plan.recalled({**PLAN.to_dict(), "candidates": [BLUESTEIN.to_dict(), 3]})
+    assert plan.recipe == BLUESTEIN.recipe
+    assert len(plan.candidates) == 2
+    with pytest.raises(ValueError, match="'candidates'.*3"):
+        list(plan.candidates)
+
+
 def test_tree_is_readable():
     text = PLAN.tree()
     for part in ("inverse FFT", "N = 257", "trn2", "17.9 us", "bluestein", "stage 2: radix 54"):
@@ -49,6 +68,7 @@ def test_tree_is_readable():
         {"inverse": 0},
         {"candidates": []},
         {"candidates": [3]},
+        {"candidates": [BLUESTEIN.to_dict(), 3]},
         {"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]},
         {"candidates": [{**BLUESTEIN.to_dict(), "radices": ["8"]}]},
         {"target": "trn9"},

@@ -1,16 +1,16 @@
 """Transforms as real matrix products in plain torch operations, by the same plans as the kernels.
 
 Mathematics.  As in nki_kernels/stockham.py: after stage i the state is Z_i[K, m], K < R_i = r1...ri
-and m < N / R_i, and a stage contracts the top digit j of m with one matrix a K, which contains the
-twiddles:
+and m < M_i = N / R_i, and a stage contracts the top digit j of m:
 
-    Z_i[K + R_(i-1) k, m'] = sum_j exp(-+2 pi i j (K + R_(i-1) k) / R_i) Z_(i-1)[K, j M_i + m']
+    Z_i[K + R_(i-1) k, m'] = sum_j W_r^(j k) W_(R_i)^(j K) Z_(i-1)[K, j M_i + m']
 
-Layout.  The state is [K, (part, j), (m', batch)], so that a stage is one batched matrix product
-with real matrices [(part', k), (part, j)] and one copy that brings K and k together. Every plan of
-Tensor-engine stages is a list of radices here; Bluestein's convolution is two such lists. No
-complex dtype, no gather and no dynamic shape occurs, so XLA devices run it as it is. Derivatives,
-vmap and forward mode are those of torch's own operations.
+Layout.  The state is [(part, j), m', K, batch], so that a stage is a product with the twiddles
+[part, j, 1, K, 1], one real matrix product [(part', k), (part, j)] with everything else as
+columns, and one copy that brings k beside K. Every plan of Tensor-engine stages is a list of
+radices here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic
+shape occurs, so XLA devices run it as it is. Derivatives, vmap and forward mode are those of
+torch's own operations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def c2c(
     radices, padded = _radices(n)
     x = torch.stack([real.reshape(-1, n), imag.reshape(-1, n)]).permute(0, 2, 1)  # [2, N, B]
     if padded == n:
-        y = _stages(x, radices, inverse, _stage_tables(radices, inverse, scale, x))
+        y = _stages(x, radices, _stage_tables(radices, inverse, scale, x))
     else:
         y = _convolved(x, radices, inverse, scale)
     y = y.permute(0, 2, 1).reshape(2, *real.shape)
@@ -79,20 +79,22 @@ def _default_radices(n: int) -> tuple[int, ...]:
 
 
 def _stages(
-    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, tables: tuple[torch.Tensor, ...]
+    x: torch.Tensor, radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
 ) -> torch.Tensor:
-    """Transform x [2, N, B] along N."""
+    """Transform x [2, N, B] along N, by the tables of `_stage_tables`."""
     _, n, batch = x.shape
     done, left = 1, n
-    state = x.reshape(1, 2, n, batch)
-    for radix, table in zip(radices, tables, strict=True):
+    state = x
+    for stage, radix in enumerate(radices):
         left //= radix
-        product = torch.bmm(table, state.reshape(done, 2 * radix, left * batch))
-        # [K, part, k, m' batch] to [k, K, part, m' batch]: the next K is K + R k.
-        product = product.reshape(done, 2, radix, left * batch).permute(2, 0, 1, 3)
+        if stage > 0:
+            state = _multiply(state.reshape(2, radix, left, done, batch), tables[2 * stage - 1])
+        matrix = tables[2 * stage]
+        product = matrix @ state.reshape(2 * radix, left * done * batch)
+        # The next K is K + R k, and the next digit of m leads.
+        state = product.reshape(2, radix, left, done * batch).transpose(1, 2)
         done *= radix
-        state = product.reshape(done, 2, left, batch)
-    return state.reshape(n, 2, batch).permute(1, 0, 2)
+    return state.reshape(2, n, batch)
 
 
 def _convolved(
@@ -102,35 +104,43 @@ def _convolved(
     n, m = x.shape[1], math.prod(radices)
     chirp, spectrum = _chirp_tables(n, m, inverse, scale, x)
     z = torch.nn.functional.pad(_multiply(x, chirp), (0, 0, 0, m - n))
-    z = _stages(z, radices, False, _stage_tables(radices, False, 1.0, x))
-    z = _stages(_multiply(z, spectrum), radices, True, _stage_tables(radices, True, 1.0, x))
+    z = _stages(z, radices, _stage_tables(radices, False, 1.0, x))
+    z = _stages(_multiply(z, spectrum), radices, _stage_tables(radices, True, 1.0, x))
     return _multiply(z[:, :n], chirp)
 
 
 def _multiply(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Complex product of x [2, N, B] and factor [2, N, 1]."""
+    """Complex product of x [2, ...] and factor [2, ...], which broadcasts."""
     return torch.stack([x[0] * factor[0] - x[1] * factor[1], x[0] * factor[1] + x[1] * factor[0]])
 
 
 def _stage_tables(
     radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """One table a stage, [K, (part', k), (part, j)]."""
+    """The first stage's matrix [(part', k), (part, j)], then twiddles and matrix of each other.
+
+    Twiddles are [part, j, 1, K, 1]. Exponents are reduced exactly, and the scale is in the first.
+    """
     key = ("stages", radices, inverse, scale, like.dtype, like.device)
 
     def make() -> list[np.ndarray]:
         tables, done = [], 1
         for r in radices:
-            outputs = np.arange(done)[:, None, None] + done * np.arange(r)[None, :, None]
-            exponent = np.arange(r)[None, None, :] * outputs % (done * r)
-            sign = 2j if inverse else -2j
-            z = np.exp(sign * np.pi / (done * r) * exponent) * (scale if done == 1 else 1.0)
-            both = np.stack([np.stack([z.real, -z.imag], 2), np.stack([z.imag, z.real], 2)], 1)
-            tables.append(both.reshape(done, 2 * r, 2 * r))
+            j = np.arange(r)
+            if done > 1:
+                twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
+                tables.append(np.stack([twiddle.real, twiddle.imag])[:, :, None, :, None])
+            w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
+            tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
             done *= r
         return tables
 
     return _cached(key, make, like)
+
+
+def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
+    """exp(-+2 pi i exponent / n)."""
+    return np.exp((2j if inverse else -2j) * np.pi / n * (exponent % n))
 
 
 def _chirp_tables(

@@ -8,6 +8,7 @@ An `Algorithm` describes one kernel of `nki_kernels`. `recipes(n)` are the ways 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from nki_kernels import (
@@ -29,7 +30,7 @@ RADIX_LISTS = 8  # Stockham's, for one length
 SHORTEST_FOUR_STEP = 256  # below, a transform a partition is never slower
 CONVOLUTIONS = 4  # Bluestein's, for one length
 LONG_LISTS = 3  # four-step's and long Bluestein's, whose dry runs take longer
-BLUESTEIN_RADIX = 64  # with larger radices its two sets of tables do not fit
+WHOLE_RADIX = 64  # the largest that is contracted at once, both parts together
 
 
 class Algorithm:
@@ -173,17 +174,21 @@ class Bluestein(Convolution):
     kernel = bluestein.bluestein
 
     def why_not(self, n: int) -> str:
-        longest = (stockham.MAX_LENGTH + 1) // 2
+        longest = bluestein.MAX_CONVOLVED
         return "" if 2 <= n <= longest else f"takes 2 <= N <= {longest}"
 
     def recipes(self, n: int) -> list[Recipe]:
-        inner = [
-            Recipe(Stockham.name, m, radices)
+        work = partial(convolution_work, n)
+        lists = [
+            radices
             for m in bluestein.convolution_lengths(n)
-            for radices in radix_lists(m, stage_work, 2, BLUESTEIN_RADIX)
+            for radices in radix_lists(m, work, CONVOLUTIONS, stockham.MAX_RADIX)
         ]
-        inner.sort(key=lambda recipe: stage_work(recipe.radices))
-        return [Recipe(self.name, n, inner=recipe) for recipe in inner[:CONVOLUTIONS]]
+        inner = [
+            Recipe(Stockham.name, math.prod(radices), radices)
+            for radices in sorted(lists, key=work)[:CONVOLUTIONS]
+        ]
+        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         assert recipe.inner is not None
@@ -328,7 +333,7 @@ class SplitBluestein(Convolution):
         return "" if shortest <= n <= longest else f"takes {shortest} <= N <= {longest}"
 
     def recipes(self, n: int) -> list[Recipe]:
-        split, first, last = 4, BLUESTEIN_RADIX, four_step.MAX_RADIX
+        split, first, last = 4, WHOLE_RADIX, four_step.MAX_RADIX
         middle = -(-(2 * n - 1) // (split * first * last))
         radices = (split, first, middle, last)
         inner = Recipe(SplitFourStep.name, math.prod(radices), radices)
@@ -373,7 +378,7 @@ def spread_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 def spread_work(radices: tuple[int, ...]) -> tuple[int, int, int]:
     """What a four-step plan's time follows: few stages, a wide last one, one piece at first."""
-    return len(radices), -radices[-1], abs(radices[0] - BLUESTEIN_RADIX)
+    return len(radices), -radices[-1], abs(radices[0] - WHOLE_RADIX)
 
 
 def latency(radices: tuple[int, ...]) -> float:
@@ -455,6 +460,17 @@ def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
     return products, numbers
 
 
+def convolution_work(n: int, radices: tuple[int, ...]) -> int:
+    """Columns that Bluestein's products and transposes move: what its time follows."""
+    columns = 0
+    for stage in range(2 * len(radices)):
+        contracted, produced, done, left, slabs = bluestein.stage_shape(n, radices, stage)
+        pieces = stockham.piece_count(2 * slabs * contracted)
+        # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
+        columns += done * left // slabs * pieces * (2 * slabs * produced + 128)
+    return columns
+
+
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
@@ -476,11 +492,15 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def seed_choice(n: int) -> Recipe | str:
-    """The article's table: DFT-GEMM to 256, else [8^a, 4^b] Stockham, else a Bluestein's name."""
+    """The article's table: DFT-GEMM to 256, else [8^a, 4^b] Stockham, else a Bluestein's name.
+
+    The article ends at 4096. Stages that exceed one partition's SBUF are done by four-step.
+    """
     if n <= dft_gemm.MAX_LENGTH:
         return Recipe(DftGemm.name, n)
     radices = seed_radices(n)
     if radices is not None:
-        return Recipe(Stockham.name, n, radices)
+        fits = not ALGORITHMS[Stockham.name].why_not(n)
+        return Recipe(Stockham.name if fits else FourStep.name, n, radices)
     names = (Bluestein.name, LongBluestein.name, SplitBluestein.name)
     return next((name for name in names if not ALGORITHMS[name].why_not(n)), names[-1])

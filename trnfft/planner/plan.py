@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from nki_kernels import hardware
@@ -99,6 +101,44 @@ class Candidate:
         )
 
 
+class RecalledCandidates(Sequence[Candidate]):
+    """Candidates from JSON entries; equal to the tuple of them, with its hash.
+
+    To run a plan takes its choice alone: the others are made together when one is asked for.
+    ValueError then where an entry is something else.
+    """
+
+    def __init__(self, entries: list[Any]) -> None:
+        self._entries = entries
+
+    @staticmethod
+    def _made(entry: Any) -> Candidate:
+        return Candidate.from_dict(_item(entry, "candidates", dict))
+
+    @cached_property
+    def _choice(self) -> Candidate:
+        return self._made(self._entries[0])
+
+    @cached_property
+    def _all(self) -> tuple[Candidate, ...]:
+        return tuple(map(self._made, self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._choice if index == 0 else self._all[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+
 @dataclass(frozen=True)
 class Plan:
     """The chosen way to compute `batch` transforms of length `n` on the chip `target`.
@@ -114,7 +154,7 @@ class Plan:
     precision: str
     target: str
     max_error: float
-    candidates: tuple[Candidate, ...]
+    candidates: Sequence[Candidate]
 
     @property
     def choice(self) -> Candidate:
@@ -200,8 +240,16 @@ class Plan:
     @classmethod
     def from_dict(cls, entry: Any) -> Plan:
         """The inverse of `to_dict`. ValueError where `entry` is something else."""
-        found = _field(entry, "candidates", list)
-        candidates = tuple(Candidate.from_dict(_item(x, "candidates", dict)) for x in found)
+        plan = cls.recalled(entry)
+        return replace(plan, candidates=tuple(plan.candidates))
+
+    @classmethod
+    def recalled(cls, entry: Any) -> Plan:
+        """As `from_dict`, for an entry that stays as it is: candidates are made when asked for.
+
+        ValueError as there, but for a damaged candidate that is not the choice only then.
+        """
+        candidates = RecalledCandidates(_field(entry, "candidates", list))
         if not candidates or candidates[0].rejected:
             raise ValueError("a plan's first candidate is its choice; this plan has none")
         target = hardware.chip(_field(entry, "target", str)).name

@@ -45,7 +45,7 @@ def recall(request: Plan) -> Plan | None:
             entry = entries.get(key_of(request))
             if entry is not None and entry.get("max_error") == request.max_error:
                 with contextlib.suppress(ValueError, TypeError):  # not a plan: search instead
-                    return Plan.from_dict(entry)
+                    return Plan.recalled(entry)
     return None
 
 

@@ -1,0 +1,41 @@
+"""Speed of the planner: pytest bench --benchmark-only. One plan at a time, in one process.
+
+A search should take less than two seconds, a remembered plan less than 50 us: one from memory,
+and one from a file that this process has read before.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from trnfft.planner import accuracy, planner, wisdom
+from trnfft.planner.plan import Plan
+
+LONGEST = [(4096, 2**20), (64, 2**20), (2, 2**20), (1536, 1024), (65521, 128)]
+
+
+@pytest.mark.benchmark(group="search")
+@pytest.mark.parametrize("n, batch", LONGEST)
+def test_search(benchmark, n, batch):
+    request = Plan(n, batch, False, "fast", "trn1", accuracy.MAX_ERRORS["fast"], ())
+    benchmark.pedantic(planner.search, [request], rounds=3)
+
+
+@pytest.mark.benchmark(group="remembered")
+def test_from_memory(benchmark):
+    planner.plan(1000, target="trn1")
+    benchmark(planner.plan, 1000, target="trn1")
+
+
+@pytest.mark.benchmark(group="remembered")
+def test_from_a_file(benchmark):
+    keys = itertools.cycle(wisdom.shipped("trn1"))
+
+    def another():
+        planner._plans.clear()  # and not what was read from files
+        n, batch, precision = next(keys)
+        return (n,), {"batch": batch, "precision": precision, "target": "trn1"}
+
+    benchmark.pedantic(planner.plan, setup=another, rounds=1000)
