@@ -4,6 +4,7 @@ Complex numbers are pairs of real tensors here (`ComplexTensor`), because a Neur
 complex dtype. The same code runs on a CPU or GPU, where `to_complex()` gives torch's own dtype.
 """
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from trnfft.config import (
     set_precision,
 )
 from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
     fft2,
@@ -39,6 +41,7 @@ from trnfft.transforms import (
 )
 
 if TYPE_CHECKING:
+    from trnfft import nn, scipy_backend
     from trnfft.planner.planner import plan
 
 __version__ = version("trnfft")
@@ -65,6 +68,8 @@ __all__ = [
     "irfft",
     "irfft2",
     "irfftn",
+    "istft",
+    "nn",
     "rfft",
     "rfft2",
     "rfftfreq",
@@ -73,16 +78,20 @@ __all__ = [
     "get_precision",
     "plan",
     "precision",
+    "scipy_backend",
     "set_backend",
     "set_precision",
+    "stft",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # `plan` loads the kernels and their simulator: only for those who ask for it.
+    # `plan` loads the kernels and their simulator, for example: only for those who ask for it.
     if name == "plan":
         from trnfft.planner.planner import plan
 
         globals()["plan"] = plan
         return plan
+    if name in ("nn", "scipy_backend"):
+        return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
