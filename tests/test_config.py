@@ -2,6 +2,9 @@
 
 import asyncio
 import contextvars
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -96,17 +99,26 @@ def test_nki_says_what_is_missing_and_how_to_get_it(monkeypatch):
     for choose in (trnfft.set_backend, lambda name: trnfft.backend(name).__enter__()):
         with pytest.raises(ImportError, match=r"'nki'.*pip install nki .*neuron.*\"nki-sim\""):
             choose("nki")
-    monkeypatch.setenv("TRNFFT_BACKEND", "nki")
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "nki")
     with pytest.raises(ImportError, match="environment variable TRNFFT_BACKEND is 'nki'"):
         contextvars.Context().run(trnfft.get_backend)
 
 
 def test_the_environment_names_the_backend_where_none_is_chosen(monkeypatch):
     fresh = contextvars.Context()  # no backend was chosen in it
-    monkeypatch.setenv("TRNFFT_BACKEND", "matmul")
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "matmul")
     assert fresh.run(trnfft.get_backend) == "matmul"
     fresh.run(trnfft.set_backend, "auto")
     assert fresh.run(trnfft.get_backend) == "auto"
-    monkeypatch.setenv("TRNFFT_BACKEND", "fftw")
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
     with pytest.raises(ValueError, match="TRNFFT_BACKEND is 'fftw'.*matmul"):
         contextvars.Context().run(trnfft.get_backend)
+
+
+def test_the_environment_is_read_at_import():
+    code = "import trnfft; print(trnfft.get_backend())"
+    environment = os.environ | {"TRNFFT_BACKEND": "matmul"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "matmul"

@@ -85,6 +85,13 @@ class ComplexTensor:
         self.imag = imag
 
     @classmethod
+    def of_parts(cls, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        """`ComplexTensor(real, imag)` of parts that are known to fit, without the checks."""
+        made = cls.__new__(cls)
+        made.real, made.imag = real, imag
+        return made
+
+    @classmethod
     def from_complex(cls, z: torch.Tensor) -> ComplexTensor:
         """Split a native complex tensor; a real floating tensor gets a zero imaginary part.
 

@@ -17,6 +17,7 @@ BACKENDS = {
     "nki-sim": "the NKI kernels in the CPU simulator of a NeuronCore",
 }
 BACKEND_VARIABLE = "TRNFFT_BACKEND"
+FROM_ENVIRONMENT = os.environ.get(BACKEND_VARIABLE)  # once, as every transform needs it
 NEURON_DEVICES = ("xla", "neuron", "privateuseone")
 
 PRECISIONS = {
@@ -34,7 +35,8 @@ _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
 def get_backend() -> str:
     """The name of the backend that transforms use in this context.
 
-    Where none was chosen, the environment variable TRNFFT_BACKEND names it, else it is "auto".
+    Where none was chosen, it is the one that the environment variable TRNFFT_BACKEND named when
+    trnfft was imported, else "auto".
 
     Raises:
         ValueError, ImportError: TRNFFT_BACKEND names none, or one that is not installed.
@@ -42,8 +44,9 @@ def get_backend() -> str:
     chosen = _backend.get()
     if chosen is not None:
         return chosen
-    name = os.environ.get(BACKEND_VARIABLE)
-    return _checked_backend(name, f"environment variable {BACKEND_VARIABLE}") if name else "auto"
+    if not FROM_ENVIRONMENT:
+        return "auto"
+    return _checked_backend(FROM_ENVIRONMENT, f"environment variable {BACKEND_VARIABLE}")
 
 
 def set_backend(name: str) -> None:

@@ -121,7 +121,7 @@ def _whole(x: torch.Tensor | ComplexTensor) -> str | None:
 
 def _is_empty(x: torch.Tensor | ComplexTensor, dims: tuple[int, ...]) -> bool:
     """Whether there is nothing to transform, which MKL rejects."""
-    return any(size == 0 and dim not in dims for dim, size in enumerate(x.shape))
+    return 0 in x.shape and any(size == 0 and dim not in dims for dim, size in enumerate(x.shape))
 
 
 def _along(function: Any, parts: Parts, dim: int, size: int, *arguments: Any) -> Parts:

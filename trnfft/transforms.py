@@ -38,6 +38,7 @@ Sizes = int | Iterable[int] | None
 
 NORMS = ("backward", "ortho", "forward")
 _LAST_TWO = (-2, -1)
+_COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
 def fft(
@@ -594,9 +595,9 @@ def _prepared(name: str, operation: Any, input: Input) -> Input:
             )
     if isinstance(input, ComplexTensor):
         return input if input.real.dtype == torch.float64 else input.to(torch.float32)
-    if is_complex:
-        return input if input.dtype == torch.complex128 else input.to(torch.complex64)
-    return input if input.dtype == torch.float64 else input.to(torch.float32)
+    if input.dtype in _COMPUTED:
+        return input
+    return input.to(torch.complex64 if is_complex else torch.float32)
 
 
 def _dimensions(

@@ -73,8 +73,10 @@ def _computed(
 ) -> torch.Tensor:
     """torch.fft's function in the precision, with the result on the device of the input."""
     z = x if isinstance(x, torch.Tensor) else torch.complex(x.real, x.imag)
+    if precision not in ("kahan", "double"):
+        return function(z, sizes, dims, norm)
     wide = _WIDE.get(z.dtype)
-    if precision not in ("kahan", "double") or wide is None:
+    if wide is None:
         return function(z, sizes, dims, norm)
     device = "cpu" if precision == "double" and z.device.type != "meta" else z.device
     y = function(z.to(device, wide), sizes, dims, norm)
@@ -82,4 +84,4 @@ def _computed(
 
 
 def _split(y: torch.Tensor) -> ComplexTensor:
-    return ComplexTensor(y.real, y.imag)
+    return ComplexTensor.of_parts(y.real, y.imag)
