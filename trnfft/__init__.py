@@ -7,6 +7,7 @@ complex dtype. The same code runs on a CPU or GPU, where `to_complex()` gives to
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from trnfft import complex_functions as _complex_functions  # noqa: F401
 from trnfft.complex_tensor import ComplexTensor
 from trnfft.config import (
     backend,
