@@ -31,7 +31,7 @@ _ON_EACH_PART = """
     new_zeros permute positive ravel repeat repeat_interleave reshape roll rot90
     scatter_add select split split_with_sizes squeeze stack sum swapaxes swapdims t take
     take_along_dim tensor_split tile trace transpose tril triu unbind unflatten unfold unsqueeze
-    view vsplit vstack
+    vsplit vstack
 """
 
 # Functions that make a tensor of the shape and dtype of another; a real dtype makes a real tensor.
@@ -75,13 +75,15 @@ def _on_each_part(function: Function) -> Function:
     return implementation
 
 
-def _part(i: int, value: Any) -> Any:
+def _part(i: int, value: Any, is_data: bool = False) -> Any:
     """The real (i = 0) or imaginary (i = 1) part of an argument that has such."""
     if isinstance(value, (list, tuple)):
-        return type(value)(_part(i, element) for element in value)
+        return tuple(_part(i, element, is_data=True) for element in value)
     if isinstance(value, ComplexTensor) or _is_floating(value):
         return _both_parts(value)[i]
-    # Integer and bool tensors are indices and masks.
+    if isinstance(value, torch.Tensor) and is_data:
+        return _both_parts(value)[i]
+    # Integer and bool tensors outside of lists are indices and masks.
     return dtype_of_parts(value)
 
 
@@ -97,20 +99,16 @@ def _joined(real: Any, imag: Any) -> Any:
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
-    """Real and imaginary part of a tensor or number, or only the real part if it is real."""
-    if isinstance(value, torch.Tensor):
-        is_complex = value.is_complex()
-    else:
-        is_complex = isinstance(value, (ComplexTensor, complex))
-    return (value.real, value.imag) if is_complex else (value,)
+    """Real and imaginary part of a tensor or number, but only the former of a real tensor."""
+    if isinstance(value, torch.Tensor) and not value.is_complex():
+        return (value,)
+    return value.real, value.imag
 
 
 def _both_parts(value: Any) -> tuple[Any, Any]:
-    """Real and imaginary part of a tensor or number, real or complex."""
+    """Real and imaginary part of a tensor or number; zeros for that of a real tensor."""
     real, *imag = _parts(value)
-    if imag:
-        return real, imag[0]
-    return real, torch.zeros_like(real) if isinstance(real, torch.Tensor) else 0
+    return real, imag[0] if imag else torch.zeros_like(real)
 
 
 def _like(function: Function) -> Function:
@@ -192,7 +190,10 @@ _ne = _operator("__ne__", "__ne__")
 
 def _with_alpha(function: Function) -> Function:
     def implementation(input: Any, other: Any, *, alpha: Any = 1) -> ComplexTensor:
-        return function(input, other if alpha == 1 else alpha * other)
+        if alpha == 1:
+            return function(input, other)
+        like = input if isinstance(input, ComplexTensor) else other
+        return function(input, _promoted(alpha, like) * other)
 
     return implementation
 
@@ -212,9 +213,11 @@ def _pow(input: Any, exponent: Any) -> ComplexTensor:
 
 def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
     """By squaring: log2(exponent) roundings, and no logarithm."""
-    base = 1 / base if exponent < 0 else base
-    power = _full_like(base, 1)
-    for digit in bin(abs(exponent))[2:]:
+    if exponent == 0:
+        return _full_like(base, 1)
+    base = 1 / base if exponent < 0 else base.clone()
+    power = base
+    for digit in bin(abs(exponent))[3:]:
         power = power * power
         power = power * base if digit == "1" else power
     return power
@@ -276,7 +279,8 @@ def _sqrt(input: ComplexTensor) -> ComplexTensor:
 
 def _sgn(input: ComplexTensor) -> ComplexTensor:
     absolute = input.abs()
-    return input / absolute.masked_fill(absolute == 0, 1)
+    is_zero = absolute == 0
+    return _masked_fill(input / absolute.masked_fill(is_zero, 1), is_zero, 0)
 
 
 def _sin(input: ComplexTensor) -> ComplexTensor:
@@ -338,10 +342,11 @@ def _norm(
     p: Any = "fro",
     dim: Any = None,
     keepdim: bool = False,
+    out: torch.Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     _check_norm("p", p, is_matrix=False)
-    return torch.norm(input.abs(), p, dim, keepdim, dtype=dtype_of_parts(dtype))
+    return torch.norm(input.abs(), p, dim, keepdim, out, dtype_of_parts(dtype))
 
 
 def _linalg_norm(
@@ -407,6 +412,15 @@ def _where(condition: torch.Tensor, input: Any, other: Any) -> ComplexTensor:
     return ComplexTensor(
         torch.where(condition, a_real, b_real), torch.where(condition, a_imag, b_imag)
     )
+
+
+def _view(input: ComplexTensor, *shape: Any) -> ComplexTensor:
+    if isinstance(shape[0], torch.dtype):
+        raise TypeError(
+            f"argument 'dtype' is {shape[0]}, allowed is a shape only; convert with x.to(dtype), "
+            f"or take both parts with torch.view_as_real(x)"
+        )
+    return ComplexTensor(input.real.view(*shape), input.imag.view(*shape))
 
 
 def _masked_fill(input: ComplexTensor, mask: torch.Tensor, value: Any) -> ComplexTensor:
@@ -512,6 +526,7 @@ _OTHERS: dict[str, Function] = {
     "true_divide": _div,
     "var": _var,
     "vdot": _vdot,
+    "view": _view,
     "view_as_real": lambda input: torch.stack([input.real, input.imag], dim=-1),
     "where": _where,
 }
@@ -548,20 +563,25 @@ for _names, _implementation_of in _GROUPS:
         (function, _implementation_of(function)) for _, function in _named(_names.split())
     )
 FUNCTIONS.update((function, _OTHERS[name]) for name, function in _named(_OTHERS))
-FUNCTIONS[torch.Tensor.fill_] = ComplexTensor.copy_
-FUNCTIONS[torch.Tensor.zero_] = lambda self: self.copy_(0)
 FUNCTIONS[torch.Tensor.where] = lambda self, condition, other: _where(condition, self, other)
-FUNCTIONS.update(
-    (getattr(torch.Tensor, f"{name}_"), _in_place(FUNCTIONS[getattr(torch.Tensor, name)]))
-    for name in _WITH_IN_PLACE_FORM.split()
-)
 FUNCTIONS.update(
     (getattr(torch.fft, name), getattr(transforms, name)) for name in _TRANSFORMS.split()
 )
 FUNCTIONS[torch.fft.fftshift] = frequencies.fftshift
 FUNCTIONS[torch.fft.ifftshift] = frequencies.ifftshift
 
+# The methods of ComplexTensor, where the class itself does not define them.
+_METHODS: dict[str, Function] = {
+    "fill_": ComplexTensor.copy_,
+    "zero_": lambda self: self.copy_(0),
+}
 for _name in {function.__name__ for function in FUNCTIONS}:
     _method = getattr(torch.Tensor, _name, None)
-    if _method in FUNCTIONS and _name not in vars(ComplexTensor):
-        setattr(ComplexTensor, _name, FUNCTIONS[_method])
+    if _method in FUNCTIONS:
+        _METHODS[_name] = FUNCTIONS[_method]
+for _name in _WITH_IN_PLACE_FORM.split():
+    _METHODS[f"{_name}_"] = _in_place(_METHODS[_name])
+for _name, _method in _METHODS.items():
+    _method.__doc__ = _method.__doc__ or f"As torch.Tensor.{_name}."
+    if _name not in vars(ComplexTensor):
+        setattr(ComplexTensor, _name, _method)

@@ -539,3 +539,7 @@ def _check_broadcast(shape: torch.Size, other_shape: torch.Size) -> None:
 def dtype_of_parts(argument: Any) -> Any:
     """The dtype of the parts in place of a complex dtype; any other argument as it is."""
     return _PARTS_OF.get(argument, argument) if isinstance(argument, torch.dtype) else argument
+
+
+# So that torch.load, which by default reads tensors but no other classes, reads this one.
+torch.serialization.add_safe_globals([ComplexTensor])
