@@ -154,6 +154,7 @@ ANY_SHAPE = {
     "tile": lambda z: torch.tile(z, (2,)),
     "unsqueeze": lambda z: torch.unsqueeze(z, -1),
     "view_as_real": torch.view_as_real,
+    "where of one argument": torch.where,
     "zeros_like": torch.zeros_like,
     "zeros_like in a real dtype": lambda z: torch.zeros_like(z, dtype=torch.float32),
 }
@@ -605,6 +606,11 @@ def test_views_of_another_dtype_are_refused():
         split(random_complex(2)).view(torch.float32)
 
 
+def test_conditions_must_be_boolean():
+    with pytest.raises(TypeError, match="'condition' has dtype torch.complex128.*x != 0"):
+        torch.where(split(random_complex(2)), 1.0, 2.0)
+
+
 def test_norms_of_singular_values_are_refused():
     x = split(random_complex(2, 2))
     for function in (
@@ -651,6 +657,12 @@ def test_dtypes_of_the_parts(name):
 def test_meta_tensors():
     x = split(random_complex(3, 4)).to("meta")
     assert torch.exp(x @ x.mH).sum(0).shape == (3,)
+
+
+def test_results_are_written_into_out():
+    x, out = split(random_complex(2, 3)), ComplexTensor(*torch.zeros(2, 3, dtype=torch.float64))
+    assert torch.sum(x, 0, out=out) is not None
+    assert torch.equal(out, x.sum(0))
 
 
 def test_parameters_and_tensor_subclasses_as_operands():

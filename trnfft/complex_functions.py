@@ -28,10 +28,9 @@ _ON_EACH_PART = """
     concatenate contiguous cpu cuda cumsum detach diag diag_embed diagonal diff double dsplit
     dstack expand flatten flip fliplr flipud float gather half hsplit hstack index_add index_copy
     index_select masked_scatter masked_select mean moveaxis movedim narrow neg negative new_empty
-    new_zeros permute positive ravel repeat repeat_interleave reshape roll rot90
-    scatter_add select split split_with_sizes squeeze stack sum swapaxes swapdims t take
-    take_along_dim tensor_split tile trace transpose tril triu unbind unflatten unfold unsqueeze
-    vsplit vstack
+    new_zeros permute positive ravel repeat repeat_interleave reshape roll rot90 scatter_add
+    select split split_with_sizes squeeze stack sum swapaxes swapdims t take take_along_dim
+    tensor_split tile trace transpose tril triu unbind unflatten unfold unsqueeze vsplit vstack
 """
 
 # Functions that make a tensor of the shape and dtype of another; a real dtype makes a real tensor.
@@ -79,16 +78,15 @@ def _part(i: int, value: Any, is_data: bool = False) -> Any:
     """The real (i = 0) or imaginary (i = 1) part of an argument that has such."""
     if isinstance(value, (list, tuple)):
         return tuple(_part(i, element, is_data=True) for element in value)
-    if isinstance(value, ComplexTensor) or _is_floating(value):
-        return _both_parts(value)[i]
-    if isinstance(value, torch.Tensor) and is_data:
-        return _both_parts(value)[i]
     # Integer and bool tensors outside of lists are indices and masks.
+    if _is_inexact(value) or (is_data and isinstance(value, torch.Tensor)):
+        return _both_parts(value)[i]
     return dtype_of_parts(value)
 
 
-def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+def _is_inexact(value: Any) -> bool:
+    is_tensor = isinstance(value, (ComplexTensor, torch.Tensor))
+    return is_tensor and (value.is_floating_point() or value.is_complex())
 
 
 def _joined(real: Any, imag: Any) -> Any:
@@ -224,10 +222,10 @@ def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
 
 
 def _promoted(value: Any, like: Any) -> ComplexTensor:
-    """The tensor or number as a ComplexTensor, in the dtype of `like` unless it is floating."""
+    """The tensor or number as a ComplexTensor, in the dtype of `like` if it has no parts'."""
     if isinstance(value, ComplexTensor):
         return value
-    if _is_floating(value):
+    if _is_inexact(value):
         return ComplexTensor.from_complex(value)
     options = {"dtype": like.real.dtype, "device": like.device}
     return ComplexTensor(*(torch.as_tensor(part, **options) for part in _both_parts(value)))
@@ -407,7 +405,14 @@ def _convolution(function: Function) -> Function:
 # Choices and other functions that take numbers
 
 
-def _where(condition: torch.Tensor, input: Any, other: Any) -> ComplexTensor:
+def _where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    if isinstance(condition, ComplexTensor):
+        if input is None:
+            return torch.nonzero(condition != 0, as_tuple=True)
+        raise TypeError(
+            f"argument 'condition' has dtype {condition.dtype}, allowed is torch.bool; "
+            f"compare first, for example x != 0"
+        )
     (a_real, a_imag), (b_real, b_imag) = _both_parts(input), _both_parts(other)
     return ComplexTensor(
         torch.where(condition, a_real, b_real), torch.where(condition, a_imag, b_imag)
