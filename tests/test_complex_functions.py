@@ -417,6 +417,26 @@ def test_logarithm_and_powers_of_zero():
     assert not torch.isfinite(x**-1).any() and not torch.isfinite(x**-0.3).any()
 
 
+# In units of 2^-24
+BOUNDS = {
+    **dict.fromkeys(
+        ["exp", "log", "sqrt", "rsqrt", "sin", "cos", "sinh", "cosh", "tan", "tanh"], 5
+    ),
+    **dict.fromkeys(["reciprocal", "sgn", "square"], 4),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_accuracy(name):
+    """Relative errors of float32 of small, large and close to one numbers, against float64."""
+    z = random_complex(4000) * torch.logspace(-3, 1, 4000, dtype=torch.float64)
+    z = torch.cat([z, 1 + z / 1000]).to(torch.complex64)
+    expected = getattr(torch, name)(z.to(torch.complex128))
+    result = getattr(torch, name)(split(z)).to_complex()
+    error = ((result - expected).abs() / expected.abs()).max()
+    assert error < BOUNDS[name] * 2**-24
+
+
 NOT_FINITE = [complex(a, b) for a in (1, torch.nan, torch.inf) for b in (0, torch.nan, -torch.inf)]
 
 
@@ -609,6 +629,8 @@ def test_views_of_another_dtype_are_refused():
 def test_conditions_must_be_boolean():
     with pytest.raises(TypeError, match="'condition' has dtype torch.complex128.*x != 0"):
         torch.where(split(random_complex(2)), 1.0, 2.0)
+    with pytest.raises(TypeError, match="'mask' has dtype torch.complex128.*x != 0"):
+        torch.masked_fill(torch.ones(2), split(random_complex(2)), 0)
 
 
 def test_norms_of_singular_values_are_refused():

@@ -259,7 +259,12 @@ def _exp(input: ComplexTensor) -> ComplexTensor:
 
 
 def _log(input: ComplexTensor) -> ComplexTensor:
-    return ComplexTensor(torch.log(input.abs()), input.angle())
+    a, b, absolute = input.real, input.imag, input.abs()
+    # Near z = 1, rounding the absolute value would cost the digits of its logarithm.
+    is_near = (absolute > 0.5) & (absolute < 2)
+    excess = ((a - 1) * (a + 1) + b * b).masked_fill(~is_near, 0)
+    real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(absolute))
+    return ComplexTensor(real, input.angle())
 
 
 def _sqrt(input: ComplexTensor) -> ComplexTensor:
@@ -406,13 +411,9 @@ def _convolution(function: Function) -> Function:
 
 
 def _where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    if isinstance(condition, ComplexTensor):
-        if input is None:
-            return torch.nonzero(condition != 0, as_tuple=True)
-        raise TypeError(
-            f"argument 'condition' has dtype {condition.dtype}, allowed is torch.bool; "
-            f"compare first, for example x != 0"
-        )
+    if input is None:
+        return torch.nonzero(condition != 0, as_tuple=True)
+    _check_mask("condition", condition)
     (a_real, a_imag), (b_real, b_imag) = _both_parts(input), _both_parts(other)
     return ComplexTensor(
         torch.where(condition, a_real, b_real), torch.where(condition, a_imag, b_imag)
@@ -428,7 +429,16 @@ def _view(input: ComplexTensor, *shape: Any) -> ComplexTensor:
     return ComplexTensor(input.real.view(*shape), input.imag.view(*shape))
 
 
+def _check_mask(name: str, mask: Any) -> None:
+    if isinstance(mask, ComplexTensor):
+        raise TypeError(
+            f"argument '{name}' has dtype {mask.dtype}, allowed is torch.bool; "
+            f"compare first, for example x != 0"
+        )
+
+
 def _masked_fill(input: ComplexTensor, mask: torch.Tensor, value: Any) -> ComplexTensor:
+    _check_mask("mask", mask)
     real, imag = _both_parts(value)
     return ComplexTensor(input.real.masked_fill(mask, real), input.imag.masked_fill(mask, imag))
 
