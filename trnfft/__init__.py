@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from trnfft import complex_functions as _complex_functions  # noqa: F401
 from trnfft.complex_tensor import ComplexTensor
 from trnfft.config import (
     backend,
