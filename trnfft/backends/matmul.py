@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,9 @@ def c2c(
         y = _stages(x, radices, inverse, _stage_tables(radices, inverse, scale, x))
     else:
         y = _convolved(x, radices, inverse, scale)
-    y = y.permute(0, 2, 1).reshape(2, *real.shape)
-    return y[0], y[1]
+    # Not y[0] and y[1], whose derivatives are dynamic-update-slices on XLA devices.
+    y_real, y_imag = y.permute(0, 2, 1).reshape(2, *real.shape).unbind(0)
+    return y_real, y_imag
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
@@ -109,7 +111,8 @@ def _convolved(
 
 def _multiply(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     """Complex product of x [2, N, B] and factor [2, N, 1]."""
-    return torch.stack([x[0] * factor[0] - x[1] * factor[1], x[0] * factor[1] + x[1] * factor[0]])
+    (a, b), (c, d) = x.unbind(0), factor.unbind(0)
+    return torch.stack([a * c - b * d, a * d + b * c])
 
 
 def _stage_tables(
@@ -156,7 +159,10 @@ def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]
     if key in _tables:
         _tables.move_to_end(key)
         return _tables[key]
-    found = tuple(torch.from_numpy(table).to(like.dtype).to(like.device) for table in make())
+    # In a thread of its own: a mode of this one (inference_mode, torch.func, fake tensors) would
+    # stay in the kept tensors.
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(_uploaded, make, like.dtype, like.device).result()
     uploads += 1
     _tables[key] = found
     while (
@@ -164,3 +170,7 @@ def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]
     ):
         _tables.popitem(last=False)
     return found
+
+
+def _uploaded(make: Any, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.from_numpy(table).to(dtype).to(device) for table in make())
