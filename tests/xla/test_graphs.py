@@ -143,6 +143,27 @@ def test_torch_xla_compile(batch, device, counted):
         assert (value.cpu() - reference).norm() < 1e-5 * reference.norm()
 
 
+@lengths
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft"])
+def test_torch_compile(name, n, device, counted):
+    torch.compiler.reset()
+    compiled = torch.compile(
+        lambda *parts: loss_of(trnfft, name, ComplexTensor(*parts) if parts[1:] else parts[0], n),
+        backend="openxla",
+    )
+    for seed in (0, 1):
+        parts = leaves(name, 5, n, device, seed)
+        with counted() as counts:
+            loss = compiled(*parts)
+            loss.backward()
+        actual = [loss.detach(), *(part.grad for part in parts)]
+        for value, reference in zip(actual, expected_step(name, parts, n), strict=True):
+            assert (value.cpu() - reference).norm() < 1e-5 * reference.norm()
+    assert counts.compiled == 0  # the second time
+    assert (counts.to_device, counts.from_device) == (0, 0)
+    assert counts.on_host == set()
+
+
 # That the measures above see what they look for
 
 

@@ -131,3 +131,18 @@ def test_tables_of_inference_mode_serve_training(device):
     x = torch.ones(2, 11, device=device, requires_grad=True)
     trnfft.fft(x).real.sum().backward()  # = 11 sum_b x[b, 0]
     assert relative_error(x.grad, 11 * torch.eye(11)[:1].expand(2, 11).double()) < BOUND
+
+
+@pytest.mark.parametrize("precision, bound", [("fast", BOUND), ("double", 5e-8)])
+@pytest.mark.parametrize("n", [100, 1000, *PRIMES])
+def test_operators(n, precision, bound, device):
+    z = random_input("fft", 3, n + 2).to(device)[:, 1:-1]  # views
+    settings = "matmul", precision
+    full = ComplexTensor(*torch.ops.trnfft.c2c(z.real, z.imag, False, 1.0, *settings))
+    half = ComplexTensor(*torch.ops.trnfft.r2c(z.real, False, 1.0, *settings))
+    real = torch.ops.trnfft.c2r(
+        *(part[:, : n // 2 + 1] for part in (z.real, z.imag)), n, True, 1.0, *settings
+    )
+    assert relative_error(full, torch.fft.fft(host(z))) < bound
+    assert relative_error(half, torch.fft.rfft(host(z.real))) < bound
+    assert relative_error(real, torch.fft.irfft(host(z), n, norm="forward")) < bound

@@ -102,17 +102,18 @@ def _convolved(
 ) -> torch.Tensor:
     """Bluestein: transform x [2, N, B] along N by a convolution with a chirp."""
     n, m = x.shape[1], math.prod(radices)
-    chirp, spectrum = _chirp_tables(n, m, inverse, scale, x)
-    z = torch.nn.functional.pad(_multiply(x, chirp), (0, 0, 0, m - n))
+    *chirp, spectrum_real, spectrum_imag = _chirp_tables(n, m, inverse, scale, x)
+    z = torch.nn.functional.pad(_multiply(x, *chirp), (0, 0, 0, m - n))
     z = _stages(z, radices, False, _stage_tables(radices, False, 1.0, x))
-    z = _stages(_multiply(z, spectrum), radices, True, _stage_tables(radices, True, 1.0, x))
-    return _multiply(z[:, :n], chirp)
+    z = _multiply(z, spectrum_real, spectrum_imag)
+    z = _stages(z, radices, True, _stage_tables(radices, True, 1.0, x))
+    return _multiply(z[:, :n], *chirp)
 
 
-def _multiply(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Complex product of x [2, N, B] and factor [2, N, 1]."""
-    (a, b), (c, d) = x.unbind(0), factor.unbind(0)
-    return torch.stack([a * c - b * d, a * d + b * c])
+def _multiply(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
+    """Complex product of x [2, N, B] and a factor with parts [N, 1]."""
+    a, b = x.unbind(0)
+    return torch.stack([a * real - b * imag, a * imag + b * real])
 
 
 def _stage_tables(
@@ -139,7 +140,7 @@ def _stage_tables(
 def _chirp_tables(
     n: int, m: int, inverse: bool, scale: float, like: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """b* [2, n, 1] and scale / m times the spectrum of b [2, m, 1], as in bluestein.py."""
+    """Parts of b* [n, 1] and of scale / m times the spectrum of b [m, 1], as in bluestein.py."""
 
     def make() -> list[np.ndarray]:
         exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
@@ -148,7 +149,7 @@ def _chirp_tables(
         wrapped[:n] = chirp.conj()
         wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
         spectrum = scale / m * np.fft.fft(wrapped)
-        return [np.stack([z.real, z.imag])[..., None] for z in (chirp, spectrum)]
+        return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]
 
     return _cached(("chirp", n, m, inverse, scale, like.dtype, like.device), make, like)
 
@@ -173,4 +174,6 @@ def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]
 
 
 def _uploaded(make: Any, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.from_numpy(table).to(dtype).to(device) for table in make())
+    return tuple(
+        torch.from_numpy(np.ascontiguousarray(table)).to(dtype).to(device) for table in make()
+    )
