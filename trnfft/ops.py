@@ -191,6 +191,15 @@ def _hermitian(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:
     return real, torch.cat([zero, inner, *edge, -inner.flip(-1)], -1)
 
 
+def _without_views(function: Any, x: torch.Tensor, *arguments: Any) -> Any:
+    """`function` of the arguments; on an XLA device it computes with copies in place of views."""
+    if x.device.type == "xla":
+        # torch_xla does so by itself, but not inside of a custom operator, where views of views
+        # have wrong values.
+        function = torch.func.functionalize(function, remove="mutations_and_views")
+    return function(x, *arguments)
+
+
 @torch.library.custom_op("trnfft::c2c", mutates_args=())
 def _c2c(
     real: torch.Tensor,
@@ -218,7 +227,7 @@ def _c2c(
     if precision == "double" or backend == "torch":
         parts = torch_native.c2c_parts(real, imag, inverse, scale, precision)
     elif backend == "matmul":
-        parts = matmul.c2c(real, imag, inverse, scale, precision)
+        parts = _without_views(matmul.c2c, real, imag, inverse, scale, precision)
     else:
         from trnfft.backends import nki  # here, so that only its users load the kernels
 
@@ -249,7 +258,8 @@ def _c2r(
     precision: str = "",
 ) -> torch.Tensor:
     """`trnfft::c2c` of the first n // 2 + 1 numbers of Hermitian data: the real result [..., n]."""
-    return _c2c(*_hermitian(real, imag, n), inverse, scale, backend, precision)[0]
+    full = _without_views(_hermitian, real, imag, n)
+    return _c2c(*full, inverse, scale, backend, precision)[0]
 
 
 @_c2c.register_fake

@@ -6,7 +6,7 @@ and m < M_i = N / R_i, and a stage contracts the top digit j of m:
     Z_i[K + R_(i-1) k, m'] = sum_j W_r^(j k) W_(R_i)^(j K) Z_(i-1)[K, j M_i + m']
 
 Layout.  The state is [(part, j), m', K, batch], so that a stage is a product with the twiddles
-[part, j, 1, K, 1], one real matrix product [(part', k), (part, j)] with everything else as
+[j, 1, K, 1], one real matrix product [(part', k), (part, j)] with everything else as
 columns, and one copy that brings k beside K. Every plan of Tensor-engine stages is a list of
 radices here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic
 shape occurs, so XLA devices run it as it is. Derivatives, vmap and forward mode are those of
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,9 @@ def c2c(
         y = _stages(x, radices, _stage_tables(radices, inverse, scale, x))
     else:
         y = _convolved(x, radices, inverse, scale)
-    y = y.permute(0, 2, 1).reshape(2, *real.shape)
-    return y[0], y[1]
+    # Not y[0] and y[1], whose derivatives are dynamic-update-slices on XLA devices.
+    y_real, y_imag = y.permute(0, 2, 1).reshape(2, *real.shape).unbind(0)
+    return y_real, y_imag
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
@@ -88,8 +90,9 @@ def _stages(
     for stage, radix in enumerate(radices):
         left //= radix
         if stage > 0:
-            state = _multiply(state.reshape(2, radix, left, done, batch), tables[2 * stage - 1])
-        matrix = tables[2 * stage]
+            twiddles = tables[3 * stage - 2 : 3 * stage]
+            state = _multiply(state.reshape(2, radix, left, done, batch), *twiddles)
+        matrix = tables[3 * stage]
         product = matrix @ state.reshape(2 * radix, left * done * batch)
         # The next K is K + R k, and the next digit of m leads.
         state = product.reshape(2, radix, left, done * batch).transpose(1, 2)
@@ -102,16 +105,18 @@ def _convolved(
 ) -> torch.Tensor:
     """Bluestein: transform x [2, N, B] along N by a convolution with a chirp."""
     n, m = x.shape[1], math.prod(radices)
-    chirp, spectrum = _chirp_tables(n, m, inverse, scale, x)
-    z = torch.nn.functional.pad(_multiply(x, chirp), (0, 0, 0, m - n))
+    *chirp, spectrum_real, spectrum_imag = _chirp_tables(n, m, inverse, scale, x)
+    z = torch.nn.functional.pad(_multiply(x, *chirp), (0, 0, 0, m - n))
     z = _stages(z, radices, _stage_tables(radices, False, 1.0, x))
-    z = _stages(_multiply(z, spectrum), radices, _stage_tables(radices, True, 1.0, x))
-    return _multiply(z[:, :n], chirp)
+    z = _multiply(z, spectrum_real, spectrum_imag)
+    z = _stages(z, radices, _stage_tables(radices, True, 1.0, x))
+    return _multiply(z[:, :n], *chirp)
 
 
-def _multiply(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Complex product of x [2, ...] and factor [2, ...], which broadcasts."""
-    return torch.stack([x[0] * factor[0] - x[1] * factor[1], x[0] * factor[1] + x[1] * factor[0]])
+def _multiply(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
+    """Complex product of x [2, ...] and a factor with parts [...], which broadcast."""
+    a, b = x.unbind(0)
+    return torch.stack([a * real - b * imag, a * imag + b * real])
 
 
 def _stage_tables(
@@ -119,7 +124,8 @@ def _stage_tables(
 ) -> tuple[torch.Tensor, ...]:
     """The first stage's matrix [(part', k), (part, j)], then twiddles and matrix of each other.
 
-    Twiddles are [part, j, 1, K, 1]. Exponents are reduced exactly, and the scale is in the first.
+    Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix has the
+    scale in it.
     """
     key = ("stages", radices, inverse, scale, like.dtype, like.device)
 
@@ -129,7 +135,8 @@ def _stage_tables(
             j = np.arange(r)
             if done > 1:
                 twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
-                tables.append(np.stack([twiddle.real, twiddle.imag])[:, :, None, :, None])
+                twiddle = twiddle[:, None, :, None]
+                tables += [twiddle.real, twiddle.imag]
             w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
             tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
             done *= r
@@ -146,7 +153,7 @@ def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
 def _chirp_tables(
     n: int, m: int, inverse: bool, scale: float, like: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """b* [2, n, 1] and scale / m times the spectrum of b [2, m, 1], as in bluestein.py."""
+    """Parts of b* [n, 1] and of scale / m times the spectrum of b [m, 1], as in bluestein.py."""
 
     def make() -> list[np.ndarray]:
         exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
@@ -155,7 +162,7 @@ def _chirp_tables(
         wrapped[:n] = chirp.conj()
         wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
         spectrum = scale / m * np.fft.fft(wrapped)
-        return [np.stack([z.real, z.imag])[..., None] for z in (chirp, spectrum)]
+        return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]
 
     return _cached(("chirp", n, m, inverse, scale, like.dtype, like.device), make, like)
 
@@ -166,7 +173,10 @@ def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]
     if key in _tables:
         _tables.move_to_end(key)
         return _tables[key]
-    found = tuple(torch.from_numpy(table).to(like.dtype).to(like.device) for table in make())
+    # In a thread of its own: a mode of this one (inference_mode, torch.func, fake tensors) would
+    # stay in the kept tensors.
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(_uploaded, make, like.dtype, like.device).result()
     uploads += 1
     _tables[key] = found
     while (
@@ -174,3 +184,9 @@ def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]
     ):
         _tables.popitem(last=False)
     return found
+
+
+def _uploaded(make: Any, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
+    return tuple(
+        torch.from_numpy(np.ascontiguousarray(table)).to(dtype).to(device) for table in make()
+    )

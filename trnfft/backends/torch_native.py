@@ -26,9 +26,9 @@ def c2c(
     """As `trnfft.ops.c2c`. The parts of the result are views of one complex tensor."""
     if len(dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
         function = torch.fft.ifft if inverse else torch.fft.fft
-        return _split(_computed(function, x, sizes[0], dims[0], norm, precision))
+        return _split(_computed(function, x, sizes[0], dims[0], norm, precision), x.device)
     function = torch.fft.ifftn if inverse else torch.fft.fftn
-    return _split(_computed(function, x, sizes, dims, norm, precision))
+    return _split(_computed(function, x, sizes, dims, norm, precision), x.device)
 
 
 def r2c(
@@ -41,7 +41,7 @@ def r2c(
 ) -> ComplexTensor:
     """As `trnfft.ops.r2c`."""
     function = torch.fft.ihfftn if inverse else torch.fft.rfftn
-    return _split(_computed(function, x, sizes, dims, norm, precision))
+    return _split(_computed(function, x, sizes, dims, norm, precision), x.device)
 
 
 def c2r(
@@ -54,7 +54,7 @@ def c2r(
 ) -> torch.Tensor:
     """As `trnfft.ops.c2r`."""
     function = torch.fft.irfftn if inverse else torch.fft.hfftn
-    return _computed(function, x, sizes, dims, norm, precision)
+    return _computed(function, x, sizes, dims, norm, precision).to(x.device)
 
 
 def c2c_parts(
@@ -71,17 +71,20 @@ def c2c_parts(
 def _computed(
     function: Any, x: Input, sizes: Any, dims: Any, norm: str, precision: str
 ) -> torch.Tensor:
-    """torch.fft's function in the precision, with the result on the device of the input."""
+    """torch.fft's function in the precision; the result of "double" is on the host."""
+    if precision == "double" and x.device.type != "meta":
+        x = x.to("cpu")  # before the parts become complex, which the device may not have
     z = x if isinstance(x, torch.Tensor) else torch.complex(x.real, x.imag)
     if precision not in ("kahan", "double"):
         return function(z, sizes, dims, norm)
     wide = _WIDE.get(z.dtype)
     if wide is None:
         return function(z, sizes, dims, norm)
-    device = "cpu" if precision == "double" and z.device.type != "meta" else z.device
-    y = function(z.to(device, wide), sizes, dims, norm)
-    return y.to(z.device, torch.complex64 if y.is_complex() else torch.float32)
+    y = function(z.to(wide), sizes, dims, norm)
+    return y.to(torch.complex64 if y.is_complex() else torch.float32)
 
 
-def _split(y: torch.Tensor) -> ComplexTensor:
-    return ComplexTensor.of_parts(y.real, y.imag)
+def _split(y: torch.Tensor, device: torch.device) -> ComplexTensor:
+    """The parts of `y`, on the device."""
+    parts = ComplexTensor.of_parts(y.real, y.imag)
+    return parts if y.device == device else parts.to(device)
