@@ -1,31 +1,33 @@
 # Sourced by demo.sh and test.sh: leaves the repository's folder in $root, and the project with the
-# wanted extra installed in $root/.venv. Runs pip only when something changed since the last time.
+# wanted extra installed in $venv. Runs pip only when something changed since the last time.
 #
 #   PYTHON=/path/to/python3.12   another interpreter than the first good one on PATH
 #   PIP_EXTRA_INDEX_URL=...      pip's own variables work as usual
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# What test.sh --xla sets otherwise: the environment, its pins and the Pythons that it can have.
 venv=$root/.venv
-log=$venv/pip.log
-at_least_3_10='import sys; assert sys.version_info >= (3, 10)'
+constraints=$root/scripts/constraints.txt
+wanted_python="Python 3.10 or newer"
+fitting_python='import sys; assert sys.version_info >= (3, 10)'
 
 fail() {
     echo "$*" >&2
     exit 1
 }
 
-# Prints the first Python that is new enough; an outdated python3 is not the end of the search.
+# Prints the first Python that fits; an outdated python3 is not the end of the search.
 find_python() {
     local candidate candidates=(python3 python3.13 python3.12 python3.11 python3.10)
     if [ -n "${PYTHON:-}" ]; then candidates=("$PYTHON"); fi
     for candidate in "${candidates[@]}"; do
-        if "$candidate" -c "$at_least_3_10" 2>/dev/null; then
+        if "$candidate" -c "$fitting_python" 2>/dev/null; then
             echo "$candidate"
             return
         fi
     done
-    fail "trnfft needs Python 3.10 or newer, and ${candidates[0]} is" \
+    fail "trnfft needs $wanted_python here, and ${candidates[0]} is" \
         "$("${candidates[0]}" --version 2>/dev/null || echo missing):" \
         "install it, or name one: PYTHON=/path/to/python3.11 $0"
 }
@@ -36,13 +38,13 @@ create_venv() {
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         fail "$python cannot create virtual environments: install python3-venv" \
             "(Debian, Ubuntu: sudo apt install python3-venv) and run $0 again."
-    echo "creating .venv with $("$python" --version)"
+    echo "creating $(basename "$venv") with $("$python" --version)"
     "$python" -m venv --clear "$venv" || fail "$venv could not be created: see the message above."
 }
 
-# Copies pip's output to the log and, on a terminal, shows the latest line of it.
+# follow_pip LOG: copies pip's output there and, on a terminal, shows the latest line of it.
 follow_pip() {
-    local line
+    local line log=$1
     while IFS= read -r line; do
         echo "$line" >>"$log"
         if [ -t 1 ]; then printf '\r\033[K%.70s' "$line"; fi
@@ -50,13 +52,13 @@ follow_pip() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# install_project demo|dev
+# install_project demo|dev|xla-dev
 install_project() {
-    local extra=$1 key
+    local extra=$1 key log=$venv/pip.log
     # What decides an installation: where the project is, what it needs, which pins.
-    key="$root $(cat "$root/pyproject.toml" "$root/scripts/constraints.txt" | cksum)"
+    key="$root $(cat "$root/pyproject.toml" "$constraints" | cksum)"
     # An environment that does not run, or was left half made, is made again.
-    "$venv/bin/python" -c "$at_least_3_10; import pip" 2>/dev/null || create_venv
+    "$venv/bin/python" -c "$fitting_python; import pip" 2>/dev/null || create_venv
     # The dev extra contains the demo extra.
     local stamp
     for stamp in "$venv/installed-$extra" "$venv/installed-dev"; do
@@ -66,7 +68,7 @@ install_project() {
     echo "installing trnfft[$extra] and its pinned packages (first run: a few minutes)"
     : >"$log"
     "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off \
-        --constraint "$root/scripts/constraints.txt" --editable "$root[$extra]" 2>&1 | follow_pip ||
+        --constraint "$constraints" --editable "$root[$extra]" 2>&1 | follow_pip "$log" ||
         fail "pip could not install the packages: $(grep -m1 -o 'ERROR: .*' "$log" || tail -n1 "$log")" \
             "Check the network and pip's index settings, then run $0 again. The log of pip: $log"
     echo "$key" >"$venv/installed-$extra"

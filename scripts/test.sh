@@ -1,7 +1,19 @@
 #!/usr/bin/env bash
 # The tests; arguments go to pytest, for example: ./scripts/test.sh tests/test_cli.py -x
+# With --xla first: those of tests/xla, on the CPU device of PyTorch-XLA, in an environment of their
+# own, because torch_xla 2.9 needs torch 2.9 and wheels exist for Python 3.10 to 3.13 only.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
-install_project dev
 cd "$root"
-exec "$venv/bin/python" -m pytest -n 2 "$@"
+if [ "${1:-}" != --xla ]; then
+    install_project dev
+    exec "$venv/bin/python" -m pytest -n 2 "$@"
+fi
+shift
+venv=$root/.venv-xla
+constraints=$root/scripts/constraints-xla.txt
+wanted_python="Python 3.10 to 3.13"
+fitting_python='import sys; assert (3, 10) <= sys.version_info < (3, 14)'
+install_project xla-dev
+export PJRT_DEVICE=CPU
+exec "$venv/bin/python" -m pytest tests/xla "$@"

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextvars
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
 import torch
 
 import trnfft
+from trnfft import config, ops
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +25,7 @@ def test_the_default_is_auto():
     assert contextvars.Context().run(trnfft.get_backend) == "auto"
 
 
-@pytest.mark.parametrize("name", ["auto", "torch", "nki-sim"])
+@pytest.mark.parametrize("name", ["auto", "torch", "matmul", "nki-sim"])
 def test_set_backend_is_read_by_get_backend(name):
     trnfft.set_backend(name)
     assert trnfft.get_backend() == name
@@ -42,7 +46,7 @@ def test_a_block_restores_after_an_error_and_after_set_backend_inside():
     assert trnfft.get_backend() == "auto"
 
 
-@pytest.mark.parametrize("name", ["nki", "", "AUTO", None, ["auto"]])
+@pytest.mark.parametrize("name", ["neuron", "", "AUTO", None, ["auto"]])
 def test_unknown_names_list_the_known(name):
     with pytest.raises(ValueError, match='"auto".*"torch".*"nki-sim"') as error:
         trnfft.set_backend(name)
@@ -79,12 +83,42 @@ def test_tasks_change_the_backend_for_themselves():
     assert asyncio.run(both()) == ["torch", "nki-sim"]
 
 
-def test_auto_names_the_alternatives_on_a_device_without_complex_dtypes():
-    from trnfft.ops import _backend_for
-
-    device = torch.device("xla")
-    with pytest.raises(RuntimeError, match='"torch".*"nki-sim"') as error:
-        _backend_for(device)
-    assert "xla" in str(error.value)
+def test_auto_depends_on_the_device_and_on_nki(monkeypatch):
+    assert ops.backend_for(torch.device("cpu")) == "torch"
+    for device in ("xla", "mps"):
+        assert ops.backend_for(torch.device(device)) == "matmul"
+    monkeypatch.setattr(config, "has_nki", lambda: True)
+    assert ops.backend_for(torch.device("xla")) == "nki"
+    assert ops.backend_for(torch.device("mps")) == "matmul"
     with trnfft.backend("nki-sim"):
-        assert _backend_for(device) == "nki-sim"
+        assert ops.backend_for(torch.device("xla")) == "nki-sim"
+
+
+@pytest.mark.skipif(config.has_nki(), reason="the real nki is here")
+def test_nki_says_what_is_missing_and_how_to_get_it(monkeypatch):
+    for choose in (trnfft.set_backend, lambda name: trnfft.backend(name).__enter__()):
+        with pytest.raises(ImportError, match=r"'nki'.*pip install nki .*neuron.*\"nki-sim\""):
+            choose("nki")
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "nki")
+    with pytest.raises(ImportError, match="environment variable TRNFFT_BACKEND is 'nki'"):
+        contextvars.Context().run(trnfft.get_backend)
+
+
+def test_the_environment_names_the_backend_where_none_is_chosen(monkeypatch):
+    fresh = contextvars.Context()  # no backend was chosen in it
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "matmul")
+    assert fresh.run(trnfft.get_backend) == "matmul"
+    fresh.run(trnfft.set_backend, "auto")
+    assert fresh.run(trnfft.get_backend) == "auto"
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
+    with pytest.raises(ValueError, match="TRNFFT_BACKEND is 'fftw'.*matmul"):
+        contextvars.Context().run(trnfft.get_backend)
+
+
+def test_the_environment_is_read_at_import():
+    code = "import trnfft; print(trnfft.get_backend())"
+    environment = os.environ | {"TRNFFT_BACKEND": "matmul"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "matmul"

@@ -4,9 +4,11 @@ Complex numbers are pairs of real tensors here (`ComplexTensor`), because a Neur
 complex dtype. The same code runs on a CPU or GPU, where `to_complex()` gives torch's own dtype.
 """
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from trnfft import complex_functions as _complex_functions  # noqa: F401
 from trnfft.complex_tensor import ComplexTensor
 from trnfft.config import (
     backend,
@@ -16,9 +18,31 @@ from trnfft.config import (
     set_backend,
     set_precision,
 )
-from trnfft.transforms import fft, ifft
+from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from trnfft.signal import istft, stft
+from trnfft.transforms import (
+    fft,
+    fft2,
+    fftn,
+    hfft,
+    hfft2,
+    hfftn,
+    ifft,
+    ifft2,
+    ifftn,
+    ihfft,
+    ihfft2,
+    ihfftn,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftn,
+)
 
 if TYPE_CHECKING:
+    from trnfft import nn, scipy_backend
     from trnfft.planner.planner import plan
 
 __version__ = version("trnfft")
@@ -28,21 +52,47 @@ __all__ = [
     "__version__",
     "backend",
     "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "istft",
+    "nn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
     "get_backend",
     "get_precision",
-    "ifft",
     "plan",
     "precision",
+    "scipy_backend",
     "set_backend",
     "set_precision",
+    "stft",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # `plan` loads the kernels and their simulator: only for those who ask for it.
+    # `plan` loads the kernels and their simulator, for example: only for those who ask for it.
     if name == "plan":
         from trnfft.planner.planner import plan
 
         globals()["plan"] = plan
         return plan
+    if name in ("nn", "scipy_backend"):
+        return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

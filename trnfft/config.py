@@ -3,15 +3,22 @@
 A new thread starts with the defaults; an asyncio task starts with the settings of its creator.
 """
 
+import functools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 BACKENDS = {
-    "auto": "torch.fft on devices that have complex dtypes",
-    "torch": "torch.fft, on any device",
+    "auto": "torch on devices with complex dtypes, nki on NeuronCores, else matmul",
+    "torch": "torch.fft, for devices that have complex dtypes",
+    "matmul": "real matrix products in torch, for any device",
+    "nki": "the NKI kernels on a NeuronCore, for XLA and Neuron devices",
     "nki-sim": "the NKI kernels in the CPU simulator of a NeuronCore",
 }
+BACKEND_VARIABLE = "TRNFFT_BACKEND"
+FROM_ENVIRONMENT = os.environ.get(BACKEND_VARIABLE)  # once, as every transform needs it
+NEURON_DEVICES = ("xla", "neuron", "privateuseone")
 
 PRECISIONS = {
     "fast": "float32, relative errors below 1e-6",
@@ -21,26 +28,41 @@ PRECISIONS = {
     "bf16_refined": "pairs of bfloat16 operands where that is faster, below 2e-5",
 }
 
-_backend: ContextVar[str] = ContextVar("trnfft_backend", default="auto")
+_backend: ContextVar[str | None] = ContextVar("trnfft_backend", default=None)
 _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
 
 
 def get_backend() -> str:
-    """The name of the backend that transforms use in this context."""
-    return _backend.get()
+    """The name of the backend that transforms use in this context.
+
+    Where none was chosen, it is the one that the environment variable TRNFFT_BACKEND named when
+    trnfft was imported, else "auto".
+
+    Raises:
+        ValueError, ImportError: TRNFFT_BACKEND names none, or one that is not installed.
+    """
+    chosen = _backend.get()
+    if chosen is not None:
+        return chosen
+    if not FROM_ENVIRONMENT:
+        return "auto"
+    return _checked_backend(FROM_ENVIRONMENT, f"environment variable {BACKEND_VARIABLE}")
 
 
 def set_backend(name: str) -> None:
     """Choose what runs the transforms of this thread or task from now on.
 
     Args:
-        name: "auto" (the default: torch.fft on devices that have complex dtypes), "torch"
-            (torch.fft on any device) or "nki-sim" (the NKI kernels in the CPU simulator).
+        name: "auto" (the default: "torch" on devices that have complex dtypes, on others "nki"
+            where it can be had, else "matmul"), "torch" (torch.fft), "matmul" (the same plans as
+            real matrix products, on any device), "nki" (the NKI kernels on XLA and Neuron devices)
+            or "nki-sim" (the NKI kernels in the CPU simulator).
 
     Raises:
         ValueError: `name` is not one of these.
+        ImportError: it is "nki", and the real nki package is not installed.
     """
-    _backend.set(_checked(name, "backend", BACKENDS))
+    _backend.set(_checked_backend(name, "argument 'name'"))
 
 
 @contextmanager
@@ -51,9 +73,9 @@ def backend(name: str) -> Iterator[None]:
         name: as for `set_backend`.
 
     Raises:
-        ValueError: `name` is not a known backend.
+        ValueError, ImportError: as `set_backend`.
     """
-    token = _backend.set(_checked(name, "backend", BACKENDS))
+    token = _backend.set(_checked_backend(name, "argument 'name'"))
     try:
         yield
     finally:
@@ -104,12 +126,32 @@ def precision(name: str) -> Iterator[None]:
 
 def check_precision(name: str) -> None:
     """ValueError where `name` is no precision mode."""
-    _checked(name, "precision", PRECISIONS)
+    _checked(name, "argument 'name'", "precision", PRECISIONS)
 
 
-def _checked(name: str, kind: str, known: dict[str, str]) -> str:
+@functools.cache
+def has_nki() -> bool:
+    """Whether the real nki package is installed."""
+    from nki_kernels import nki_api  # here, because it loads the simulator where nki is absent
+
+    return nki_api.REAL_NKI
+
+
+def _checked_backend(name: str, source: str) -> str:
+    _checked(name, source, "backend", BACKENDS)
+    if name == "nki" and not has_nki():
+        raise ImportError(
+            f"{source} is 'nki', but the real nki package is not installed (the one on the public "
+            f"index is an empty placeholder): pip install nki neuronx-cc torch-neuronx "
+            f'--extra-index-url https://pip.repos.neuron.amazonaws.com; or use "nki-sim" for the '
+            f'simulator, "matmul" for any device'
+        )
+    return name
+
+
+def _checked(name: str, source: str, kind: str, known: dict[str, str]) -> str:
     # A tuple, because looking up an unhashable name in the dictionary would be a TypeError.
     if name not in tuple(known):
         choices = "; ".join(f'"{key}": {meaning}' for key, meaning in known.items())
-        raise ValueError(f"argument 'name' is {name!r}, which is no {kind}; use one of {choices}")
+        raise ValueError(f"{source} is {name!r}, which is no {kind}; use one of {choices}")
     return name

@@ -1,0 +1,58 @@
+"""The kept tables of the matmul backend are plain tensors, whatever mode the first caller is in."""
+
+from collections import OrderedDict
+
+import pytest
+import torch
+
+import trnfft
+from trnfft.backends import matmul
+
+LENGTHS = [12, 257]  # the second is a convolution, which has more tables
+CLOSE = {"rtol": 1e-4, "atol": 1e-3}
+
+
+@pytest.fixture(autouse=True)
+def no_tables(monkeypatch):
+    monkeypatch.setattr(matmul, "_tables", OrderedDict())
+    with trnfft.backend("matmul"):
+        yield
+
+
+def energy(x):
+    y = trnfft.fft(x)
+    return (y.real**2 + y.imag**2).sum()
+
+
+def kept():
+    tables = [table for tables in matmul._tables.values() for table in tables]
+    assert tables
+    return tables
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_after_inference_mode_autograd_works(n):
+    with torch.inference_mode():
+        energy(torch.ones(n))
+    assert not any(table.is_inference() for table in kept())
+    x = torch.randn(n, requires_grad=True)
+    energy(x).backward()
+    torch.testing.assert_close(x.grad, 2 * n * x.detach(), **CLOSE)  # Parseval
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_no_wrapper_of_torch_func_is_kept(n):
+    x = torch.randn(3, n)
+    gradient = torch.func.vmap(torch.func.grad(energy))(x)
+    torch.testing.assert_close(gradient, 2 * n * x, **CLOSE)
+    assert not any(torch._C._functorch.is_functorch_wrapped_tensor(table) for table in kept())
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_tables_are_made_once(n):
+    before = matmul.uploads
+    energy(torch.ones(n))
+    made = matmul.uploads
+    assert made == before + len(matmul._tables) > before
+    energy(torch.ones(5, n))
+    assert matmul.uploads == made

@@ -1,0 +1,462 @@
+"""The layers against the same formulas in native complex numbers, and their gradients."""
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import trnfft
+from trnfft import ComplexTensor
+from trnfft.nn import (
+    ComplexBatchNorm,
+    ComplexConv1d,
+    ComplexConv2d,
+    ComplexLinear,
+    FNetMixer,
+    ModReLU,
+    SpectralConv1d,
+    SpectralConv2d,
+)
+
+F64 = dict(dtype=torch.float64)
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def random_complex(*shape, seed=0):
+    return random(*shape, dtype=torch.complex128, seed=seed)
+
+
+def randomized(layer, seed=5):
+    """The layer with random parameters, so that no bias is zero."""
+    with torch.no_grad():
+        for i, parameter in enumerate(layer.parameters()):
+            parameter.copy_(random(*parameter.shape, seed=seed + i))
+    return layer
+
+
+def native(x):
+    return x.to_complex() if isinstance(x, ComplexTensor) else x
+
+
+def weight(layer):
+    return torch.complex(layer.weight_real, layer.weight_imag)
+
+
+def bias(layer):
+    return None if layer.bias_real is None else torch.complex(layer.bias_real, layer.bias_imag)
+
+
+def assert_same(actual, expected, tolerance=1e-10):
+    actual = native(actual)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+# One small case of every layer: how to make it, and an input.
+COMPLEX_LAYERS = {
+    "ComplexLinear": (lambda **kw: ComplexLinear(3, 2, **kw), (4, 3)),
+    "ComplexLinear without bias": (lambda **kw: ComplexLinear(3, 2, bias=False, **kw), (3,)),
+    "ComplexConv1d": (lambda **kw: ComplexConv1d(2, 4, 3, padding=1, **kw), (2, 2, 5)),
+    "ComplexConv2d": (lambda **kw: ComplexConv2d(2, 2, (2, 3), groups=2, **kw), (1, 2, 3, 4)),
+    "ComplexBatchNorm": (lambda **kw: ComplexBatchNorm(2, **kw), (4, 2, 3)),
+    "ModReLU": (lambda **kw: ModReLU(3, **kw), (2, 3, 4)),
+}
+REAL_LAYERS = {
+    "SpectralConv1d": (lambda **kw: SpectralConv1d(2, 3, 3, **kw), (2, 2, 7)),
+    "SpectralConv2d": (lambda **kw: SpectralConv2d(2, 2, 1, 2, **kw), (1, 2, 4, 5)),
+    "FNetMixer": (lambda **kw: FNetMixer(), (2, 3, 4)),
+}
+LAYERS = {**COMPLEX_LAYERS, **REAL_LAYERS}
+
+every_layer = pytest.mark.parametrize("name", LAYERS)
+every_complex_layer = pytest.mark.parametrize("name", COMPLEX_LAYERS)
+
+
+def case(name, **options):
+    make, shape = LAYERS[name]
+    x = random_complex(*shape) if name in COMPLEX_LAYERS else random(*shape)
+    return randomized(make(**(options or F64))), x
+
+
+# What is common to all layers
+
+
+@every_layer
+def test_gradients(name):
+    layer, x = case(name)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def parts(real, imag, *parameters):
+        x = real if imag is None else ComplexTensor(real, imag)
+        y = torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), x)
+        return (y.real, y.imag) if isinstance(y, ComplexTensor) else y
+
+    inputs = (x.real, x.imag) if x.is_complex() else (x, None)
+    inputs = [part if part is None else part.clone().requires_grad_() for part in inputs]
+    assert torch.autograd.gradcheck(parts, (*inputs, *layer.parameters()))
+
+
+@every_complex_layer
+def test_inputs_and_outputs_of_complex_layers(name):
+    layer, x = case(name)
+    layer.eval()
+    y = layer(x)
+    assert isinstance(y, ComplexTensor)
+    assert_same(layer(ComplexTensor.from_complex(x)), y.to_complex())
+    assert_same(layer(x.real), layer(x.real + 0j).to_complex())
+    with pytest.raises(TypeError, match="float"):
+        layer(torch.ones(x.shape, dtype=torch.int64))
+    with pytest.raises(TypeError, match="argument 'input' is of type list"):
+        layer(x.tolist())
+
+
+@pytest.mark.parametrize("name", REAL_LAYERS)
+def test_inputs_and_outputs_of_real_layers(name):
+    layer, x = case(name)
+    assert not layer(x).is_complex()
+    with pytest.raises(TypeError, match="argument 'input' is of type list"):
+        layer(x.tolist())
+    for dtype in (torch.float16, torch.bfloat16):
+        rough = x.to(dtype)
+        y = layer(rough)
+        assert y.dtype == dtype
+        torch.testing.assert_close(y, layer(rough.double()).to(dtype), rtol=1e-2, atol=1e-2)
+
+
+@every_layer
+def test_parameters_are_real_and_can_be_saved_moved_copied_and_printed(name):
+    layer, x = case(name)
+    layer.eval()
+    assert not any(tensor.is_complex() for tensor in layer.state_dict().values())
+    assert not any(isinstance(tensor, ComplexTensor) for tensor in layer.state_dict().values())
+    expected = native(layer(x))
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    other = LAYERS[name][0](**F64).eval()
+    other.load_state_dict(torch.load(file))
+    assert torch.equal(native(other(x)), expected)
+    assert torch.equal(native(copy.deepcopy(layer)(x)), expected)
+    assert layer.to("meta")(x.to("meta")).shape == expected.shape
+    assert repr(layer).startswith(name.split()[0])
+
+
+@every_layer
+def test_dtype_and_device(name):
+    layer = LAYERS[name][0](dtype=torch.float64, device="meta")
+    tensors = [*layer.parameters(), *layer.buffers()]
+    assert all((t.dtype, t.device.type) == (torch.float64, "meta") for t in tensors)
+    if tensors:
+        with pytest.raises(TypeError, match="argument 'dtype' is torch.complex64"):
+            LAYERS[name][0](dtype=torch.complex64)
+
+
+@every_layer
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+def test_backends(name, backend):
+    layer, x = case(name, dtype=torch.float32)
+    x = x.to(torch.complex64) if x.is_complex() else x.float()
+    expected = native(copy.deepcopy(layer)(x))
+    with trnfft.backend(backend):
+        assert_same(layer(x), expected, 1e-4)
+
+
+@every_layer
+def test_layers_need_no_complex_dtype(name, no_complex_dtype):
+    layer, x = case(name)
+    x = ComplexTensor(x.real.clone(), x.imag.clone()) if x.is_complex() else x
+    with trnfft.backend("matmul"), no_complex_dtype:
+        y = layer(x)
+        loss = y.real.square().sum() + (y.imag.sum() if name in COMPLEX_LAYERS else 0)
+        if loss.requires_grad:
+            loss.backward()
+
+
+def test_a_network_learns():
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        ComplexConv1d(1, 8, 5, padding=2),
+        ComplexBatchNorm(8),
+        ModReLU(8),
+        ComplexConv1d(8, 1, 5, padding=2),
+    )
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    x = random(16, 1, 32, dtype=torch.complex64)
+    target = x.roll(1, -1) * 1j
+    losses = []
+    for _ in range(60):
+        y = network(x)
+        loss = (y.real - target.real).square().mean() + (y.imag - target.imag).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.2 * losses[0]
+
+
+# Linear and convolution
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
+def test_linear(shape, with_bias):
+    layer = randomized(ComplexLinear(3, 5, bias=with_bias, **F64))
+    x = random_complex(*shape)
+    assert_same(layer(x), nn.functional.linear(x, weight(layer), bias(layer)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(kernel_size=3),
+        dict(kernel_size=2, stride=2, bias=False),
+        dict(kernel_size=3, padding=2, dilation=2),
+        dict(kernel_size=3, padding="same"),
+        dict(kernel_size=1, groups=2),
+        dict(kernel_size=2, groups=4, padding="valid"),
+    ],
+)
+def test_convolutions(options):
+    settings = {name: options[name] for name in options if name not in ("kernel_size", "bias")}
+    for layer_class, convolve, points in (
+        (ComplexConv1d, nn.functional.conv1d, (9,)),
+        (ComplexConv2d, nn.functional.conv2d, (9, 8)),
+    ):
+        layer = randomized(layer_class(4, 8, **options, **F64))
+        for shape in ((2, 4, *points), (4, *points)):
+            x = random_complex(*shape)
+            expected = convolve(x, weight(layer), bias(layer), **settings)
+            assert_same(layer(x), expected)
+
+
+def test_convolution_with_sizes_of_each_dimension():
+    layer = randomized(ComplexConv2d(2, 3, (3, 2), (2, 1), (1, 0), (1, 2), **F64))
+    x = random_complex(2, 2, 9, 8)
+    expected = nn.functional.conv2d(x, weight(layer), bias(layer), (2, 1), (1, 0), (1, 2))
+    assert_same(layer(x), expected)
+
+
+@pytest.mark.parametrize(
+    "make, fans",
+    [
+        (lambda: ComplexLinear(300, 100), 400),
+        (lambda: ComplexConv1d(40, 80, 5, groups=2), 20 * 5 + 40 * 5),
+        (lambda: ComplexConv2d(16, 32, 3), 48 * 9),
+        (lambda: SpectralConv1d(20, 30, 40), 50),
+        (lambda: SpectralConv2d(20, 30, 4, 4), 50),
+    ],
+)
+def test_first_weights(make, fans):
+    torch.manual_seed(0)
+    layer = make()
+    w = weight(layer)
+    assert w.abs().square().mean().item() == pytest.approx(2 / fans, rel=0.05)
+    # Rayleigh's distribution, and no phase preferred
+    assert w.abs().mean().item() == pytest.approx(math.sqrt(math.pi / 2 / fans), rel=0.05)
+    assert w.mean().abs().item() < 0.05 / math.sqrt(fans)
+    assert w.square().mean().abs().item() < 0.05 / fans
+    assert bias(layer) is None or torch.equal(bias(layer), torch.zeros_like(bias(layer)))
+
+
+# Normalisation and activation
+
+
+def whitened(x, mean, covariance, eps):
+    """By eigenvalues, in place of the layer's closed form. x: [C, points]."""
+    points = torch.stack([(x - mean[:, None]).real, (x - mean[:, None]).imag], 1)
+    values, vectors = torch.linalg.eigh(covariance + eps * torch.eye(2, dtype=torch.float64))
+    inverse_root = vectors @ torch.diag_embed(values**-0.5) @ vectors.mT
+    return inverse_root @ points
+
+
+def statistics(x):
+    """Mean [C] and biased covariance [C, 2, 2] of x [C, points]."""
+    points = torch.stack([x.real, x.imag], 1)
+    return x.mean(1), torch.stack([torch.cov(p, correction=0) for p in points])
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (4, 3, 5), (2, 3, 4, 5), (2, 3, 2, 2, 3)])
+def test_batch_norm(shape):
+    x = random_complex(*shape)
+    x = x.real * 3 + 1j * (x.imag + x.real) + 2
+    channels = x.transpose(0, 1).flatten(1)
+    layer = randomized(ComplexBatchNorm(3, eps=0.01, momentum=0.3, **F64))
+    mean, covariance = statistics(channels)
+
+    def expected(mean, covariance):
+        white = whitened(channels, mean, covariance, 0.01)
+        stretch = torch.stack([layer.weight_rr, layer.weight_ri, layer.weight_ii])
+        stretched = stretch[[0, 1, 1, 2]].T.reshape(3, 2, 2) @ white
+        y = torch.complex(stretched[:, 0], stretched[:, 1]) + bias(layer)[:, None]
+        return y.reshape(3, shape[0], *shape[2:]).transpose(0, 1)
+
+    assert_same(layer(x), expected(mean, covariance))
+    count = channels.shape[1]
+    mean = 0.3 * mean
+    covariance = 0.7 * math.sqrt(0.5) * torch.eye(2, **F64) + 0.3 * count / (count - 1) * covariance
+    running = torch.complex(layer.running_mean_real, layer.running_mean_imag)
+    torch.testing.assert_close(running, mean)
+    torch.testing.assert_close(layer.running_rr, covariance[:, 0, 0])
+    torch.testing.assert_close(layer.running_ri, covariance[:, 0, 1])
+    torch.testing.assert_close(layer.running_ii, covariance[:, 1, 1])
+    layer.eval()
+    before = copy.deepcopy(dict(layer.named_buffers()))
+    assert_same(layer(x), expected(mean, covariance))
+    assert all(torch.equal(before[name], value) for name, value in layer.named_buffers())
+
+
+def test_batch_norm_whitens():
+    x = random_complex(1000, 2)
+    x = x.real * 3 + 1j * (x.imag * 0.1 + x.real) + 5
+    for affine, power in ((False, 2.0), (True, 1.0)):
+        y = ComplexBatchNorm(2, affine=affine, **F64)(x)
+        mean, covariance = statistics(y.to_complex().T)
+        assert mean.abs().max() < 1e-12
+        expected = torch.eye(2, dtype=torch.float64).expand(2, 2, 2) * power / 2
+        torch.testing.assert_close(covariance, expected, rtol=5e-3, atol=5e-3)
+
+
+def test_batch_norm_without_running_averages():
+    layer = ComplexBatchNorm(3, track_running_stats=False, **F64)
+    assert not list(layer.buffers())
+    x = random_complex(5, 3)
+    expected = layer(x).to_complex()
+    assert_same(layer.eval()(x), expected)
+
+
+def test_batch_norm_of_proportional_parts():
+    # det V cancels in float32; computed as rr * ii - ri * ri it could be negative.
+    x = 1e3 * random(64, 2).float()
+    for z in (ComplexTensor(x, x), ComplexTensor(x, -3 * x), ComplexTensor(x, 0 * x)):
+        parts = z.real.requires_grad_(), z.imag
+        y = ComplexBatchNorm(2)(ComplexTensor(*parts))
+        assert y.to_complex().isfinite().all()
+        assert y.to_complex().abs().max() < 10
+
+
+def test_batch_norm_in_half_precision():
+    x = random_complex(64, 2)
+    rough = ComplexTensor(x.real.bfloat16(), x.imag.bfloat16())
+    y = ComplexBatchNorm(2)(rough)
+    assert y.real.dtype == torch.bfloat16
+    expected = ComplexBatchNorm(2)(rough.to(torch.float32)).to_complex()
+    assert_same(y.to(torch.float32), expected, 1e-2)
+
+
+def test_batch_norm_of_one_number():
+    layer = ComplexBatchNorm(3, **F64)
+    with pytest.raises(ValueError, match="more than one number per channel"):
+        layer(random_complex(1, 3))
+    assert layer.eval()(random_complex(1, 3)).shape == (1, 3)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 2, 2)])
+def test_mod_relu(shape):
+    layer = ModReLU(3, **F64)
+    x = random_complex(*shape)
+    assert_same(layer(x), x)
+    randomized(layer)
+    radius = x.abs() + layer.bias.view(-1, *(1,) * (len(shape) - 2))
+    assert_same(layer(x), torch.relu(radius) * x / x.abs())
+    one = randomized(ModReLU(1, **F64))
+    assert_same(one(x[0, 0]), torch.relu(x[0, 0].abs() + one.bias) * x[0, 0].sgn())
+
+
+def test_mod_relu_at_and_near_zero():
+    layer = ModReLU(1)
+    for value in (-1.0, 0.0, 1.0):
+        nn.init.constant_(layer.bias, value)
+        zero = torch.zeros(2, 1, requires_grad=True)
+        y = layer(ComplexTensor(zero, zero))
+        assert torch.equal(y.to_complex(), torch.zeros(2, 1) * 1j)
+        (y.real + y.imag).sum().backward()
+        assert zero.grad.isfinite().all()
+    assert layer(torch.full((1, 1), 1e-38)).to_complex().item() == pytest.approx(1)
+
+
+# Spectral layers
+
+
+@pytest.mark.parametrize("length, modes", [(8, 3), (8, 5), (9, 5), (7, 1)])
+def test_spectral_conv1d(length, modes):
+    layer = randomized(SpectralConv1d(2, 3, modes, **F64))
+    x = random(4, 2, length)
+    spectrum = torch.fft.rfft(x)
+    result = torch.zeros(4, 3, length // 2 + 1, dtype=torch.complex128)
+    result[..., :modes] = torch.einsum("bik,iok->bok", spectrum[..., :modes], weight(layer))
+    assert_same(layer(x), torch.fft.irfft(result, length))
+
+
+@pytest.mark.parametrize("points, modes", [((8, 8), (3, 3)), ((6, 9), (3, 5)), ((7, 6), (1, 4))])
+def test_spectral_conv2d(points, modes):
+    layer = randomized(SpectralConv2d(2, 3, *modes, **F64))
+    x = random(4, 2, *points)
+    spectrum = torch.fft.rfft2(x)
+    result = torch.zeros(4, 3, points[0], points[1] // 2 + 1, dtype=torch.complex128)
+    first, second = modes
+    rows = [*range(first), *range(-first, 0)]
+    for i, row in enumerate(rows):
+        for column in range(second):
+            mix = weight(layer)[:, :, i, column]
+            result[:, :, row, column] = spectrum[:, :, row, column] @ mix
+    assert_same(layer(x), torch.fft.irfft2(result, points))
+
+
+def test_spectral_conv_is_independent_of_resolution():
+    layer = randomized(SpectralConv1d(1, 1, 4, **F64))
+    fine = 2 * math.pi * torch.arange(64, **F64) / 64
+    x = (torch.sin(fine) + torch.cos(3 * fine) + 0.5)[None, None]
+    assert_same(layer(x[..., ::4]), layer(x)[..., ::4])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 5, 6), (2, 2, 8, 4)])
+def test_fnet_mixer(shape):
+    x = random(*shape)
+    assert_same(FNetMixer()(x), torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "make, name",
+    [
+        (lambda: ComplexLinear(0, 1), "in_features"),
+        (lambda: ComplexLinear(1, 0), "out_features"),
+        (lambda: ComplexConv1d(0, 1, 1), "in_channels"),
+        (lambda: ComplexConv1d(4, 3, 1, groups=2), "out_channels"),
+        (lambda: ComplexConv1d(3, 4, 1, groups=2), "in_channels"),
+        (lambda: ComplexConv1d(4, 4, 1, groups=0), "groups"),
+        (lambda: ComplexConv1d(1, 1, (1, 2)), "kernel_size"),
+        (lambda: ComplexConv2d(1, 1, 0), "kernel_size"),
+        (lambda: ComplexBatchNorm(0), "num_features"),
+        (lambda: ModReLU(0), "num_features"),
+        (lambda: SpectralConv1d(1, 1, 0), "modes"),
+        (lambda: SpectralConv2d(1, 1, 1, 0), "modes2"),
+        (lambda: ComplexBatchNorm(3)(torch.ones(2, 4)), "input"),
+        (lambda: ComplexBatchNorm(3)(torch.ones(3)), "input"),
+        (lambda: ModReLU(3)(torch.ones(2, 4)), "input"),
+        (lambda: ModReLU(3)(torch.ones(3)), "input"),
+        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 2, 3)), "modes=3"),
+        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 8)), "input"),
+        (lambda: SpectralConv2d(2, 1, 3, 1)(torch.ones(2, 2, 5, 8)), "modes1=3"),
+        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 2, 6, 5)), "modes2=4"),
+        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 3, 6, 8)), "input"),
+    ],
+)
+def test_errors(make, name):
+    with pytest.raises(ValueError, match=name):
+        make()
+
+
+@pytest.mark.parametrize("name", ["SpectralConv1d", "SpectralConv2d"])
+def test_spectral_layers_reject_complex_input(name):
+    layer, x = case(name)
+    with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex128"):
+        layer(x + 0j)

@@ -1,0 +1,353 @@
+"""Every transform of torch.fft against trnfft's, on the backends torch, matmul and nki-sim.
+
+Values, shapes, dtypes, gradients and errors. The examples are drawn by hypothesis; a case is one
+function, input and set of arguments, and each example runs on every backend.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trnfft
+from trnfft import ComplexTensor
+
+ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
+NAMES = [name + form for form in ("", "2", "n") for name in ONE]
+REAL_INPUT = ("rfft", "ihfft")
+BACKENDS = ["torch", "matmul", "nki-sim"]
+NORMS = [None, "backward", "ortho", "forward"]
+SINGLE, DOUBLE = 1e-6, 1e-14  # relative errors in the L2 norm
+
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+DTYPES += [torch.int32, torch.bool]
+
+
+def takes_real(name):
+    return name.rstrip("2n") in REAL_INPUT
+
+
+def example(shape, dtype, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    if dtype in (torch.int32, torch.bool):
+        return torch.randint(-9 if dtype == torch.int32 else 0, 2, shape, generator=generator).to(
+            dtype
+        )
+    return torch.randn(shape, dtype=dtype, generator=generator)
+
+
+def plain(x):
+    return x.to_complex() if isinstance(x, ComplexTensor) else x
+
+
+def assert_close(actual, expected, single=SINGLE):
+    """Same kind, shape, dtype, and values up to the precision of the dtype."""
+    assert isinstance(actual, ComplexTensor) == expected.is_complex()
+    actual = plain(actual)
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    a, b = (np.asarray(x.detach().resolve_conj().resolve_neg()) for x in (actual, expected))
+    limit = DOUBLE if expected.dtype in (torch.float64, torch.complex128) else single
+    assert np.linalg.norm(a - b) <= limit * np.linalg.norm(b)
+
+
+def backends_for(dtype):
+    """nki-sim has no float64."""
+    wide = dtype in (torch.float64, torch.complex128)
+    return [b for b in BACKENDS if not (wide and b == "nki-sim")]
+
+
+# Values
+
+
+@st.composite
+def calls(draw):
+    """(name, shape, dtype, arguments) that torch.fft accepts."""
+    name = draw(st.sampled_from(NAMES))
+    least = 2 if name.endswith("2") else 1
+    shape = draw(st.lists(st.integers(1, 7), min_size=least, max_size=4))
+    dtype = draw(st.sampled_from(DTYPES))
+    if takes_real(name) and dtype.is_complex:
+        dtype = dtype.to_real()
+    arguments = {"norm": draw(st.sampled_from(NORMS))}
+    lengths = st.integers(1, 9)
+    if name in ONE:
+        arguments["dim"] = draw(st.integers(-len(shape), len(shape) - 1))
+        if draw(st.booleans()) or shape[arguments["dim"]] == 1:
+            arguments["n"] = draw(lengths)
+    else:
+        order = draw(st.permutations(range(len(shape))))
+        count = 2 if name.endswith("2") else draw(st.integers(1, len(shape)))
+        dims = [d - len(shape) * draw(st.booleans()) for d in order[:count]]
+        if name.endswith("n") and draw(st.booleans()):
+            dims = None
+        elif not (name.endswith("2") and draw(st.booleans())):
+            arguments["dim"] = tuple(dims)
+        last = dims[-1] if "dim" in arguments else -1
+        if draw(st.booleans()) or shape[last] == 1:
+            arguments["s"] = tuple(draw(lengths) for _ in range(count))
+    return name, tuple(shape), dtype, arguments
+
+
+@given(calls(), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=400)
+def test_values(call, seed):
+    name, shape, dtype, arguments = call
+    x = example(shape, dtype, seed)
+    expected = getattr(torch.fft, name)(x, **arguments)
+    for backend in backends_for(dtype):
+        with trnfft.backend(backend):
+            assert_close(getattr(trnfft, name)(x, **arguments), expected)
+            if dtype.is_complex:
+                split = ComplexTensor.from_complex(x)
+                assert_close(getattr(trnfft, name)(split, **arguments), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ONE)
+def test_every_short_length(name, backend):
+    for n, norm in itertools.product((*range(1, 34), 64, 97, 100, 256, 257, 1000, 1021), NORMS):
+        x = example((2, n), torch.float32 if takes_real(name) else torch.complex64, n)
+        expected = getattr(torch.fft, name)(x, n, norm=norm)
+        with trnfft.backend(backend):
+            assert_close(getattr(trnfft, name)(x, n, norm=norm), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_views_and_half_precision(name, backend):
+    x = example((4, 6, 8), torch.float32 if takes_real(name) else torch.complex64)
+    function = getattr(trnfft, name)
+    with trnfft.backend(backend):
+        for view in (x.transpose(0, 2), x[::2, 1:], x.expand(2, 4, 6, 8)):
+            assert_close(function(view), getattr(torch.fft, name)(view))
+        for dtype in (torch.float16, torch.bfloat16):
+            half = x.real.to(dtype)
+            assert_close(function(half), getattr(torch.fft, name)(half.float()))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_batches_are_no_error(name, backend):
+    # torch.fft raises an error of MKL here.
+    shape = (0, 4, 6) if not name.endswith("n") else (0, 4)
+    kind = torch.float32 if takes_real(name) else torch.complex64
+    arguments = {} if not name.endswith("n") else {"dim": (1,)}
+    x = example(shape, kind)
+    with trnfft.backend(backend):
+        result = getattr(trnfft, name)(x, **arguments)
+    meta = getattr(torch.fft, name)(x.to("meta"), **arguments)
+    assert result.shape == meta.shape and result.dtype == meta.dtype
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_out_receives_the_result(name):
+    x = example((4, 6), torch.float32 if takes_real(name) else torch.complex64)
+    function = getattr(trnfft, name)
+    expected = function(x)
+    if isinstance(expected, ComplexTensor):
+        out = ComplexTensor(torch.zeros(expected.shape), torch.zeros(expected.shape))
+    else:
+        out = torch.zeros(expected.shape)
+    assert function(x, out=out) is out
+    assert_close(out, plain(expected))
+    with pytest.raises(RuntimeError, match="'out' has shape"):
+        function(x, out=out[:1])
+    with pytest.raises(TypeError, match="'out' is of type"):
+        function(x, out=out.real if isinstance(out, ComplexTensor) else ComplexTensor(out, out))
+
+
+# Errors
+
+X = torch.ones(4, 6)
+Z = torch.ones(4, 6, dtype=torch.complex64)
+WRONG = {
+    "s and dim": (X, dict(s=(2, 2), dim=(0,))),
+    "s too long": (X, dict(s=(2, 2, 2))),
+    "dims repeated": (X, dict(dim=(0, 0))),
+    "dims repeated, one negative": (X, dict(dim=(1, -1))),
+    "dim out of range": (X, dict(dim=(0, 2))),
+    "dim float": (X, dict(dim=(0.5, 1))),
+    "s zero": (X, dict(s=(0, 2))),
+    "s below -1": (X, dict(s=(-2, 2))),
+    "s bool": (X, dict(s=(True, 2))),
+    "s float": (X, dict(s=(2.0, 2))),
+    "norm": (X, dict(norm="unitary")),
+    "norm type": (X, dict(norm=2)),
+    "size zero": (torch.ones(4, 0), dict()),
+    "one dimension": (torch.ones(4), dict(dim=(-2, -1))),
+    "no dimension": (torch.tensor(1.0), dict(dim=(0,))),
+    "dtype": (X.to(torch.float8_e5m2), dict()),
+    "list": ([1.0, 2.0], dict()),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ONE])
+def test_errors_of_several_dimensions(name, wrong):
+    x, arguments = WRONG[wrong]
+    with pytest.raises(Exception) as expected:  # noqa: PT011, B017
+        getattr(torch.fft, name)(x, **arguments)
+    with pytest.raises(expected.type):
+        getattr(trnfft, name)(x, **arguments)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if takes_real(name)])
+def test_complex_input_where_it_must_be_real(name):
+    for x in (Z, ComplexTensor.from_complex(Z)):
+        with pytest.raises(RuntimeError, match=rf"complex64, {name} allows real .*use i?fft"):
+            getattr(trnfft, name)(x)
+
+
+@pytest.mark.parametrize("name", ["irfft", "hfft"])
+def test_one_number_has_no_default_length(name):
+    for function in (getattr(torch.fft, name), getattr(trnfft, name)):
+        with pytest.raises(RuntimeError):
+            function(torch.ones(3, 1))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("n")])
+def test_no_dimensions_at_all(name):
+    scalar = torch.tensor(2.0)
+    if name in ("fftn", "ifftn"):
+        for x, arguments in ((scalar, {}), (X, {"dim": ()}), (X, {"s": ()})):
+            expected = getattr(torch.fft, name)(x, **arguments)
+            assert_close(getattr(trnfft, name)(x, **arguments), expected)
+    else:
+        for x, arguments in ((scalar, {}), (X, {"dim": ()})):
+            with pytest.raises(RuntimeError, match="at least one dimension"):
+                getattr(trnfft, name)(x, **arguments)
+
+
+# Derivatives
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_exact(name, backend):
+    for shape, norm in (((2, 3, 4), None), ((2, 4, 3), "ortho")):
+        parts = [example(shape, torch.float64, seed).requires_grad_() for seed in (1, 2)]
+        parts = parts[:1] if takes_real(name) else parts
+
+        def function(*parts, norm=norm):
+            x = parts[0] if len(parts) == 1 else ComplexTensor(*parts)
+            y = getattr(trnfft, name)(x, norm=norm)
+            return (y.real, y.imag) if isinstance(y, ComplexTensor) else y
+
+        with trnfft.backend(backend):
+            assert torch.autograd.gradcheck(function, parts, check_forward_ad=True)
+            assert torch.autograd.gradgradcheck(function, parts)
+
+
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_are_those_of_torch(name, backend):
+    x = example((2, 5, 6), torch.float32 if takes_real(name) else torch.complex64)
+
+    def gradient(function):
+        leaf = x.clone().requires_grad_()
+        y = plain(function(leaf))
+        weight = example(y.shape, y.dtype, 3)
+        (y * weight).real.sum().backward()
+        return leaf.grad
+
+    expected = gradient(getattr(torch.fft, name))
+    with trnfft.backend(backend):
+        actual = gradient(getattr(trnfft, name))
+    assert torch.linalg.norm(actual - expected) <= 1e-6 * torch.linalg.norm(expected)
+
+
+# Operators
+
+
+def spectrum(x):
+    y = trnfft.rfft(x)
+    return trnfft.irfft(y * y.conj(), n=x.shape[-1])
+
+
+OPERANDS = {
+    "c2c": lambda n: ([(3, n), (3, n)], ()),
+    "r2c": lambda n: ([(3, n)], ()),
+    "c2r": lambda n: ([(3, n // 2 + 1), (3, n // 2 + 1)], (n,)),
+}
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("n", [5, 6])
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operators_are_valid(name, n, backend):
+    operator = getattr(torch.ops.trnfft, name).default
+    shapes, extra = OPERANDS[name](n)
+    parts = [
+        example(shape, torch.float64, seed).requires_grad_() for seed, shape in enumerate(shapes)
+    ]
+    arguments = (*parts, *extra, False, 0.5, backend, "fast")
+    assert set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"}
+
+    def function(*parts):
+        return operator(*parts, *extra, True, 0.5, backend, "fast")
+
+    assert torch.autograd.gradcheck(function, parts)
+    assert torch.autograd.gradgradcheck(function, parts)
+    rows = [part.detach() for part in parts]
+    batched = torch.vmap(function)(*rows)
+    torch.testing.assert_close(batched, function(*rows))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_functions_follow_the_settings_at_run_time(backend):
+    x = example((4, 16), torch.float32)
+    compiled = torch.compile(spectrum, fullgraph=True, backend="aot_eager")
+    expected = spectrum(x)
+    leaf = x.clone().requires_grad_()
+    with trnfft.backend(backend):
+        result = compiled(leaf)
+        result.square().sum().backward()
+    assert torch.linalg.norm(result - expected) <= 1e-6 * torch.linalg.norm(expected)
+    other = x.clone().requires_grad_()
+    spectrum(other).square().sum().backward()
+    assert torch.linalg.norm(leaf.grad - other.grad) <= 1e-6 * torch.linalg.norm(other.grad)
+
+
+def test_exported_programs_hold_the_operators():
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return spectrum(x)
+
+    x = example((4, 16), torch.float32)
+    program = torch.export.export(Module(), (x,))
+    names = {str(node.target) for node in program.graph.nodes}
+    assert {"trnfft.r2c.default", "trnfft.c2r.default"} <= names
+    assert torch.allclose(program.module()(x), spectrum(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_torch_func(backend):
+    x, t, rows = (
+        example((16,), torch.float32),
+        example((16,), torch.float32, 1),
+        example((5, 16), torch.float32, 2),
+    )
+
+    def results():
+        def loss(x):
+            return spectrum(x).square().sum()
+
+        return [
+            torch.func.jvp(spectrum, (x,), (t,))[1],
+            torch.func.vmap(spectrum)(rows),
+            torch.func.vmap(spectrum, in_dims=1)(rows),
+            torch.func.vmap(torch.func.grad(loss))(rows),
+            torch.func.jacrev(spectrum)(x),
+            torch.func.jacfwd(spectrum)(x),
+            torch.func.hessian(loss)(x),
+        ]
+
+    with trnfft.backend("torch"):
+        expected = results()
+    with trnfft.backend(backend):
+        for a, b in zip(results(), expected, strict=True):
+            assert torch.linalg.norm(a - b) <= 1e-5 * torch.linalg.norm(b)

@@ -1,0 +1,190 @@
+"""scipy.fft with trnfft as its backend against scipy.fft with its own."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.fft
+import scipy.signal
+
+import trnfft
+
+ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
+TWO = [f"{name}2" for name in ONE]
+MANY = [f"{name}n" for name in ONE]
+NORMS = [None, "backward", "ortho", "forward"]
+SINGLE, DOUBLE = 1e-6, 1e-13
+
+
+def takes_complex(name):
+    return not name.startswith(("rfft", "ihfft"))
+
+
+def data(name, *shape, dtype=None):
+    random = np.random.default_rng(0)
+    x = random.standard_normal(shape)
+    if takes_complex(name):
+        x = x + 1j * random.standard_normal(shape)
+    return x if dtype is None else x.astype(dtype)
+
+
+def assert_as_scipy(name, x, *args, **kwargs):
+    function = getattr(scipy.fft, name)
+    expected = function(x, *args, **kwargs)
+    with scipy.fft.set_backend(trnfft.scipy_backend, only=True):
+        actual = function(x, *args, **kwargs)
+    assert isinstance(actual, np.ndarray)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    is_single = expected.dtype in (np.float32, np.complex64)
+    error = np.linalg.norm(actual - expected)
+    assert error <= (SINGLE if is_single else DOUBLE) * max(np.linalg.norm(expected), 1e-300)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ONE)
+def test_one_axis(name, norm):
+    for shape, axis in (((6,), -1), ((4, 5), 0), ((3, 4, 5), 1), ((3, 4, 5), -1)):
+        for n in (None, 1, 2, 5, 8):
+            assert_as_scipy(name, data(name, *shape), n, axis, norm)
+            assert_as_scipy(name, x=data(name, *shape), n=n, axis=axis, norm=norm)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", TWO)
+def test_two_axes(name, norm):
+    for axes, s in itertools.product([(-2, -1), (0, 2), (2, 0)], [None, (3, 4), (5, -1), (-1, 7)]):
+        assert_as_scipy(name, data(name, 3, 4, 5), s, axes, norm)
+    assert_as_scipy(name, data(name, 3, 4, 5), norm=norm)
+    assert_as_scipy(name, data(name, 3, 4, 5), s=[4, 4])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", MANY)
+def test_many_axes(name, norm):
+    for shape in ((5,), (4, 5), (2, 4, 5)):
+        assert_as_scipy(name, data(name, *shape), norm=norm)
+    x = data(name, 3, 4, 5)
+    for s, axes in [
+        (None, (0, 1)),
+        (None, [2, 0, 1]),
+        (None, -2),
+        ((4, 6), None),
+        ((6,), None),
+        (6, None),
+        ((4, -1), None),
+        ((2, 3), (1, 0)),
+        (-1, 1),
+        (np.array([3, 4]), np.array([0, 1])),
+    ]:
+        assert_as_scipy(name, x, s, axes, norm)
+        assert_as_scipy(name, x, axes=axes, s=s, norm=norm)
+
+
+@pytest.mark.parametrize("name", ONE + TWO + MANY)
+def test_dtypes(name):
+    real = [np.float16, np.float32, np.float64, np.int8, np.int64, np.uint8, np.bool_, ">f8", ">f4"]
+    for dtype in real + ([np.complex64, np.complex128, ">c8"] if takes_complex(name) else []):
+        with np.errstate(all="ignore"):
+            x = (4 * data(name, 3, 6)).real.astype(dtype)
+        assert_as_scipy(name, x)
+    assert_as_scipy(name, [[1, 2, 3], [4, 6, 5]])
+
+
+@pytest.mark.parametrize("name", ONE + TWO + MANY)
+def test_ignored_arguments(name):
+    x = data(name, 4, 6)
+    before = x.copy()
+    assert_as_scipy(name, x, workers=2)
+    with scipy.fft.set_backend(trnfft.scipy_backend, only=True):
+        function = getattr(scipy.fft, name)
+        expected = function(x)
+        assert np.array_equal(function(x, overwrite_x=True, plan=object()), expected)
+    assert np.array_equal(x, before)
+
+
+def test_layouts_and_read_only_memory():
+    x = data("fft", 4, 6, 5)
+    x.flags.writeable = False
+    packed = np.zeros(5, np.dtype([("pad", "i1"), ("x", "c16")]))
+    packed["x"] = x[0, 0]
+    for view in (x, x[::-1, ::2], x.T, x[:, 0], np.asfortranarray(x), packed["x"]):
+        assert_as_scipy("fft", view)
+        assert_as_scipy("fftn", view)
+    assert_as_scipy("fftn", x, axes=())
+    assert_as_scipy("fftn", x.real, axes=())
+    assert_as_scipy("fft", x[:0])
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fftn", "rfft2", "hfft", "ihfft"])
+def test_on_the_simulator(name):
+    x = data(name, 4, 6, dtype=np.complex64 if takes_complex(name) else np.float32)
+    with trnfft.backend("nki-sim"):
+        assert_as_scipy(name, x)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_signal_processing_above_it(is_complex):
+    a, b = data("fft" if is_complex else "rfft", 2, 20, 30), data("rfft", 2, 5, 7)
+    expected = scipy.signal.convolve(a[0], b[0], method="direct")
+    with scipy.fft.set_backend(trnfft.scipy_backend, only=True):
+        np.testing.assert_allclose(scipy.signal.fftconvolve(a[0], b[0]), expected, atol=1e-12)
+        convolved = scipy.signal.fftconvolve(a, b, mode="same", axes=(1, 2))
+    np.testing.assert_allclose(convolved, scipy.signal.fftconvolve(a, b, mode="same", axes=(1, 2)))
+
+
+def test_what_is_left_to_scipy():
+    x = data("rfft", 8)
+    for function in (scipy.fft.dct, scipy.fft.dst, lambda x: scipy.fft.fft(x.astype("longdouble"))):
+        expected = function(x)
+        with scipy.fft.set_backend(trnfft.scipy_backend):
+            actual = function(x)
+        assert actual.dtype == expected.dtype
+        assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("rfft", (np.ones(4) * 1j,)),
+        ("ihfftn", (np.ones(4) * 1j,)),
+        ("fft", (np.ones(4), 0)),
+        ("fft", (np.ones(4), None, 1)),
+        ("fft", (np.ones(4), None, -1, "both")),
+        ("fft", (np.ones((2, 0)),)),
+        ("irfft", (np.ones(1),)),
+        ("fft", (np.float64(1),)),
+        ("fft2", (np.ones(4),)),
+        ("fftn", (np.ones((2, 3)), None, (0, 0))),
+        ("fftn", (np.ones((2, 3)), None, (0, 2))),
+        ("irfftn", (np.ones((2, 3)), (-1,), (2,))),
+        ("fftn", (np.ones((2, 3)), (1, 2, 3))),
+        ("fftn", (np.ones((2, 3)), (1, 2), (0,))),
+        ("rfftn", (np.ones((2, 3)), None, ())),
+        ("fftn", (["a"],)),
+    ],
+)
+def test_errors_as_scipy(name, args):
+    function = getattr(scipy.fft, name)
+    with pytest.raises(Exception) as expected:
+        function(*args)
+    backend = scipy.fft.set_backend(trnfft.scipy_backend, only=True)
+    with backend, pytest.raises(Exception) as actual:
+        function(*args)
+    assert actual.type is expected.type
+
+
+def test_errors_of_the_backend_are_passed_on():
+    backend = scipy.fft.set_backend(trnfft.scipy_backend, only=True)
+    with trnfft.backend("nki-sim"), backend, pytest.raises(TypeError, match="float64"):
+        scipy.fft.fft(np.ones(4))
+
+
+def test_set_globally_without_importing_scipy_first():
+    program = (
+        "import sys, trnfft; trnfft.scipy_backend; assert 'scipy' not in sys.modules; "
+        "import numpy, scipy.fft; scipy.fft.set_global_backend(trnfft.scipy_backend, only=True); "
+        "assert scipy.fft.fft(numpy.ones(4))[0] == 4"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

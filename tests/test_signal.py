@@ -1,0 +1,300 @@
+"""stft and istft against torch.stft and torch.istft."""
+
+import warnings
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import trnfft
+from trnfft import ComplexTensor
+
+HANN = torch.hann_window(8, dtype=torch.float64)
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def native(x):
+    return x.to_complex() if isinstance(x, ComplexTensor) else x
+
+
+def assert_same(actual, expected, tolerance=1e-12):
+    actual = native(actual)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def torch_istft(*args, **kwargs):
+    with warnings.catch_warnings():  # that the frames end before `length`, but only once
+        warnings.simplefilter("ignore")
+        return torch.istft(*args, **kwargs)
+
+
+@st.composite
+def settings_of_stft(draw):
+    n_fft = draw(st.integers(2, 20))
+    size = draw(st.none() | st.integers(1, n_fft))
+    hop = draw(st.integers(1, size or n_fft))
+    window = None
+    if draw(st.booleans()):  # positive, so that most of them overlap enough for istft
+        window = random(size or n_fft, seed=draw(st.integers(0, 99))).abs() + 0.1
+    center = draw(st.booleans())
+    return dict(
+        n_fft=n_fft,
+        hop_length=hop,
+        win_length=size,
+        window=window,
+        center=center,
+        normalized=draw(st.booleans()),
+    )
+
+
+shapes = st.sampled_from([(40,), (1, 33), (3, 27)])
+pad_modes = st.sampled_from(["constant", "reflect", "replicate", "circular"])
+
+
+@pytest.mark.filterwarnings("ignore:A window was not provided", "ignore:stft with return_complex")
+@given(
+    settings_of_stft(),
+    shapes,
+    pad_modes,
+    st.sampled_from(["real", "complex", "complex window"]),
+    st.sampled_from([None, False, True]),
+    st.booleans(),
+    st.sampled_from([None, False, True]),
+)
+@settings(deadline=None, max_examples=200)
+def test_stft_as_torch(chosen, shape, pad_mode, kind, onesided, return_complex, align):
+    assume(kind == "real" or not onesided)
+    assume(kind != "complex window" or chosen["window"] is not None)
+    assume(align is None or not chosen["center"])
+    if kind == "complex window":
+        chosen["window"] = chosen["window"] * (1 + 0.5j)
+    x = random(*shape, dtype=torch.complex128 if kind == "complex" else torch.float64)
+    rest = dict(pad_mode=pad_mode, onesided=onesided, align_to_window=align)
+    try:
+        expected = torch.stft(x, return_complex=return_complex, **chosen, **rest)
+    except RuntimeError as error:
+        # torch reads one number too far where window and frame cannot have the same middle.
+        assume("setStorage" not in str(error))
+        raise
+    actual = trnfft.stft(x, return_complex=return_complex, **chosen, **rest)
+    assert isinstance(actual, ComplexTensor) == return_complex
+    assert_same(actual, expected)
+    if kind == "complex":
+        split = ComplexTensor.from_complex(x)
+        assert_same(trnfft.stft(split, return_complex=return_complex, **chosen, **rest), expected)
+
+
+@given(
+    settings_of_stft(),
+    st.booleans(),
+    st.sampled_from([(), (1,), (3,)]),
+    st.integers(1, 9),
+    st.sampled_from(["real", "both sides", "complex", "complex window"]),
+    st.none() | st.integers(0, 80),
+)
+@settings(deadline=None, max_examples=300)
+def test_istft_as_torch(chosen, by_default, batch, frames, kind, length):
+    assume(kind != "complex window" or chosen["window"] is not None)
+    if kind == "complex window":
+        chosen["window"] = chosen["window"] * (1 + 0.5j)
+    n_fft = chosen["n_fft"]
+    chosen["onesided"] = None if by_default else kind == "real"
+    chosen["return_complex"] = kind.startswith("complex")
+    # For n_fft = 2 both halves are the spectrum: the default is then two-sided.
+    assume(not (by_default and n_fft == 2 and kind == "real"))
+    count = n_fft // 2 + 1 if kind == "real" else n_fft
+    spectra = random(*batch, count, frames, dtype=torch.complex128)
+    try:
+        expected = torch_istft(spectra, length=length, **chosen)
+    except RuntimeError:
+        with pytest.raises(RuntimeError):
+            trnfft.istft(spectra, length=length, **chosen)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(trnfft.istft(spectra, length=length, **chosen), expected, 1e-9)
+        split = ComplexTensor.from_complex(spectra)
+        assert_same(trnfft.istft(split, length=length, **chosen), expected, 1e-9)
+
+
+@pytest.mark.parametrize("complex_signal", [False, True])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("n_fft, hop, size", [(8, 2, 8), (16, 4, 12), (9, 3, 9), (64, 16, 64)])
+def test_round_trip(n_fft, hop, size, normalized, complex_signal):
+    x = random(2, 200, dtype=torch.complex128 if complex_signal else torch.float64)
+    window = torch.hann_window(size, dtype=torch.float64)
+    common = dict(window=window, normalized=normalized)
+    spectra = trnfft.stft(x, n_fft, hop, size, **common)
+    back = trnfft.istft(
+        spectra, n_fft, hop, size, length=190, return_complex=complex_signal, **common
+    )
+    assert_same(back, x[:, :190])
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_backends_in_single_precision(backend):
+    x, window = random(2, 64).float(), torch.hann_window(16)
+    expected = torch.stft(x, 16, window=window, return_complex=True)
+    with trnfft.backend(backend):
+        spectra = trnfft.stft(x, 16, window=window)
+        assert_same(spectra, expected, 1e-5)
+        assert_same(trnfft.istft(spectra, 16, window=window), x, 1e-5)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_no_complex_dtype_is_needed(is_complex, no_complex_dtype):
+    x, window = random(2, 30).requires_grad_(), HANN
+    with trnfft.backend("matmul"), no_complex_dtype:
+        signal = ComplexTensor(x, x) if is_complex else x
+        window = ComplexTensor(HANN, 0.5 * HANN) if is_complex else HANN
+        spectra = trnfft.stft(signal, 8, window=window)
+        back = trnfft.istft(spectra, 8, window=window, return_complex=is_complex)
+        back.real.square().sum().backward()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype):
+    x = random(40).to(dtype)
+    window = torch.hann_window(8)
+    expected = torch.stft(x.float(), 8, window=window, return_complex=True)
+    assert_same(trnfft.stft(x, 8, window=window.to(dtype)), expected, 1e-2)
+    assert_same(trnfft.stft(x, 8, window=window), expected, 1e-5)
+
+
+def test_dtypes_of_the_window_as_torch():
+    x = random(40).float()
+    for dtype in (torch.float64, torch.complex64, torch.int64, torch.bool):
+        window = torch.ones(8, dtype=dtype)
+        expected = torch.stft(x, 8, window=window, return_complex=True)
+        assert_same(trnfft.stft(x, 8, window=window), expected, 1e-5)
+        split = ComplexTensor.from_complex(window) if dtype.is_complex else window
+        assert_same(trnfft.stft(x, 8, window=split), expected, 1e-5)
+
+
+def test_windows_aligned_with_the_last_samples_too():
+    x, window = random(7), torch.tensor([2.0], dtype=torch.float64)
+    actual = trnfft.stft(x, 4, 1, 1, window, center=False, onesided=False, align_to_window=True)
+    phases = torch.tensor([1, -1j, -1, 1j], dtype=torch.complex128)  # the window is at k = 1
+    assert_same(actual, 2 * phases[:, None] * x)
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients_of_stft(dtype):
+    def parts(x, window):
+        spectra = trnfft.stft(x, 6, 2, window=window)
+        return spectra.real, spectra.imag
+
+    x, window = random(2, 9, dtype=dtype).requires_grad_(), random(6).requires_grad_()
+    assert torch.autograd.gradcheck(parts, (x, window))
+
+
+@pytest.mark.parametrize("return_complex", [False, True])
+def test_gradients_of_istft(return_complex):
+    def signal(real, imag, window):
+        x = trnfft.istft(
+            ComplexTensor(real, imag), 6, 2, window=window, return_complex=return_complex
+        )
+        return (x.real, x.imag) if return_complex else x
+
+    count = 6 if return_complex else 4
+    parts = (random(2, count, 4, seed=seed).requires_grad_() for seed in (1, 2))
+    window = (random(6).abs() + 0.5).requires_grad_()
+    assert torch.autograd.gradcheck(signal, (*parts, window))
+
+
+# Errors
+
+
+REAL, SPECTRA = random(2, 20), random(2, 5, 11, dtype=torch.complex128)
+
+
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        (dict(input=REAL.long()), "input"),
+        (dict(input=REAL[None]), "input"),
+        (dict(input=REAL[0, 0]), "input"),
+        (dict(input=REAL + 0j, onesided=True), "onesided"),
+        (dict(window=HANN + 0j, onesided=True), "onesided"),
+        (dict(n_fft=0), "n_fft"),
+        (dict(n_fft=40, center=False), "n_fft"),
+        (dict(hop_length=0), "hop_length"),
+        (dict(n_fft=3), "hop_length"),
+        (dict(win_length=9), "win_length"),
+        (dict(win_length=0), "win_length"),
+        (dict(window=HANN[:5]), "window"),
+        (dict(window=HANN[None]), "window"),
+        (dict(align_to_window=False), "align_to_window"),
+        (dict(input=REAL[:, :4]), "[Pp]ad"),
+        (dict(pad_mode="mirror"), "mirror"),
+    ],
+)
+def test_errors_of_stft_as_torch(arguments, name):
+    arguments = dict(dict(input=REAL, n_fft=8, return_complex=True), **arguments)
+    with pytest.raises(RuntimeError):
+        torch.stft(**arguments)
+    with pytest.raises(RuntimeError, match=name):
+        trnfft.stft(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        (dict(input=SPECTRA.real), "input"),
+        (dict(input=SPECTRA[None]), "input"),
+        (dict(input=SPECTRA[:0]), "input"),
+        (dict(input=SPECTRA[..., :0]), "input"),
+        (dict(n_fft=10), "n_fft"),
+        (dict(n_fft=5, onesided=True), "n_fft"),
+        (dict(hop_length=9), "hop_length"),
+        (dict(hop_length=0), "hop_length"),
+        (dict(win_length=9), "win_length"),
+        (dict(window=HANN[:5]), "window"),
+        (dict(window=HANN + 0j), "return_complex"),
+        (dict(return_complex=True), "onesided"),
+        (dict(window=HANN, center=False), "nonzero overlap add"),
+        (dict(window=HANN * 0), "nonzero overlap add"),
+        (dict(input=SPECTRA[..., :1]), "no samples"),
+        (dict(length=0), "no samples"),
+        (dict(length=-1), "no samples"),
+    ],
+)
+def test_errors_of_istft_as_torch(arguments, name):
+    arguments = dict(dict(input=SPECTRA, n_fft=8), **arguments)
+    with pytest.raises(RuntimeError):
+        torch.istft(**arguments)
+    with pytest.raises(RuntimeError, match=name):
+        trnfft.istft(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        (dict(input=[1.0]), "input"),
+        (dict(n_fft=8.0), "n_fft"),
+        (dict(hop_length=2.0), "hop_length"),
+        (dict(win_length=True), "win_length"),
+        (dict(window=[1.0] * 8), "window"),
+    ],
+)
+def test_arguments_of_wrong_types(arguments, name):
+    with pytest.raises(TypeError, match=f"argument '{name}'"):
+        trnfft.stft(**dict(dict(input=REAL, n_fft=8), **arguments))
+    with pytest.raises(TypeError, match=f"argument '{name}'"):
+        trnfft.istft(**dict(dict(input=SPECTRA, n_fft=8), **arguments))
+
+
+def test_a_length_beyond_the_frames_gives_zeros_and_a_warning():
+    with pytest.warns(UserWarning, match="zeros follow"):
+        x = trnfft.istft(SPECTRA, 8, length=40)
+    assert_same(x, torch_istft(SPECTRA, 8, length=40))
+    assert torch.equal(x[:, 24:], torch.zeros(2, 16, dtype=torch.float64))

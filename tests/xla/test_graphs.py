@@ -1,0 +1,189 @@
+"""What PyTorch-XLA compiles, runs and transfers for a training step with a transform in it."""
+
+import itertools
+import re
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import ComplexTensor
+from trnfft.backends import matmul
+
+torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
+
+# One stage, several stages, Bluestein.
+LENGTHS = {"DFT-GEMM": 100, "Stockham": 1000, "Bluestein": 1009}
+TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "irfftn"]
+REAL_INPUT = ["rfft", "ihfft"]
+WITH_LENGTH = ["irfft", "hfft"]  # whose default length is even
+
+# Slow or absent on a NeuronCore.
+FORBIDDEN = {"gather", "scatter", "dynamic-slice", "dynamic-update-slice", "custom-call", "fft"}
+
+transforms = pytest.mark.parametrize("name", TRANSFORMS)
+lengths = pytest.mark.parametrize("n", LENGTHS.values(), ids=LENGTHS)
+batches = itertools.count(3)
+
+
+@pytest.fixture
+def batch():
+    """A size that no other test has, so that no graph is compiled already."""
+    return next(batches)
+
+
+def leaves(name, batch, n, device, seed=0):
+    """The parts of an input, on the device."""
+    parts = torch.randn(2, batch, n, generator=torch.Generator().manual_seed(seed))
+    return [part.to(device).requires_grad_() for part in parts[: 1 if name in REAL_INPUT else None]]
+
+
+def loss_of(module, name, x, n):
+    """A number that depends on every part of the transform of `x`."""
+    y = getattr(module, name)(x, *([n] if name in WITH_LENGTH else []))
+    if isinstance(y, torch.Tensor) and not y.is_complex():
+        return (y * y * y).mean()
+    return (y.real * y.real * y.imag).mean() + (y.imag * y.imag).mean()
+
+
+def step(name, parts, n):
+    """Forward and backward; returns what they computed."""
+    x = ComplexTensor(*parts) if len(parts) == 2 else parts[0]
+    loss = loss_of(trnfft, name, x, n)
+    loss.backward()
+    return [loss.detach(), *(part.grad for part in parts)]
+
+
+def expected_step(name, parts, n):
+    """The same by torch.fft and its autograd, in float64 on the CPU."""
+    parts = [part.detach().cpu().double().requires_grad_() for part in parts]
+    loss = loss_of(torch.fft, name, torch.complex(*parts) if len(parts) == 2 else parts[0], n)
+    loss.backward()
+    return [loss.detach(), *(part.grad for part in parts)]
+
+
+def hlo_of(tensors):
+    """The HLO of pending tensors, and the names of its instructions."""
+    text = torch_xla._XLAC._get_xla_tensors_hlo(tensors)
+    return text, set(re.findall(r"= \S+ ([a-z][\w-]*)\(", text))
+
+
+@lengths
+@transforms
+def test_forward_and_backward_are_one_graph(name, n, batch, device, counted):
+    parts = leaves(name, batch, n, device)
+    with counted() as counts:
+        actual = step(name, parts, n)
+    assert (counts.compiled, counts.executed) == (1, 1)
+    assert counts.from_device == 0
+    assert counts.on_host == set()
+    for value, reference in zip(actual, expected_step(name, parts, n), strict=True):
+        assert (value.cpu() - reference).norm() < 1e-5 * reference.norm()
+
+
+@lengths
+@transforms
+def test_a_second_call_compiles_and_uploads_nothing(name, n, batch, device, counted):
+    parts, others = (leaves(name, batch, n, device, seed) for seed in (0, 1))
+    with counted() as counts:
+        first = step(name, parts, n)
+    uploads = matmul.uploads
+    with counted() as counts:
+        second = step(name, others, n)
+    assert not torch.equal(first[0], second[0])
+    assert (counts.compiled, counts.executed) == (0, 1)
+    assert (counts.to_device, counts.from_device) == (0, 0)
+    assert matmul.uploads == uploads
+
+
+@lengths
+@transforms
+def test_hlo(name, n, batch, device):
+    parts = leaves(name, batch, n, device)
+    text, instructions = hlo_of(step(name, parts, n))
+    assert "dot" in instructions
+    assert not instructions & FORBIDDEN
+    assert not re.search(r"\bc(64|128)\[", text)
+
+
+@lengths
+def test_tables_are_uploaded_once_a_plan_and_device(n, device, counted, monkeypatch):
+    tables = type(matmul._tables)()
+    monkeypatch.setattr(matmul, "_tables", tables)
+    transfers, uploads = [], [matmul.uploads]
+    for size in (1, 2, 3):  # other graphs, but the same plan
+        real, imag = leaves("fft", size, n, device)
+        with counted() as counts:
+            y = trnfft.fft(ComplexTensor(real, imag))
+            (y.real + y.imag).sum().backward()
+        transfers.append(counts.to_device)
+        uploads.append(matmul.uploads)
+    assert transfers == [sum(map(len, tables.values())), 0, 0]
+    assert uploads[1:] == [uploads[0] + len(tables)] * 3
+
+
+@lengths
+def test_tables_are_parameters_of_the_graph(n, batch, device):
+    trnfft.fft(torch.ones(1, n, device=device))  # makes the tables
+    torch_xla.sync()
+    text, instructions = hlo_of([trnfft.fft(torch.ones(batch, n, device=device)).real])
+    assert "parameter" in instructions
+    shapes = re.findall(r"\[([\d,]*)\]\S* constant\(", text)
+    assert set(shapes) == {""}  # scalars
+
+
+def test_torch_xla_compile(batch, device, counted):
+    compiled = torch_xla.compile(lambda parts: step("fft", parts, 100))
+    compiled(leaves("fft", batch, 100, device))
+    parts = leaves("fft", batch, 100, device, seed=1)
+    with counted() as counts:
+        actual = compiled(parts)
+    assert (counts.compiled, counts.executed) == (0, 1)
+    for value, reference in zip(actual, expected_step("fft", parts, 100), strict=True):
+        assert (value.cpu() - reference).norm() < 1e-5 * reference.norm()
+
+
+@lengths
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft"])
+def test_torch_compile(name, n, device, counted):
+    torch.compiler.reset()
+    compiled = torch.compile(
+        lambda *parts: loss_of(trnfft, name, ComplexTensor(*parts) if parts[1:] else parts[0], n),
+        backend="openxla",
+    )
+    for seed in (0, 1):
+        parts = leaves(name, 5, n, device, seed)
+        with counted() as counts:
+            loss = compiled(*parts)
+            loss.backward()
+        actual = [loss.detach(), *(part.grad for part in parts)]
+        for value, reference in zip(actual, expected_step(name, parts, n), strict=True):
+            assert (value.cpu() - reference).norm() < 1e-5 * reference.norm()
+    assert counts.compiled == 0  # the second time
+    assert (counts.to_device, counts.from_device) == (0, 0)
+    assert counts.on_host == set()
+
+
+# That the measures above see what they look for
+
+
+def test_a_result_that_is_read_counts_as_a_transfer(device, counted):
+    x = torch.ones(3, device=device)
+    with counted() as counts:
+        (x + 1).cpu()
+    assert counts.from_device == 1
+
+
+def test_an_operator_that_xla_lacks_counts(device, counted):
+    x = torch.eye(3, device=device)
+    with counted() as counts:
+        torch.linalg.det(x)
+    assert counts.on_host
+
+
+def test_instructions_are_found(device):
+    x = torch.ones(4, 4, device=device, requires_grad=True)
+    x[0].sum().backward()  # the derivative of a selection
+    assert "dynamic-update-slice" in hlo_of([x.grad])[1]
+    index = torch.tensor([2, 0], device=device)
+    assert "gather" in hlo_of([x.detach().index_select(0, index)])[1]

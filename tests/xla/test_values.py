@@ -1,0 +1,148 @@
+"""Results on an XLA device against torch.fft in float64 on the CPU."""
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import ComplexTensor, ops
+from trnfft.backends import matmul
+
+torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
+
+BOUND = 1e-6  # on the relative error in the L2 norm, in float32
+
+LENGTHS = [1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 64, 97, 100, 128, 131, 243, 256, 1000, 1024, 4096]
+PRIMES = [257, 1009]  # too long for one DFT matrix: Bluestein
+ONE_DIMENSION = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
+TWO_DIMENSIONS = ["fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2"]
+MANY_DIMENSIONS = ["fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn"]
+REAL_INPUT = ["rfft", "ihfft", "rfft2", "ihfft2", "rfftn", "ihfftn"]
+REAL_RESULT = ["irfft", "hfft"]
+
+one_dimension = pytest.mark.parametrize("name", ONE_DIMENSION)
+
+
+def random_input(name, *shape, dtype=torch.float32):
+    """A real tensor, for transforms of complex data a ComplexTensor."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    real, imag = torch.randn(2, *shape, dtype=dtype, generator=generator)
+    return real if name in REAL_INPUT else ComplexTensor(real, imag)
+
+
+def host(x):
+    """A tensor in float64 or complex128 on the CPU."""
+    x = x.detach().to("cpu", torch.float64)
+    return x.to_complex() if isinstance(x, ComplexTensor) else x
+
+
+def relative_error(actual, expected):
+    actual, expected = host(actual), expected.resolve_conj()
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    return ((actual - expected).norm() / expected.norm()).item()
+
+
+def error_of(name, x, device, *args, **kwargs):
+    """The error of a transform of `x` on the device."""
+    actual = getattr(trnfft, name)(x.to(device), *args, **kwargs)
+    assert actual.device.type == "xla"
+    torch_xla.sync()
+    return relative_error(actual, getattr(torch.fft, name)(host(x), *args, **kwargs))
+
+
+def test_auto_takes_matmul(device):
+    assert trnfft.get_backend() == "auto"
+    assert ops.backend_for(device) == "matmul"
+
+
+@pytest.mark.parametrize("n", PRIMES)
+def test_these_primes_are_convolutions(n):
+    assert matmul._radices(n)[1] > n
+
+
+@pytest.mark.parametrize("n", LENGTHS + PRIMES)
+@one_dimension
+def test_lengths(name, n, device):
+    size = n // 2 + 1 if name in REAL_RESULT else n
+    assert error_of(name, random_input(name, 3, size), device, n) < BOUND
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "irfft", "hfft"])
+def test_real_tensor_where_complex_is_allowed(name, device):
+    assert error_of(name, random_input("rfft", 3, 24), device) < BOUND
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@one_dimension
+def test_norms(name, norm, device):
+    assert error_of(name, random_input(name, 3, 12), device, norm=norm) < BOUND
+
+
+@pytest.mark.parametrize("n, dim", [(5, -1), (20, -1), (6, 0), (9, 0), (17, 1), (2, 1)])
+@one_dimension
+def test_trimming_and_padding(name, n, dim, device):
+    assert error_of(name, random_input(name, 8, 4, 12), device, n, dim) < BOUND
+
+
+@pytest.mark.parametrize("name", TWO_DIMENSIONS)
+def test_two_dimensions(name, device):
+    assert error_of(name, random_input(name, 3, 10, 12), device) < BOUND
+
+
+@pytest.mark.parametrize("s, dim", [(None, None), ((7, 16), (0, 2)), ((5,), None)])
+@pytest.mark.parametrize("name", MANY_DIMENSIONS)
+def test_many_dimensions(name, s, dim, device):
+    assert error_of(name, random_input(name, 4, 6, 10), device, s, dim, "ortho") < BOUND
+
+
+@one_dimension
+def test_float64(name, device):
+    x = random_input(name, 3, 100, dtype=torch.float64)
+    assert error_of(name, x, device) < 1e-13
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32])
+def test_other_dtypes_are_computed_in_float32(dtype, device):
+    x = random_input("rfft", 3, 48).mul(10).to(dtype)
+    assert trnfft.rfft(x.to(device)).real.dtype == torch.float32
+    assert error_of("rfft", x, device) < BOUND
+
+
+@one_dimension
+def test_no_rows(name, device):
+    y = getattr(trnfft, name)(random_input(name, 0, 8).to(device))
+    assert y.shape == getattr(torch.fft, name)(torch.zeros(0, 8, device="meta")).shape
+
+
+@one_dimension
+def test_double_is_computed_on_the_host_without_complex_dtypes_on_the_device(name, device, counted):
+    x = random_input(name, 3, 1000).to(device)
+    with counted() as counts, trnfft.precision("double"):
+        y = getattr(trnfft, name)(x)
+    assert relative_error(y, getattr(torch.fft, name)(host(x))) < 5e-8
+    assert y.device.type == "xla"
+    assert counts.from_device > 0
+    assert not {op for op in counts.lowered if "complex" in op or "view_as_real" in op}
+
+
+def test_tables_of_inference_mode_serve_training(device):
+    with torch.inference_mode():
+        trnfft.fft(torch.ones(2, 11, device=device))
+    x = torch.ones(2, 11, device=device, requires_grad=True)
+    trnfft.fft(x).real.sum().backward()  # = 11 sum_b x[b, 0]
+    assert relative_error(x.grad, 11 * torch.eye(11)[:1].expand(2, 11).double()) < BOUND
+
+
+@pytest.mark.parametrize("precision, bound", [("fast", BOUND), ("double", 5e-8)])
+@pytest.mark.parametrize("n", [100, 1000, *PRIMES])
+def test_operators(n, precision, bound, device):
+    z = random_input("fft", 3, n + 2).to(device)[:, 1:-1]  # views
+    settings = "matmul", precision
+    full = ComplexTensor(*torch.ops.trnfft.c2c(z.real, z.imag, False, 1.0, *settings))
+    half = ComplexTensor(*torch.ops.trnfft.r2c(z.real, False, 1.0, *settings))
+    real = torch.ops.trnfft.c2r(
+        *(part[:, : n // 2 + 1] for part in (z.real, z.imag)), n, True, 1.0, *settings
+    )
+    assert relative_error(full, torch.fft.fft(host(z))) < bound
+    assert relative_error(half, torch.fft.rfft(host(z.real))) < bound
+    assert relative_error(real, torch.fft.irfft(host(z), n, norm="forward")) < bound

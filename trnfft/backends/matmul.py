@@ -1,0 +1,192 @@
+"""Transforms as real matrix products in plain torch operations, by the same plans as the kernels.
+
+Mathematics.  As in nki_kernels/stockham.py: after stage i the state is Z_i[K, m], K < R_i = r1...ri
+and m < M_i = N / R_i, and a stage contracts the top digit j of m:
+
+    Z_i[K + R_(i-1) k, m'] = sum_j W_r^(j k) W_(R_i)^(j K) Z_(i-1)[K, j M_i + m']
+
+Layout.  The state is [(part, j), m', K, batch], so that a stage is a product with the twiddles
+[j, 1, K, 1], one real matrix product [(part', k), (part, j)] with everything else as
+columns, and one copy that brings k beside K. Every plan of Tensor-engine stages is a list of
+radices here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic
+shape occurs, so XLA devices run it as it is. Derivatives, vmap and forward mode are those of
+torch's own operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+Parts = tuple[torch.Tensor, torch.Tensor]
+
+FLOAT64_DEVICES = ("cpu", "cuda", "meta")
+TABLE_BYTES = 256 << 20  # kept on all devices together
+
+_tables: OrderedDict[Any, tuple[torch.Tensor, ...]] = OrderedDict()
+uploads = 0  # how many times tables were made and put on a device
+
+
+def c2c(
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
+) -> Parts:
+    """As the operator `trnfft::c2c`; the bfloat16 modes are computed in the dtype of the input.
+
+    Raises:
+        NotImplementedError: "kahan" on a device that may have no float64, or no plan.
+    """
+    if precision == "kahan" and real.dtype != torch.float64:
+        if real.device.type not in FLOAT64_DEVICES:
+            raise NotImplementedError(
+                f'precision "kahan" needs float64 in backend "matmul", which device '
+                f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
+            )
+        wide = c2c(real.double(), imag.double(), inverse, scale, precision)
+        return wide[0].to(real.dtype), wide[1].to(imag.dtype)
+    n = real.shape[-1]
+    radices, padded = _radices(n)
+    x = torch.stack([real.reshape(-1, n), imag.reshape(-1, n)]).permute(0, 2, 1)  # [2, N, B]
+    if padded == n:
+        y = _stages(x, radices, _stage_tables(radices, inverse, scale, x))
+    else:
+        y = _convolved(x, radices, inverse, scale)
+    # Not y[0] and y[1], whose derivatives are dynamic-update-slices on XLA devices.
+    y_real, y_imag = y.permute(0, 2, 1).reshape(2, *real.shape).unbind(0)
+    return y_real, y_imag
+
+
+def _radices(n: int) -> tuple[tuple[int, ...], int]:
+    """The radices of the plan for length n, and the length that they transform."""
+    from trnfft.planner.planner import plan  # here, so that only its users load the planner
+
+    recipe = plan(n, precision="fast").recipe
+    if recipe.inner is not None:
+        return recipe.inner.radices, recipe.inner.n
+    if recipe.radices:
+        return recipe.radices, n
+    return _default_radices(n), n
+
+
+def _default_radices(n: int) -> tuple[int, ...]:
+    """For plans without radices: DFT-GEMM is one stage, a butterfly of a power of two some."""
+    if n <= 256:
+        return (n,)
+    half = 1 << (n.bit_length() // 2)
+    return (half, n // half)
+
+
+def _stages(
+    x: torch.Tensor, radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
+) -> torch.Tensor:
+    """Transform x [2, N, B] along N, by the tables of `_stage_tables`."""
+    _, n, batch = x.shape
+    done, left = 1, n
+    state = x
+    for stage, radix in enumerate(radices):
+        left //= radix
+        if stage > 0:
+            twiddles = tables[3 * stage - 2 : 3 * stage]
+            state = _multiply(state.reshape(2, radix, left, done, batch), *twiddles)
+        matrix = tables[3 * stage]
+        product = matrix @ state.reshape(2 * radix, left * done * batch)
+        # The next K is K + R k, and the next digit of m leads.
+        state = product.reshape(2, radix, left, done * batch).transpose(1, 2)
+        done *= radix
+    return state.reshape(2, n, batch)
+
+
+def _convolved(
+    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
+) -> torch.Tensor:
+    """Bluestein: transform x [2, N, B] along N by a convolution with a chirp."""
+    n, m = x.shape[1], math.prod(radices)
+    *chirp, spectrum_real, spectrum_imag = _chirp_tables(n, m, inverse, scale, x)
+    z = torch.nn.functional.pad(_multiply(x, *chirp), (0, 0, 0, m - n))
+    z = _stages(z, radices, _stage_tables(radices, False, 1.0, x))
+    z = _multiply(z, spectrum_real, spectrum_imag)
+    z = _stages(z, radices, _stage_tables(radices, True, 1.0, x))
+    return _multiply(z[:, :n], *chirp)
+
+
+def _multiply(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
+    """Complex product of x [2, ...] and a factor with parts [...], which broadcast."""
+    a, b = x.unbind(0)
+    return torch.stack([a * real - b * imag, a * imag + b * real])
+
+
+def _stage_tables(
+    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The first stage's matrix [(part', k), (part, j)], then twiddles and matrix of each other.
+
+    Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix has the
+    scale in it.
+    """
+    key = ("stages", radices, inverse, scale, like.dtype, like.device)
+
+    def make() -> list[np.ndarray]:
+        tables, done = [], 1
+        for r in radices:
+            j = np.arange(r)
+            if done > 1:
+                twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
+                twiddle = twiddle[:, None, :, None]
+                tables += [twiddle.real, twiddle.imag]
+            w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
+            tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
+            done *= r
+        return tables
+
+    return _cached(key, make, like)
+
+
+def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
+    """exp(-+2 pi i exponent / n)."""
+    return np.exp((2j if inverse else -2j) * np.pi / n * (exponent % n))
+
+
+def _chirp_tables(
+    n: int, m: int, inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """Parts of b* [n, 1] and of scale / m times the spectrum of b [m, 1], as in bluestein.py."""
+
+    def make() -> list[np.ndarray]:
+        exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
+        chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
+        wrapped = np.zeros(m, np.complex128)
+        wrapped[:n] = chirp.conj()
+        wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
+        spectrum = scale / m * np.fft.fft(wrapped)
+        return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]
+
+    return _cached(("chirp", n, m, inverse, scale, like.dtype, like.device), make, like)
+
+
+def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tables of `make`, on the device and in the dtype of `like`, uploaded once."""
+    global uploads
+    if key in _tables:
+        _tables.move_to_end(key)
+        return _tables[key]
+    # In a thread of its own: a mode of this one (inference_mode, torch.func, fake tensors) would
+    # stay in the kept tensors.
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(_uploaded, make, like.dtype, like.device).result()
+    uploads += 1
+    _tables[key] = found
+    while (
+        sum(t.nbytes for kept in _tables.values() for t in kept) > TABLE_BYTES and len(_tables) > 1
+    ):
+        _tables.popitem(last=False)
+    return found
+
+
+def _uploaded(make: Any, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
+    return tuple(
+        torch.from_numpy(np.ascontiguousarray(table)).to(dtype).to(device) for table in make()
+    )

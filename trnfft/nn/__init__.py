@@ -1,0 +1,25 @@
+"""Layers of complex and spectral networks, whose parameters are real tensors.
+
+A complex weight is two parameters, `weight_real` and `weight_imag`, so that optimizers,
+`state_dict` and `.to(device)` work on devices without complex dtypes. Where a layer takes complex
+numbers it takes a ComplexTensor, or a native complex or real tensor, and returns a ComplexTensor.
+`dtype` of a layer is that of the real parameters.
+"""
+
+from trnfft.nn.complex_batch_norm import ComplexBatchNorm
+from trnfft.nn.complex_conv import ComplexConv1d, ComplexConv2d
+from trnfft.nn.complex_linear import ComplexLinear
+from trnfft.nn.fnet_mixer import FNetMixer
+from trnfft.nn.mod_relu import ModReLU
+from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d
+
+__all__ = [
+    "ComplexBatchNorm",
+    "ComplexConv1d",
+    "ComplexConv2d",
+    "ComplexLinear",
+    "FNetMixer",
+    "ModReLU",
+    "SpectralConv1d",
+    "SpectralConv2d",
+]

@@ -1,0 +1,129 @@
+"""Complex convolution layers."""
+
+import functools
+import math
+from collections.abc import Callable
+
+import torch
+
+from trnfft.complex_tensor import ComplexTensor
+from trnfft.nn.split import SplitWeight, as_complex, bilinear, check_positive
+
+Size = int | tuple[int, ...]
+
+
+class _ComplexConv(SplitWeight):
+    """A convolution over as many dimensions as `_DIMENSIONS` says, computed by `_convolve`."""
+
+    _DIMENSIONS: int
+    _convolve: Callable[..., torch.Tensor]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(
+                    f"argument '{name}' is {channels}, allowed are multiples of argument "
+                    f"'groups', which is {groups}"
+                )
+        if isinstance(kernel_size, int):
+            kernel_size = (kernel_size,) * self._DIMENSIONS
+        if len(kernel_size) != self._DIMENSIONS or min(kernel_size) < 1:
+            raise ValueError(
+                f"argument 'kernel_size' is {kernel_size}, allowed is an int or a tuple of "
+                f"{self._DIMENSIONS}, each 1 or more"
+            )
+        points = math.prod(kernel_size)
+        super().__init__(
+            (out_channels, in_channels // groups, *kernel_size),
+            in_channels // groups * points,
+            out_channels // groups * points,
+            out_channels if bias else 0,
+            device,
+            dtype,
+        )
+        self.in_channels, self.out_channels, self.kernel_size = (
+            in_channels,
+            out_channels,
+            kernel_size,
+        )
+        self.settings = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+        convolve = functools.partial(self._convolve, **self.settings)
+        product = bilinear(convolve, as_complex(input), self.weight)
+        return self.biased(product, (-1,) + (1,) * self._DIMENSIONS)
+
+    def extra_repr(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, {settings}, "
+            f"bias={self.bias_real is not None}"
+        )
+
+
+class ComplexConv1d(_ComplexConv):
+    """Complex cross-correlation over one dimension, without conjugation.
+
+        y[o, l] = b[o] + sum_{i, k} w[o, i, k] x[i, stride l + dilation k - padding]
+
+    Parameters are `weight_real` and `weight_imag`, [out_channels, in_channels / groups, K], and
+    `bias_real` and `bias_imag`, [out_channels]; `trnfft.nn.split.SplitWeight` gives their first
+    values.
+
+    Args:
+        in_channels, out_channels: numbers of channels, multiples of `groups`.
+        kernel_size, stride, padding, dilation, groups, bias: as for torch.nn.Conv1d.
+        device, dtype: of the parameters; `dtype` is real.
+
+    Input: complex or real, [B, in_channels, L] or [in_channels, L]. Output: ComplexTensor
+    [B, out_channels, M] or [out_channels, M], with the M of torch.nn.Conv1d.
+
+    Raises:
+        ValueError: a number of channels, `groups` or `kernel_size` is not as above.
+        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
+        RuntimeError: on call, the input has another dtype or shape.
+    """
+
+    _DIMENSIONS = 1
+    _convolve = staticmethod(torch.nn.functional.conv1d)
+
+
+class ComplexConv2d(_ComplexConv):
+    """Complex cross-correlation over two dimensions, without conjugation.
+
+        y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
+
+    Parameters are `weight_real` and `weight_imag`, [out_channels, in_channels / groups, J, K], and
+    `bias_real` and `bias_imag`, [out_channels]; `trnfft.nn.split.SplitWeight` gives their first
+    values.
+
+    Args:
+        in_channels, out_channels: numbers of channels, multiples of `groups`.
+        kernel_size, stride, padding, dilation, groups, bias: as for torch.nn.Conv2d.
+        device, dtype: of the parameters; `dtype` is real.
+
+    Input: complex or real, [B, in_channels, H, W] or [in_channels, H, W]. Output: ComplexTensor
+    [B, out_channels, M, N] or [out_channels, M, N], with the M and N of torch.nn.Conv2d.
+
+    Raises:
+        ValueError: a number of channels, `groups` or `kernel_size` is not as above.
+        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
+        RuntimeError: on call, the input has another dtype or shape.
+    """
+
+    _DIMENSIONS = 2
+    _convolve = staticmethod(torch.nn.functional.conv2d)

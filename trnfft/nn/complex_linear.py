@@ -1,0 +1,51 @@
+"""A complex linear layer."""
+
+import torch
+
+from trnfft.complex_tensor import ComplexTensor
+from trnfft.nn.split import SplitWeight, as_complex, bilinear, check_positive
+
+
+class ComplexLinear(SplitWeight):
+    """y = x A^T + b with complex A and b, without conjugation.
+
+    Parameters are `weight_real` and `weight_imag`, [out_features, in_features], and `bias_real`
+    and `bias_imag`, [out_features]; `trnfft.nn.split.SplitWeight` gives their first values.
+
+    Args:
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        bias: whether there is b.
+        device, dtype: of the parameters; `dtype` is real.
+
+    Input: complex or real, [..., in_features]. Output: ComplexTensor [..., out_features].
+
+    Raises:
+        ValueError: a number of features is less than 1.
+        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
+        RuntimeError: on call, the input has another dtype or last dimension.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        check_positive(in_features=in_features, out_features=out_features)
+        size = out_features if bias else 0
+        super().__init__(
+            (out_features, in_features), in_features, out_features, size, device, dtype
+        )
+        self.in_features = in_features
+        self.out_features = out_features
+
+    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+        product = bilinear(torch.nn.functional.linear, as_complex(input), self.weight)
+        return self.biased(product, (-1,))
+
+    def extra_repr(self) -> str:
+        bias = self.bias_real is not None
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={bias}"

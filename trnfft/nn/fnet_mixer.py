@@ -1,0 +1,24 @@
+"""Mixing of tokens by a Fourier transform."""
+
+import torch
+from torch import nn
+
+from trnfft.transforms import fft2
+
+
+class FNetMixer(nn.Module):
+    """y = Re F_seq(F_hidden(x)): the 2-D Fourier transform in place of self-attention.
+
+    (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2022.) There are
+    no parameters. float16 and bfloat16 are computed in float32.
+
+    Input: real, [B, S, H] or [S, H] with sequences of length S and hidden size H. Output: a real
+    tensor of the same shape and dtype.
+
+    Raises:
+        TypeError, IndexError, RuntimeError: on call, the input is no tensor, has less than two
+            dimensions, or is complex or of integers.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return fft2(input).real.to(input.dtype)

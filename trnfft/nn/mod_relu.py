@@ -1,0 +1,55 @@
+"""An activation that keeps phases."""
+
+import torch
+from torch import nn
+
+from trnfft.complex_tensor import ComplexTensor
+from trnfft.nn.split import as_complex, check_dtype, check_positive
+
+
+class ModReLU(nn.Module):
+    """y = ReLU(|x| + b) x / |x|, and 0 for x = 0.
+
+    (Arjovsky, Shah & Bengio, "Unitary evolution recurrent neural networks", 2016.) The
+    real parameter `bias` (b, [num_features], first 0) is the radius of the disc that becomes 0
+    where it is negative.
+
+    Args:
+        num_features: 1, or the size of dimension 1 of the input, as for torch.nn.PReLU.
+        device, dtype: of the parameter; `dtype` is real.
+
+    Input: complex or real, [B, num_features, ...]. Output: ComplexTensor of the same shape.
+
+    Raises:
+        ValueError: `num_features` is less than 1; on call, the input has another shape.
+        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_positive(num_features=num_features)
+        check_dtype(dtype)
+        self.num_features = num_features
+        self.bias = nn.Parameter(torch.zeros(num_features, device=device, dtype=dtype))
+
+    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+        x = as_complex(input)
+        if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):
+            raise ValueError(
+                f"argument 'input' has shape {tuple(x.shape)}, allowed is "
+                f"[B, {self.num_features}, ...]; bring the features to dimension 1"
+            )
+        bias = self.bias.view((-1,) + (1,) * max(x.ndim - 2, 0))
+        size = x.abs()
+        # The phase first: quotients of small numbers stay at most 1.
+        safe = size.masked_fill(size == 0, 1)
+        kept = torch.relu(size + bias)
+        return ComplexTensor(x.real / safe * kept, x.imag / safe * kept)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_features}"

@@ -1,0 +1,125 @@
+"""What the layers share: complex weights, inputs and products in split form."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from trnfft.complex_tensor import ComplexTensor
+
+Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class SplitWeight(nn.Module):
+    """A layer with a complex weight, and perhaps a complex bias, as pairs of real parameters.
+
+    The weight's magnitudes begin with Rayleigh's distribution and its phases with the uniform one,
+    with E|w|^2 = 2 / (fan_in + fan_out); equivalently, both parts are normal with half of that
+    variance. As Glorot's values do for real weights, they keep the variances of signals and of
+    gradients (Trabelsi et al., "Deep complex networks", 2018, section 3.6). The bias begins as 0.
+
+    Args:
+        shape: of the weight.
+        fan_in: the number of inputs that an output is a sum over.
+        fan_out: the number of outputs that an input goes to.
+        bias: size of the bias, 0 for none.
+        device, dtype: of the parameters; `dtype` is real.
+
+    Raises:
+        TypeError: `dtype` is not a real floating point one.
+    """
+
+    weight_real: nn.Parameter
+    weight_imag: nn.Parameter
+    bias_real: nn.Parameter | None
+    bias_imag: nn.Parameter | None
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        fan_in: float,
+        fan_out: float,
+        bias: int,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        check_dtype(dtype)
+        self.deviation = 1.0 / math.sqrt(fan_in + fan_out)
+        for part in ("real", "imag"):
+            weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            zeros = nn.Parameter(torch.empty(bias, device=device, dtype=dtype)) if bias else None
+            self.register_parameter(f"weight_{part}", weight)
+            self.register_parameter(f"bias_{part}", zeros)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw a new weight, and set the bias to zero."""
+        for weight, bias in (
+            (self.weight_real, self.bias_real),
+            (self.weight_imag, self.bias_imag),
+        ):
+            nn.init.normal_(weight, std=self.deviation)
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    @property
+    def weight(self) -> ComplexTensor:
+        """The weight, whose parts are the parameters."""
+        return ComplexTensor(self.weight_real, self.weight_imag)
+
+    def biased(self, x: ComplexTensor, shape: tuple[int, ...]) -> ComplexTensor:
+        """`x` plus the bias in a shape that broadcasts."""
+        if self.bias_real is None or self.bias_imag is None:
+            return x
+        return ComplexTensor(
+            x.real + self.bias_real.view(shape), x.imag + self.bias_imag.view(shape)
+        )
+
+
+def as_complex(input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+    """A ComplexTensor of any input of a complex layer.
+
+    Raises:
+        TypeError: `input` is no tensor, or one of integers.
+    """
+    if isinstance(input, ComplexTensor):
+        return input
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(
+            f"argument 'input' is of type {type(input).__name__}, allowed are ComplexTensor and "
+            f"torch.Tensor; convert it with torch.as_tensor"
+        )
+    return ComplexTensor.from_complex(input)
+
+
+def bilinear(operation: Operation, x: ComplexTensor, y: ComplexTensor) -> ComplexTensor:
+    """The complex form of a real bilinear operation, such as a product or a convolution.
+
+        (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
+
+    Args:
+        operation: bilinear in its two real tensors.
+        x, y: of whatever shapes it takes.
+    """
+    return ComplexTensor(
+        operation(x.real, y.real) - operation(x.imag, y.imag),
+        operation(x.real, y.imag) + operation(x.imag, y.real),
+    )
+
+
+def check_positive(**sizes: int) -> None:
+    """ValueError for an argument of a layer, given by its name, that is less than 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"argument '{name}' is {size}, allowed is 1 or more")
+
+
+def check_dtype(dtype: torch.dtype | None) -> None:
+    """TypeError for parameters that are not real."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise TypeError(
+            f"argument 'dtype' is {dtype}, allowed are real floating point dtypes, those of the "
+            f"parts; use torch.float32 for complex64, torch.float64 for complex128"
+        )

@@ -1,0 +1,92 @@
+"""scipy.fft computed by trnfft, for programs that know only SciPy:
+
+    with scipy.fft.set_backend(trnfft.scipy_backend):
+        scipy.signal.fftconvolve(a, b)
+
+This module is itself the backend, by the protocol of uarray: `__ua_domain__` and
+`__ua_function__`. It takes all complex, real and Hermitian transforms of float16, float32 (both
+computed and returned in single precision), float64, complex64, complex128 and integers (double).
+Everything else stays with SciPy: long double, cosine, sine and Hankel transforms.
+
+Arguments, defaults and types of errors are those of scipy.fft; `overwrite_x`, `workers` and `plan`
+have no effect. `trnfft.backend` and `trnfft.precision` apply.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from trnfft import transforms
+from trnfft.complex_tensor import ComplexTensor
+
+__ua_domain__ = "numpy.scipy.fft"
+
+_REAL_INPUT = ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn")
+_REAL_RESULT = ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn")
+_COMPLEX = ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn")
+_DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
+
+_signature = functools.cache(inspect.signature)
+
+
+def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`method(*args, **kwargs)` for a function of scipy.fft; NotImplemented leaves it to SciPy."""
+    name = method.__name__
+    if name not in _REAL_INPUT + _REAL_RESULT + _COMPLEX:
+        return NotImplemented
+    call = _signature(method).bind(*args, **kwargs)
+    call.apply_defaults()
+    x, sizes, axes, norm = tuple(call.arguments.values())[:4]
+    array = _array(x)
+    if array.dtype not in _DTYPES:
+        return NotImplemented
+    if name in _REAL_INPUT and array.dtype.kind == "c":
+        raise TypeError(
+            f"argument 'x' has dtype {array.dtype}, {name} allows real dtypes only; take its .real"
+        )
+    if name in _COMPLEX and np.size(axes) == 0:
+        return np.asarray(x)  # which stays real
+    result = _transform(name, array, sizes, axes, norm, "axes" in call.arguments)
+    return result.to_complex().numpy() if isinstance(result, ComplexTensor) else result.numpy()
+
+
+def _transform(name: str, array: np.ndarray, sizes: Any, axes: Any, norm: Any, many: bool) -> Any:
+    """The transform along one axis or `many`, with the errors of scipy.fft."""
+    mistakes = (RuntimeError, IndexError) if many else RuntimeError
+    try:
+        if many and name in _REAL_RESULT:
+            sizes = _whole_sizes(sizes, axes, array.shape)
+        return getattr(transforms, name)(torch.from_numpy(array), sizes, axes, norm)
+    except NotImplementedError:  # a RuntimeError too, but about the backend
+        raise
+    except mistakes as error:
+        raise ValueError(str(error)) from error
+
+
+def _array(x: Any) -> np.ndarray:
+    """`x` as SciPy computes with it, in memory that torch can share."""
+    array = np.asarray(x)
+    if array.dtype == np.float16:
+        dtype: np.dtype = np.dtype(np.float32)
+    elif array.dtype.kind in "fc":
+        dtype = array.dtype.newbyteorder("=")
+    else:
+        dtype = np.dtype(np.float64)
+    return np.require(array, dtype, ["C", "ALIGNED", "WRITEABLE"])
+
+
+def _whole_sizes(
+    sizes: int | Iterable[int] | None, axes: int | Iterable[int] | None, shape: tuple[int, ...]
+) -> list[int] | None:
+    """`sizes` without -1 for the last axis: the size of half a spectrum there, and here of all."""
+    if sizes is None:
+        return None
+    whole = list(np.atleast_1d(sizes))  # type: ignore[arg-type, call-overload]
+    if whole[-1:] == [-1]:
+        last = -1 if axes is None else np.atleast_1d(axes)[-1]  # type: ignore[arg-type, call-overload]
+        whole[-1] = shape[last]
+    return whole
