@@ -1,165 +1,171 @@
-"""Stockham FFT of real data, two rows in one complex transform: one launch, natural order.
+"""Stockham FFT of real data in two stages, half the numbers in each: one launch, natural order.
 
-Mathematics.  For real rows a and b, Z = DFT(a + i b) holds both spectra, as A[N-n] = conj A[n]:
+Mathematics.  N = R M, and n = K + R q is an output. The first stage contracts the top digit of
+t = j M + m,
 
-    A[n] = (Z[n] + conj Z[N-n]) / 2,    B[n] = (Z[n] - conj Z[N-n]) / (2i),    n = 0 .. N/2.
+    Z[K, m] = sum_j exp(-+2 pi i j K / R) x[j M + m],      Z[R-K, m] = conj Z[K, m],
 
-Separating them costs nothing in Stockham's last stage. Its slab K (see stockham.py; R = N / r
-slabs) makes Z[K + R k], and the mirrored numbers come from slab R - K with the same factors:
-conj w(j, N - n) = w(j, n). With the state S = S0 + i S1,
+so slots K <= R/2 suffice, of which 0 and R/2 are real: they share one, K = 0 as its real part and
+K = R/2 as its imaginary part (odd R has slot 0 for itself). The second stage makes two runs of
+outputs of a slot, as X[N-n] = conj X[n]:
 
-    A[K + R k] = 1/2 sum_j w(j, K + R k) (S0[K, j] + S0[R-K, j] + i (S1[K, j] - S1[R-K, j]))
-    B[K + R k] = 1/2 sum_j w(j, K + R k) (S1[K, j] + S1[R-K, j] - i (S0[K, j] - S0[R-K, j]))
+    X[K + R q]     = sum_m exp(-+2 pi i m (K + R q) / N)        Z[K, m]        q = 0, 1, ...
+    X[(R-K) + R q] = sum_m exp(-+2 pi i m ((R-K) + R q) / N) conj Z[K, m]      up to n = N/2
 
-so the pair of slabs (K, R - K) is one contraction of 4 r numbers, whose outputs n <= N/2 are 4 r
-numbers again. Slabs 0 and R/2 are their own partners, and there S0 belongs to a, S1 to b.
+The twiddles are part of that matrix, one a slot. Slot 0 makes the multiples of R/2. Nothing is
+computed twice and there is no separate step that splits spectra, as there is where N/2 complex
+numbers or two rows are transformed in place of one real row.
 
-The inverse, real data from half spectra, is the mirror image: the first stage makes a pair of
-slabs (m, M - m) of the state of DFT(A + i B) from the same slabs of both half spectra, where
-Z[N-n] = conj A[n] + i conj B[n]. Imaginary parts of A[0] and A[N/2] are ignored.
+The inverse, real data from a half spectrum, is the transpose: runs of a spectrum to slots, then
+x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] + (-1)^j Z[R/2, m]
+plus twice the real part of the others. Imaginary parts of X[0] and X[N/2] are ignored.
 
-Layout on the NeuronCore.  As in stockham: pairs of rows on partitions, the parts of the state are
-the two rows. A partition's rows are consecutive in HBM.
+Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, R, N], and the
+Tensor engine transposes a slab, then multiplies it as the stationary operand. In the first stage
+g <= 128 / R slabs with consecutive m share a product; in the second a product takes one slot.
 
-    HBM [B, N] -> stages -> pairs of slabs -> HBM [B, N/2+1], and back
+    HBM [B, N] -> SBUF [128, R, N] -> SBUF [128, 2, R, slots, M] -> SBUF [128, 2, R, N/2+1] -> HBM
 
-Why it is fast.  Half the matrix products of a complex transform and half its DMA. A pair fills
-the array for the radix 32, which the paired stage therefore takes at most.
+Why it is fast.  It has half the matrix products of a complex transform and half its DMA.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from .nki_api import nisa, nki, nl
-from .stockham import (
-    MAX_RADIX,
-    _stage_table,
-    copy_slowly,
-    load_identity,
-    load_table,
-    multiply_group,
-    run_stage,
-    slabs_per_product,
-)
+from .stockham import as_block, load_identity
 
-MAX_LENGTH = 4096
-MAX_PAIRED_RADIX = 32
+MAX_REAL_RADIX = 128
+MAX_SPECTRUM_RADIX = 64
+MAX_LENGTH = MAX_REAL_RADIX * MAX_SPECTRUM_RADIX
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_RUN = 512  # fp32 numbers of each of two rows, of a 4 KiB DMA descriptor
-_CHUNK = 2048  # numbers a partition that are copied at a time
+_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
+_PAIRS = 8  # matrices of slots that a DMA brings
+
+
+def slot_count(radix: int) -> int:
+    """Complex numbers that hold the spectrum of ``radix`` real ones, Nyquist beside DC."""
+    return (radix + 1) // 2
+
+
+def slabs_together(radix: int, left: int) -> int:
+    """Slabs g that one product of the real stage takes: 2 g slots <= 128, and g divides M."""
+    best = 1
+    for g in range(2, _PARTITIONS // (2 * slot_count(radix)) + 1):
+        if left % g == 0:
+            best = g
+    return best
+
+
+def run_length(left: int) -> int:
+    """Numbers q of the longer run of a slot: n = K + R q, n <= N/2."""
+    return (left + 1) // 2
+
+
+def multiples(radix: int, left: int) -> tuple[int, int]:
+    """Step and count of those n <= N/2 that slot 0 makes: multiples of R/2, or of an odd R."""
+    step = radix // 2 if radix % 2 == 0 else radix
+    return step, radix * left // 2 // step + 1
 
 
 def real_stockham_tables(
-    n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
+    n: int, radices: tuple[int, int], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``real_stockham``, float32: (Stockham's stages, pairs, edges).
+    """The tables of ``real_stockham``, float32: (real stage, slots 1, 2, ..., slot 0).
 
-    The last radix is that of the paired stage. pairs: none or one, [4 r, pairs, 4 r], edges: one
-    or two, [2 r, columns], see ``_forward_table``. inverse: the sign of the exponent, True for exp(+...).
-    Raises ValueError where the radices do not multiply to n, or a radix or n is too large.
+    Shapes: [g R, 2 slots g], rows (j, slab), columns (part, slot, slab); [2 M, slots - 1, 4 Q],
+    rows (part, m), columns (part, q, run), in a tuple that is empty for one slot; [2 M, 2 E], rows
+    (part, m), columns (part, multiple). inverse: the sign of the exponent, True for exp(+...).
+    Raises ValueError where the radices do not multiply to n, or one is too large.
     """
-    _check(n, radices, radices[-1])
-    r = radices[-1]
-    done = n // r
-    stages = _stage_tables(n, radices[:-1], 1, inverse)
-    slabs = [np.array([k, done - k]) for k in range(1, (done + 1) // 2)]
-    count = (r + 1) // 2
-    pairs = [_forward_table(n, r, pair, count, inverse, scale) for pair in slabs]
-    edges = [_forward_table(n, r, np.array([0]), r // 2 + 1, inverse, scale)]
-    if done % 2 == 0:
-        edges.append(_forward_table(n, r, np.array([done // 2]), count, inverse, scale))
-    return stages, (np.stack(pairs, 1),) if pairs else (), tuple(edges)
+    _check(n, radices)
+    radix, left = radices
+    sign = 2j * np.pi / n * (1 if inverse else -1)
+    g, slots = slabs_together(radix, left), slot_count(radix)
+    real = np.zeros((radix, 2, slots))
+    for slot in range(slots):
+        w = scale * np.exp(sign * left * (np.arange(radix) * slot % radix))
+        real[:, 0, slot], real[:, 1, slot] = w.real, w.imag
+    real[:, 1, 0] = scale * (-1.0) ** np.arange(radix) if radix % 2 == 0 else 0
+    opening = np.einsum("jpk,st->jspkt", real, np.eye(g)).reshape(g * radix, -1)
+    m = np.arange(left)[:, None]
+    step, count = multiples(radix, left)
+    w = np.exp(sign * (m * (step * np.arange(count)) % n))
+    edge = np.stack([w, w])
+    if radix % 2 == 0:
+        edge[0, :, 1::2] = edge[1, :, 0::2] = 0
+    else:
+        edge[1] = 0
+    pairs = [_pair(n, radix, left, slot, sign) for slot in range(1, slots)]
+    return (
+        opening.astype(np.float32),
+        (np.stack(pairs, 1).astype(np.float32),) if pairs else (),
+        _split(edge).reshape(2 * left, -1).astype(np.float32),
+    )
 
 
 def inverse_real_stockham_tables(
-    n: int, radices: tuple[int, ...], inverse: bool = True, scale: float = 1.0
+    n: int, radices: tuple[int, int], inverse: bool = True, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``inverse_real_stockham``: as above, with the first radix paired."""
-    _check(n, radices, radices[0])
-    r = radices[0]
-    left = n // r
-    pair = _backward_table(r, 2, (r + 1) // 2, [], inverse, scale)
-    whole = [0] + ([r // 2] if r % 2 == 0 else [])
-    edges = [_backward_table(r, 1, r // 2 + 1, whole, inverse, scale, shift=1)]
-    if left % 2 == 0:
-        middle = [(r - 1) // 2] if r % 2 else []
-        edges.append(_backward_table(r, 1, (r + 1) // 2, middle, inverse, scale))
-    return _stage_tables(n, radices[1:], r, inverse), (pair[:, None],), tuple(edges)
+    """The tables of ``inverse_real_stockham``, float32: (slot 0, slots 1, 2, ..., real stage).
 
-
-def _check(n: int, radices: tuple[int, ...], paired: int) -> None:
-    if math.prod(radices) != n or not radices:
-        raise ValueError(f"radices {radices}: their product must be n = {n}")
-    if any(not 2 <= r <= MAX_RADIX for r in radices) or paired > MAX_PAIRED_RADIX:
-        rule = f"each must be 2 to {MAX_RADIX}, that of the paired stage at most {MAX_PAIRED_RADIX}"
-        raise ValueError(f"radices {radices}: {rule}")
-    if n > MAX_LENGTH:
-        raise ValueError(f"n = {n}: real Stockham takes lengths up to {MAX_LENGTH}")
-
-
-def _stage_tables(n: int, radices: tuple[int, ...], done: int, inverse: bool) -> tuple[Any, ...]:
-    tables = []
-    for r in radices:
-        tables.append(_stage_table(r, done, n // (done * r), inverse, 1.0))
-        done *= r
-    return tuple(tables)
-
-
-def _forward_table(
-    n: int, r: int, slabs: np.ndarray[Any, Any], count: int, inverse: bool, scale: float
-) -> np.ndarray[Any, Any]:
-    """Rows (part, slab, j), columns (real or imaginary, row, k, slab), k < count; float32."""
-    done = n // r
-    outputs = slabs[None, :] + done * np.arange(count)[:, None]  # [k, slab]
-    sign = 2j if inverse else -2j
-    w = scale * np.exp(sign * np.pi / n * (np.arange(r)[:, None, None] * outputs % n))
-    if len(slabs) == 1:
-        # [part, j, row, k, slab]: either row is transformed for itself.
-        coefficients = np.einsum("pa,jkt->pjakt", np.eye(2), w)[:, None]
-    else:
-        same = np.array([[1.0, -1.0], [-1.0, 1.0]])  # [slab, output slab]
-        ones = np.ones((2, 2))
-        factor = np.array([[ones, -1j * same], [1j * same, ones]]) / 2  # [part, row, slab, slab]
-        coefficients = np.einsum("past,jkt->psjakt", factor, w)
-    split = np.stack([coefficients.real, coefficients.imag], 3)
-    rows = 2 * len(slabs) * r
-    return split.reshape(rows, -1).astype(np.float32)
-
-
-def _backward_table(
-    r: int, slabs: int, count: int, whole: list[int], inverse: bool, scale: float, shift: int = 0
-) -> np.ndarray[Any, Any]:
-    """Rows (real or imaginary, row, j, slab), j < count; columns (part, k, slab); float32.
-
-    whole: those j that are their own mirror image. shift: 1 for slab 0, whose mirror image of j
-    is r - j and not r - 1 - j.
+    Shapes: [E, 2, 2 M], rows multiples, then part, columns (part, m); [4 Q, slots - 1, 2 M], rows
+    (part, q, run), columns (part, m), in a tuple that is empty for one slot; [2 slots g, g R], rows
+    (slot, part, slab), columns (j, slab). Otherwise as ``real_stockham_tables``.
     """
-    j, k = np.arange(count)[:, None], np.arange(r)[None, :]
-    sign = 2j if inverse else -2j
-    direct = scale * np.exp(sign * np.pi / r * (j * k % r))
-    mirrored = scale * np.exp(sign * np.pi / r * ((r - 1 + shift - j) * k % r))
-    rows = np.array([1, 1j])
-    # [c, a, j, slab, k, output slab]
-    table = np.zeros((2, 2, count, slabs, r, slabs), np.complex128)
-    for s in range(slabs):
-        for t in range(slabs):
-            if s == t:
-                table[:, :, :, s, :, t] += np.einsum("c,a,jk->cajk", [1, 1j], rows, direct)
-            if s != t or slabs == 1:
-                table[:, :, :, s, :, t] += np.einsum("c,a,jk->cajk", [1, -1j], rows, mirrored)
-    for own in whole:
-        table[0, :, own] = np.einsum("a,k->ak", rows, direct[own])[:, None, :, None]
-        table[1, :, own] = 0
-    if slabs == 2 and r % 2 == 1:
-        # The last j of the second slab lies beyond N/2.
-        table[:, :, count - 1, 1] = 0
-    split = np.stack([table.real, table.imag], 4)
-    return split.reshape(4 * count * slabs, -1).astype(np.float32)
+    _check(n, radices)
+    radix, left = radices
+    sign = 2j * np.pi / n * (1 if inverse else -1)
+    g, slots = slabs_together(radix, left), slot_count(radix)
+    step, count = multiples(radix, left)
+    numbers = step * np.arange(count)
+    w = np.exp(sign * (numbers[:, None] * np.arange(left) % n)) * 2
+    own = (numbers == 0) | (2 * numbers == n)
+    w[own] = w[own].real / 2
+    edge = np.zeros((count, 2, 2, left))
+    for part in range(2 - radix % 2):
+        mine = slice(part, None, 2) if radix % 2 == 0 else slice(None)
+        edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
+    # The transpose of the forward stage with the other sign, which conjugates.
+    pairs = [_pair(n, radix, left, slot, -sign).T for slot in range(1, slots)]
+    j = np.arange(radix)
+    real = np.zeros((slots, 2, radix))
+    for slot in range(slots):
+        w = (1 if slot == 0 else 2) * np.exp(sign * left * (j * slot % radix))
+        real[slot, 0], real[slot, 1] = w.real, -w.imag
+    real[0, 1] = (-1.0) ** j if radix % 2 == 0 else 0
+    closing = np.einsum("kpj,st->kpsjt", scale * real, np.eye(g)).reshape(2 * slots * g, -1)
+    return (
+        edge.reshape(count, 2, 2 * left).astype(np.float32),
+        (np.stack(pairs, 1).astype(np.float32),) if pairs else (),
+        closing.astype(np.float32),
+    )
+
+
+def _check(n: int, radices: tuple[int, int]) -> None:
+    if len(radices) != 2 or radices[0] * radices[1] != n:
+        raise ValueError(f"radices {radices}: must be two with the product n = {n}")
+    limits = MAX_REAL_RADIX, MAX_SPECTRUM_RADIX
+    if any(not 2 <= r <= limit for r, limit in zip(radices, limits, strict=True)):
+        raise ValueError(f"radices {radices}: the first must be 2 to 128, the second 2 to 64")
+
+
+def _pair(n: int, radix: int, left: int, slot: int, sign: complex) -> np.ndarray[Any, Any]:
+    """Rows (part, m), columns (part, q, run): the two runs of outputs of a slot; [2 M, 4 Q]."""
+    starts = np.array([slot, radix - slot])
+    outputs = starts + radix * np.arange(run_length(left))[:, None]  # [q, run]
+    w = np.exp(sign * (np.arange(left)[:, None, None] * outputs % n))
+    w[:, 2 * outputs > n] = 0
+    return _split(np.stack([w, w * np.array([1j, -1j])])).reshape(2 * left, -1)
+
+
+def _split(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Complex [part, m, ...], where part 1 has its factor i, as reals [part, m, part', ...]."""
+    return np.stack([w.real, w.imag], 2)
 
 
 @nki.jit
@@ -171,151 +177,223 @@ def real_stockham(x, tables, radices):  # type: ignore[no-untyped-def]
     """
     batch, n = x.shape
     half = n // 2 + 1
+    radix, left = radices
     y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
-    stages, pairs, edges = tables
     identity = load_identity(nl.float32)
-    radix = radices[len(radices) - 1]
-    width = padded_half(n, radix)
     resident: Any = []
+    pending: Any = []
     start = 0
     while start < batch:
-        count, rows = block_of(batch - start, n)
-        state = load_rows(x, start, count, rows)
+        rows = rows_of_block(batch - start, n)
+        partitions = min(_PARTITIONS, (batch - start) // rows)
+        stop = start + rows * partitions
+        data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=data, src=as_block(x, start, stop, rows))
         if start == 0:
-            resident = load_all(stages, pairs, edges)
-        state, pending = run_stages(state, stages, resident[0], radices, 1, identity)
-        shape = (state.shape[0], 2, 2, rows, width)
-        y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        waiting: Any = []
-        for row in range(rows):
-            if len(pending) > 0 and pending[2] == row:
-                multiply_group(pending)
+            # Behind the first block, which is needed first.
+            resident = [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
+        slots = nl.ndarray(
+            (partitions, 2, rows, slot_count(radix), left), dtype=nl.float32, buffer=nl.sbuf
+        )
+        length = max(half, run_length(left) * radix)
+        y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
+        block = [data, slots, y, y_re, y_im, start, stop]
+        for item in forward_work(radices, rows):
+            if must_wait(item, pending):
+                finish_forward(pending, resident, radices)
                 pending = []
-            for item in paired_work(n // radix, radix):
-                moved = transpose_slabs(state[:, :, row], radix, item, identity)
-                if len(pending) > 0:
-                    multiply_group(pending)
-                    pending = []
-                if len(waiting) > 0:
-                    separate(waiting, resident)
-                waiting = [moved, y[:, :, :, row], radix, n // radix, half, item]
-        separate(waiting, resident)
-        for part in range(2):
-            store_rows(y_re if part == 0 else y_im, y[:, part, :, :, 0:half], start, count, rows)
-        start += count
+            moved = turn_forward(item, block, radices, identity)
+            if len(pending) > 0:
+                finish_forward(pending, resident, radices)
+            pending = [item, moved, block]
+        start = stop
+    finish_forward(pending, resident, radices)
     return y_re, y_im
 
 
-def load_all(stages: Any, pairs: Any, edges: Any) -> Any:
-    """Tables in SBUF: [those of the stages, of the pairs, of the edges]."""
-    middle = []
-    for table in stages:
-        middle.append(load_table(table))
-    paired = []
-    for table in pairs:
-        paired.append(load_table(table)[0])
-    single = []
-    for table in edges:
-        tile = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=table)
-        single.append(tile)
-    return [middle, paired, single]
+@nki.jit
+def inverse_real_stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+    """Real rows of half spectra ``x_re + i x_im``.
 
-
-def padded_half(n: int, radix: int) -> int:
-    """N // 2 + 1, or as much as whole slabs of an odd radix take."""
-    return n // 2 + 1 if radix % 2 == 0 else (radix + 1) // 2 * (n // radix)
-
-
-def block_of(left: int, n: int) -> Any:
-    """(rows of x, pairs a partition) of the next block, of ``left`` rows still to do."""
-    if left == 1:
-        return 1, 1
-    rows = min(max(1, _RUN // n), max(1, left // (2 * _PARTITIONS)))
-    return 2 * rows * min(_PARTITIONS, left // (2 * rows)), rows
-
-
-def load_rows(x: Any, start: int, count: int, rows: int) -> Any:
-    """SBUF state [partitions, 2, rows, N] of ``count`` rows; a single one is paired with zeros."""
-    n = x.shape[1]
-    partitions = max(1, count // (2 * rows))
-    state = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-    if count == 1:
-        nisa.memset(dst=state[:, 1], value=0.0)
-        nisa.dma_copy(dst=state[:, 0, 0], src=x[start : start + 1])
-    else:
-        block = x[start : start + count].reshape_dim(0, (partitions, 2, rows))
-        nisa.dma_copy(dst=state, src=block)
-    return state
-
-
-def store_rows(y: Any, tile: Any, start: int, count: int, rows: int) -> None:
-    """Store SBUF [partitions, 2, rows, length] as ``count`` rows of y."""
-    if count == 1:
-        nisa.dma_copy(dst=y[start : start + 1], src=tile[:, 0, 0])
-    else:
-        partitions = tile.shape[0]
-        nisa.dma_copy(
-            dst=y[start : start + count].reshape_dim(0, (partitions, 2, rows)), src=tile
-        )
-
-
-def run_stages(
-    state: Any, stages: Any, resident: Any, radices: Any, done: int, identity: Any
-) -> Any:
-    """Stockham's stages with tables; returns the state and the products that are pending.
-
-    radices: all of the plan; the stages are its first ones, or with done > 1 its last ones.
+    x_re, x_im: float32 HBM [B, N // 2 + 1]. tables: ``inverse_real_stockham_tables(N, radices,
+    ...)``. Returns y, float32 HBM [B, N].
     """
+    batch, half = x_re.shape
+    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    radix, left = radices
+    n = radix * left
+    assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
+    y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    identity = load_identity(nl.float32)
+    resident: Any = []
     pending: Any = []
-    skipped = 0 if done == 1 else 1
-    for stage in range(len(stages)):
-        radix = radices[skipped + stage]
-        left = state.shape[3] // (done * radix)
-        shape = [radix, radix, done, left, slabs_per_product(radix, done, left)]
-        turned = nl.ndarray(state.shape, dtype=nl.float32, buffer=nl.sbuf)
-        for row in range(state.shape[2]):
-            pending = run_stage(
-                state, turned, row, stages[stage], resident[stage], shape, stage, identity, pending
-            )
-        state = turned
-        done *= radix
-    return state, pending
+    start = 0
+    while start < batch:
+        rows = rows_of_block(batch - start, n)
+        partitions = min(_PARTITIONS, (batch - start) // rows)
+        stop = start + rows * partitions
+        data = load_spectra(x_re, x_im, start, stop, rows, max(half, run_length(left) * radix))
+        if start == 0:
+            resident = [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
+        slots = nl.ndarray(
+            (partitions, rows, slot_count(radix), 2, left), dtype=nl.float32, buffer=nl.sbuf
+        )
+        result = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
+        block = [data, slots, result, y, half, start, stop]
+        for item in inverse_work(radices, rows):
+            if must_wait(item, pending):
+                finish_inverse(pending, resident, radices)
+                pending = []
+            moved = turn_inverse(item, block, radices, identity)
+            if len(pending) > 0:
+                finish_inverse(pending, resident, radices)
+            pending = [item, moved, block]
+        start = stop
+    finish_inverse(pending, resident, radices)
+    return y
 
 
-def paired_work(slabs: int, radix: int) -> Any:
-    """Groups of slabs: [-1, first K of pairs (K, slabs - K), count] or [edge, K, 1]."""
-    work = [[0, 0, 1]]
-    if slabs % 2 == 0:
-        work.append([1, slabs // 2, 1])
-    last = (slabs + 1) // 2
-    group = min(4, _BANK // (4 * (radix + 1)))
-    for first in range(1, last, group):
-        work.append([-1, first, min(group, last - first)])
+def rows_of_block(left: int, n: int) -> int:
+    """Rows that a partition takes in the next block, of ``left`` still to do."""
+    return min(max(1, _RUN // n), max(1, left // _PARTITIONS))
+
+
+def load_whole(table: Any) -> Any:
+    """A small table in SBUF, copied by GpSimdE: what DMA writes may not stay."""
+    staged = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=staged, src=table)
+    tile = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=tile, src=staged, engine=nisa.engine.gpsimd)
+    return tile
+
+
+def load_pairs(tables: Any) -> Any:
+    """The table of slots 1, 2, ... in SBUF, one tile, or none where there is no such slot."""
+    tiles = []
+    for table in tables:
+        depth, count, width = table.shape
+        tile = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
+        for first in range(0, count, _PAIRS):
+            last = min(first + _PAIRS, count)
+            staged = nl.ndarray((depth, last - first, width), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=staged, src=table[:, first:last])
+            nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
+        tiles.append(tile)
+    return tiles
+
+
+def load_spectra(x_re: Any, x_im: Any, start: int, stop: int, rows: int, length: int) -> Any:
+    """SBUF tile [partitions, 2, rows, length] of half spectra, zeros after them."""
+    half = x_re.shape[1]
+    partitions = (stop - start) // rows
+    data = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
+    if length > half:
+        nisa.memset(dst=data[:, :, :, half:length], value=0.0)
+    nisa.dma_copy(dst=data[:, 0, :, 0:half], src=as_block(x_re, start, stop, rows))
+    nisa.dma_copy(dst=data[:, 1, :, 0:half], src=as_block(x_im, start, stop, rows))
+    return data
+
+
+def forward_work(radices: Any, rows: int) -> Any:
+    """Groups of products: [stage, row, first, count, whether it is the block's last].
+
+    Stage 0 is the real one, first its m; stage 1 makes outputs of slots from the first on, and
+    stage 2 those of slot 0.
+    """
+    work = real_work(radices, rows)
+    group = min(4, _BANK // (4 * run_length(radices[1])))
+    slots = slot_count(radices[0])
+    for row in range(rows):
+        work.append([2, row, 0, 1, row == rows - 1 and slots == 1])
+        for first in range(1, slots, group):
+            count = min(group, slots - first)
+            work.append([1, row, first, count, row == rows - 1 and first + count == slots])
     return work
 
 
-def transpose_slabs(state: Any, radix: int, item: Any, identity: Any) -> Any:
-    """Operands [rows of a product, count, partitions] of slabs of the state [partitions, 2, N]."""
-    edge, first, count = item
-    partitions, _, n = state.shape
-    slabs = n // radix
-    split = state.reshape_dim(2, (slabs, radix))
-    width = 4 * radix if edge < 0 else 2 * radix
-    bank = nl.ndarray((width, count, partitions), dtype=nl.float32, buffer=nl.psum)
+def inverse_work(radices: Any, rows: int) -> Any:
+    """As ``forward_work``, the real stage last: the others make slots of outputs."""
+    work = []
+    group = min(4, _BANK // (2 * radices[1]))
+    slots = slot_count(radices[0])
+    for row in range(rows):
+        work.append([2, row, 0, 1, False])
+        for first in range(1, slots, group):
+            work.append([1, row, first, min(group, slots - first), False])
+    work.extend(real_work(radices, rows))
+    work[len(work) - 1][4] = True
+    return work
+
+
+def real_work(radices: Any, rows: int) -> Any:
+    """Groups of the stage that contracts real numbers, or makes them."""
+    radix, left = radices
+    together = slabs_together(radix, left)
+    step = together * min(4, _BANK // (2 * slot_count(radix) * together))
+    work = []
+    for row in range(rows):
+        for first in range(0, left, step):
+            work.append([0, row, first, min(step, left - first) // together, False])
+    return work
+
+
+def must_wait(item: Any, pending: Any) -> bool:
+    """Whether the item reads what the pending one, of the stage before, has still to write."""
+    if len(pending) == 0 or item[1] != pending[0][1] or pending[0][4]:
+        return False
+    return (item[0] == 0) != (pending[0][0] == 0)
+
+
+def turn_forward(item: Any, block: Any, radices: Any, identity: Any) -> Any:
+    """Operands [rows of a product, count, partitions] of a group, by the Tensor engine."""
+    stage, row, first, count, _ = item
+    radix, left = radices
+    partitions = block[0].shape[0]
+    together = slabs_together(radix, left)
+    depth = together * radix if stage == 0 else 2 * left
+    bank = nl.ndarray((depth, count, partitions), dtype=nl.float32, buffer=nl.psum)
+    digits = block[0][:, row].reshape_dim(1, (radix, left))
     for product in range(count):
-        slab = first + product
-        if edge < 0:
-            data = split[:, :, slab : slabs - slab + 1 : slabs - 2 * slab]
+        if stage == 0:
+            m = first + product * together
+            transpose(bank[:, product], digits[:, :, m : m + together], identity)
         else:
-            data = split[:, :, slab]
-        transpose(bank[:, product], data, identity, partitions)
+            transpose(bank[:, product], block[1][:, :, row, first + product], identity)
     return evacuate(bank)
 
 
-def transpose(dst: Any, data: Any, identity: Any, partitions: int) -> None:
+def turn_inverse(item: Any, block: Any, radices: Any, identity: Any) -> Any:
+    """As ``turn_forward``; of slot 0 real and imaginary parts, one after the other."""
+    stage, row, first, count, _ = item
+    radix, left = radices
+    partitions = block[0].shape[0]
+    if stage == 2:
+        step, numbers = multiples(radix, left)
+        bank = nl.ndarray((numbers, 2, partitions), dtype=nl.float32, buffer=nl.psum)
+        for part in range(2):
+            data = block[0][:, part, row, 0 : block[4] : step]
+            transpose(bank[:, part], data, identity)
+        return evacuate(bank)
+    together = slabs_together(radix, left)
+    run = run_length(left)
+    depth = 4 * run if stage == 1 else 2 * slot_count(radix) * together
+    bank = nl.ndarray((depth, count, partitions), dtype=nl.float32, buffer=nl.psum)
+    runs = block[0][:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
+    for product in range(count):
+        if stage == 1:
+            slot = first + product
+            data = runs[:, :, :, slot : radix - slot + 1 : radix - 2 * slot]
+        else:
+            m = first + product * together
+            data = block[1][:, row, :, :, m : m + together]
+        transpose(bank[:, product], data, identity)
+    return evacuate(bank)
+
+
+def transpose(dst: Any, data: Any, identity: Any) -> None:
     """Data [partitions, ...] to PSUM [..., partitions]."""
+    partitions = data.shape[0]
     nisa.nc_matmul(
         dst=dst,
         stationary=data,
@@ -333,38 +411,92 @@ def evacuate(bank: Any) -> Any:
     return moved
 
 
-def separate(waiting: Any, resident: Any) -> None:
-    """Products of transposed slabs, and their evacuation into y [partitions, 2, 2, length]."""
-    moved, y, radix, slabs, half, item = waiting
-    edge, first, count = item
+def finish_forward(pending: Any, resident: Any, radices: Any) -> None:
+    """Products of a group, their evacuation by ScalarE, and the store after a block's last."""
+    item, moved, block = pending
+    stage, row, first, count, is_last = item
+    radix, left = radices
+    y = block[2]
     partitions = y.shape[0]
-    if edge >= 0:
-        numbers = (half - 1 - first) // slabs + 1
-        bank = nl.ndarray((partitions, 2, 2, numbers), dtype=nl.float32, buffer=nl.psum)
-        multiply(bank, moved[:, 0], resident[2][edge])
-        nisa.activation(dst=y[:, :, :, first:half:slabs], op=nl.copy, data=bank)
-        return
-    numbers = (radix + 1) // 2
-    shape = (partitions, 2, 2, numbers, 2 * count)
-    bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+    if stage == 0:
+        together = slabs_together(radix, left)
+        width = count * together
+        shape = (partitions, 2, slot_count(radix), width)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        for product in range(count):
+            low = product * together
+            multiply(bank[:, :, :, low : low + together], moved[:, product], resident[0])
+        nisa.activation(dst=block[1][:, :, row, :, first : first + width], op=nl.copy, data=bank)
+    elif stage == 1:
+        finish_runs(item, moved, y, resident[1][0], radices)
+    else:
+        step, numbers = multiples(radix, left)
+        bank = nl.ndarray((partitions, 2, numbers), dtype=nl.float32, buffer=nl.psum)
+        multiply(bank, moved[:, 0], resident[2])
+        half = block[3].shape[1]
+        nisa.activation(dst=y[:, :, row, 0:half:step], op=nl.copy, data=bank)
+    if is_last:
+        for part in range(2):
+            target = block[3 + part]
+            half = target.shape[1]
+            nisa.dma_copy(
+                dst=as_block(target, block[5], block[6], y.shape[2]), src=y[:, part, :, 0:half]
+            )
+
+
+def finish_runs(item: Any, moved: Any, y: Any, table: Any, radices: Any) -> None:
+    """Outputs of ``count`` slots: K ascends in the first half of the bank, R - K in the second."""
+    _, row, first, count, _ = item
+    radix, left = radices
+    run = run_length(left)
+    bank = nl.ndarray((y.shape[0], 2, run, 2 * count), dtype=nl.float32, buffer=nl.psum)
     for product in range(count):
-        # K ascends in the first half of the bank, and R - K in the second.
-        place = bank[:, :, :, :, product : 2 * count - product : 2 * count - 1 - 2 * product]
-        multiply(place, moved[:, product], resident[1][0][:, 0, first + product - 1])
-    lower = y[:, :, :, 0 : numbers * slabs].reshape_dim(3, (numbers, slabs))
+        place = bank[:, :, :, product : 2 * count - product : 2 * count - 1 - 2 * product]
+        multiply(place, moved[:, product], table[:, first + product - 1])
+    lower = y[:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
     nisa.activation(
-        dst=lower[:, :, :, :, first : first + count], op=nl.copy, data=bank[:, :, :, :, 0:count]
+        dst=lower[:, :, :, first : first + count], op=nl.copy, data=bank[:, :, :, 0:count]
     )
-    others = radix // 2
-    upper = y[:, :, :, 0 : others * slabs].reshape_dim(3, (others, slabs))
-    last = slabs - first
-    nisa.activation(
-        dst=upper[:, :, :, :, last - count + 1 : last + 1],
-        op=nl.copy,
-        data=bank[:, :, :, 0:others, count : 2 * count],
-    )
+    # Of an odd M the second run ends before the first.
+    others = left // 2
+    if others > 0:
+        above = radix - first - count + 1
+        nisa.activation(
+            dst=lower[:, :, 0:others, above : above + count],
+            op=nl.copy,
+            data=bank[:, :, 0:others, count : 2 * count],
+        )
 
 
-def multiply(dst: Any, stationary: Any, moving: Any) -> None:
-    """One product into PSUM."""
-    nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, accumulate=False)
+def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
+    """As ``finish_forward``."""
+    item, moved, block = pending
+    stage, row, first, count, is_last = item
+    radix, left = radices
+    result = block[2]
+    partitions, rows, _ = result.shape
+    if stage == 0:
+        together = slabs_together(radix, left)
+        width = count * together
+        bank = nl.ndarray((partitions, radix, width), dtype=nl.float32, buffer=nl.psum)
+        for product in range(count):
+            low = product * together
+            multiply(bank[:, :, low : low + together], moved[:, product], resident[2])
+        digits = result[:, row].reshape_dim(1, (radix, left))
+        nisa.activation(dst=digits[:, :, first : first + width], op=nl.copy, data=bank)
+        if is_last:
+            nisa.dma_copy(dst=as_block(block[3], block[5], block[6], rows), src=result)
+        return
+    bank = nl.ndarray((partitions, count, 2, left), dtype=nl.float32, buffer=nl.psum)
+    if stage == 2:
+        for part in range(2):
+            multiply(bank[:, 0], moved[:, part], resident[0][:, part], part > 0)
+    else:
+        for product in range(count):
+            multiply(bank[:, product], moved[:, product], resident[1][0][:, first + product - 1])
+    nisa.activation(dst=block[1][:, row, first : first + count], op=nl.copy, data=bank)
+
+
+def multiply(dst: Any, data: Any, table: Any, accumulate: bool = False) -> None:
+    """Data [K, partitions] transposed times table [K, columns], in PSUM."""
+    nisa.nc_matmul(dst=dst, stationary=data, moving=table, accumulate=accumulate)
