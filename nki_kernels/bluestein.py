@@ -36,10 +36,10 @@ from typing import Any
 
 import numpy as np
 
+from .dft_gemm import as_block
 from .nki_api import nisa, nki, nl
 from .stockham import (
     MAX_LENGTH,
-    as_block,
     load_table,
     multiply_group,
     run_stage,

@@ -93,11 +93,21 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
     x_re, x_im: float32 HBM [B, N], 1 <= N <= 256, B >= 1. matrix: ``dft_gemm_matrix(N, ...)``,
     whose dtype is that of the products. Returns (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
+    n = x_re.shape[1]
     assert n <= 256, f"N = {n}: DFT-GEMM takes at most 256"
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    dft_gemm_rows([x_re, x_im], [y_re, y_im], matrix, n)
+    return y_re, y_im
+
+
+def dft_gemm_rows(source: Any, target: Any, matrix: Any, n: int) -> None:
+    """Transform the rows of HBM source into HBM target, each a list of two parts [B, <= N].
+
+    Zeros follow rows of the source that are shorter; the rest of the outputs is not stored.
+    """
+    batch = source[0].shape[0]
     dtype = data_dtype(matrix, 2)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=dtype)
     tables = load_tables(matrix, n)
@@ -110,19 +120,18 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
         stop = start + rows * partitions
         x = nl.ndarray((partitions, 2, rows, n), dtype=dtype, buffer=nl.sbuf)
         y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=x[:, 0], src=as_block(x_re, start, stop, rows))
-        nisa.dma_copy(dst=x[:, 1], src=as_block(x_im, start, stop, rows))
+        for part in range(2):
+            load_rows(x[:, part], source[part], start, stop)
         row = 0
         while row < rows:
             count = group_rows(rows - row, n)
             turned = transpose_group(x, identity, row, count, matrix.dtype, len(tables))
             if len(pending) > 0:
                 multiply_group(pending, tables)
-            pending = [turned, y, row, count, y_re, y_im, start, stop]
+            pending = [turned, y, row, count, target, start, stop]
             row += count
         start = stop
     multiply_group(pending, tables)
-    return y_re, y_im
 
 
 def block_rows(left: int, n: int) -> int:
@@ -157,6 +166,21 @@ def piece_count(n: int) -> int:
 def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
     """Rows start..stop of an HBM tensor [B, N] as [partitions, rows, N]."""
     return x[start:stop].reshape_dim(0, ((stop - start) // rows, rows))
+
+
+def load_rows(tile: Any, x: Any, start: int, stop: int) -> None:
+    """Load rows start..stop of HBM [B, length] into SBUF [partitions, rows, N], then zeros."""
+    _, rows, n = tile.shape
+    held = x.shape[1]
+    if held < n:
+        nisa.memset(dst=tile[:, :, held:n], value=0.0)
+    nisa.dma_copy(dst=tile[:, :, 0:held], src=as_block(x, start, stop, rows))
+
+
+def store_rows(y: Any, tile: Any, start: int, stop: int) -> None:
+    """Store SBUF [partitions, rows, N] as rows start..stop of HBM [B, length], length <= N."""
+    rows, kept = tile.shape[1], y.shape[1]
+    nisa.dma_copy(dst=as_block(y, start, stop, rows), src=tile[:, :, 0:kept])
 
 
 def table_terms(table: Any, dimensions: int) -> Any:
@@ -242,7 +266,7 @@ def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool = False)
 
 def multiply_group(pending: Any, tables: Any) -> None:
     """Products of a transposed group, their evacuation, and the store after a block's last."""
-    turned, y, row, count, y_re, y_im, start, stop = pending
+    turned, y, row, count, target, start, stop = pending
     partitions, _, rows, n = y.shape
     per_slab = min(count, transforms_per_slab(n))
     slabs = count // per_slab
@@ -267,5 +291,5 @@ def multiply_group(pending: Any, tables: Any) -> None:
         data=bank.reshape((partitions, count, 2, n)),
     )
     if row + count == rows:
-        nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=y[:, 0])
-        nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=y[:, 1])
+        for part in range(2):
+            store_rows(target[part], y[:, part], start, stop)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .dft_gemm import MAX_LENGTH, as_block
+from .dft_gemm import MAX_LENGTH, load_rows, store_rows
 from .nki_api import nisa, nki, nl
 from .real_stockham import evacuate, multiply, transpose
 
@@ -41,9 +41,7 @@ def transforms_per_slab(n: int) -> int:
     return max(1, _PARTITIONS // (2 * contracted_half(n)))
 
 
-def real_dft_gemm_matrix(
-    n: int, inverse: bool = False, scale: float = 1.0
-) -> np.ndarray[Any, Any]:
+def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
     """The table of ``real_dft_gemm``: [gN, 2g (N//2+1)], columns (transform, part, k), float32.
 
     inverse: the sign of the exponent, True for exp(+...). Raises ValueError unless 1 <= n <= 256.
@@ -85,9 +83,16 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
     y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
+    y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    real_dft_gemm_rows(x, [y_re, y_im], matrix, n)
+    return y_re, y_im
+
+
+def real_dft_gemm_rows(x: Any, target: Any, matrix: Any, n: int) -> None:
+    """Half spectra of the rows of HBM x [B, <= N], zeros after them, into the parts of target."""
+    batch = x.shape[0]
     half = n // 2 + 1
-    y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
     pieces = load_pieces(matrix, _PARTITIONS)
     pending: Any = []
@@ -97,7 +102,7 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
         partitions = min(_PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=data, src=as_block(x, start, stop, rows))
+        load_rows(data, x, start, stop)
         y = nl.ndarray((partitions, 2, rows, half), dtype=nl.float32, buffer=nl.sbuf)
         row = 0
         while row < rows:
@@ -105,11 +110,10 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
             moved = turn_rows(data, row, count, identity)
             if len(pending) > 0:
                 make_spectra(pending, pieces)
-            pending = [moved, y, row, count, y_re, y_im, start, stop]
+            pending = [moved, y, row, count, target, start, stop]
             row += count
         start = stop
     make_spectra(pending, pieces)
-    return y_re, y_im
 
 
 @nki.jit
@@ -123,6 +127,13 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    inverse_real_dft_gemm_rows([x_re, x_im], y, matrix, n)
+    return y
+
+
+def inverse_real_dft_gemm_rows(source: Any, y: Any, matrix: Any, n: int) -> None:
+    """Real rows of half spectra, the two parts of HBM source, into HBM y [B, <= N]."""
+    batch, half = source[0].shape
     identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
     pieces = load_pieces(matrix, matrix.shape[0] // part_count(n))
     pending: Any = []
@@ -132,8 +143,8 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
         partitions = min(_PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, 2, rows, half), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=data[:, 0], src=as_block(x_re, start, stop, rows))
-        nisa.dma_copy(dst=data[:, 1], src=as_block(x_im, start, stop, rows))
+        for part in range(2):
+            load_rows(data[:, part], source[part], start, stop)
         if n % 2 == 0:
             nisa.tensor_copy(
                 dst=data[:, 1, :, 0], src=data[:, 0, :, half - 1], engine=nisa.engine.vector
@@ -149,7 +160,6 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
             row += count
         start = stop
     make_rows(pending, pieces)
-    return y
 
 
 def block_rows(left: int, n: int) -> int:
@@ -239,7 +249,7 @@ def multiply_slabs(bank: Any, moved: Any, pieces: Any) -> None:
 
 def make_spectra(pending: Any, pieces: Any) -> None:
     """Products of a group, their evacuation by ScalarE, and the store after a block's last."""
-    moved, y, row, count, y_re, y_im, start, stop = pending
+    moved, y, row, count, target, start, stop = pending
     partitions, _, rows, half = y.shape
     slabs = moved[0].shape[1]
     width = 2 * half * (count // slabs)
@@ -251,8 +261,8 @@ def make_spectra(pending: Any, pieces: Any) -> None:
         data=bank.reshape((partitions, count, 2, half)),
     )
     if row + count == rows:
-        nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=y[:, 0])
-        nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=y[:, 1])
+        for part in range(2):
+            store_rows(target[part], y[:, part], start, stop)
 
 
 def make_rows(pending: Any, pieces: Any) -> None:
@@ -269,4 +279,4 @@ def make_rows(pending: Any, pieces: Any) -> None:
         data=bank.reshape((partitions, count, n)),
     )
     if row + count == rows:
-        nisa.dma_copy(dst=as_block(y, start, stop, rows), src=result)
+        store_rows(y, result, start, stop)

@@ -35,8 +35,9 @@ from typing import Any
 
 import numpy as np
 
+from .dft_gemm import load_rows, store_rows
 from .nki_api import nisa, nki, nl
-from .stockham import as_block, load_identity
+from .stockham import load_identity
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64
@@ -176,10 +177,19 @@ def real_stockham(x, tables, radices):  # type: ignore[no-untyped-def]
     float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
-    half = n // 2 + 1
+    assert n == radices[0] * radices[1], f"radices {radices} for N = {n}"
+    y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    real_stockham_rows(x, [y_re, y_im], tables, radices)
+    return y_re, y_im
+
+
+def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
+    """Half spectra of the rows of HBM x [B, <= N], zeros after them, into the parts of target."""
+    batch = x.shape[0]
     radix, left = radices
-    y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    n = radix * left
+    half = n // 2 + 1
     identity = load_identity(nl.float32)
     resident: Any = []
     pending: Any = []
@@ -189,7 +199,7 @@ def real_stockham(x, tables, radices):  # type: ignore[no-untyped-def]
         partitions = min(_PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=data, src=as_block(x, start, stop, rows))
+        load_rows(data, x, start, stop)
         if start == 0:
             # Behind the first block, which is needed first.
             resident = [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
@@ -198,7 +208,7 @@ def real_stockham(x, tables, radices):  # type: ignore[no-untyped-def]
         )
         length = max(half, run_length(left) * radix)
         y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
-        block = [data, slots, y, y_re, y_im, start, stop]
+        block = [data, slots, y, target, half, start, stop]
         for item in forward_work(radices, rows):
             if must_wait(item, pending):
                 finish_forward(pending, resident, radices)
@@ -209,7 +219,6 @@ def real_stockham(x, tables, radices):  # type: ignore[no-untyped-def]
             pending = [item, moved, block]
         start = stop
     finish_forward(pending, resident, radices)
-    return y_re, y_im
 
 
 @nki.jit
@@ -221,10 +230,18 @@ def inverse_real_stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyp
     """
     batch, half = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    radix, left = radices
-    n = radix * left
+    n = radices[0] * radices[1]
     assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    inverse_real_stockham_rows([x_re, x_im], y, tables, radices)
+    return y
+
+
+def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -> None:
+    """Real rows of half spectra, the two parts of HBM source, into HBM y [B, <= N]."""
+    batch, half = source[0].shape
+    radix, left = radices
+    n = radix * left
     identity = load_identity(nl.float32)
     resident: Any = []
     pending: Any = []
@@ -233,7 +250,10 @@ def inverse_real_stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyp
         rows = rows_of_block(batch - start, n)
         partitions = min(_PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
-        data = load_spectra(x_re, x_im, start, stop, rows, max(half, run_length(left) * radix))
+        length = max(half, run_length(left) * radix)
+        data = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
+        for part in range(2):
+            load_rows(data[:, part], source[part], start, stop)
         if start == 0:
             resident = [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
         slots = nl.ndarray(
@@ -251,7 +271,6 @@ def inverse_real_stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyp
             pending = [item, moved, block]
         start = stop
     finish_inverse(pending, resident, radices)
-    return y
 
 
 def rows_of_block(left: int, n: int) -> int:
@@ -281,18 +300,6 @@ def load_pairs(tables: Any) -> Any:
             nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
         tiles.append(tile)
     return tiles
-
-
-def load_spectra(x_re: Any, x_im: Any, start: int, stop: int, rows: int, length: int) -> Any:
-    """SBUF tile [partitions, 2, rows, length] of half spectra, zeros after them."""
-    half = x_re.shape[1]
-    partitions = (stop - start) // rows
-    data = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
-    if length > half:
-        nisa.memset(dst=data[:, :, :, half:length], value=0.0)
-    nisa.dma_copy(dst=data[:, 0, :, 0:half], src=as_block(x_re, start, stop, rows))
-    nisa.dma_copy(dst=data[:, 1, :, 0:half], src=as_block(x_im, start, stop, rows))
-    return data
 
 
 def forward_work(radices: Any, rows: int) -> Any:
@@ -433,15 +440,10 @@ def finish_forward(pending: Any, resident: Any, radices: Any) -> None:
         step, numbers = multiples(radix, left)
         bank = nl.ndarray((partitions, 2, numbers), dtype=nl.float32, buffer=nl.psum)
         multiply(bank, moved[:, 0], resident[2])
-        half = block[3].shape[1]
-        nisa.activation(dst=y[:, :, row, 0:half:step], op=nl.copy, data=bank)
+        nisa.activation(dst=y[:, :, row, 0 : block[4] : step], op=nl.copy, data=bank)
     if is_last:
         for part in range(2):
-            target = block[3 + part]
-            half = target.shape[1]
-            nisa.dma_copy(
-                dst=as_block(target, block[5], block[6], y.shape[2]), src=y[:, part, :, 0:half]
-            )
+            store_rows(block[3][part], y[:, part], block[5], block[6])
 
 
 def finish_runs(item: Any, moved: Any, y: Any, table: Any, radices: Any) -> None:
@@ -474,7 +476,7 @@ def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
     stage, row, first, count, is_last = item
     radix, left = radices
     result = block[2]
-    partitions, rows, _ = result.shape
+    partitions = result.shape[0]
     if stage == 0:
         together = slabs_together(radix, left)
         width = count * together
@@ -485,7 +487,7 @@ def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
         digits = result[:, row].reshape_dim(1, (radix, left))
         nisa.activation(dst=digits[:, :, first : first + width], op=nl.copy, data=bank)
         if is_last:
-            nisa.dma_copy(dst=as_block(block[3], block[5], block[6], rows), src=result)
+            store_rows(block[3], result, block[5], block[6])
         return
     bank = nl.ndarray((partitions, count, 2, left), dtype=nl.float32, buffer=nl.psum)
     if stage == 2:

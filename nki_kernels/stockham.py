@@ -46,7 +46,9 @@ from .dft_gemm import (
     data_dtype,
     evacuate_operand,
     is_float32,
+    load_rows,
     rounded_table,
+    store_rows,
     table_terms,
 )
 from .nki_api import nisa, nki, nl
@@ -136,11 +138,23 @@ def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     x_re, x_im: float32 HBM [B, N]. tables: ``stockham_tables(N, radices, ...)``, radices: tuple
     of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     assert len(tables) == len(radices), f"{len(tables)} tables for {len(radices)} radices"
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    stockham_rows([x_re, x_im], [y_re, y_im], tables, radices)
+    return y_re, y_im
+
+
+def stockham_rows(source: Any, target: Any, tables: Any, radices: Any) -> None:
+    """Transform the rows of HBM source into HBM target, each a list of two parts [B, <= N].
+
+    Zeros follow rows of the source that are shorter; the rest of the outputs is not stored.
+    """
+    batch = source[0].shape[0]
+    n = 1
+    for radix in radices:
+        n *= radix
     dtype = data_dtype(tables[0], 3)
     identity = load_identity(dtype)
     stays = stays_resident(tables, max(_RUN, n))
@@ -149,16 +163,15 @@ def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     while start < batch:
         rows = min(max(1, _RUN // n), max(1, (batch - start) // _PARTITIONS))
         stop = start + rows * min(_PARTITIONS, (batch - start) // rows)
-        state = load_block(x_re, x_im, start, stop, rows, dtype)
+        state = load_block(source, start, stop, rows, n, dtype)
         if start == 0:
             # Behind the first block: its first stage runs while the last one's table arrives.
             for stage in range(len(radices)):
                 resident.append(load_table(tables[stage]) if stays[stage] else [])
         state = run_stages(state, tables, resident, radices, identity)
-        nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=state[:, 0])
-        nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=state[:, 1])
+        for part in range(2):
+            store_rows(target[part], state[:, part], start, stop)
         start = stop
-    return y_re, y_im
 
 
 def run_stages(state: Any, tables: Any, resident: Any, radices: Any, identity: Any) -> Any:
@@ -185,26 +198,17 @@ def run_stages(state: Any, tables: Any, resident: Any, radices: Any, identity: A
     return state
 
 
-def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
-    """Rows start..stop of an HBM tensor [B, N] as [partitions, rows, N]."""
-    return x[start:stop].reshape_dim(0, ((stop - start) // rows, rows))
-
-
-def load_block(
-    x_re: Any, x_im: Any, start: int, stop: int, rows: int, dtype: Any = nl.float32
-) -> Any:
+def load_block(x: Any, start: int, stop: int, rows: int, n: int, dtype: Any = nl.float32) -> Any:
     """SBUF tile [partitions, 2, rows, N] of a block of transforms, cast to ``dtype``."""
-    n = x_re.shape[1]
     shape = ((stop - start) // rows, 2, rows, n)
     state = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
     for part in range(2):
-        source = as_block(x_re if part == 0 else x_im, start, stop, rows)
         if 2 * rows * n * itemsize(state) <= _STAGED:
-            nisa.dma_copy(dst=state[:, part], src=source)
+            load_rows(state[:, part], x[part], start, stop)
         else:
             # What DMA writes may not take so much, so GpSimdE copies one part after the other.
-            staged = nl.ndarray(source.shape, dtype=dtype, buffer=nl.sbuf)
-            nisa.dma_copy(dst=staged, src=source)
+            staged = nl.ndarray((shape[0], rows, n), dtype=dtype, buffer=nl.sbuf)
+            load_rows(staged, x[part], start, stop)
             copy_slowly(state[:, part, 0], staged[:, 0], _CHUNK)
     return state
 

@@ -170,9 +170,7 @@ def load_columns(source: Any, block: Any, radix: int, left: int) -> Any:
             at = part * rows
             if full > 0:
                 whole = data[0 : full * length].reshape_dim(0, (full, length))
-                nisa.dma_copy(
-                    dst=tile[at : at + full, index], src=whole[:, :, low : low + columns]
-                )
+                nisa.dma_copy(dst=tile[at : at + full, index], src=whole[:, :, low : low + columns])
             if rest > 0:
                 tail = data[full * length : held, low : low + columns].expand_dim(0)
                 nisa.dma_copy(dst=tile[at + full : at + full + 1, index, 0:rest], src=tail)
@@ -212,9 +210,7 @@ def column_groups(members: int, columns: int) -> Any:
     return found
 
 
-def close_columns(
-    state: Any, table: Any, radix: int, left: int, identity: Any, block: Any
-) -> Any:
+def close_columns(state: Any, table: Any, radix: int, left: int, identity: Any, block: Any) -> Any:
     """Second stage: SBUF [(part, q), r, columns of the block, member by member]."""
     columns = block[1] * block[3]
     result = nl.ndarray((2 * left, radix, columns), dtype=nl.float32, buffer=nl.sbuf)
