@@ -1,10 +1,10 @@
 """The operators that all transforms are made of, and the choice of the backend that runs them.
 
 `c2c`, `r2c` and `c2r` transform several dimensions of a tensor in one call. The "torch" backend
-takes them whole. Every other backend takes split real and imaginary parts, one dimension at a
-time, the last one of memory: `trnfft::c2c`, `trnfft::r2c` and `trnfft::c2r` of torch.library, with
-fake kernels, derivatives and vmap rules. As transforms are linear and symmetric, the derivative of
-each is one of them again, hence differentiable any number of times:
+takes them whole. Every other backend takes split real and imaginary parts, with the transformed
+dimensions last: `trnfft::c2c`, `trnfft::r2c` and `trnfft::c2r` of torch.library, with fake kernels,
+derivatives and vmap rules. As transforms are linear and symmetric, the derivative of each is one of
+them again, hence differentiable any number of times:
 
     Y = s F x          dx = s conj(F) dY, which is c2c with the opposite sign
     Y = s (F x)[half]  dx = c2r of dY with its interior halved, with the opposite sign
@@ -19,6 +19,7 @@ import torch
 
 from trnfft import config
 from trnfft.backends import matmul, torch_native
+from trnfft.backends.half_spectrum import half_of, whole_of
 from trnfft.complex_tensor import ComplexTensor
 
 Parts = tuple[torch.Tensor, torch.Tensor]
@@ -50,12 +51,11 @@ def c2c(
     if not _is_empty(x, dims) and (precision := _whole(x)) is not None:
         return torch_native.c2c(x, sizes, dims, inverse, norm, precision)
     x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
-    parts = x.real, x.imag
-    scale = scale_of(norm, sizes, inverse)
-    for dim, size in zip(dims, sizes, strict=True):
-        parts = _along(_c2c_parts, parts, dim, size, inverse, scale)
-        scale = 1.0
-    return ComplexTensor(*parts)
+    if not dims:
+        return x
+    real, imag = (_moved_last(part, dims, sizes) for part in (x.real, x.imag))
+    parts = _c2c_parts(real, imag, inverse, scale_of(norm, sizes, inverse), len(dims))
+    return ComplexTensor(*(_moved_back(part, dims) for part in parts))
 
 
 def r2c(
@@ -64,12 +64,9 @@ def r2c(
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
     if not _is_empty(x, dims) and (precision := _whole(x)) is not None:
         return torch_native.r2c(x, sizes, dims, inverse, norm, precision)
-    moved = _resize(x.transpose(dims[-1], -1), sizes[-1])
-    real, imag = _r2c_parts(moved, inverse, scale_of(norm, sizes, inverse))
-    half = ComplexTensor(real.transpose(dims[-1], -1), imag.transpose(dims[-1], -1))
-    if len(dims) == 1:
-        return half
-    return c2c(half, sizes[:-1], dims[:-1], inverse, "forward" if inverse else "backward")
+    moved = _moved_last(x, dims, sizes)
+    parts = _r2c_parts(moved, inverse, scale_of(norm, sizes, inverse), len(dims))
+    return ComplexTensor(*(_moved_back(part, dims) for part in parts))
 
 
 def c2r(
@@ -82,13 +79,11 @@ def c2r(
     """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
     if not _is_empty(x, dims) and (precision := _whole(x)) is not None:
         return torch_native.c2r(x, sizes, dims, inverse, norm, precision)
-    if len(dims) > 1:
-        x = c2c(x, sizes[:-1], dims[:-1], inverse, "forward" if inverse else "backward")
     x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
-    half = sizes[-1] // 2 + 1
-    moved = [_resize(part.transpose(dims[-1], -1), half) for part in (x.real, x.imag)]
-    scale = scale_of(norm, sizes, inverse)
-    return _c2r_parts(moved[0], moved[1], sizes[-1], inverse, scale).transpose(dims[-1], -1)
+    given = (*sizes[:-1], sizes[-1] // 2 + 1)
+    real, imag = (_moved_last(part, dims, given) for part in (x.real, x.imag))
+    y = _c2r_parts(real, imag, sizes[-1], inverse, scale_of(norm, sizes, inverse), len(dims))
+    return _moved_back(y, dims)
 
 
 def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
@@ -124,19 +119,19 @@ def _is_empty(x: torch.Tensor | ComplexTensor, dims: tuple[int, ...]) -> bool:
     return 0 in x.shape and any(size == 0 and dim not in dims for dim, size in enumerate(x.shape))
 
 
-def _along(function: Any, parts: Parts, dim: int, size: int, *arguments: Any) -> Parts:
-    """`function` of the parts, with `size` points, along `dim`."""
-    moved = [_resize(part.transpose(dim, -1), size) for part in parts]
-    real, imag = function(*moved, *arguments)
-    return real.transpose(dim, -1), imag.transpose(dim, -1)
+def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) -> torch.Tensor:
+    """`dims` last and in this order, each trimmed to its size or padded with zeros."""
+    for dim, size in zip(dims, sizes, strict=True):
+        x = x.narrow(dim, 0, min(size, x.shape[dim]))
+    x = x.movedim(dims, tuple(range(-len(dims), 0)))
+    missing = [size - held for size, held in zip(sizes, x.shape[-len(dims) :], strict=True)]
+    if any(missing):
+        x = torch.nn.functional.pad(x, [n for size in reversed(missing) for n in (0, size)])
+    return x
 
 
-def _resize(x: torch.Tensor, n: int) -> torch.Tensor:
-    """Trim the last dimension to `n`, or pad it with zeros."""
-    size = x.shape[-1]
-    if size == n:
-        return x
-    return x[..., :n] if n < size else torch.nn.functional.pad(x, (0, n - size))
+def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
+    return x.movedim(tuple(range(-len(dims), 0)), dims)
 
 
 def _settings(device: torch.device) -> tuple[str, str]:
@@ -146,49 +141,61 @@ def _settings(device: torch.device) -> tuple[str, str]:
     return backend_for(device), config.get_precision()
 
 
-def _c2c_parts(real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float) -> Parts:
+def _c2c_parts(
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, dims: int
+) -> Parts:
     backend, precision = _settings(real.device)
     if backend == "matmul":
-        return matmul.c2c(real, imag, inverse, scale, precision)
+        return _matmul_c2c(real, imag, inverse, scale, precision, range(-dims, 0))
     run = _C2C.apply if backend else _c2c
-    return run(real, imag, inverse, scale, backend, precision)
+    return run(real, imag, inverse, scale, backend, precision, dims)
 
 
-def _r2c_parts(x: torch.Tensor, inverse: bool, scale: float) -> Parts:
+def _r2c_parts(x: torch.Tensor, inverse: bool, scale: float, dims: int) -> Parts:
     backend, precision = _settings(x.device)
     if backend == "matmul":
-        return _half(matmul.c2c(x, torch.zeros_like(x), inverse, scale, precision))
+        return _matmul_r2c(x, inverse, scale, precision, dims)
     run = _R2C.apply if backend else _r2c
-    return run(x, inverse, scale, backend, precision)
+    return run(x, inverse, scale, backend, precision, dims)
 
 
 def _c2r_parts(
-    real: torch.Tensor, imag: torch.Tensor, n: int, inverse: bool, scale: float
+    real: torch.Tensor, imag: torch.Tensor, n: int, inverse: bool, scale: float, dims: int
 ) -> torch.Tensor:
     backend, precision = _settings(real.device)
     if backend == "matmul":
-        return matmul.c2c(*_hermitian(real, imag, n), inverse, scale, precision)[0]
+        return _matmul_c2r(real, imag, n, inverse, scale, precision, dims)
     run = _C2R.apply if backend else _c2r
-    return run(real, imag, n, inverse, scale, backend, precision)
+    return run(real, imag, n, inverse, scale, backend, precision, dims)
 
 
-def _half(parts: Parts) -> Parts:
-    """The first N // 2 + 1 numbers."""
-    half = parts[0].shape[-1] // 2 + 1
-    return parts[0][..., :half], parts[1][..., :half]
+def _matmul_c2c(
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str, dims: range
+) -> Parts:
+    for dim in reversed(dims):
+        moved = real.transpose(dim, -1), imag.transpose(dim, -1)
+        parts = matmul.c2c(*moved, inverse, scale, precision)
+        real, imag = parts[0].transpose(dim, -1), parts[1].transpose(dim, -1)
+        scale = 1.0
+    return real, imag
 
 
-def _hermitian(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:
-    """The N numbers with X[N-k] = conj X[k] of which the first N // 2 + 1 are given.
+def _matmul_r2c(x: torch.Tensor, inverse: bool, scale: float, precision: str, dims: int) -> Parts:
+    parts = half_of(matmul.c2c(x, torch.zeros_like(x), inverse, scale, precision))
+    return _matmul_c2c(*parts, inverse, 1.0, precision, range(-dims, -1))
 
-    The imaginary parts of X[0] and, for even N, of X[N/2] count as zero.
-    """
-    interior = slice(1, (n + 1) // 2)
-    zero = torch.zeros_like(imag[..., :1])
-    edge = [zero] if n % 2 == 0 else []
-    inner = imag[..., interior]
-    real = torch.cat([real, real[..., interior].flip(-1)], -1)
-    return real, torch.cat([zero, inner, *edge, -inner.flip(-1)], -1)
+
+def _matmul_c2r(
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    n: int,
+    inverse: bool,
+    scale: float,
+    precision: str,
+    dims: int,
+) -> torch.Tensor:
+    real, imag = _matmul_c2c(real, imag, inverse, 1.0, precision, range(-dims, -1))
+    return matmul.c2c(*whole_of(real, imag, n), inverse, scale, precision)[0]
 
 
 def _without_views(function: Any, x: torch.Tensor, *arguments: Any) -> Any:
@@ -208,14 +215,16 @@ def _c2c(
     scale: float,
     backend: str = "",
     precision: str = "",
+    dims: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Discrete Fourier transform of split complex data along the last dimension.
+    """Discrete Fourier transform of split complex data along the last dimensions.
 
     Args:
         real, imag: float32 or float64, [..., N].
         inverse: the sign of the exponent, as for `c2c`.
         scale: a factor on the result.
         backend, precision: names as in `trnfft.config`; "" for those of the context.
+        dims: how many of the last dimensions.
 
     Returns:
         Real and imaginary part of the result, with the shape and dtype of the input.
@@ -225,26 +234,46 @@ def _c2c(
     if real.numel() == 0:  # Nothing to compute, and MKL rejects an empty batch.
         return torch.empty_like(real), torch.empty_like(imag)
     if precision == "double" or backend == "torch":
-        parts = torch_native.c2c_parts(real, imag, inverse, scale, precision)
+        parts = torch_native.c2c_parts(real, imag, inverse, scale, precision, dims)
     elif backend == "matmul":
-        parts = _without_views(matmul.c2c, real, imag, inverse, scale, precision)
+        axes = range(-dims, 0)
+        parts = _without_views(_matmul_c2c, real, imag, inverse, scale, precision, axes)
     else:
-        from trnfft.backends import nki  # here, so that only its users load the kernels
-
-        run = nki.c2c_simulated if backend == "nki-sim" else nki.c2c
-        parts = run(real, imag, inverse, scale, precision)
+        shape = tuple(real.shape[-dims:])
+        parts = _run_kernel("c2c", (real, imag), shape, inverse, scale, backend, precision)
     return parts[0].contiguous(), parts[1].contiguous()
+
+
+def _run_kernel(*arguments: Any) -> Any:
+    from trnfft.backends import nki  # here, so that only its users load the kernels
+
+    return nki.run(*arguments)
 
 
 @torch.library.custom_op("trnfft::r2c", mutates_args=())
 def _r2c(
-    x: torch.Tensor, inverse: bool, scale: float, backend: str = "", precision: str = ""
+    x: torch.Tensor,
+    inverse: bool,
+    scale: float,
+    backend: str = "",
+    precision: str = "",
+    dims: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`trnfft::c2c` of real data [..., N]: the first N // 2 + 1 numbers of the result."""
-    real, imag = _half(_c2c(x, torch.zeros_like(x), inverse, scale, backend, precision))
-    return real.clone(memory_format=torch.contiguous_format), imag.clone(
-        memory_format=torch.contiguous_format
-    )
+    backend = backend or backend_for(x.device)
+    precision = precision or config.get_precision()
+    if _has_real_kernel(x, backend, precision):
+        shape = tuple(x.shape[-dims:])
+        parts = _run_kernel("r2c", (x,), shape, inverse, scale, backend, precision)
+    else:
+        zeros = torch.zeros_like(x)
+        parts = half_of(_c2c(x, zeros, inverse, scale, backend, precision, dims))
+    real, imag = (part.clone(memory_format=torch.contiguous_format) for part in parts)
+    return real, imag
+
+
+def _has_real_kernel(x: torch.Tensor, backend: str, precision: str) -> bool:
+    return backend in ("nki", "nki-sim") and precision != "double" and x.numel() > 0
 
 
 @torch.library.custom_op("trnfft::c2r", mutates_args=())
@@ -256,9 +285,20 @@ def _c2r(
     scale: float,
     backend: str = "",
     precision: str = "",
+    dims: int = 1,
 ) -> torch.Tensor:
     """`trnfft::c2c` of the first n // 2 + 1 numbers of Hermitian data: the real result [..., n]."""
-    full = _without_views(_hermitian, real, imag, n)
+    backend = backend or backend_for(real.device)
+    precision = precision or config.get_precision()
+    if _has_real_kernel(real, backend, precision):
+        shape = (*real.shape[real.ndim - dims : -1], n)
+        y = _run_kernel("c2r", (real, imag), shape, inverse, scale, backend, precision)[0]
+        return y.contiguous()
+    if dims > 1:
+        moved = real.movedim(-1, -dims), imag.movedim(-1, -dims)
+        parts = _c2c(*moved, inverse, 1.0, backend, precision, dims - 1)
+        real, imag = parts[0].movedim(-dims, -1), parts[1].movedim(-dims, -1)
+    full = _without_views(whole_of, real, imag, n)
     return _c2c(*full, inverse, scale, backend, precision)[0]
 
 
@@ -270,13 +310,19 @@ def _(
     scale: float,
     backend: str = "",
     precision: str = "",
+    dims: int = 1,
 ) -> Parts:
     return real.new_empty(real.shape), imag.new_empty(imag.shape)
 
 
 @_r2c.register_fake
 def _(
-    x: torch.Tensor, inverse: bool, scale: float, backend: str = "", precision: str = ""
+    x: torch.Tensor,
+    inverse: bool,
+    scale: float,
+    backend: str = "",
+    precision: str = "",
+    dims: int = 1,
 ) -> Parts:
     shape = (*x.shape[:-1], x.shape[-1] // 2 + 1)
     return x.new_empty(shape), x.new_empty(shape)
@@ -291,6 +337,7 @@ def _(
     scale: float,
     backend: str = "",
     precision: str = "",
+    dims: int = 1,
 ) -> torch.Tensor:
     return real.new_empty((*real.shape[:-1], n))
 
@@ -307,19 +354,19 @@ def _keep_rest(tensors: int, with_n: int) -> Any:
 
 
 def _c2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
-    return *run(real, imag, not ctx.inverse, ctx.scale, *ctx.settings), None, None, None, None
+    return *run(real, imag, not ctx.inverse, ctx.scale, *ctx.settings), *(None,) * 5
 
 
 def _r2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
     weights = _interior(real, ctx.n, 0.5)
     parts = real * weights, imag * weights
-    return run(*parts, ctx.n, not ctx.inverse, ctx.scale, *ctx.settings), None, None, None, None
+    return run(*parts, ctx.n, not ctx.inverse, ctx.scale, *ctx.settings), *(None,) * 5
 
 
 def _c2r_grads(run: Any, ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     real, imag = run(grad, not ctx.inverse, ctx.scale, *ctx.settings)
     weights = _interior(real, ctx.n, 2.0)
-    return real * weights, imag * weights, None, None, None, None, None
+    return real * weights, imag * weights, *(None,) * 6
 
 
 def _interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:

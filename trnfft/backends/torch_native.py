@@ -58,13 +58,14 @@ def c2r(
 
 
 def c2c_parts(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str, dims: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As the operator `trnfft::c2c`."""
     # The one of torch's norms that leaves the sum as it is; ours is any scale.
     norm = "forward" if inverse else "backward"
-    x, size, dim = ComplexTensor(real, imag), (real.shape[-1],), (real.ndim - 1,)
-    y = c2c(x, size, dim, inverse, norm, precision)
+    last = tuple(range(real.ndim - dims, real.ndim))
+    sizes = tuple(real.shape[-dims:])
+    y = c2c(ComplexTensor(real, imag), sizes, last, inverse, norm, precision)
     return y.real * scale, y.imag * scale
 
 

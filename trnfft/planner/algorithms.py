@@ -1,7 +1,7 @@
 """The algorithms that the planner knows: what each can do, its kernel, tables and error.
 
 An `Algorithm` describes one kernel of `nki_kernels`. `recipes(n)` are the ways worth pricing,
-`arguments(recipe, ...)` is what the kernel takes after the two parts of its input, and
+`arguments(recipe, ...)` is what the kernel takes after its input, of the shapes `inputs`, and
 `specs(recipe)` the same as (shape, dtype) pairs, so that a price needs no tables.
 """
 
@@ -9,26 +9,32 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 from nki_kernels import (
+    axes,
     bluestein,
     butterfly,
     dft_gemm,
     four_step,
     hardware,
     long_bluestein,
+    real_dft_gemm,
+    real_stockham,
     split_four_step,
     stockham,
+    strided_stockham,
 )
 from trnfft.planner import accuracy, tables
 from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
-from trnfft.planner.plan import Recipe
+from trnfft.planner.plan import C2C, C2R, R2C, Pass, Recipe
 
 SEED = "seed"  # the choice of the article that this project started from
 RADIX_LISTS = 8  # Stockham's, for one length
 SHORTEST_FOUR_STEP = 256  # below, a transform a partition is never slower
 CONVOLUTIONS = 4  # Bluestein's, for one length
+REAL_PAIRS = 3  # real Stockham's, for one length
 LONG_LISTS = 3  # four-step's and long Bluestein's, whose dry runs take longer
 WHOLE_RADIX = 64  # the largest that is contracted at once, both parts together
 
@@ -38,6 +44,7 @@ class Algorithm:
 
     name: str
     kernel: Any
+    kind = C2C  # what its data and its result are
     rows = 128  # transforms that the kernel takes at once
     lighter = ""  # an algorithm that does the same with less work, where its error allows
 
@@ -49,12 +56,18 @@ class Algorithm:
         """Recipes for a length it can do, the likeliest first."""
         return [Recipe(self.name, n)]
 
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        """Shapes of the kernel's float32 input: one array of real data, two parts of complex."""
+        if self.kind == R2C:
+            return [(batch, recipe.n)]
+        return [(batch, recipe.n // 2 + 1 if self.kind == C2R else recipe.n)] * 2
+
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         """What `arguments` returns, with (shape, dtype) in place of every table."""
         return self.arguments(recipe)
 
     def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        """The kernel's arguments after x_re and x_im; the tables are cached and read-only."""
+        """The kernel's arguments after its input; the tables are cached and read-only."""
         raise NotImplementedError
 
     def error(self, recipe: Recipe) -> float:
@@ -354,6 +367,225 @@ class SplitBluestein(Convolution):
         return found, radices
 
 
+class RealDftGemm(Algorithm):
+    """One product of real data with half of the DFT matrix, or of a half spectrum with its own."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "real_dft_gemm" if kind == R2C else "inverse_real_dft_gemm"
+        self.kernel = getattr(real_dft_gemm, self.name)
+        self.matrix = getattr(real_dft_gemm, f"{self.name}_matrix")
+
+    def why_not(self, n: int) -> str:
+        return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        n = recipe.n
+        spectrum = n // 2 + 1 if self.kind == R2C else real_dft_gemm.contracted_half(n)
+        sizes = [real_dft_gemm.transforms_per_slab(n) * size for size in (n, 2 * spectrum)]
+        shape = tuple(sizes if self.kind == R2C else reversed(sizes))
+        return ((shape, "float32"), *self._length(n))
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        found = tables.cached(self.matrix, recipe.n, inverse, scale)
+        return (found, *self._length(recipe.n))
+
+    def _length(self, n: int) -> tuple[int, ...]:
+        return (n,) if self.kind == C2R else ()
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.matrix_error(recipe.n)
+
+
+class RealStockham(Algorithm):
+    """Two stages of half the numbers, for real data or to real data."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "real_stockham" if kind == R2C else "inverse_real_stockham"
+        self.kernel = getattr(real_stockham, self.name)
+        self.tables = getattr(real_stockham, f"{self.name}_tables")
+
+    def why_not(self, n: int) -> str:
+        return "" if self._pairs(n) else "has no two radices, up to 128 and up to 64"
+
+    @staticmethod
+    def _pairs(n: int) -> list[tuple[int, int]]:
+        """Radices, the likeliest first: the second one as large as possible, then an even first."""
+        seconds = range(min(real_stockham.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
+        pairs = [(n // second, second) for second in seconds if n % second == 0]
+        fitting = [pair for pair in pairs if pair[0] <= real_stockham.MAX_REAL_RADIX]
+        return sorted(fitting, key=lambda pair: (pair[1] < 40, pair[0] % 2, -pair[1]))
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [Recipe(self.name, n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return real_stockham_specs(self.kind, recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        return tables.cached(self.tables, n, radices, inverse, scale), radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(recipe.radices)
+
+
+def real_stockham_specs(kind: str, radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of the tables of `RealStockham`."""
+    radix, left = radices
+    slots = real_stockham.slot_count(radix)
+    together = real_stockham.slabs_together(radix, left)
+    run = 4 * real_stockham.run_length(left)
+    count = real_stockham.multiples(radix, left)[1]
+    real = [together * radix, 2 * slots * together]
+    pair, edge = [2 * left, slots - 1, run], (2 * left, 2 * count)
+    if kind == C2R:
+        real, pair, edge = real[::-1], pair[::-1], (count, 2, 2 * left)  # type: ignore[assignment]
+    pairs = ((tuple(pair), "float32"),) if slots > 1 else ()
+    first, last = (tuple(real), "float32"), (edge, "float32")
+    return (first, pairs, last) if kind == R2C else (last, pairs, first)
+
+
+class Axes(Algorithm):
+    """A pass for each of several axes, in one launch."""
+
+    rows = 1
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        names = {C2C: "axes", R2C: "real_axes", C2R: "axes_to_real"}
+        kernels = {
+            C2C: axes.transform_axes,
+            R2C: axes.transform_real_axes,
+            C2R: axes.transform_axes_to_real,
+        }
+        self.name, self.kernel = names[kind], kernels[kind]
+
+    def why_not(self, n: int) -> str:
+        return "takes shapes"
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        if self.kind == R2C:
+            return [(batch, *recipe.held)]
+        sizes = list(recipe.held)
+        if self.kind == C2R:
+            lengths = {item.axis: item.recipe.n for item in recipe.passes}
+            sizes = [lengths[axis] for axis in range(len(lengths))]
+            sizes[-1] = sizes[-1] // 2 + 1
+        return [(batch, *sizes)] * 2
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        """Recipes for a shape with data of the shape `held` in it: every order of the axes.
+
+        Raises:
+            NotImplementedError: an axis has no kernel that serves as a pass.
+        """
+        last = len(shape) - 1
+        first = range(last) if self.kind != C2C else range(last + 1)
+        ways = [self._way(axis, shape) for axis in range(last + 1)]
+        found = []
+        for order in permutations(first):
+            whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[self.kind]
+            passes = tuple(Pass(axis, ways[axis], self._kept(axis, shape, held)) for axis in whole)
+            name, n = self.name, math.prod(shape)
+            found.append(Recipe(name, n, passes=passes, held=held))
+        return found
+
+    def _way(self, axis: int, shape: tuple[int, ...]) -> Recipe:
+        """The likeliest recipe for one axis."""
+        n = shape[axis]
+        if axis < len(shape) - 1:
+            names = [StridedStockham.name]
+        elif self.kind == C2C:
+            names = [DftGemm.name, Stockham.name]
+        else:
+            names = [a.name for a in REAL_ROWS if a.kind == self.kind]
+        reasons = []
+        for name in names:
+            reason = PASSES[name].why_not(n)
+            if not reason:
+                return PASSES[name].recipes(n)[0]
+            reasons.append(f"{name} {reason}")
+        raise NotImplementedError(f"axis {axis} of length {n}: {'; '.join(reasons)}")
+
+    def _kept(self, axis: int, shape: tuple[int, ...], held: tuple[int, ...]) -> int:
+        """Outputs of an axis: of an inverse to real data, or cropped, only those asked for."""
+        if self.kind == C2R:
+            return held[axis]
+        if self.kind == R2C and axis == len(shape) - 1:
+            return shape[axis] // 2 + 1
+        return shape[axis]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        found = [PASSES[item.recipe.algorithm].specs(item.recipe)[0] for item in recipe.passes]
+        return self._numbers(recipe), tuple(found)
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        found = []
+        for item in recipe.passes:
+            algorithm = PASSES[item.recipe.algorithm]
+            found.append(algorithm.arguments(item.recipe, inverse, scale)[0])
+            scale = 1.0
+        return self._numbers(recipe), tuple(found)
+
+    @staticmethod
+    def _numbers(recipe: Recipe) -> tuple[Any, ...]:
+        """The passes as the kernel takes them."""
+        return tuple(
+            (
+                PASS_NUMBERS[item.recipe.algorithm],
+                item.axis + 1,
+                item.recipe.n,
+                item.kept,
+                item.recipe.radices,
+            )
+            for item in recipe.passes
+        )
+
+    def error(self, recipe: Recipe) -> float:
+        errors = (PASSES[item.recipe.algorithm].error(item.recipe) for item in recipe.passes)
+        return accuracy.root_of_squares(*errors)
+
+
+class StridedStockham(Algorithm):
+    """One or two stages along an axis that is not the last; a pass of `Axes`."""
+
+    name = "strided_stockham"
+    kernel = strided_stockham.strided_stockham
+
+    def why_not(self, n: int) -> str:
+        return "" if self._lists(n) else "has no one or two radices up to 64"
+
+    @staticmethod
+    def _lists(n: int) -> list[tuple[int, ...]]:
+        """Radices, the likeliest first: the last one as large as possible."""
+        largest = strided_stockham.MAX_STRIDED_RADIX
+        if 2 <= n <= largest:
+            return [(n,)]
+        lasts = [last for last in range(largest, 1, -1) if n % last == 0 and n > last]
+        return [(n // last, last) for last in lasts if n // last <= largest]
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [Recipe(self.name, n, radices) for radices in self._lists(n)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        radix = recipe.n // recipe.radices[-1]
+        left = recipe.radices[-1]
+        closing = ((2 * left, radix, 2 * left), "float32")
+        size = 2 * radix * strided_stockham.slabs_together(radix, left)
+        opening = ((size, size), "float32")
+        return ((closing,) if radix == 1 else (opening, closing)), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        make = strided_stockham.strided_stockham_tables
+        return tables.cached(make, n, radices, inverse, scale), radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(recipe.radices)
+
+
 def split_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of the tables of a split plan: the twiddle of the split, four-step's."""
     split, first = radices[0], radices[1]
@@ -471,6 +703,7 @@ def convolution_work(n: int, radices: tuple[int, ...]) -> int:
     return columns
 
 
+REAL_ROWS = (RealDftGemm(R2C), RealStockham(R2C), RealDftGemm(C2R), RealStockham(C2R))
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
@@ -487,7 +720,21 @@ ALGORITHMS: dict[str, Algorithm] = {
         Bluestein(),
         LongBluestein(),
         SplitBluestein(),
+        *REAL_ROWS,
+        Axes(C2C),
+        Axes(R2C),
+        Axes(C2R),
     )
+}
+PASSES: dict[str, Algorithm] = {**ALGORITHMS, StridedStockham.name: StridedStockham()}
+PASS_NUMBERS = {
+    DftGemm.name: axes.DFT_GEMM,
+    Stockham.name: axes.STOCKHAM,
+    StridedStockham.name: axes.STRIDED_STOCKHAM,
+    "real_dft_gemm": axes.REAL_DFT_GEMM,
+    "inverse_real_dft_gemm": axes.REAL_DFT_GEMM,
+    "real_stockham": axes.REAL_STOCKHAM,
+    "inverse_real_stockham": axes.REAL_STOCKHAM,
 }
 
 

@@ -36,10 +36,10 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore) -> simulator.Timeline
             small.
     """
     algorithm = ALGORITHMS[recipe.algorithm]
-    part = ((batch, recipe.n), "float32")
+    inputs = [(shape, "float32") for shape in algorithm.inputs(recipe, batch)]
     try:
         with hardware.select(chip), simulator.strict():
-            return simulator.dry_run(algorithm.kernel, part, part, *algorithm.specs(recipe))
+            return simulator.dry_run(algorithm.kernel, *inputs, *algorithm.specs(recipe))
     except (simulator.NkiValidationError, AssertionError, ValueError) as error:
         raise CannotRun(str(error).partition("\n")[0]) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,17 +11,24 @@ from typing import Any
 
 from nki_kernels import hardware
 
+# What a plan computes: complex from complex data, a half spectrum from real data, or the inverse.
+C2C, R2C, C2R = "c2c", "r2c", "c2r"
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to compute a transform of length `n`, without a price."""
+    """How to compute a transform of length `n`, or of a shape with `n` points, without a price."""
 
     algorithm: str
     n: int
     radices: tuple[int, ...] = ()  # of its stages, first to last
     inner: Recipe | None = None  # the transform that this one is made of, where there is one
+    passes: tuple[Pass, ...] = ()  # of a transform over several axes, first to last
+    held: tuple[int, ...] = ()  # shape of the data without padding, where there are passes
 
     def __str__(self) -> str:
+        if self.passes:
+            return f"{self.algorithm} by {', then '.join(map(str, self.passes))}"
         if self.inner is not None:
             return f"{self.algorithm} {self.n} by {self.inner}"
         if self.radices:
@@ -29,6 +37,14 @@ class Recipe:
 
     def tree(self) -> list[str]:
         """Lines of text: this recipe, and what it is made of below it."""
+        if self.passes:
+            lines = [f"{self.algorithm}, {self.n} points"]
+            for index, item in enumerate(self.passes, 1):
+                first, *rest = item.recipe.tree()
+                is_last = index == len(self.passes)
+                lines.append(f"{'└──' if is_last else '├──'} axis {item.axis}: {first}")
+                lines.extend(f"{' ' if is_last else '│'}   {line}" for line in rest)
+            return lines
         if self.inner is not None:
             first, *rest = self.inner.tree()
             below = [f"└── two transforms: {first}", *("    " + line for line in rest)]
@@ -46,6 +62,9 @@ class Recipe:
             entry["radices"] = list(self.radices)
         if self.inner is not None:
             entry["inner"] = self.inner.to_dict()
+        if self.passes:
+            entry["passes"] = [item.to_dict() for item in self.passes]
+            entry["held"] = list(self.held)
         return entry
 
     @classmethod
@@ -57,6 +76,33 @@ class Recipe:
             _field(entry, "n", int),
             tuple(_item(radix, "radices", int) for radix in entry.get("radices", ())),
             None if inner is None else cls.from_dict(inner),
+            tuple(map(Pass.from_dict, entry.get("passes", ()))),
+            tuple(_item(size, "held", int) for size in entry.get("held", ())),
+        )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One axis of a transform over several: which, how, and how many of its outputs are kept."""
+
+    axis: int  # from 0 on, of the transformed ones
+    recipe: Recipe
+    kept: int
+
+    def __str__(self) -> str:
+        return f"axis {self.axis}: {self.recipe}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"axis": self.axis, "recipe": self.recipe.to_dict(), "kept": self.kept}
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> Pass:
+        """The inverse of `to_dict`. ValueError where `entry` is something else."""
+        return cls(
+            _field(entry, "axis", int),
+            Recipe.from_dict(_field(entry, "recipe", dict)),
+            _field(entry, "kept", int),
         )
 
 
@@ -145,7 +191,10 @@ class Plan:
 
     `batch` is the batch that was priced: the one asked for, rounded up to a power of two.
     `max_error` is the relative L2 error that the choice had to stay below. `candidates` holds
-    everything that was considered, the choice first.
+    everything that was considered, the choice first. `kind` is "c2c" for complex data, "r2c" for
+    half spectra of real data, "c2r" for their inverse. `shape` holds the lengths of a transform
+    over several axes, with `n` points in all, and `padded_from` those of the data in it, which is
+    the input or, of "c2r", what is kept of the output; both are empty for one plain length.
     """
 
     n: int
@@ -155,6 +204,9 @@ class Plan:
     target: str
     max_error: float
     candidates: Sequence[Candidate]
+    kind: str = C2C
+    shape: tuple[int, ...] = ()
+    padded_from: tuple[int, ...] = ()
 
     @property
     def choice(self) -> Candidate:
@@ -203,8 +255,13 @@ class Plan:
 
     @property
     def dma_floor_ns(self) -> float:
-        """Least time to read and write every point of the batch once."""
-        return hardware.chip(self.target).dma_floor_ns(self.n * self.batch)
+        """Least time to read the input and write the output of the batch once."""
+        shape = self.shape or (self.n,)
+        data = math.prod(self.padded_from or shape)
+        numbers = 2 * data if self.kind == C2C else data
+        half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
+        numbers += 2 * math.prod(shape[:-1]) * half
+        return hardware.chip(self.target).dma_floor_ns(self.batch, 4 * numbers)
 
     def with_direction(self, inverse: bool) -> Plan:
         """The same plan for the other direction, which costs the same: only tables differ."""
@@ -212,8 +269,12 @@ class Plan:
 
     def tree(self) -> str:
         """Readable text: what is computed, its price, and the steps."""
-        direction = "inverse FFT" if self.inverse else "FFT"
-        title = f"{direction}, N = {self.n}, batch {self.batch}, {self.precision}, {self.target}"
+        names = {C2C: "FFT", R2C: "FFT of real data", C2R: "FFT to real data"}
+        direction = ("inverse " if self.inverse else "") + names[self.kind]
+        size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
+        if self.padded_from and self.padded_from != self.shape:
+            size += f" for {' x '.join(map(str, self.padded_from))}"
+        title = f"{direction}, {size}, batch {self.batch}, {self.precision}, {self.target}"
         if self.predicted_ns is None:
             price = "on the host, not modelled"
         else:
@@ -234,6 +295,9 @@ class Plan:
             "precision": self.precision,
             "target": self.target,
             "max_error": self.max_error,
+            **({} if self.kind == C2C else {"kind": self.kind}),
+            **({"shape": list(self.shape)} if self.shape else {}),
+            **({"padded_from": list(self.padded_from)} if self.padded_from else {}),
             "candidates": [candidate.to_dict() for candidate in self.candidates],
         }
 
@@ -261,6 +325,9 @@ class Plan:
             target,
             _field(entry, "max_error", float),
             candidates,
+            _item(entry.get("kind", C2C), "kind", str),
+            tuple(_item(size, "shape", int) for size in entry.get("shape", ())),
+            tuple(_item(size, "padded_from", int) for size in entry.get("padded_from", ())),
         )
 
     def to_json(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -10,8 +11,8 @@ from itertools import zip_longest
 from nki_kernels import hardware
 from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
-from trnfft.planner.algorithms import ALGORITHMS, SEED
-from trnfft.planner.plan import Candidate, Plan, Recipe
+from trnfft.planner.algorithms import ALGORITHMS, SEED, Axes
+from trnfft.planner.plan import C2C, C2R, R2C, Candidate, Plan, Recipe
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -22,8 +23,11 @@ _plans: dict[object, Plan] = {}
 
 
 def plan(
-    n: int,
+    n: int | None = None,
     *,
+    shape: tuple[int, ...] | None = None,
+    real: bool = False,
+    padded_from: tuple[int, ...] | None = None,
     batch: int = 1,
     inverse: bool = False,
     dtype: object = "float32",
@@ -32,15 +36,21 @@ def plan(
     max_error: float | None = None,
     algorithms: str | Iterable[str] | None = None,
 ) -> Plan:
-    """The cheapest way to transform `batch` rows of `n` complex points within the error budget.
+    """The cheapest way to transform `batch` rows or arrays of points within the error budget.
 
     Prices are times that the simulator models for one NeuronCore. They are looked up among the
     remembered plans first: in memory, in the user's cache folder, in those that trnfft ships.
 
     Args:
         n: length of the transform, 1 or more.
+        shape: instead of `n`, lengths of a transform over several axes.
+        real: whether the data is real or, with `inverse`, the result is: then the other side is
+            a half spectrum, with shape[-1] // 2 + 1 numbers along the last axis. Where no kernel
+            for real data fits, the plan is that of complex data.
+        padded_from: shape of the data that `shape` is padded from with zeros at the end; of an
+            inverse with `real` what is kept of the result. Rows without data cost nothing.
         batch: number of transforms, 1 or more. Prices are for it rounded up to a power of two.
-        inverse: the direction. Both cost the same.
+        inverse: the direction. Both cost the same for complex data.
         dtype: of the real and imaginary part: float16, bfloat16 and float32 (all computed in
             float32) or float64 (on the host), as a torch or NumPy dtype or its name.
         precision: a mode, see `trnfft.set_precision`. Default: what `trnfft.get_precision()`
@@ -53,17 +63,20 @@ def plan(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: no kernel can do the length or the error.
+        NotImplementedError: no kernel can do the length, the shape in one launch, or the error.
     """
     # Tuples, so that True and 1, or a list of names, are fine as keys.
     names = algorithms if algorithms is None or isinstance(algorithms, str) else tuple(algorithms)
     precision = config.get_precision() if precision is None else precision
     chip = hardware.current().name if target is None else target
-    key = (type(n), n, type(batch), batch, inverse, dtype, precision, chip, max_error, names)
+    size = n if shape is None and padded_from is None else (n, *_shapes(n, shape, padded_from))
+    what = (type(n), size, type(batch), batch, inverse, real)
+    key = (*what, dtype, precision, chip, max_error, names)
     try:
         return _plans[key]
     except (KeyError, TypeError):  # TypeError: something unhashable, which the checks will name
-        found = _plan(n, batch, inverse, dtype, precision, chip, max_error, names)
+        problem = _problem(n, shape, padded_from, _kind(real, inverse))
+        found = _plan(problem, batch, inverse, dtype, precision, chip, max_error, names)
     if len(_plans) >= REMEMBERED:
         _plans.clear()
     _plans[key] = found
@@ -76,8 +89,46 @@ def forget() -> None:
     wisdom.forget()
 
 
+def _kind(real: bool, inverse: bool) -> str:
+    return C2C if not real else C2R if inverse else R2C
+
+
+def _shapes(n: object, shape: object, padded_from: object) -> tuple[object, object]:
+    """Both shapes as tuples, for use as keys."""
+    if shape is not None and n is not None:
+        raise TypeError(f"arguments 'n' and 'shape' are {n} and {shape}, allowed is one of them")
+    return tuple(
+        tuple(sizes) if isinstance(sizes, Iterable) else sizes  # type: ignore[return-value]
+        for sizes in (shape, padded_from)
+    )
+
+
+def _problem(n: object, shape: object, padded_from: object, kind: str) -> Plan:
+    """What is to be planned, as a plan with neither batch nor candidates."""
+    if shape is None and padded_from is None:
+        return Plan(_at_least_one("n", n), 1, False, "", "", 0.0, (), kind)
+    sizes = _sizes("shape", (n,) if shape is None else shape)
+    held = sizes if padded_from is None else _sizes("padded_from", padded_from)
+    if len(held) != len(sizes) or any(a > b for a, b in zip(held, sizes, strict=True)):
+        raise ValueError(
+            f"argument 'padded_from' is {held}, allowed are {len(sizes)} sizes up to {sizes}"
+        )
+    if len(sizes) == 1 and held == sizes:
+        return Plan(sizes[0], 1, False, "", "", 0.0, (), kind)
+    return Plan(math.prod(sizes), 1, False, "", "", 0.0, (), kind, sizes, held)
+
+
+def _sizes(name: str, sizes: object) -> tuple[int, ...]:
+    if not isinstance(sizes, Iterable):
+        raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
+    found = tuple(_at_least_one(name, size) for size in sizes)
+    if not found:
+        raise ValueError(f"argument {name!r} is (), allowed are one or more sizes")
+    return found
+
+
 def _plan(
-    n: int,
+    problem: Plan,
     batch: int,
     inverse: bool,
     dtype: object,
@@ -87,21 +138,32 @@ def _plan(
     names: str | tuple[str, ...] | None,
 ) -> Plan:
     """`plan` for arguments that are not in memory."""
-    n, batch = _at_least_one("n", n), _at_least_one("batch", batch)
+    batch = _at_least_one("batch", batch)
     batch = 1 << (batch - 1).bit_length()
     chip = hardware.chip(target)
     config.check_precision(precision)
     if _dtype_name(dtype) == "float64" or precision == "double":
-        return _host_plan(n, batch, bool(inverse), chip.name)
+        return _host_plan(problem, batch, bool(inverse), chip.name)
     budget = accuracy.MAX_ERRORS[precision] if max_error is None else float(max_error)
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
-    request = Plan(n, batch, False, precision, chip.name, budget, ())
-    if max_error is None and names is None:
-        found = wisdom.recall(request) or wisdom.remember(search(request))
-    else:
-        found = search(request, names)
+    request = replace(problem, batch=batch, precision=precision, target=chip.name, max_error=budget)
+    try:
+        found = _found(request, max_error is None, names)
+    except NotImplementedError:
+        if request.kind == C2C or request.shape or names is not None:
+            raise
+        # As complex data, with zeros for what is missing.
+        found = _found(replace(request, kind=C2C), max_error is None, None)
+        found = replace(found, kind=request.kind)
     return found.with_direction(bool(inverse))
+
+
+def _found(request: Plan, is_usual: bool, names: str | tuple[str, ...] | None) -> Plan:
+    """The plan for a request, remembered if it has its mode's own error and any algorithm."""
+    if is_usual and names is None:
+        return wisdom.recall(request) or wisdom.remember(search(request))
+    return search(request, names)
 
 
 def search(request: Plan, names: str | tuple[str, ...] | None = None) -> Plan:
@@ -116,7 +178,7 @@ def search(request: Plan, names: str | tuple[str, ...] | None = None) -> Plan:
         NotImplementedError: no candidate can do it.
     """
     chip = hardware.chip(request.target)
-    candidates, recipes = _recipes(request.n, names)
+    candidates, recipes = _recipes(request, names)
     if recipes and min(map(_error, recipes)) > request.max_error:
         raise NotImplementedError(_too_inaccurate(request, min(recipes, key=_error)))
     fitting = {recipe.algorithm for recipe in recipes if _error(recipe) <= request.max_error}
@@ -133,8 +195,13 @@ def search(request: Plan, names: str | tuple[str, ...] | None = None) -> Plan:
     return _choose(request, candidates)
 
 
-def _recipes(n: int, names: str | tuple[str, ...] | None) -> tuple[list[Candidate], list[Recipe]]:
+def _recipes(
+    request: Plan, names: str | tuple[str, ...] | None
+) -> tuple[list[Candidate], list[Recipe]]:
     """Candidates that cannot do the length, and recipes of the others, taking turns."""
+    if request.shape:
+        return [], _axis_orders(request)
+    n = request.n
     if names == SEED:
         choice = algorithms.seed_choice(n)
         if isinstance(choice, Recipe) and not ALGORITHMS[choice.algorithm].why_not(n):
@@ -142,6 +209,11 @@ def _recipes(n: int, names: str | tuple[str, ...] | None) -> tuple[list[Candidat
         names = choice.algorithm if isinstance(choice, Recipe) else choice
     candidates, queues = [], []
     for name in _checked_names(names):
+        if ALGORITHMS[name].kind != request.kind:
+            if names is not None:
+                reason = f"is {ALGORITHMS[name].kind}, this is {request.kind}"
+                candidates.append(Candidate(Recipe(name, n), rejected=reason))
+            continue
         reason = ALGORITHMS[name].why_not(n)
         if reason:
             candidates.append(Candidate(Recipe(name, n), rejected=reason))
@@ -151,9 +223,25 @@ def _recipes(n: int, names: str | tuple[str, ...] | None) -> tuple[list[Candidat
     return candidates, [recipe for turn in turns for recipe in turn if recipe is not None]
 
 
+def _axis_orders(request: Plan) -> list[Recipe]:
+    """Every order of the axes of a shape.
+
+    Raises:
+        NotImplementedError: an axis has no kernel.
+    """
+    (several,) = (a for a in ALGORITHMS.values() if isinstance(a, Axes) and a.kind == request.kind)
+    try:
+        return several.orders(request.shape, request.padded_from)
+    except NotImplementedError as reason:
+        raise NotImplementedError(
+            f"no kernel transforms shape {request.shape} in one launch: {reason}; use other "
+            f"sizes, or transform one axis after the other"
+        ) from None
+
+
 def _checked_names(names: str | tuple[str, ...] | None) -> Iterator[str]:
     if names is None:
-        yield from ALGORITHMS
+        yield from (name for name in ALGORITHMS if not isinstance(ALGORITHMS[name], Axes))
         return
     for name in (names,) if isinstance(names, str) else names:
         if name not in tuple(ALGORITHMS):
@@ -225,17 +313,26 @@ def _cannot_run(request: Plan, candidates: list[Candidate]) -> str:
         for candidate in candidates
         if candidate.rejected
     )
+    size = f"shape {request.shape}" if request.shape else f"N = {request.n}"
     return (
-        f"no kernel transforms N = {request.n} on {request.target}: {reasons}; use another length "
+        f"no kernel transforms {size} on {request.target}: {reasons}; use another length "
         f'or trnfft.set_backend("auto")'
     )
 
 
-def _host_plan(n: int, batch: int, inverse: bool, target: str) -> Plan:
+def _host_plan(problem: Plan, batch: int, inverse: bool, target: str) -> Plan:
     """float64 on the host. What the chip would take is no part of it."""
+    n, budget = problem.n, accuracy.MAX_ERRORS["double"]
     choice = Candidate(Recipe(HOST, n), predicted_error=accuracy.double_error(n))
-    budget = accuracy.MAX_ERRORS["double"]
-    return Plan(n, batch, inverse, "double", target, budget, (choice,))
+    return replace(
+        problem,
+        batch=batch,
+        inverse=inverse,
+        precision="double",
+        target=target,
+        max_error=budget,
+        candidates=(choice,),
+    )
 
 
 def _dtype_name(dtype: object) -> str:

@@ -21,12 +21,12 @@ import platformdirs
 
 import nki_kernels
 from nki_kernels.whole_file import write_whole
-from trnfft.planner.plan import Plan
+from trnfft.planner.plan import C2C, Plan
 
 FORMAT = 1
 LARGEST = 2000  # plans in a user's file; the oldest go
 
-Key = tuple[int, int, str]
+Key = tuple[Any, ...]
 Entries = dict[Key, dict[str, Any]]
 
 _lock = threading.Lock()
@@ -34,8 +34,9 @@ _user: dict[str, Entries] = {}  # by chip, as far as this process has read or fo
 
 
 def key_of(plan: Plan) -> Key:
-    """What a plan is remembered by: length, batch (a power of two) and precision mode."""
-    return plan.n, plan.batch, plan.precision
+    """What a plan is remembered by: length, batch (a power of two), precision mode, and the rest
+    that is not a plain complex transform: kind, shape and padding."""
+    return plan.n, plan.batch, plan.precision, plan.kind, plan.shape, plan.padded_from
 
 
 def recall(request: Plan) -> Plan | None:
@@ -144,4 +145,10 @@ def _parse(text: str, kernels: str) -> Entries:
     entries = content.get("plans")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("its plans are no list of objects")
-    return {(e.get("n"), e.get("batch"), e.get("precision")): e for e in entries}  # type: ignore
+    return {_key(entry): entry for entry in entries}
+
+
+def _key(entry: dict[str, Any]) -> Key:
+    shapes = (tuple(entry.get(name, ())) for name in ("shape", "padded_from"))
+    plain = (entry.get(name) for name in ("n", "batch", "precision"))
+    return (*plain, entry.get("kind", C2C), *shapes)

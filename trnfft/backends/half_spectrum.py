@@ -1,0 +1,24 @@
+"""Half spectra of real data, the first N // 2 + 1 numbers, and whole ones."""
+
+import torch
+
+Parts = tuple[torch.Tensor, torch.Tensor]
+
+
+def half_of(parts: Parts) -> Parts:
+    """The first N // 2 + 1 numbers."""
+    half = parts[0].shape[-1] // 2 + 1
+    return parts[0][..., :half], parts[1][..., :half]
+
+
+def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:
+    """The N numbers with X[N-k] = conj X[k] of which the first N // 2 + 1 are given.
+
+    The imaginary parts of X[0] and, for even N, of X[N/2] count as zero.
+    """
+    interior = slice(1, (n + 1) // 2)
+    zero = torch.zeros_like(imag[..., :1])
+    edge = [zero] if n % 2 == 0 else []
+    inner = imag[..., interior]
+    real = torch.cat([real, real[..., interior].flip(-1)], -1)
+    return real, torch.cat([zero, inner, *edge, -inner.flip(-1)], -1)
