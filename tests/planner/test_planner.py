@@ -1,5 +1,7 @@
 """The planner's choices, prices and predicted errors against the kernels themselves."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from trnfft.planner import cost, planner
-from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.algorithms import ALGORITHMS, PASSES, Axes
 from trnfft.planner.plan import Plan, Recipe
 
 
@@ -15,22 +17,46 @@ def request(n, batch=1, precision="fast", target="trn1", max_error=1e-6):
     return Plan(n, batch, False, precision, target, max_error, ())
 
 
+LINES = [algorithm for algorithm in ALGORITHMS.values() if not isinstance(algorithm, Axes)]
+COMPLEX = {algorithm.name for algorithm in LINES if algorithm.kind == "c2c"}
+
+
+def case(kind, n, rows, inverse=False):
+    """Float32 input of a kernel for data of this kind, and the unscaled result in float64."""
+    rng = np.random.default_rng(n)
+    real, imag = rng.standard_normal((2, rows, n)).astype(np.float32)
+    if kind == "c2c":
+        z = real.astype(float) + 1j * imag
+        return (real, imag), np.fft.ifft(z, norm="forward") if inverse else np.fft.fft(z)
+    half = np.fft.rfft(real.astype(float))
+    half = half.conj() if inverse else half
+    if kind == "r2c":
+        return (real,), half
+    given = half.astype(np.complex64)
+    whole = given if inverse else given.conj()
+    parts = np.ascontiguousarray(given.real), np.ascontiguousarray(given.imag)
+    return parts, np.fft.irfft(whole.astype(complex), n, norm="forward")
+
+
+def run(algorithm, inputs, arguments):
+    y = simulator.simulate(algorithm.kernel)(*inputs, *arguments)
+    return y if algorithm.kind == "c2r" else y[0] + 1j * y[1].astype(float)
+
+
 # Algorithms
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 100, 128, 131, 256, 257, 1000, 1024, 4096, 10007, 65536])
 def test_predicted_errors_are_within_a_factor_of_three(n):
-    rng = np.random.default_rng(n)
-    re, im = rng.standard_normal((2, 4, n)).astype(np.float32)
-    expected = np.fft.fft(re.astype(float) + 1j * im)
     checked = 0
-    for algorithm in ALGORITHMS.values():
+    for algorithm in LINES:
         if algorithm.why_not(n):
             continue
+        inputs, expected = case(algorithm.kind, n, 4)
         recipes = algorithm.recipes(n)
         for recipe in {recipes[0], recipes[-1]}:
-            y = simulator.simulate(algorithm.kernel)(re, im, *algorithm.arguments(recipe))
-            error = np.linalg.norm(y[0] + 1j * y[1].astype(float) - expected)
+            y = run(algorithm, inputs, algorithm.arguments(recipe))
+            error = np.linalg.norm(y - expected)
             error /= np.linalg.norm(expected)
             predicted = algorithm.error(recipe)
             assert error <= 3 * predicted
@@ -41,7 +67,7 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
 
 @pytest.mark.parametrize("n", [1, 2, 64, 100, 256, 257, 1000, 2048, 4096, 4099, 16384, 600000])
 def test_specs_are_shapes_and_dtypes_of_the_tables(n):
-    for algorithm in ALGORITHMS.values():
+    for algorithm in [*LINES, PASSES["strided_stockham"]]:
         if not algorithm.why_not(n):
             for recipe in algorithm.recipes(n):
                 assert shapes(algorithm.specs(recipe)) == shapes(algorithm.arguments(recipe))
@@ -58,16 +84,13 @@ def shapes(value):
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("n", [16, 1000, 257, 4099])
 def test_arguments_have_direction_and_scale(n, inverse):
-    rng = np.random.default_rng(n)
-    re, im = rng.standard_normal((2, 2, n)).astype(np.float32)
-    transform = np.fft.ifft if inverse else np.fft.fft
-    expected = transform(re.astype(float) + 1j * im, norm="forward" if inverse else None) * -0.5
-    for algorithm in ALGORITHMS.values():
+    for algorithm in LINES:
         if not algorithm.why_not(n):
+            inputs, expected = case(algorithm.kind, n, 2, inverse)
+            expected = -0.5 * expected
             recipe = algorithm.recipes(n)[0]
             arguments = algorithm.arguments(recipe, inverse, -0.5)
-            y = simulator.simulate(algorithm.kernel)(re, im, *arguments)
-            difference = np.linalg.norm(y[0] + 1j * y[1] - expected)
+            difference = np.linalg.norm(run(algorithm, inputs, arguments) - expected)
             assert difference < 3 * algorithm.error(recipe) * np.linalg.norm(expected)
 
 
@@ -118,7 +141,66 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
         if other.predicted_ns is not None and other.predicted_error <= 1e-6:
             assert other.predicted_ns >= best.predicted_ns
     assert plan.predicted_ns >= plan.dma_floor_ns
-    assert {c.recipe.algorithm for c in plan.candidates} == set(ALGORITHMS)
+    assert {c.recipe.algorithm for c in plan.candidates} == COMPLEX
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("n", [1, 8, 131, 256, 1000, 4096])
+def test_real_data_has_plans_of_its_own(n, inverse):
+    plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**18 // n)
+    assert plan.kind == ("c2r" if inverse else "r2c")
+    assert plan.algorithm.removeprefix("inverse_") in ("real_dft_gemm", "real_stockham")
+    assert plan.dma_floor_ns < plan.predicted_ns < trnfft.plan(n, batch=2**18 // n).predicted_ns
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("n", [257, 10007, 65536])
+def test_real_data_is_complex_data_where_no_kernel_fits(n):
+    plan = trnfft.plan(n, real=True)
+    assert plan.recipe == trnfft.plan(n).recipe
+    assert plan.kind == "r2c"
+
+
+@pytest.mark.parametrize("kind", ["c2c", "r2c", "c2r"])
+@pytest.mark.parametrize("shape", [(12, 20), (1024, 512), (6, 8, 10)])
+def test_shapes_try_every_order_of_axes(shape, kind):
+    plan = trnfft.plan(shape=shape, real=kind != "c2c", inverse=kind == "c2r")
+    free = len(shape) - (kind != "c2c")
+    assert len(plan.candidates) == math.factorial(free)
+    assert plan.launches == 1 and plan.n == math.prod(shape)
+    assert plan.predicted_ns == min(c.predicted_ns for c in plan.candidates)
+    assert Plan.from_json(plan.to_json()) == plan
+    last = [item.axis for item in plan.recipe.passes].index(len(shape) - 1)
+    assert kind == "c2c" or last == (0 if kind == "r2c" else len(shape) - 1)
+    assert all(str(length) in plan.tree() for length in shape)
+
+
+def test_padding_that_is_not_transformed_costs_nothing():
+    whole = trnfft.plan(shape=(1024, 1024))
+    padded = trnfft.plan(shape=(1024, 1024), padded_from=(200, 1024))
+    assert padded.predicted_ns < 0.8 * whole.predicted_ns
+    # Rows first: 200 of them.
+    assert [item.axis for item in padded.recipe.passes] == [1, 0]
+    assert [c.recipe.passes[0].axis for c in padded.candidates] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"n": 3, "shape": (3,)}, "allowed is one of them"),
+        ({"shape": ()}, "allowed are one or more sizes"),
+        ({"shape": 5}, "must be a tuple of ints"),
+        ({"shape": (3, 0)}, "'shape' is 0"),
+        ({"shape": (3, 4), "padded_from": (4, 4)}, "'padded_from' is"),
+        ({"shape": (3, 4), "padded_from": (3,)}, "'padded_from' is"),
+        ({"shape": (257, 4)}, "axis 0 of length 257"),
+        ({}, "'n' must be an int"),
+    ],
+    ids=str,
+)
+def test_bad_shapes(arguments, message):
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
+        trnfft.plan(**arguments)
 
 
 def test_the_seeds_table():
