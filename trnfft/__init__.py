@@ -18,6 +18,7 @@ from trnfft.config import (
     set_backend,
     set_precision,
 )
+from trnfft.convolution import convolve, oaconvolve
 from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
@@ -51,6 +52,7 @@ __all__ = [
     "ComplexTensor",
     "__version__",
     "backend",
+    "convolve",
     "fft",
     "fft2",
     "fftfreq",
@@ -72,6 +74,7 @@ __all__ = [
     "istft",
     "next_fast_len",
     "nn",
+    "oaconvolve",
     "rfft",
     "rfft2",
     "rfftfreq",

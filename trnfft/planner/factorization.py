@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
@@ -33,6 +34,12 @@ def smooth_numbers(least: int, most: int) -> list[int]:
             if number * prime <= most:
                 found.append(number * prime)
     return sorted(number for number in found if number >= least)
+
+
+@functools.lru_cache(4096)
+def next_smooth_number(least: int) -> int:
+    """The first number from `least` on without a prime factor above 13."""
+    return smooth_numbers(least, 5 * least // 4)[0]
 
 
 def radix_lists(
