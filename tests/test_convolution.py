@@ -211,6 +211,8 @@ def test_compiled_and_mapped(function):
     for part in (x, x[:, :2900]):
         expected = wide(function(part, h, "same", -1))
         assert_near(compiled(part, h, "same", -1), expected, 1e-12)
+    z = ComplexTensor(x, x.flip(0))
+    assert_near(compiled(z, h, "same", -1), wide(function(z, h, "same", -1)), 1e-12)
     mapped = torch.func.vmap(lambda row: function(row, h[0], "same"))(x)
     assert_near(mapped, wide(function(x, h, "same", -1)), 1e-12)
 

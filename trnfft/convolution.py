@@ -229,7 +229,7 @@ def _mirrored(x: Any, dim: int) -> Any:
 def _blocks(x: Any, dim: int, size: int) -> Any:
     """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
     count = -(-x.shape[dim] // size)
-    return _lengthened(x, dim, count * size).unflatten(dim, (count, size))
+    return torch.unflatten(_lengthened(x, dim, count * size), dim, (count, size))
 
 
 def _lengthened(x: Any, dim: int, size: int) -> Any:
