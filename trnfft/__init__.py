@@ -18,6 +18,7 @@ from trnfft.config import (
     set_backend,
     set_precision,
 )
+from trnfft.convolution import convolve, oaconvolve
 from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
@@ -43,7 +44,7 @@ from trnfft.transforms import (
 
 if TYPE_CHECKING:
     from trnfft import nn, scipy_backend
-    from trnfft.planner.planner import plan
+    from trnfft.planner.planner import next_fast_len, plan
 
 __version__ = version("trnfft")
 
@@ -51,6 +52,7 @@ __all__ = [
     "ComplexTensor",
     "__version__",
     "backend",
+    "convolve",
     "fft",
     "fft2",
     "fftfreq",
@@ -70,7 +72,9 @@ __all__ = [
     "irfft2",
     "irfftn",
     "istft",
+    "next_fast_len",
     "nn",
+    "oaconvolve",
     "rfft",
     "rfft2",
     "rfftfreq",
@@ -87,12 +91,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # `plan` loads the kernels and their simulator, for example: only for those who ask for it.
-    if name == "plan":
-        from trnfft.planner.planner import plan
-
-        globals()["plan"] = plan
-        return plan
+    # The planner loads the kernels and their simulator: only for those who ask for it.
+    if name in ("plan", "next_fast_len"):
+        globals()[name] = getattr(import_module("trnfft.planner.planner"), name)
+        return globals()[name]
     if name in ("nn", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

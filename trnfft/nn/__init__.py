@@ -3,12 +3,14 @@
 A complex weight is two parameters, `weight_real` and `weight_imag`, so that optimizers,
 `state_dict` and `.to(device)` work on devices without complex dtypes. Where a layer takes complex
 numbers it takes a ComplexTensor, or a native complex or real tensor, and returns a ComplexTensor.
-`dtype` of a layer is that of the real parameters.
+`dtype` of a layer is that of the real parameters. FFTConv1d and FFTConv2d are torch.nn.Conv1d and
+Conv2d, whose real weights they have, computed by transforms.
 """
 
 from trnfft.nn.complex_batch_norm import ComplexBatchNorm
 from trnfft.nn.complex_conv import ComplexConv1d, ComplexConv2d
 from trnfft.nn.complex_linear import ComplexLinear
+from trnfft.nn.fft_conv import FFTConv1d, FFTConv2d
 from trnfft.nn.fnet_mixer import FNetMixer
 from trnfft.nn.mod_relu import ModReLU
 from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d
@@ -18,6 +20,8 @@ __all__ = [
     "ComplexConv1d",
     "ComplexConv2d",
     "ComplexLinear",
+    "FFTConv1d",
+    "FFTConv2d",
     "FNetMixer",
     "ModReLU",
     "SpectralConv1d",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
 
 LARGEST_RADIX = 128  # rows of the systolic array
+SMOOTH_PRIMES = (2, 3, 5, 7, 11, 13)  # those that every library of FFTs is fast with
 
 
 def prime_factors(n: int) -> tuple[int, ...]:
@@ -22,6 +24,22 @@ def prime_factors(n: int) -> tuple[int, ...]:
     if n > 1:
         factors.append(n)
     return tuple(factors)
+
+
+def smooth_numbers(least: int, most: int) -> list[int]:
+    """The numbers from `least` to `most` without a prime factor above 13, in ascending order."""
+    found = [1]
+    for prime in SMOOTH_PRIMES:
+        for number in found:  # which grows: every multiple is multiplied again
+            if number * prime <= most:
+                found.append(number * prime)
+    return sorted(number for number in found if number >= least)
+
+
+@functools.lru_cache(4096)
+def next_smooth_number(least: int) -> int:
+    """The first number from `least` on without a prime factor above 13."""
+    return smooth_numbers(least, 5 * least // 4)[0]
 
 
 def radix_lists(

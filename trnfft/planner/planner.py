@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
-from nki_kernels import hardware
+from nki_kernels import hardware, stockham
 from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, SEED, Axes
+from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
 from trnfft.planner.plan import C2C, C2R, R2C, Candidate, Plan, Recipe
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
 REMEMBERED = 4096  # plans kept in memory
+FAST_LENGTHS = 24  # smooth ones that next_fast_len ranks: more are too long, or take too long
+PRICED_LENGTHS = 2  # of these, for each way to rank them
+DIRECT = ("stockham", "four_step", "split_four_step")  # for long smooth lengths: no convolution
 
 _plans: dict[object, Plan] = {}
 
@@ -83,9 +88,64 @@ def plan(
     return found
 
 
+def next_fast_len(target: int, real: bool = False) -> int:
+    """The length from `target` on whose transforms take the least time by the planner's prices.
+
+    Lengths up to 128 are returned as they are: one matrix product transforms them, in a time that
+    grows with the length. Above, the next 24 lengths without a prime factor above 13 are ranked
+    by the work of their stages, and the likeliest have their price for about 2^20 points looked
+    up as `plan` does it: a search of about a second each, up to four of them, the first time on
+    a computer. A length beyond the kernels is the next one without a prime factor above 13.
+
+    Args:
+        target: the least length, 1 or more.
+        real: whether the data is real. As a real transform runs as a complex one of its length,
+            the result is the same.
+
+    Raises:
+        TypeError: `target` is no integer.
+        ValueError: `target` is less than 1.
+    """
+    return _next_fast_len(_at_least_one("target", target), hardware.current().name)
+
+
+@functools.lru_cache(REMEMBERED)
+def _next_fast_len(target: int, chip: str) -> int:
+    if target <= LARGEST_RADIX:
+        return target
+    smooth = smooth_numbers(target, target * 5 // 4)[:FAST_LENGTHS]
+    batch = max(1, 2**20 // target)  # the same for all, so that prices compare
+
+    def price(n: int) -> float:
+        try:
+            return plan(n, batch=batch, precision="fast", target=chip).predicted_ns or 0.0
+        except NotImplementedError:  # it does not fit into SBUF
+            return math.inf
+
+    direct = [n for n in smooth if not all(ALGORITHMS[name].why_not(n) for name in DIRECT)]
+    return min(_likeliest(direct), key=price) if direct else smooth[0]
+
+
+def _likeliest(lengths: list[int]) -> list[int]:
+    """Those worth a price: the best by each of the ranks that order the planner's recipes."""
+
+    def stages(n: int) -> tuple[int, int]:
+        # Larger radices save products, but their stages take longer than stage_work knows.
+        lists = radix_lists(n, algorithms.stage_work, 1, algorithms.WHOLE_RADIX)
+        return algorithms.stage_work(lists[0])
+
+    def points(n: int) -> float:
+        return n * algorithms.throughput(radix_lists(n, algorithms.throughput, 1)[0])
+
+    short = [n for n in lengths if n <= stockham.MAX_LENGTH]
+    best = sorted(short, key=stages)[:PRICED_LENGTHS] + sorted(lengths, key=points)[:PRICED_LENGTHS]
+    return sorted(set(best))
+
+
 def forget() -> None:
     """Forget the plans in memory; those in files remain."""
     _plans.clear()
+    _next_fast_len.cache_clear()
     wisdom.forget()
 
 

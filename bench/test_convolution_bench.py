@@ -1,0 +1,66 @@
+"""Convolution on the CPU beside SciPy's and torch's.
+
+OMP_NUM_THREADS=1 pytest bench/test_convolution_bench.py --benchmark-only --benchmark-group-by=group
+
+Read the ratios within a group: these are times of this machine, not of a NeuronCore. The layers
+run without gradients, so that their spectra are kept.
+"""
+
+import numpy as np
+import pytest
+import torch
+from scipy import signal
+
+import trnfft
+from trnfft.nn import FFTConv1d, FFTConv2d
+
+# Shapes of input and filter, and the dimensions to convolve along.
+OPERANDS = {
+    "4096 * 4096": ((4096,), (4096,), None),
+    "64 x 4096 * 1025": ((64, 4096), (1, 1025), (1,)),
+    "2^20 * 1001": ((2**20,), (1001,), None),
+    "512 x 512 * 31 x 31": ((512, 512), (31, 31), None),
+}
+# Layer, channels, length of the filter, shape of the input.
+LAYERS = {
+    "1-D, 16 channels, 31 taps": (FFTConv1d, 16, 31, (8, 16, 4096)),
+    "1-D, 16 channels, 1025 taps": (FFTConv1d, 16, 1025, (8, 16, 4096)),
+    "2-D, 8 channels, 7 x 7": (FFTConv2d, 8, 7, (2, 8, 128, 128)),
+    "2-D, 8 channels, 31 x 31": (FFTConv2d, 8, 31, (2, 8, 128, 128)),
+}
+
+
+def relative_error(actual, expected):
+    return np.linalg.norm(actual - expected) / np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("library", ["trnfft", "scipy"])
+@pytest.mark.parametrize("name", ["convolve", "oaconvolve"])
+@pytest.mark.parametrize("operands", OPERANDS)
+def test_convolve(benchmark, operands, name, library):
+    benchmark.group = f"{name} {operands}"
+    *shapes, dims = OPERANDS[operands]
+    x, h = (torch.randn(shape) for shape in shapes)
+    expected = signal.oaconvolve(x.double().numpy(), h.double().numpy(), axes=dims)
+    if library == "trnfft":
+        result = benchmark(getattr(trnfft, name), x, h, dims=dims).numpy()
+    else:
+        theirs = signal.fftconvolve if name == "convolve" else signal.oaconvolve
+        result = benchmark(theirs, x.numpy(), h.numpy(), axes=dims)
+    assert relative_error(result, expected) < 1e-5
+
+
+@pytest.mark.parametrize("library", ["trnfft", "torch"])
+@pytest.mark.parametrize("case", LAYERS)
+def test_layer(benchmark, case, library):
+    benchmark.group = f"layer {case}"
+    layer, channels, size, shape = LAYERS[case]
+    ours = layer(channels, channels, size, padding="same")
+    theirs = {FFTConv1d: torch.nn.Conv1d, FFTConv2d: torch.nn.Conv2d}[layer](
+        channels, channels, size, padding="same"
+    )
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(shape)
+    with torch.no_grad():
+        result = benchmark(ours if library == "trnfft" else theirs, x)
+        assert relative_error(result.numpy(), theirs(x).numpy()) < 1e-5

@@ -1,0 +1,252 @@
+"""FFTConv1d and FFTConv2d against torch.nn.Conv1d and Conv2d, and the spectrum that they keep."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import trnfft
+from trnfft.nn import FFTConv1d, FFTConv2d, fft_conv
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding")  # torch's, of even filters
+
+THEIRS = {FFTConv1d: nn.Conv1d, FFTConv2d: nn.Conv2d}
+LAYERS = pytest.mark.parametrize("layer", THEIRS)
+POINTS = {FFTConv1d: (20,), FFTConv2d: (9, 12)}
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def pair(layer, *args, dtype=torch.float64, **options):
+    """The layer and torch's with the same parameters, loaded by state_dict."""
+    ours, theirs = (
+        layer(*args, dtype=dtype, **options),
+        THEIRS[layer](*args, dtype=dtype, **options),
+    )
+    ours.load_state_dict(theirs.state_dict())
+    return ours, theirs
+
+
+def assert_near(actual, expected, tolerance):
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    assert torch.linalg.norm(actual - expected) <= tolerance * torch.linalg.norm(expected)
+
+
+@st.composite
+def layers(draw):
+    layer = draw(st.sampled_from(list(THEIRS)))
+    size = st.integers(1, 4)
+    each = size if layer is FFTConv1d else size | st.tuples(size, size)
+    groups = draw(st.sampled_from([1, 2, 3]))
+    padding = draw(st.sampled_from(["int", "same", "valid"]))
+    options = dict(
+        kernel_size=draw(each),
+        stride=1 if padding == "same" else draw(each),
+        padding=draw(each) if padding == "int" else padding,
+        dilation=draw(each),
+        groups=groups,
+        bias=draw(st.booleans()),
+        padding_mode=draw(st.sampled_from(["zeros", "circular", "reflect", "replicate"])),
+    )
+    channels = groups * draw(st.integers(1, 2)), groups * draw(st.integers(1, 2))
+    points = tuple(draw(st.integers(13, 19)) for _ in POINTS[layer])
+    batch = draw(st.sampled_from([(), (1,), (3,)]))
+    return layer, channels, options, (*batch, channels[0], *points)
+
+
+@given(
+    layers(), st.sampled_from([torch.float32, torch.float64]), st.sampled_from(["torch", "matmul"])
+)
+@settings(deadline=None, max_examples=150)
+def test_as_torch(chosen, dtype, backend):
+    layer, channels, options, shape = chosen
+    ours, theirs = pair(layer, *channels, dtype=dtype, **options)
+    x = random(*shape, dtype=dtype)
+    with trnfft.backend(backend):
+        assert_near(ours(x), theirs(x), 1e-12 if dtype == torch.float64 else 1e-5)
+
+
+@pytest.mark.parametrize("size", [300, 257, 1])
+def test_long_filters(size):
+    ours, theirs = pair(FFTConv1d, 3, 5, size, padding="same")
+    x = random(2, 3, 700)
+    assert_near(ours(x), theirs(x), 1e-12)
+
+
+@LAYERS
+def test_kernels(layer):
+    ours, theirs = pair(layer, 2, 3, 3, padding=1, dtype=torch.float32)
+    x = random(2, 2, *POINTS[layer], dtype=torch.float32)
+    with trnfft.backend("nki-sim"):
+        assert_near(ours(x), theirs(x), 1e-5)
+
+
+@LAYERS
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_gradients(layer, backend):
+    options = dict(padding="same", padding_mode="reflect", groups=2)
+    ours, theirs = pair(layer, 2, 4, 3, **options)
+    x = random(2, 2, *(5,) * len(POINTS[layer]))
+    grads = []
+    for each in (ours, theirs):
+        y = x.clone().requires_grad_()
+        with trnfft.backend(backend):
+            (each(y) ** 2).sum().backward()
+        grads.append([y.grad, *(parameter.grad for parameter in each.parameters())])
+    for actual, expected in zip(*grads, strict=True):
+        assert_near(actual, expected, 1e-12)
+
+
+@LAYERS
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_small_dtypes_are_computed_in_float32(layer, dtype):
+    ours, theirs = pair(layer, 2, 2, 3, dtype=dtype)
+    x = random(1, 2, *POINTS[layer]).to(dtype)
+    assert_near(ours(x), theirs.float()(x.float()).to(dtype), 1e-2)
+
+
+def test_a_batch_of_nothing():
+    assert FFTConv1d(2, 3, 4)(torch.ones(0, 2, 9)).shape == (0, 3, 6)
+
+
+# The spectrum that is kept
+
+
+@pytest.fixture
+def transforms(monkeypatch):
+    """How often rfftn was called."""
+    calls = []
+
+    def counted(*args):
+        calls.append(args)
+        return trnfft.rfftn(*args)
+
+    monkeypatch.setattr(fft_conv, "rfftn", counted)
+    return calls
+
+
+def filters_transformed(transforms, run, count=1):
+    """How many of the transforms in `count` runs were not of the input."""
+    transforms.clear()
+    for _ in range(count):
+        run()
+    return len(transforms) - count
+
+
+@LAYERS
+def test_the_spectrum_is_kept_without_gradients(layer, transforms):
+    ours, x = layer(2, 3, 3), random(1, 2, *POINTS[layer], dtype=torch.float32)
+    assert filters_transformed(transforms, lambda: ours(x), 3) == 3
+    with torch.no_grad():
+        assert filters_transformed(transforms, lambda: ours(x), 3) == 1
+    with torch.inference_mode():
+        assert filters_transformed(transforms, lambda: ours(x), 3) == 1
+    ours.requires_grad_(False)
+    assert filters_transformed(transforms, lambda: ours(x), 3) == 1
+    y = x.clone().requires_grad_()
+    ours(y).sum().backward()  # through a spectrum that no inference mode made
+    assert y.grad is not None
+
+
+CHANGES = {
+    "step": lambda layer: stepped(layer),
+    "load_state_dict": lambda layer: layer.load_state_dict(FFTConv1d(2, 3, 3).state_dict()),
+    "assign": lambda layer: layer.load_state_dict(FFTConv1d(2, 3, 3).state_dict(), assign=True),
+    "in place": lambda layer: nn.init.ones_(layer.weight),
+    "another": lambda layer: setattr(layer, "weight", nn.Parameter(torch.ones(3, 2, 3))),
+    "to": lambda layer: layer.bfloat16().float(),
+}
+
+
+def stepped(layer):
+    with torch.enable_grad():
+        layer(torch.ones(1, 2, 20)).sum().backward()
+    torch.optim.Adam(layer.parameters(), lr=0.1).step()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_the_weight_is_seen(change, transforms):
+    ours, x = FFTConv1d(2, 3, 3), random(1, 2, 20, dtype=torch.float32)
+    with torch.no_grad():
+        ours(x)
+        CHANGES[change](ours)
+        assert filters_transformed(transforms, lambda: ours(x), 2) == 1
+        expected = nn.functional.conv1d(x, ours.weight, ours.bias)
+        assert_near(ours(x), expected, 1e-5)
+
+
+def test_other_sizes_dtypes_and_settings_are_seen(transforms):
+    ours, x = FFTConv1d(2, 3, 3), random(1, 2, 20, dtype=torch.float32)
+    with torch.no_grad():
+        ours(x)
+        for other in (torch.ones(1, 2, 30), x.double()):
+            assert filters_transformed(transforms, lambda other=other: ours(other), 2) == 1
+        with trnfft.backend("matmul"):
+            assert filters_transformed(transforms, lambda: ours(x), 2) == 1
+        with trnfft.precision("double"):
+            assert filters_transformed(transforms, lambda: ours(x), 2) == 1
+
+
+@LAYERS
+def test_the_kept_spectrum_is_not_saved(layer):
+    ours, x = layer(2, 3, 3), random(1, 2, *POINTS[layer], dtype=torch.float32)
+    with torch.no_grad():
+        expected = ours(x)
+        assert set(ours.state_dict()) == {"weight", "bias"}
+        for twin in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+            assert twin._kept is None
+            assert torch.equal(twin(x), expected)
+            nn.init.zeros_(twin.weight)
+            assert not torch.equal(twin(x), expected)
+        assert torch.equal(ours(x), expected)
+
+
+@LAYERS
+def test_compiled_and_functional(layer):
+    ours, theirs = pair(layer, 2, 3, 3)
+    x = random(1, 2, *POINTS[layer])
+    compiled = torch.compile(ours, backend="eager", fullgraph=True)
+    assert_near(compiled(x), theirs(x), 1e-12)
+    with torch.no_grad():
+        ours(x)
+        assert_near(compiled(x), theirs(x), 1e-12)
+        zeros = {name: torch.zeros_like(value) for name, value in ours.named_parameters()}
+        assert not torch.func.functional_call(ours, zeros, x).any()
+        stacked = {name: torch.stack([value, 2 * value]) for name, value in ours.named_parameters()}
+        both = torch.func.vmap(torch.func.functional_call, (None, 0, None))(ours, stacked, (x,))
+        assert_near(both, torch.stack([theirs(x), 2 * theirs(x)]), 1e-12)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "input, error, message",
+    [
+        ([1.0], TypeError, "argument 'input' is of type list"),
+        (torch.ones(1, 2, 9, dtype=torch.int64), TypeError, "has dtype torch.int64"),
+        (torch.ones(1, 2, 9) + 0j, TypeError, "for complex numbers use ComplexConv"),
+        (torch.ones(9), ValueError, r"has shape \(9,\), allowed are \[B, 2, L\] and \[2, L\]"),
+        (torch.ones(1, 3, 9), ValueError, "bring the channels before the points"),
+        (torch.ones(1, 2, 4), ValueError, "has 4 points with its padding, allowed are 5"),
+        (torch.ones(1, 2, 9, device="meta"), ValueError, "on device 'meta' and the weight on"),
+    ],
+)
+def test_errors(input, error, message):
+    with pytest.raises(error, match=message):
+        FFTConv1d(2, 3, 5)(input)
+
+
+def test_errors_that_torch_raises():
+    with pytest.raises(ValueError, match="groups"):
+        FFTConv1d(2, 3, 3, groups=2)
+    with pytest.raises(ValueError, match="padding_mode"):
+        FFTConv2d(2, 3, 3, padding_mode="mirror")
+    with pytest.raises(RuntimeError, match="Padding size should be less"):
+        FFTConv1d(2, 3, 3, padding=4, padding_mode="reflect")(torch.ones(1, 2, 4))

@@ -1,0 +1,83 @@
+"""next_fast_len: near its target, and cheaper than what is at hand otherwise."""
+
+import numpy as np
+import pytest
+
+import trnfft
+from nki_kernels import hardware
+from trnfft.planner import planner
+from trnfft.planner.factorization import prime_factors, smooth_numbers
+
+
+def test_smooth_numbers_are_all_there():
+    expected = [n for n in range(1, 3000) if n == 1 or prime_factors(n)[-1] <= 13]
+    assert smooth_numbers(1, 2999) == expected
+    assert smooth_numbers(2000, 2020) == [n for n in expected if 2000 <= n <= 2020]
+
+
+def time_of(n, batch):
+    return trnfft.plan(n, batch=batch).predicted_ns
+
+
+def test_a_long_length_is_near_the_target_and_cheap():
+    length = trnfft.next_fast_len(2049)
+    assert 2049 <= length <= 1.1 * 2049
+    assert time_of(length, 511) < 0.9 * time_of(4096, 511)
+    assert time_of(length, 511) < 0.5 * time_of(2049, 511)
+
+
+def test_short_lengths_are_as_they_are():
+    assert [trnfft.next_fast_len(n) for n in range(1, 129)] == list(range(1, 129))
+
+
+def test_a_length_whose_plan_is_known_needs_no_search(monkeypatch):
+    length = trnfft.next_fast_len(2049)
+
+    def fail(*arguments):
+        raise AssertionError("searched")
+
+    planner._next_fast_len.cache_clear()
+    monkeypatch.setattr(planner, "search", fail)
+    assert trnfft.next_fast_len(2049) == length
+
+
+def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
+    def plan(n, **options):
+        if n != 70200:
+            raise NotImplementedError
+        return planner.Plan(n, 1, False, "fast", "trn1", 1.0, (planner.Candidate(None, 1.0),))
+
+    monkeypatch.setattr(planner, "plan", plan)
+    monkeypatch.setattr(planner, "_likeliest", lambda lengths: [70070, 70200, 70400])
+    planner._next_fast_len.cache_clear()
+    assert trnfft.next_fast_len(70000) == 70200
+    planner._next_fast_len.cache_clear()
+
+
+def test_lengths_beyond_the_kernels_are_smooth():
+    length = trnfft.next_fast_len(10**7 + 1)
+    assert 10**7 < length < 1.01 * 10**7 and prime_factors(length)[-1] <= 13
+
+
+def test_the_chip_is_part_of_what_is_remembered():
+    planner._next_fast_len.cache_clear()
+    trnfft.next_fast_len(100)
+    with hardware.select(hardware.TRN2):
+        trnfft.next_fast_len(100)
+    assert planner._next_fast_len.cache_info().misses == 2
+
+
+def test_real_lengths_and_integer_types():
+    assert trnfft.next_fast_len(100, real=True) == trnfft.next_fast_len(np.int64(100)) == 100
+
+
+@pytest.mark.parametrize("target", [0, -5])
+def test_targets_below_one(target):
+    with pytest.raises(ValueError, match="argument 'target' is .*, allowed is 1 or more"):
+        trnfft.next_fast_len(target)
+
+
+@pytest.mark.parametrize("target", [2.0, "8", None, True])
+def test_targets_that_are_no_integers(target):
+    with pytest.raises(TypeError, match="argument 'target' must be an int"):
+        trnfft.next_fast_len(target)

@@ -1,0 +1,193 @@
+"""torch.nn.Conv1d and Conv2d computed by transforms: for long filters."""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from trnfft import config, ops
+from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
+from trnfft.convolution import _lengthened, fast_length
+from trnfft.nn.split import bilinear
+from trnfft.transforms import irfftn, rfftn
+
+
+class _FFTConv(nn.modules.conv._ConvNd):
+    """What both layers share, for the dimensions of the weight beyond its channels.
+
+    A cross-correlation is a product with the conjugate spectrum of the filter. In transforms as
+    long as the padded input the points that wrap around come last, after those of the result.
+    """
+
+    _kept: tuple[Any, ...] | None = None  # the weight, what else has to be equal, its spectrum
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The layer's output; see the class."""
+        _check_input(input, self.weight, self.in_channels)
+        wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+        batch = input if input.ndim == self.weight.ndim else input[None]
+        x = self._padded(batch.to(wide))
+        results = self._results(x.shape[2:])
+        axes = tuple(range(2, x.ndim))
+        sizes = tuple(fast_length(size, x.device) for size in x.shape[2:])
+        spectrum = rfftn(x, sizes, axes)
+        y = irfftn(self._mixed(spectrum, self._spectrum(sizes, wide)), sizes, axes)[results]
+        if self.bias is not None:
+            y = y + self.bias.to(wide).view(-1, *(1,) * len(axes))
+        return (y if batch is input else y[0]).to(input.dtype)
+
+    def _padded(self, x: torch.Tensor) -> torch.Tensor:
+        """x between what `padding` and `padding_mode` say."""
+        margins: list[int] = []
+        for i, (size, step) in enumerate(zip(self.kernel_size, self.dilation, strict=True)):
+            before = after = 0
+            if not isinstance(self.padding, str):
+                before = after = int(self.padding[i])
+            elif self.padding == "same":
+                before = step * (size - 1) // 2
+                after = step * (size - 1) - before
+            margins = [before, after, *margins]  # of the last dimension first
+        mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
+        return nn.functional.pad(x, margins, mode) if any(margins) else x
+
+    def _results(self, lengths: tuple[int, ...]) -> tuple[Any, ...]:
+        """Where the results are in a correlation with an input of these lengths.
+
+        Raises:
+            ValueError: the filter is longer.
+        """
+        results: list[Any] = [...]
+        filters = zip(lengths, self.kernel_size, self.dilation, self.stride, strict=True)
+        for length, size, step, stride in filters:
+            reach = step * (size - 1)
+            if reach >= length:
+                raise ValueError(
+                    f"argument 'input' has {length} points with its padding, allowed are "
+                    f"{reach + 1} or more, the length of the filter; use longer data or padding"
+                )
+            results.append(slice(0, length - reach, stride))
+        return tuple(results)
+
+    def _mixed(self, spectrum: ComplexTensor, filters: ComplexTensor) -> ComplexTensor:
+        """The channels of each group mixed by a matrix for each frequency."""
+        batch, _, *points = spectrum.shape
+        shape = batch, self.groups, self.in_channels // self.groups, math.prod(points)
+        # [groups, F, B, in] @ [groups, F, in, out], of which torch is fast with contiguous ones.
+        grouped = spectrum.reshape(shape).permute(1, 3, 0, 2).contiguous()
+        product = bilinear(torch.matmul, grouped, filters)
+        return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
+
+    def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype) -> ComplexTensor:
+        """The conjugate spectrum of the filter; the last one, where that is still the same."""
+        weight = self.weight
+        if not _is_constant(weight):
+            return self._transformed(sizes, dtype)
+        settings = ops.backend_for(weight.device), config.get_precision()
+        # A tensor that inference mode made must not get into a graph later.
+        key = weight._version, sizes, dtype, settings, torch.is_inference_mode_enabled()
+        if self._kept is None or self._kept[0] is not weight or self._kept[1] != key:
+            self._kept = weight, key, self._transformed(sizes, dtype)
+        return self._kept[2]
+
+    def _transformed(self, sizes: tuple[int, ...], dtype: torch.dtype) -> ComplexTensor:
+        """The conjugate spectrum [groups, F, in / groups, out / groups] of the filter."""
+        taps: torch.Tensor = self.weight.to(dtype)
+        for dim, step in reversed(list(enumerate(self.dilation, 2))):
+            if step > 1:  # zeros between the taps
+                taps = _lengthened(taps.unsqueeze(dim + 1), dim + 1, step).flatten(dim, dim + 1)
+        axes = tuple(range(2, taps.ndim))
+        shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
+        spectrum = rfftn(taps, sizes, axes).conj().reshape(shape)
+        return spectrum.permute(0, 3, 2, 1).contiguous()
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self._kept = None  # .to() and its like give the parameters new data
+        return super()._apply(fn, recurse)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+
+class FFTConv1d(_FFTConv, nn.Conv1d):
+    """torch.nn.Conv1d computed by transforms, in a time that hardly depends on `kernel_size`.
+
+        y[o, l] = b[o] + sum_{i, k} w[o, i, k] x[i, stride l + dilation k - padding]
+
+    Parameters and state_dict are those of torch.nn.Conv1d, and so are their first values. All
+    points are computed and those between strides dropped. float16 and bfloat16 are computed in
+    float32. Where no gradient of the weight is asked for, its spectrum is kept for the next input
+    of the same size, until the weight changes; changes through weight.data go unnoticed.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype: as for torch.nn.Conv1d.
+
+    Input: real, [B, in_channels, L] or [in_channels, L]. Output: a real tensor
+    [B, out_channels, M] or [out_channels, M] of the same dtype, with the M of torch.nn.Conv1d.
+
+    Raises:
+        ValueError: an argument is one that torch.nn.Conv1d rejects; on call, the input has
+            another shape, is on another device than the weight, or is shorter than the filter.
+        TypeError: on call, the input is no tensor, or complex or of integers.
+        RuntimeError: on call, the input is too short for its `padding_mode`.
+    """
+
+
+class FFTConv2d(_FFTConv, nn.Conv2d):
+    """torch.nn.Conv2d computed by transforms, in a time that hardly depends on `kernel_size`.
+
+        y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
+
+    Parameters and state_dict are those of torch.nn.Conv2d, and so are their first values. All
+    points are computed and those between strides dropped. float16 and bfloat16 are computed in
+    float32. Where no gradient of the weight is asked for, its spectrum is kept for the next input
+    of the same size, until the weight changes; changes through weight.data go unnoticed.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype: as for torch.nn.Conv2d.
+
+    Input: real, [B, in_channels, H, W] or [in_channels, H, W]. Output: a real tensor
+    [B, out_channels, M, N] or [out_channels, M, N] of the same dtype, with the M and N of
+    torch.nn.Conv2d.
+
+    Raises:
+        ValueError: an argument is one that torch.nn.Conv2d rejects; on call, the input has
+            another shape, is on another device than the weight, or is shorter than the filter.
+        TypeError: on call, the input is no tensor, or complex or of integers.
+        RuntimeError: on call, the input is too short for its `padding_mode`.
+    """
+
+
+def _is_constant(weight: torch.Tensor) -> bool:
+    """Whether a spectrum of the weight serves again: it needs no graph, and changes are seen."""
+    if torch.compiler.is_compiling() or not isinstance(weight, nn.Parameter):
+        return False
+    return not weight.is_inference() and not (torch.is_grad_enabled() and weight.requires_grad)
+
+
+def _check_input(input: torch.Tensor, weight: torch.Tensor, channels: int) -> None:
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(
+            f"argument 'input' is of type {type(input).__name__}, allowed is a real torch.Tensor; "
+            f"convert it with torch.as_tensor, for complex numbers use ComplexConv"
+        )
+    if input.dtype not in PART_DTYPES:
+        raise TypeError(
+            f"argument 'input' has dtype {input.dtype}, allowed are "
+            f"{', '.join(map(str, PART_DTYPES))}; convert it with .float(), for complex numbers "
+            f"use ComplexConv"
+        )
+    if input.ndim not in (weight.ndim - 1, weight.ndim) or input.shape[1 - weight.ndim] != channels:
+        points = "L" if weight.ndim == 3 else "H, W"
+        raise ValueError(
+            f"argument 'input' has shape {tuple(input.shape)}, allowed are "
+            f"[B, {channels}, {points}] and [{channels}, {points}]; bring the channels before "
+            f"the points"
+        )
+    if input.device != weight.device:
+        raise ValueError(
+            f"argument 'input' is on device '{input.device}' and the weight on "
+            f"'{weight.device}'; move one with .to(device)"
+        )
