@@ -19,6 +19,7 @@ from trnfft.config import (
     set_precision,
 )
 from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
@@ -77,12 +78,14 @@ __all__ = [
     "rfftn",
     "get_backend",
     "get_precision",
+    "pack_spectrum",
     "plan",
     "precision",
     "scipy_backend",
     "set_backend",
     "set_precision",
     "stft",
+    "unpack_spectrum",
 ]
 
 
