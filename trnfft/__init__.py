@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from trnfft import complex_functions as _complex_functions  # noqa: F401
+from trnfft.bloom_filter import BloomFilter, bloom
 from trnfft.complex_tensor import ComplexTensor
 from trnfft.config import (
     backend,
@@ -43,15 +44,17 @@ from trnfft.transforms import (
 )
 
 if TYPE_CHECKING:
-    from trnfft import nn, scipy_backend
+    from trnfft import nn, point_spread_functions, scipy_backend
     from trnfft.planner.planner import plan
 
 __version__ = version("trnfft")
 
 __all__ = [
+    "BloomFilter",
     "ComplexTensor",
     "__version__",
     "backend",
+    "bloom",
     "fft",
     "fft2",
     "fftfreq",
@@ -80,6 +83,7 @@ __all__ = [
     "get_precision",
     "pack_spectrum",
     "plan",
+    "point_spread_functions",
     "precision",
     "scipy_backend",
     "set_backend",
@@ -96,6 +100,6 @@ def __getattr__(name: str) -> Any:
 
         globals()["plan"] = plan
         return plan
-    if name in ("nn", "scipy_backend"):
+    if name in ("nn", "point_spread_functions", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
