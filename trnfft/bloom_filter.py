@@ -17,7 +17,7 @@ that avoids work (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla"):
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -28,7 +28,7 @@ from trnfft.ops import backend_for
 from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.planner.factorization import prime_factors
 from trnfft.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
-from trnfft.transforms import _integer, fft, ifft, irfft, rfft
+from trnfft.transforms import _integers, fft, ifft, irfft, rfft
 
 PADDINGS = ("zero", "mirror")
 
@@ -65,8 +65,8 @@ def bloom(
     _check_real("image", image)
     _check_image(image)
     _check_real("psf", psf)
-    size = (image.shape[-2], image.shape[-1])
-    return BloomFilter(psf.to(_computed_in(image)), size, padding=padding)(image, strength)
+    bloom_filter = BloomFilter(psf.to(_computed_in(image)), image.shape[-2:], padding=padding)
+    return bloom_filter(image, strength)
 
 
 class BloomFilter:
@@ -86,7 +86,7 @@ class BloomFilter:
         TypeError, ValueError, NotImplementedError: as `bloom`.
     """
 
-    def __init__(self, psf: torch.Tensor, size: Size, *, padding: str = "zero") -> None:
+    def __init__(self, psf: torch.Tensor, size: Sequence[int], *, padding: str = "zero") -> None:
         _check_real("psf", psf)
         if psf.ndim not in (2, 3) or psf.numel() == 0:
             raise ValueError(
@@ -120,7 +120,7 @@ class BloomFilter:
             spectrum = spectrum * strength + (1 - strength)
         return self._turned(self._convolved(x, spectrum)).to(image.dtype)
 
-    def resampled(self, size: Size) -> "BloomFilter":
+    def resampled(self, size: Sequence[int]) -> "BloomFilter":
         """This filter for pictures of another size, without a transform: an approximation.
 
         The spectrum is interpolated linearly along both axes. In space that multiplies the PSF by
@@ -146,7 +146,7 @@ class BloomFilter:
         other._spectrum = _each(torch.Tensor.contiguous, half)
         return other
 
-    def _lay_out(self, size: Size) -> None:
+    def _lay_out(self, size: Sequence[int]) -> None:
         """Sets what depends on the size of the pictures, except for the spectrum."""
         self.size = _checked_size(size)
         height, width = (
@@ -314,14 +314,11 @@ def _computed_in(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def _checked_size(size: Size) -> Size:
-    try:
-        height, width = (_integer("size", points) for points in size)
-    except ValueError:
-        height = width = 0
-    if height < 1 or width < 1:
+def _checked_size(size: Sequence[int]) -> Size:
+    sizes = _integers("size", size)
+    if len(sizes) != 2 or min(sizes) < 1:
         raise ValueError(f"argument 'size' is {size}, allowed are (H, W) of 1 pixel or more")
-    return height, width
+    return sizes[0], sizes[1]
 
 
 def _check_real(name: str, x: torch.Tensor) -> None:
