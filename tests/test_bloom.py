@@ -246,6 +246,12 @@ def test_point_spread_functions(psf):
     assert abs(psf.sum().item() - 1) < 1e-6
 
 
+def test_point_spread_functions_need_no_float64_of_the_backend():
+    with trnfft.backend("nki-sim"):
+        psf = point_spread_functions.star(9)
+    assert torch.equal(psf, point_spread_functions.star(9))
+
+
 def test_shapes_of_the_point_spread_functions():
     gaussian = point_spread_functions.gaussian(41, 3)
     assert_close(gaussian[20, 23] / gaussian[20, 20], torch.tensor(np.exp(-0.5)).float(), 1e-6)

@@ -126,7 +126,7 @@ class BloomFilter:
         The spectrum is interpolated linearly along both axes. In space that multiplies the PSF by
         sinc^2(x / N), with N the padded size of this filter, and leaves copies of it N pixels
         apart, which the same factor damps but does not remove: bright points get faint ghosts and
-        rings there. The total energy stays exact. The error falls with the square of N over the
+        rings there. The sum of the PSF stays exact. The error falls with the square of N over the
         size of the PSF, so that a filter for large pictures serves smaller ones well; one for
         pictures of (1, 1) pixel keeps the least memory and rings most. Errors of several
         resamplings add up: start from the first filter.
