@@ -126,7 +126,7 @@ def test_unknown_target(run, noise):
         ("missing/a.png", "there is no folder missing"),
         (".", "not a regular file"),
         ("/dev/null", "not a regular file"),
-        ("noise.npy", "the recording itself"),
+        ("noise.npy", "the input itself"),
         ("a" * 300 + ".png", "too long"),
         ("a" * 250, "too long"),
     ],

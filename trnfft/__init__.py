@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from trnfft import complex_functions as _complex_functions  # noqa: F401
+from trnfft.bloom_filter import BloomFilter, bloom
 from trnfft.complex_tensor import ComplexTensor
 from trnfft.config import (
     backend,
@@ -20,6 +21,7 @@ from trnfft.config import (
 )
 from trnfft.convolution import convolve, oaconvolve
 from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
@@ -43,15 +45,17 @@ from trnfft.transforms import (
 )
 
 if TYPE_CHECKING:
-    from trnfft import nn, scipy_backend
+    from trnfft import nn, point_spread_functions, scipy_backend
     from trnfft.planner.planner import next_fast_len, plan
 
 __version__ = version("trnfft")
 
 __all__ = [
+    "BloomFilter",
     "ComplexTensor",
     "__version__",
     "backend",
+    "bloom",
     "convolve",
     "fft",
     "fft2",
@@ -81,12 +85,15 @@ __all__ = [
     "rfftn",
     "get_backend",
     "get_precision",
+    "pack_spectrum",
     "plan",
+    "point_spread_functions",
     "precision",
     "scipy_backend",
     "set_backend",
     "set_precision",
     "stft",
+    "unpack_spectrum",
 ]
 
 
@@ -95,6 +102,6 @@ def __getattr__(name: str) -> Any:
     if name in ("plan", "next_fast_len"):
         globals()[name] = getattr(import_module("trnfft.planner.planner"), name)
         return globals()[name]
-    if name in ("nn", "scipy_backend"):
+    if name in ("nn", "point_spread_functions", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,156 @@
+"""Pictures in linear light, read from and written to PNG, JPEG and .npy files.
+
+PNG and JPEG values are taken as sRGB (IEC 61966-2-1), whatever profile the file names:
+
+    light = v / 12.92 for v <= 0.04045, else ((v + 0.055) / 1.055)^2.4
+
+with v in [0, 1]. .npy arrays hold linear light of any range (HDR), [H, W] or [H, W, C]. A file that
+holds no usable picture raises PictureError: one sentence with the file's name and what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 1e30  # so that a transform of all pixels stays within float32
+
+Pixels = NDArray[np.float32]
+
+
+class PictureError(ValueError):
+    """A file that cannot be used as a picture, and why, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Light [C, H, W], with C = 1 for grey ones."""
+
+    name: str
+    light: Pixels
+
+
+def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
+    """The picture in ``path``, or without a path a portrait that matplotlib ships."""
+    if path is None:
+        return Picture("Grace Hopper from matplotlib", _read_image(_portrait()))
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise PictureError("there is no such file")
+        if not path.is_file():
+            raise PictureError("it is not a regular file")
+        if path.suffix.lower() not in _READERS:
+            raise PictureError(f"its name must end in one of {', '.join(_READERS)}")
+        light = _READERS[path.suffix.lower()](path)
+        _check(light)
+    except OSError as error:
+        raise PictureError(f"cannot read {path}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise PictureError(f"cannot read {path}: it does not fit in memory") from error
+    except PictureError as error:
+        raise PictureError(f"cannot read {path}: {error}") from error
+    return Picture(path.name, light)
+
+
+def write_picture(light: Pixels, path: Path, out: Path) -> None:
+    """Writes light [C, H, W] into ``path`` as the name of ``out`` says.
+
+    A PNG has 8 bits, to which light is clipped; .npy has float32, [H, W] or [H, W, C], as it is.
+
+    Raises:
+        PictureError: `out` is neither, or a PNG cannot have that many channels.
+        OSError: writing failed.
+    """
+    check_writable(out, len(light))
+    pixels = light[0] if len(light) == 1 else np.moveaxis(light, 0, -1)
+    with path.open("wb") as file:
+        if out.suffix.lower() == ".npy":
+            np.save(file, np.ascontiguousarray(pixels))
+            return
+        from PIL import Image
+
+        codes = np.rint(255 * _to_srgb(np.clip(pixels, 0, 1))).astype(np.uint8)
+        Image.fromarray(codes).save(file, format="PNG")
+
+
+def check_writable(out: Path, channels: int) -> None:
+    """PictureError where `write_picture` cannot write such a picture."""
+    suffix = out.suffix.lower()
+    if suffix not in (".png", ".npy"):
+        raise PictureError(f"cannot write {out}: its name must end in .png or .npy")
+    if suffix == ".png" and channels not in (1, 3):
+        raise PictureError(
+            f"cannot write {out}: a PNG has 1 or 3 channels, the picture {channels}; use .npy"
+        )
+
+
+def _portrait() -> Path:
+    try:
+        from matplotlib import get_data_path
+    except ImportError as error:
+        raise PictureError(
+            'the sample picture needs matplotlib: pip install "trnfft[demo]", or name a file'
+        ) from error
+    return Path(get_data_path()) / "sample_data" / "grace_hopper.jpg"
+
+
+def _check(light: Pixels) -> None:
+    if light.size == 0:
+        raise PictureError("it has no pixels")
+    if not np.abs(light).max() <= LARGEST:  # also catches NaN
+        raise PictureError(f"all of its values must be numbers from {-LARGEST:g} to {LARGEST:g}")
+
+
+def _read_image(path: Path) -> Pixels:
+    """8 bits a channel (Pillow reads 16 of grey ones only), turned upright, on black."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise PictureError('pictures need Pillow: pip install "trnfft[demo]"') from error
+    try:
+        with Image.open(path, formats=("PNG", "JPEG")) as file:
+            image = ImageOps.exif_transpose(file)
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise
+        raise PictureError(f"it is no complete PNG or JPEG picture ({error})") from error
+    if image.mode.startswith("I"):
+        return _from_srgb(np.asarray(image, np.float32)[None] / 65535)
+    if image.has_transparency_data:
+        *colors, alpha = np.moveaxis(np.asarray(image.convert("RGBA"), np.float32) / 255, -1, 0)
+        return _from_srgb(np.stack(colors)) * alpha
+    is_grey = image.mode in ("1", "L")
+    pixels = np.asarray(image.convert("L" if is_grey else "RGB"), np.float32) / 255
+    return _from_srgb(pixels[None] if is_grey else np.moveaxis(pixels, -1, 0))
+
+
+def _read_npy(path: Path) -> Pixels:
+    """Real numbers [H, W] or [H, W, C], rounded to float32."""
+    try:
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise PictureError("it is not a complete .npy array of plain numbers") from error
+    if array.dtype.kind not in "fiub":
+        raise PictureError(f"it holds {array.dtype}, not real numbers")
+    if array.ndim not in (2, 3):
+        raise PictureError(f"its shape is {array.shape}, [H, W] or [H, W, C] is needed")
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        light = array.astype(np.float32)
+    return light[None] if light.ndim == 2 else np.ascontiguousarray(np.moveaxis(light, -1, 0))
+
+
+def _from_srgb(v: np.ndarray) -> Pixels:
+    return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4).astype(np.float32)
+
+
+def _to_srgb(light: Pixels) -> np.ndarray:
+    return np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+
+
+_READERS = {".png": _read_image, ".jpg": _read_image, ".jpeg": _read_image, ".npy": _read_npy}
