@@ -107,7 +107,7 @@ def transform_columns(source: Any, target: Any, tables: Any, radices: Any, ident
     left = radices[len(radices) - 1]
     opening = load_whole(tables[0]) if radix > 1 else []
     closing = load_chunks(tables[len(tables) - 1])
-    blocks = blocks_of(source[0].shape[0], source[0].shape[2], radix * left)
+    blocks = blocks_of(source[0].shape[0], source[0].shape[2], radix * left, _POINTS)
     ahead = load_columns(source, blocks[0], radix, left)
     for index in range(len(blocks)):
         block = blocks[index]
@@ -133,14 +133,14 @@ def load_chunks(table: Any) -> Any:
     return tile
 
 
-def blocks_of(members: int, columns: int, n: int) -> Any:
+def blocks_of(members: int, columns: int, n: int, points: int) -> Any:
     """Blocks of columns: [first member, members, first column, columns, columns of a group].
 
     A group is what a product takes, at most 128 columns in all, and a block has some of them.
     """
     groups = -(-columns // _PARTITIONS)
     width = -(-columns // groups)
-    together = max(1, min(_BANK, _POINTS // n) // _PARTITIONS)
+    together = max(1, min(_BANK, points // n) // _PARTITIONS)
     blocks = []
     if groups == 1:
         step = max(1, _PARTITIONS // columns)
