@@ -15,7 +15,7 @@ along columns loads rows as they lie, as strided_stockham does, and after its fi
 columns on partitions, so that H, one row a column, is multiplied by VectorE. The last inverse stage
 brings the rows back to the partitions.
 
-    HBM -> [(part, j, s), M/(r g), C] -> [C, 2, r, q'] -> times H -> [C, 2, r, q'] -> as loaded -> HBM
+    HBM -> [(part, j, s), M/(r g), C] -> [C, 2, r, q'], times H -> [(part, j, s), M/(r g), C] -> HBM
 
 Why it is fast.  The spectrum of the image never leaves SBUF, and half of it is never computed.
 """
@@ -120,7 +120,7 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
         load_whole(tables[3]),
     ]
     batch, _, columns = source[0].shape
-    blocks = blocks_of(batch, columns, radix * left, _POINTS)
+    blocks = blocks_of(batch, columns, radix, left, _POINTS)
     ahead = load_columns(source, blocks[0], radix, left)
     for index in range(len(blocks)):
         block = blocks[index]
@@ -131,19 +131,22 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
         shape = (2 * radix * slabs, block[1], left // slabs, block[3])
         result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
         groups = column_groups(block[1], block[3])
+        # Stage by stage, so that a group's results are ready when its turn comes again.
         for group in range(len(groups)):
             factors = load_spectrum(spectrum, block, groups[group], radices)
-            state = change_slabs(states[group], resident[1], radices, identity)
-            multiply_columns(state, factors)
-            state = change_slabs(state, resident[2], radices, identity)
-            restore_rows(state, resident[3], radices, identity, result, groups[group])
+            states[group] = change_slabs(states[group], resident[1], radices, identity)
+            multiply_columns(states[group], factors)
+        for group in range(len(groups)):
+            states[group] = change_slabs(states[group], resident[2], radices, identity)
+        for group in range(len(groups)):
+            restore_rows(states[group], resident[3], radices, identity, result, groups[group])
         store_rows_of(target, result, block)
 
 
 def load_spectrum(spectrum: Any, block: Any, group: Any, radices: Any) -> Any:
     """SBUF [columns of the group, 2, r, q'] of the filter, member by member."""
     radix, left = radices
-    member, _, low, _, _ = block
+    member, _, low, _ = block
     members, first, width = group
     tile = nl.ndarray((members * width, 2, radix * left), dtype=nl.float32, buffer=nl.sbuf)
     for part in range(2):
@@ -250,7 +253,7 @@ def make_rows(pending: Any, table: Any, result: Any, group: Any) -> None:
 
 def store_rows_of(target: Any, result: Any, block: Any) -> None:
     """Store [(part, j, s), members, M/(r g), columns] as the rows that the target holds."""
-    member, members, low, columns, _ = block
+    member, members, low, columns = block
     length = result.shape[2]
     kept = target[0].shape[1]
     full = kept // length

@@ -20,11 +20,11 @@ The inverse, real data from a half spectrum, is the transpose: runs of a spectru
 x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] + (-1)^j Z[R/2, m]
 plus twice the real part of the others. Imaginary parts of X[0] and X[N/2] are ignored.
 
-Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, R, N], and the
+Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, rows, N], and the
 Tensor engine transposes a slab, then multiplies it as the stationary operand. In the first stage
 g <= 128 / R slabs with consecutive m share a product; in the second a product takes one slot.
 
-    HBM [B, N] -> SBUF [128, R, N] -> SBUF [128, 2, R, slots, M] -> SBUF [128, 2, R, N/2+1] -> HBM
+    HBM [B, N] -> SBUF [128, rows, N] -> [128, 2, rows, slots, M] -> [128, 2, rows, N/2+1] -> HBM
 
 Why it is fast.  It has half the matrix products of a complex transform and half its DMA.
 """
