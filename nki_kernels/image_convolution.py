@@ -43,7 +43,7 @@ from .strided_stockham import (
     column_groups,
     load_chunks,
     load_columns,
-    open_columns,
+    open_group,
     slabs_together,
     strided_stockham_tables,
 )
@@ -121,26 +121,44 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
     ]
     batch, _, columns = source[0].shape
     blocks = blocks_of(batch, columns, radix, left, _POINTS)
-    ahead = load_columns(source, blocks[0], radix, left)
+    slabs = slabs_together(radix, left)
+    work = []
     for index in range(len(blocks)):
-        block = blocks[index]
-        states = open_columns(ahead, resident[0], radix, left)
-        if index + 1 < len(blocks):
-            ahead = load_columns(source, blocks[index + 1], radix, left)
-        slabs = slabs_together(radix, left)
-        shape = (2 * radix * slabs, block[1], left // slabs, block[3])
-        result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        groups = column_groups(block[1], block[3])
-        # Stage by stage, so that a group's results are ready when its turn comes again.
+        groups = column_groups(blocks[index][1], blocks[index][3])
         for group in range(len(groups)):
-            factors = load_spectrum(spectrum, block, groups[group], radices)
-            states[group] = change_slabs(states[group], resident[1], radices, identity)
-            multiply_columns(states[group], factors)
-        for group in range(len(groups)):
-            states[group] = change_slabs(states[group], resident[2], radices, identity)
-        for group in range(len(groups)):
-            restore_rows(states[group], resident[3], radices, identity, result, groups[group])
-        store_rows_of(target, result, block)
+            work.append([index, groups[group], group == 0, group == len(groups) - 1])
+    ahead = load_columns(source, blocks[0], radix, left)
+    tile = ahead
+    next_factors = load_spectrum(spectrum, blocks[0], work[0][1], radices)
+    results: Any = []
+    states: Any = []
+    # Three groups are on their way at a time: none waits for its own results.
+    for step in range(len(work) + 2):
+        if step < len(work):
+            index, group, is_first, _ = work[step]
+            block = blocks[index]
+            if is_first:
+                tile = ahead
+                shape = (2 * radix * slabs, block[1], left // slabs, block[3])
+                results.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+                if index + 1 < len(blocks):
+                    ahead = load_columns(source, blocks[index + 1], radix, left)
+            factors = next_factors
+            if step + 1 < len(work):
+                following = work[step + 1]
+                next_factors = load_spectrum(spectrum, blocks[following[0]], following[1], radices)
+            state = open_group(tile, group, resident[0], radix, left)
+            states.append(change_slabs(state, resident[1], radices, identity))
+            multiply_columns(states[step], factors)
+        if 1 <= step <= len(work):
+            states[step - 1] = change_slabs(states[step - 1], resident[2], radices, identity)
+        if step >= 2:
+            index, group, _, is_last = work[step - 2]
+            restore_rows(states[step - 2], resident[3], radices, identity, results[index], group)
+            states[step - 2] = []
+            if is_last:
+                store_rows_of(target, results[index], blocks[index])
+                results[index] = []
 
 
 def load_spectrum(spectrum: Any, block: Any, group: Any, radices: Any) -> Any:
@@ -160,7 +178,10 @@ def load_spectrum(spectrum: Any, block: Any, group: Any, radices: Any) -> Any:
 
 
 def change_slabs(state: Any, table: Any, radices: Any, identity: Any) -> Any:
-    """A stage [C, 2, r, q'] -> [C, 2, r, q'] within each slab K of q' numbers."""
+    """A stage [C, 2, r, q'] -> [C, 2, r, q'] within each slab K of q' numbers.
+
+    ScalarE alone takes results from PSUM, while VectorE multiplies the columns before.
+    """
     radix, left = radices
     columns = state.shape[0]
     slabs = state.reshape((columns, 2, radix, left))
@@ -172,7 +193,7 @@ def change_slabs(state: Any, table: Any, radices: Any, identity: Any) -> Any:
         bank = nl.ndarray((2 * left, count, columns), dtype=nl.float32, buffer=nl.psum)
         for index in range(count):
             transpose(bank[:, index], slabs[:, :, first + index], identity)
-        moved = evacuate(bank)
+        moved = evacuate(bank, True)
         if len(pending) > 0:
             make_slabs(pending, table, result)
         pending = [moved, first, count]
@@ -230,7 +251,7 @@ def restore_rows(
         bank = nl.ndarray((table.shape[0], count, columns), dtype=nl.float32, buffer=nl.psum)
         for index in range(count):
             transpose(bank[:, index], digits[:, :, :, first + index], identity)
-        moved = evacuate(bank)
+        moved = evacuate(bank, True)
         if len(pending) > 0:
             make_rows(pending, table, result, group)
         pending = [moved, first, count]

@@ -181,26 +181,30 @@ def load_columns(source: Any, block: Any, radix: int, left: int) -> Any:
 
 
 def open_columns(tile: Any, table: Any, radix: int, left: int) -> Any:
-    """First stage: SBUF [columns of a group, 2, r, M] for each group of columns."""
+    """First stage: SBUF [columns of a group, 2, r g, M / g] for each group of columns."""
+    states = []
+    for group in column_groups(tile.shape[1], tile.shape[3]):
+        states.append(open_group(tile, group, table, radix, left))
+    return states
+
+
+def open_group(tile: Any, group: Any, table: Any, radix: int, left: int) -> Any:
+    """First stage of a group: SBUF [columns, 2, r g, M / g]."""
     together = slabs_together(radix, left)
     length = left // together
-    groups = column_groups(tile.shape[1], tile.shape[3])
     step = min(length, _BANK // (2 * radix * together))
-    states = []
-    for group in groups:
-        members, low, width = group
-        shape = (members * width, 2, radix * together, length)
-        state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        for first in range(0, length, step):
-            count = min(step, length - first)
-            shape = (members * width, 2, radix * together, count)
-            bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-            for index in range(count):
-                data = tile[:, :, first + index, low : low + width]
-                multiply(bank[:, :, :, index], data, table)
-            nisa.activation(dst=state[:, :, :, first : first + count], op=nl.copy, data=bank)
-        states.append(state)
-    return states
+    members, low, width = group
+    shape = (members * width, 2, radix * together, length)
+    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    for first in range(0, length, step):
+        count = min(step, length - first)
+        shape = (members * width, 2, radix * together, count)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        for index in range(count):
+            data = tile[:, :, first + index, low : low + width]
+            multiply(bank[:, :, :, index], data, table)
+        nisa.activation(dst=state[:, :, :, first : first + count], op=nl.copy, data=bank)
+    return state
 
 
 def column_groups(members: int, columns: int) -> Any:
