@@ -52,6 +52,7 @@ _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _CHUNK = 512  # numbers of each part that are multiplied at a time
 _SHORT = 2048  # points of a column of which SBUF holds three groups
 _PIECE = 1024  # numbers of each part that are loaded at a time, of longer spectra
+_DMA_WRITTEN = 2**16  # bytes a partition that DMA may write and that stay
 _POINTS = 2**18  # of a block of columns, as long as 128 columns are more
 
 
@@ -122,13 +123,19 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
         load_whole(tables[3]),
     ]
     batch, _, columns = source[0].shape
-    blocks = blocks_of(batch, columns, radix, left, _POINTS)
+    size = radix * left
+    # Of columns whose next block is loaded before the first one's stages, 8 bytes a row; beside
+    # them DMA writes two pieces of the spectrum.
+    room = max(0, _DMA_WRITTEN - 16 * size) // (8 * left // slabs_together(radix, left))
+    blocks = blocks_of(batch, columns, radix, left, min(_POINTS, room * size))
+    lag = 1 if size <= _SHORT else 0
+    is_early = blocks[0][1] * blocks[0][3] <= room
     work = []
     for index in range(len(blocks)):
         groups = column_groups(blocks[index][1], blocks[index][3])
         for group in range(len(groups)):
             work.append([index, groups[group], group == 0, group == len(groups) - 1])
-    pieces = spectrum_pieces(blocks, work, radix * left)
+    pieces = spectrum_pieces(blocks, work, size)
     ahead = load_columns(source, blocks[0], radix, left)
     tile = ahead
     next_factors = load_spectrum(spectrum, pieces[0])
@@ -136,7 +143,6 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
     results: Any = []
     states: Any = []
     # Three groups are on their way at a time where there is room: none waits for its own results.
-    lag = 1 if radix * left <= _SHORT else 0
     for step in range(len(work) + 2 * lag):
         if step < len(work):
             index, group, is_first, is_last = work[step]
@@ -144,10 +150,10 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
                 tile = ahead
                 results.append(nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf))
             has_next = index + 1 < len(blocks)
-            if has_next and is_first and lag > 0:
+            if has_next and is_first and is_early:
                 ahead = load_columns(source, blocks[index + 1], radix, left)
             state = open_group(tile, group, resident[0], radix, left)
-            if has_next and is_last and lag == 0:
+            if has_next and is_last and not is_early:
                 ahead = load_columns(source, blocks[index + 1], radix, left)
             state = change_slabs(state, resident[1], radices, identity)
             for _ in range(len(pieces) // len(work)):
