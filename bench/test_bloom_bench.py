@@ -1,0 +1,177 @@
+"""Bloom of the article's pictures, modelled: pytest bench/test_bloom_bench.py -s.
+
+Modelled time of one `convolve_images` launch on one NeuronCore, for three channels. The spectrum of
+the filter is ready, launch overhead is not counted. Modelled, not measured. The article's times
+(F. Letterio, "FFT Bloom Optimized to the Bone in Nabla") were measured on an RTX 4060.
+
+"Columns first" is the same kernel on pictures that are stored the other way round, height and width
+exchanged: a transposition, where the picture is not stored so, is not counted.
+
+Ours pads with zeros to H + h/2 and W + w/2 or a little more, whichever of a few even lengths is
+cheapest. "Naive" pads both axes to powers of two from H + h and W + w on and transforms every row.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from nki_kernels import axes, hardware, simulator
+from nki_kernels.image_convolution import column_tables, convolve_images
+from nki_kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
+from nki_kernels.stockham import stockham_tables
+from nki_kernels.strided_stockham import slabs_together, strided_stockham_tables
+from trnfft.bloom_filter import axis_order
+
+CHIPS = ("trn1", "trn2")
+CHANNELS = 3
+NUMBERS = "float32"
+LENGTHS = 3  # tried for each axis
+ORDERS = ("rows", "columns")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A picture, the side of the PSF, and the article's milliseconds."""
+
+    size: tuple[int, int]
+    side: int
+    article_ms: float
+
+    @property
+    def least(self) -> tuple[int, int]:
+        """Padded lengths without wraparound."""
+        return self.size[0] + self.side // 2, self.size[1] + self.side // 2
+
+    @property
+    def powers(self) -> tuple[int, int]:
+        """Those of the naive way."""
+        return tuple(1 << (points + self.side - 1).bit_length() for points in self.size)
+
+    def __str__(self) -> str:
+        return f"{self.size[1]}x{self.size[0]}, PSF {self.side}x{self.side}"
+
+
+CASES = (
+    Case((720, 1280), 256, 0.57),
+    Case((720, 1280), 512, 1.04),
+    Case((1080, 1920), 256, 4.4),
+)
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@pytest.fixture(params=CHIPS, autouse=True)
+def strict_chip(request):
+    with hardware.select(hardware.chip(request.param)), simulator.strict():
+        yield request.param
+
+
+def candidates(least, fits):
+    """Radices (r, q') of the next even lengths that have some that fit, the shortest first."""
+    found = []
+    for n in range(least + least % 2, 2 * least, 2):
+        found += [(n // q, q) for q in range(64, 31, -1) if n % q == 0 and fits(n // q, q)][:1]
+        if len(found) == LENGTHS:
+            break
+    return found
+
+
+def fits_rows(radix, left):
+    return 2 <= radix <= 64 and left >= 48 and left % 2 == 0
+
+
+def fits_columns(radix, left):
+    """Slabs that fill 7/8 of the array and of the partitions that DMA moves."""
+    return 2 <= radix <= 64 and 2 * radix * slabs_together(radix, left) >= 112
+
+
+def specs(tables):
+    """Tables as ``dry_run`` takes them."""
+    if isinstance(tables, tuple):
+        return tuple(map(specs, tables))
+    return tables.shape, NUMBERS
+
+
+@functools.lru_cache
+def convolution_ns(chip, held, rows, columns):
+    """Three images [h, w] with these radices of rows and columns."""
+    n, m = math.prod(rows), math.prod(columns)
+    tables = (
+        real_stockham_tables(n, rows),
+        column_tables(m, columns),
+        inverse_real_stockham_tables(n, rows, scale=1 / n),
+    )
+    passes = (axes.REAL_STOCKHAM, n, rows, m, columns, *held)
+    x, h = ((CHANNELS, *held), NUMBERS), ((1, n // 2 + 1, m), NUMBERS)
+    with hardware.select(hardware.chip(chip)):
+        timeline = simulator.dry_run(convolve_images, x, h, h, passes, specs(tables))
+    return timeline.total_ns
+
+
+def turned(pair, order):
+    return pair if order == "rows" else pair[::-1]
+
+
+@functools.lru_cache
+def ours(chip, case, order):
+    """(ns, (radices of columns, radices of rows) as the kernel has them) of the cheapest."""
+    held = turned(case.size, order)
+    height, width = turned(case.least, order)
+    choices = itertools.product(candidates(height, fits_columns), candidates(width, fits_rows))
+    return min((convolution_ns(chip, held, r, c), (c, r)) for c, r in choices)
+
+
+@functools.lru_cache
+def naive(chip, case):
+    """ns of powers of two, with all padded rows."""
+    columns, rows = ((n // 64, 64) for n in case.powers)
+    return convolution_ns(chip, case.powers, rows, columns)
+
+
+def padded(radices, order):
+    """Padded (H, W)."""
+    return turned(tuple(map(math.prod, radices)), order)
+
+
+@each_case
+def test_the_first_axis_that_the_filter_chooses_is_the_faster_one(strict_chip, case):
+    times = {order: ours(strict_chip, case, order) for order in ORDERS}
+    for order in ORDERS:
+        assert axis_order(case.size, padded(times[order][1], order)) == min(times, key=times.get)
+
+
+def test_it_is_faster_than_powers_of_two(strict_chip):
+    case = CASES[0]
+    assert naive(strict_chip, case) >= 1.5 * min(ours(strict_chip, case, o)[0] for o in ORDERS)
+
+
+def plane_ns(chip):
+    """A complex transform of 1024 x 1024 points."""
+    radices = (16, 64)
+    last = stockham_tables(1024, radices)
+    tables = specs((last, strided_stockham_tables(1024, radices)))
+    passes = (
+        (axes.STOCKHAM, 2, 1024, 1024, radices),
+        (axes.STRIDED_STOCKHAM, 1, 1024, 1024, radices),
+    )
+    x = (1, 1024, 1024), NUMBERS
+    with hardware.select(hardware.chip(chip)):
+        return simulator.dry_run(axes.transform_axes, x, x, passes, tables).total_ns
+
+
+def test_table(strict_chip):
+    """Prints the comparison."""
+    print(f"\n{strict_chip}, modelled milliseconds; the article's, measured on an RTX 4060")
+    print(f"{'':<25} {'article':>7} {'naive':>7} {'rows':>7} {'columns':>7} first; padded to")
+    for case in CASES:
+        found = {order: ours(strict_chip, case, order) for order in ORDERS}
+        cells = [case.article_ms * 1e6, naive(strict_chip, case)] + [found[o][0] for o in ORDERS]
+        line = " ".join(f"{ns / 1e6:7.2f}" for ns in cells)
+        sizes = [case.powers] + [padded(found[order][1], order) for order in ORDERS]
+        print(f"{case!s:<25} {line}       ", ", ".join(f"{w}x{h}" for h, w in sizes))
+    ns, floor = plane_ns(strict_chip), hardware.current().dma_floor_ns(2**20)
+    print(f"complex 1024x1024: {ns / 1e3:.0f} us = {ns / floor:.2f} of the DMA floor")
