@@ -46,6 +46,7 @@ from trnfft.transforms import (
 
 if TYPE_CHECKING:
     from trnfft import nn, point_spread_functions, scipy_backend
+    from trnfft.planner import order
     from trnfft.planner.planner import next_fast_len, plan
 
 __version__ = version("trnfft")
@@ -79,6 +80,7 @@ __all__ = [
     "next_fast_len",
     "nn",
     "oaconvolve",
+    "order",
     "rfft",
     "rfft2",
     "rfftfreq",
@@ -102,6 +104,8 @@ def __getattr__(name: str) -> Any:
     if name in ("plan", "next_fast_len"):
         globals()[name] = getattr(import_module("trnfft.planner.planner"), name)
         return globals()[name]
+    if name == "order":
+        return import_module("trnfft.planner.order")
     if name in ("nn", "point_spread_functions", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
