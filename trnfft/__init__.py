@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from trnfft import nn, point_spread_functions, scipy_backend
     from trnfft.planner import order
     from trnfft.planner.planner import next_fast_len, plan
+    from trnfft.planner.workspace import fft_workspace_bytes
 
 __version__ = version("trnfft")
 
@@ -60,6 +61,7 @@ __all__ = [
     "convolve",
     "fft",
     "fft2",
+    "fft_workspace_bytes",
     "fftfreq",
     "fftn",
     "fftshift",
@@ -99,10 +101,13 @@ __all__ = [
 ]
 
 
+_PLANNER = {"plan": "planner", "next_fast_len": "planner", "fft_workspace_bytes": "workspace"}
+
+
 def __getattr__(name: str) -> Any:
     # The planner loads the kernels and their simulator: only for those who ask for it.
-    if name in ("plan", "next_fast_len"):
-        globals()[name] = getattr(import_module("trnfft.planner.planner"), name)
+    if name in _PLANNER:
+        globals()[name] = getattr(import_module(f"trnfft.planner.{_PLANNER[name]}"), name)
         return globals()[name]
     if name == "order":
         return import_module("trnfft.planner.order")
