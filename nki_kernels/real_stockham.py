@@ -20,11 +20,11 @@ The inverse, real data from a half spectrum, is the transpose: runs of a spectru
 x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] + (-1)^j Z[R/2, m]
 plus twice the real part of the others. Imaginary parts of X[0] and X[N/2] are ignored.
 
-Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, R, N], and the
+Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, rows, N], and the
 Tensor engine transposes a slab, then multiplies it as the stationary operand. In the first stage
 g <= 128 / R slabs with consecutive m share a product; in the second a product takes one slot.
 
-    HBM [B, N] -> SBUF [128, R, N] -> SBUF [128, 2, R, slots, M] -> SBUF [128, 2, R, N/2+1] -> HBM
+    HBM [B, N] -> SBUF [128, rows, N] -> [128, 2, rows, slots, M] -> [128, 2, rows, N/2+1] -> HBM
 
 Why it is fast.  It has half the matrix products of a complex transform and half its DMA.
 """
@@ -210,13 +210,7 @@ def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
         y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
         block = [data, slots, y, target, half, start, stop]
         for item in forward_work(radices, rows):
-            if must_wait(item, pending):
-                finish_forward(pending, resident, radices)
-                pending = []
-            moved = turn_forward(item, block, radices, identity)
-            if len(pending) > 0:
-                finish_forward(pending, resident, radices)
-            pending = [item, moved, block]
+            pending = advance_forward(item, block, resident, radices, identity, pending)
         start = stop
     finish_forward(pending, resident, radices)
 
@@ -262,13 +256,7 @@ def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -
         result = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
         block = [data, slots, result, y, half, start, stop]
         for item in inverse_work(radices, rows):
-            if must_wait(item, pending):
-                finish_inverse(pending, resident, radices)
-                pending = []
-            moved = turn_inverse(item, block, radices, identity)
-            if len(pending) > 0:
-                finish_inverse(pending, resident, radices)
-            pending = [item, moved, block]
+            pending = advance_inverse(item, block, resident, radices, identity, pending)
         start = stop
     finish_inverse(pending, resident, radices)
 
@@ -345,6 +333,32 @@ def real_work(radices: Any, rows: int) -> Any:
     return work
 
 
+def advance_forward(
+    item: Any, block: Any, resident: Any, radices: Any, identity: Any, pending: Any
+) -> Any:
+    """Transposes of an item, then the products of the one before, which is pending."""
+    if must_wait(item, pending):
+        finish_forward(pending, resident, radices)
+        pending = []
+    moved = turn_forward(item, block, radices, identity)
+    if len(pending) > 0:
+        finish_forward(pending, resident, radices)
+    return [item, moved, block]
+
+
+def advance_inverse(
+    item: Any, block: Any, resident: Any, radices: Any, identity: Any, pending: Any
+) -> Any:
+    """As ``advance_forward``."""
+    if must_wait(item, pending):
+        finish_inverse(pending, resident, radices)
+        pending = []
+    moved = turn_inverse(item, block, radices, identity)
+    if len(pending) > 0:
+        finish_inverse(pending, resident, radices)
+    return [item, moved, block]
+
+
 def must_wait(item: Any, pending: Any) -> bool:
     """Whether the item reads what the pending one, of the stage before, has still to write."""
     if len(pending) == 0 or item[1] != pending[0][1] or pending[0][4]:
@@ -395,7 +409,7 @@ def turn_inverse(item: Any, block: Any, radices: Any, identity: Any) -> Any:
             m = first + product * together
             data = block[1][:, row, :, :, m : m + together]
         transpose(bank[:, product], data, identity)
-    return evacuate(bank)
+    return evacuate(bank, stage == 0)
 
 
 def transpose(dst: Any, data: Any, identity: Any) -> None:
@@ -411,10 +425,13 @@ def transpose(dst: Any, data: Any, identity: Any) -> None:
     )
 
 
-def evacuate(bank: Any) -> Any:
-    """A PSUM bank in SBUF, by VectorE."""
+def evacuate(bank: Any, is_scalar: bool = False) -> Any:
+    """A PSUM bank in SBUF, by VectorE or ScalarE."""
     moved = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=moved, src=bank, engine=nisa.engine.vector)
+    if is_scalar:
+        nisa.activation(dst=moved, op=nl.copy, data=bank)
+    else:
+        nisa.tensor_copy(dst=moved, src=bank, engine=nisa.engine.vector)
     return moved
 
 

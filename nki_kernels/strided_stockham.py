@@ -38,6 +38,7 @@ MAX_LENGTH = MAX_STRIDED_RADIX**2
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _POINTS = 2**19  # of a block of columns, as long as 128 columns are more
+_HELD = 2**14  # numbers a partition of the input, or of the output, of a block
 _CHUNK = 4096  # numbers a partition of a table that DMA writes at a time
 
 
@@ -107,7 +108,7 @@ def transform_columns(source: Any, target: Any, tables: Any, radices: Any, ident
     left = radices[len(radices) - 1]
     opening = load_whole(tables[0]) if radix > 1 else []
     closing = load_chunks(tables[len(tables) - 1])
-    blocks = blocks_of(source[0].shape[0], source[0].shape[2], radix * left)
+    blocks = blocks_of(source[0].shape[0], source[0].shape[2], radix, left, _POINTS)
     ahead = load_columns(source, blocks[0], radix, left)
     for index in range(len(blocks)):
         block = blocks[index]
@@ -133,29 +134,31 @@ def load_chunks(table: Any) -> Any:
     return tile
 
 
-def blocks_of(members: int, columns: int, n: int) -> Any:
-    """Blocks of columns: [first member, members, first column, columns, columns of a group].
+def blocks_of(members: int, columns: int, radix: int, left: int, points: int) -> Any:
+    """Blocks of columns, of about ``points``: [first member, members, first column, columns].
 
     A group is what a product takes, at most 128 columns in all, and a block has some of them.
     """
     groups = -(-columns // _PARTITIONS)
     width = -(-columns // groups)
-    together = max(1, min(_BANK, _POINTS // n) // _PARTITIONS)
+    # What a column takes of a partition: M / g numbers before, r after.
+    held = max(radix, left // slabs_together(radix, left) if radix > 1 else 1)
+    together = max(1, min(_BANK, points // (radix * left), _HELD // held) // _PARTITIONS)
     blocks = []
     if groups == 1:
         step = max(1, _PARTITIONS // columns)
         for member in range(0, members, step):
-            blocks.append([member, min(step, members - member), 0, columns, columns])
+            blocks.append([member, min(step, members - member), 0, columns])
         return blocks
     for member in range(members):
         for low in range(0, columns, together * width):
-            blocks.append([member, 1, low, min(together * width, columns - low), width])
+            blocks.append([member, 1, low, min(together * width, columns - low)])
     return blocks
 
 
 def load_columns(source: Any, block: Any, radix: int, left: int) -> Any:
     """SBUF tile [(part, j, s), members, M / g, columns] of a block, zeros after the data."""
-    member, members, low, columns, _ = block
+    member, members, low, columns = block
     rows = radix * slabs_together(radix, left) if radix > 1 else left
     length = radix * left // rows
     held = source[0].shape[1]
@@ -178,26 +181,30 @@ def load_columns(source: Any, block: Any, radix: int, left: int) -> Any:
 
 
 def open_columns(tile: Any, table: Any, radix: int, left: int) -> Any:
-    """First stage: SBUF [columns of a group, 2, r, M] for each group of columns."""
+    """First stage: SBUF [columns of a group, 2, r g, M / g] for each group of columns."""
+    states = []
+    for group in column_groups(tile.shape[1], tile.shape[3]):
+        states.append(open_group(tile, group, table, radix, left))
+    return states
+
+
+def open_group(tile: Any, group: Any, table: Any, radix: int, left: int) -> Any:
+    """First stage of a group: SBUF [columns, 2, r g, M / g]."""
     together = slabs_together(radix, left)
     length = left // together
-    groups = column_groups(tile.shape[1], tile.shape[3])
     step = min(length, _BANK // (2 * radix * together))
-    states = []
-    for group in groups:
-        members, low, width = group
-        shape = (members * width, 2, radix * together, length)
-        state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        for first in range(0, length, step):
-            count = min(step, length - first)
-            shape = (members * width, 2, radix * together, count)
-            bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-            for index in range(count):
-                data = tile[:, :, first + index, low : low + width]
-                multiply(bank[:, :, :, index], data, table)
-            nisa.activation(dst=state[:, :, :, first : first + count], op=nl.copy, data=bank)
-        states.append(state)
-    return states
+    members, low, width = group
+    shape = (members * width, 2, radix * together, length)
+    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    for first in range(0, length, step):
+        count = min(step, length - first)
+        shape = (members * width, 2, radix * together, count)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        for index in range(count):
+            data = tile[:, :, first + index, low : low + width]
+            multiply(bank[:, :, :, index], data, table)
+        nisa.activation(dst=state[:, :, :, first : first + count], op=nl.copy, data=bank)
+    return state
 
 
 def column_groups(members: int, columns: int) -> Any:
@@ -266,7 +273,7 @@ def make_outputs(pending: Any, table: Any, result: Any) -> None:
 
 def store_columns(target: Any, result: Any, block: Any, radix: int, left: int) -> None:
     """Store the outputs q r + K of a block that the target holds."""
-    member, members, low, columns, _ = block
+    member, members, low, columns = block
     kept = target[0].shape[1]
     full = kept // radix
     rest = kept - full * radix

@@ -27,6 +27,7 @@ import torch
 
 from trnfft import config, ops
 from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
+from trnfft.fused_convolution import convolve_rows, has_rows_kernel
 from trnfft.planner.factorization import next_smooth_number
 from trnfft.signal import _overlap_add
 from trnfft.transforms import Input, _integers, fftn, ifftn, irfft, irfftn, rfft, rfftn
@@ -196,6 +197,8 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
 
 def _circular_rows(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """Circular convolution of real rows [..., N], whose leading dimensions broadcast."""
+    if has_rows_kernel(x, x.shape[-1]):
+        return convolve_rows(x, rfft(h))
     return irfft(rfft(x) * rfft(h), x.shape[-1])
 
 

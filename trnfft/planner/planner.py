@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -12,15 +13,16 @@ from itertools import zip_longest
 from nki_kernels import hardware, stockham
 from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
-from trnfft.planner.algorithms import ALGORITHMS, SEED, Axes
+from trnfft.planner.algorithms import ALGORITHMS, PASSES, SEED, Algorithm, Axes
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
-from trnfft.planner.plan import C2C, C2R, R2C, Candidate, Plan, Recipe
+from trnfft.planner.plan import C2C, C2R, CONVOLUTION, R2C, Candidate, Plan, Recipe
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
 REMEMBERED = 4096  # plans kept in memory
 FAST_LENGTHS = 24  # smooth ones that next_fast_len ranks: more are too long, or take too long
+IMAGE_LENGTHS = 2  # of each axis that plan_images prices
 PRICED_LENGTHS = 2  # of these, for each way to rank them
 DIRECT = ("stockham", "four_step", "split_four_step")  # for long smooth lengths: no convolution
 
@@ -147,6 +149,81 @@ def forget() -> None:
     _plans.clear()
     _next_fast_len.cache_clear()
     wisdom.forget()
+
+
+def plan_convolution(
+    shape: tuple[int, ...],
+    *,
+    padded_from: tuple[int, ...] | None = None,
+    batch: int = 1,
+    target: str | None = None,
+) -> Plan:
+    """The way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
+
+    Prices are for a filter whose spectrum is given and is the same for the batch.
+
+    Args:
+        shape: that of the transforms.
+        padded_from: of images, the shape of the data and of what is kept. Default: `shape`.
+        batch, target: as for `plan`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
+        NotImplementedError: no kernel can do it.
+    """
+    chip = hardware.current().name if target is None else target
+    key = ("convolution", shape, padded_from, batch, chip)
+    if key not in _plans:
+        problem = _problem(None, shape, padded_from, CONVOLUTION)
+        if len(shape) > 1 and not problem.shape:
+            problem = replace(problem, shape=shape, padded_from=shape)
+        _plans[key] = _plan(problem, batch, False, "float32", "fast", chip, None, None)
+    return _plans[key]
+
+
+def plan_images(
+    image: tuple[int, int], least: tuple[int, int], *, batch: int = 1, target: str | None = None
+) -> Plan:
+    """The cheapest `plan_convolution` for images, padded to even sizes from `least` on.
+
+    The result's `padded_from` is `image`, or `image` with its axes exchanged, where columns are
+    better transformed first, even if transposing the images and the results costs as much as
+    reading and writing them. The first time for an image it takes some seconds; then all that was
+    tried is remembered as plans are.
+
+    Raises:
+        NotImplementedError: no kernel can do it.
+    """
+    found: list[Plan] = []
+    for turned in (1, -1):
+        (height, width), (rows, columns) = image[::turned], least[::turned]
+        for m in _image_lengths(rows, ALGORITHMS["axes"]):
+            for n in _image_lengths(columns, ALGORITHMS["real_axes"]):
+                with contextlib.suppress(NotImplementedError):
+                    size = (height, width)
+                    found.append(
+                        plan_convolution((m, n), padded_from=size, batch=batch, target=target)
+                    )
+    if not found:
+        raise NotImplementedError(f"no kernel convolves images of {image} padded to {least}")
+
+    def cost(plan: Plan) -> float:
+        transposing = 0.0 if plan.padded_from == image else 2 * plan.dma_floor_ns
+        return (plan.predicted_ns or math.inf) + transposing
+
+    return min(found, key=cost)
+
+
+def _image_lengths(least: int, several: Algorithm) -> list[int]:
+    """Some even lengths from `least` on whose last radix fills the array as far as possible."""
+    kind = "strided_stockham" if several.kind == C2C else "real_stockham"
+    fill: dict[int, int] = {}
+    for n in range(least + least % 2, least + least // 8 + 16, 2):
+        recipes = [] if PASSES[kind].why_not(n) else PASSES[kind].recipes(n)
+        radices = max((recipe.radices[-1] for recipe in recipes if recipe.radices[1:]), default=0)
+        if radices > max(fill.values(), default=0):
+            fill[n] = radices
+    return list(fill)[-IMAGE_LENGTHS:]
 
 
 def _kind(real: bool, inverse: bool) -> str:
