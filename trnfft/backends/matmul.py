@@ -11,12 +11,17 @@ columns, and one copy that brings k beside K. Every plan of Tensor-engine stages
 radices here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic
 shape occurs, so XLA devices run it as it is. Derivatives, vmap and forward mode are those of
 torch's own operations.
+
+In planned order (trnfft/planner/order.py) k stays where j was, which saves that copy: the state is
+[K, (part, j), m', batch] or, for few rows, [batch, K, (part, j), m'], with K in planned order, and
+the inverse goes the same way back.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,13 +32,20 @@ Parts = tuple[torch.Tensor, torch.Tensor]
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 TABLE_BYTES = 256 << 20  # kept on all devices together
+WIDE_BATCH = 16  # rows from which on planned stages have the batch in their columns
+WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
 
 _tables: OrderedDict[Any, tuple[torch.Tensor, ...]] = OrderedDict()
 uploads = 0  # how many times tables were made and put on a device
 
 
 def c2c(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    inverse: bool,
+    scale: float,
+    precision: str,
+    planned: bool = False,
 ) -> Parts:
     """As the operator `trnfft::c2c`; the bfloat16 modes are computed in the dtype of the input.
 
@@ -46,11 +58,13 @@ def c2c(
                 f'precision "kahan" needs float64 in backend "matmul", which device '
                 f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
             )
-        wide = c2c(real.double(), imag.double(), inverse, scale, precision)
+        wide = c2c(real.double(), imag.double(), inverse, scale, precision, planned)
         return wide[0].to(real.dtype), wide[1].to(imag.dtype)
     n = real.shape[-1]
     radices, padded = _radices(n)
-    x = torch.stack([real.reshape(-1, n), imag.reshape(-1, n)]).permute(0, 2, 1)  # [2, N, B]
+    if planned and padded == n and len(radices) > 1:
+        return _planned(real, imag, radices, inverse, scale)
+    x = torch.stack([part.reshape(-1, n).mT for part in (real, imag)])  # [2, N, B]
     if padded == n:
         y = _stages(x, radices, _stage_tables(radices, inverse, scale, x))
     else:
@@ -62,22 +76,49 @@ def c2c(
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
     """The radices of the plan for length n, and the length that they transform."""
-    from trnfft.planner.planner import plan  # here, so that only its users load the planner
+    from trnfft.planner import order  # here, so that only its users load the planner
 
-    recipe = plan(n, precision="fast").recipe
-    if recipe.inner is not None:
-        return recipe.inner.radices, recipe.inner.n
-    if recipe.radices:
-        return recipe.radices, n
-    return _default_radices(n), n
+    return order.stages(n)
 
 
-def _default_radices(n: int) -> tuple[int, ...]:
-    """For plans without radices: DFT-GEMM is one stage, a butterfly of a power of two some."""
-    if n <= 256:
-        return (n,)
-    half = 1 << (n.bit_length() // 2)
-    return (half, n // half)
+def _planned(
+    real: torch.Tensor, imag: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
+) -> Parts:
+    """As `c2c` with the frequencies in planned order: no copy between the stages."""
+    n = real.shape[-1]
+    rows = [part.reshape(-1, n) for part in (real, imag)]
+    batch = rows[0].shape[0]
+    if batch >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
+        x = torch.stack([row.mT for row in rows], 1 if inverse else 0)
+        for matrix in _wide_tables(radices, inverse, scale, x):
+            done, size, _ = matrix.shape
+            x = matrix @ x.reshape(done, size, 2 * n // (done * size) * batch)
+        y = x.reshape(2, n, batch) if inverse else x.reshape(n, 2, batch).transpose(0, 1)
+        y_real, y_imag = y.mT.unbind(0)
+    else:
+        x = torch.stack(rows, 2 if inverse else 1)
+        x = _narrow_stages(x, radices, inverse, _narrow_tables(radices, inverse, scale, x))
+        y_real, y_imag = x.unbind(1 if inverse else 2)
+    return y_real.reshape(real.shape), y_imag.reshape(real.shape)
+
+
+def _narrow_stages(
+    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, tables: tuple[torch.Tensor, ...]
+) -> torch.Tensor:
+    """From x [B, 2, N] to [B, N, 2] in planned order, or back; tables of `_narrow_tables`."""
+    batch, n = x.shape[0], math.prod(radices)
+    for stage in sorted(range(len(radices)), reverse=inverse):
+        radix, done = radices[stage], math.prod(radices[:stage])
+        left = n // (done * radix)
+        parts = (batch, done, 2, radix, left)
+        twiddles, matrix = tables[3 * stage - 2 : 3 * stage], tables[3 * stage]
+        if stage > 0 and not inverse:
+            x = _multiply(x.reshape(parts), *twiddles, dim=2)
+        x = x.reshape(batch * done, 2 * radix, left)
+        x = matrix @ x if left > 1 else x[..., 0] @ matrix.mT
+        if stage > 0 and inverse:
+            x = _multiply(x.reshape(parts), *twiddles, dim=2)
+    return x.reshape((batch, 2, n) if inverse else (batch, n, 2))
 
 
 def _stages(
@@ -113,10 +154,12 @@ def _convolved(
     return _multiply(z[:, :n], *chirp)
 
 
-def _multiply(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
-    """Complex product of x [2, ...] and a factor with parts [...], which broadcast."""
-    a, b = x.unbind(0)
-    return torch.stack([a * real - b * imag, a * imag + b * real])
+def _multiply(
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *, dim: int = 0
+) -> torch.Tensor:
+    """Complex product of x, whose parts are along `dim`, and a factor, which broadcasts to one."""
+    a, b = x.unbind(dim)
+    return torch.stack([a * real - b * imag, a * imag + b * real], dim)
 
 
 def _stage_tables(
@@ -143,6 +186,64 @@ def _stage_tables(
         return tables
 
     return _cached(key, make, like)
+
+
+def _narrow_tables(
+    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """As `_stage_tables`, for planned order: twiddles [K, j, 1], matrices as in `_planned_matrix`.
+
+    K is in planned order, too.
+    """
+
+    def make() -> list[np.ndarray]:
+        tables = []
+        for dft, twiddle in _planned_factors(radices, inverse, scale):
+            if len(twiddle) > 1:
+                tables += [twiddle.real[..., None], twiddle.imag[..., None]]
+            tables.append(_planned_matrix(dft, inverse))
+        return tables
+
+    return _cached(("narrow", radices, inverse, scale, like.dtype, like.device), make, like)
+
+
+def _wide_tables(
+    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The matrices [K, 2 r, 2 r] of the stages, with their twiddles, in the order of their use."""
+
+    def make() -> list[np.ndarray]:
+        tables = []
+        for dft, twiddle in _planned_factors(radices, inverse, scale):
+            twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
+            tables.append(_planned_matrix(dft * twiddle, inverse))
+        return tables[::-1] if inverse else tables
+
+    return _cached(("wide", radices, inverse, scale, like.dtype, like.device), make, like)
+
+
+def _planned_factors(
+    radices: tuple[int, ...], inverse: bool, scale: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """DFT matrix [r, r] and twiddles [K, j] of every stage; the first matrix has the scale."""
+    known = np.zeros(1, np.int64)  # K, in planned order
+    for r in radices:
+        digits, done = np.arange(r), len(known)
+        dft = _root(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
+        yield dft, _root(known[:, None] * digits, done * r, inverse)
+        known = (known[:, None] + done * digits).reshape(-1)
+
+
+def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
+    """Complex matrices [..., k, j] as real ones [..., (k, part'), (part, j)].
+
+    Of an inverse, [..., j, k] as [..., (part', j), (k, part)]. So the parts of every stage's
+    result are where the next one's product takes them.
+    """
+    size = 2 * z.shape[-1]
+    real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
+    ordered = np.einsum("...jkqp->...qjkp" if inverse else "...kjqp->...kqpj", real)
+    return ordered.reshape(*z.shape[:-2], size, size)
 
 
 def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
