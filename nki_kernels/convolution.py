@@ -8,9 +8,9 @@ of x; real_stockham's inverse stages take them from there. Only x, H and y pass 
 
     HBM [B, N] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, N]
 
-The forward stages of a block, the product of the one before and the inverse stages of the one before
-that run at the same time, so that none waits for its own results; VectorE only multiplies, and all
-results leave PSUM by ScalarE.
+Three blocks are on their way: forward stages of one, the product of the one before, inverse stages of
+the one before that, so that none waits for its own results. VectorE only multiplies, and all results
+leave PSUM by ScalarE.
 
 Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches; what is left is the
 Tensor engine, for two real transforms.
@@ -39,7 +39,7 @@ from .real_stockham import (
 )
 from .stockham import load_identity
 
-MAX_LENGTH = 4096
+MAX_LENGTH = 5120
 _PARTITIONS = 128
 _CHUNK = 512  # numbers of each part that are multiplied at a time
 
