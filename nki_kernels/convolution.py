@@ -8,9 +8,9 @@ of x; real_stockham's inverse stages take them from there. Only x, H and y pass 
 
     HBM [B, N] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, N]
 
-Three blocks are on their way: forward stages of one, the product of the one before, inverse stages of
-the one before that, so that none waits for its own results. VectorE only multiplies, and all results
-leave PSUM by ScalarE.
+Three blocks are on their way: forward stages of one, the product of the one before, inverse stages
+of the one before that, so that none waits for its own results. VectorE only multiplies, and all
+results leave PSUM by ScalarE.
 
 Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches; what is left is the
 Tensor engine, for two real transforms.
