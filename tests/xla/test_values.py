@@ -146,3 +146,12 @@ def test_operators(n, precision, bound, device):
     assert relative_error(full, torch.fft.fft(host(z))) < bound
     assert relative_error(half, torch.fft.rfft(host(z.real))) < bound
     assert relative_error(real, torch.fft.irfft(host(z), n, norm="forward")) < bound
+
+
+@pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
+def test_planned_order(rows, device):
+    x, h = random_input("fft", rows, 1000), random_input("fft", 1000)
+    spectra = [trnfft.fft(z.to(device), order="planned") for z in (x, h)]
+    actual = trnfft.ifft(spectra[0] * spectra[1], order="planned")
+    expected = torch.fft.ifft(torch.fft.fft(host(x)) * torch.fft.fft(host(h)))
+    assert relative_error(actual, expected) < BOUND

@@ -115,7 +115,7 @@ def _narrow_stages(
         if stage > 0 and not inverse:
             x = _multiply(x.reshape(parts), *twiddles, dim=2)
         x = x.reshape(batch * done, 2 * radix, left)
-        x = matrix @ x if left > 1 else x[..., 0] @ matrix.mT
+        x = matrix @ x if left > 1 else x.squeeze(-1) @ matrix.mT
         if stage > 0 and inverse:
             x = _multiply(x.reshape(parts), *twiddles, dim=2)
     return x.reshape((batch, 2, n) if inverse else (batch, n, 2))
