@@ -28,23 +28,18 @@ def has_kernels(*tensors: torch.Tensor) -> bool:
     return ops.backend_for(tensors[0].device) in KERNEL_BACKENDS
 
 
-def has_rows_kernel(x: torch.Tensor, n: int) -> bool:
-    """Whether `convolve_rows` can take this tensor, for rows of n points."""
-    if not has_kernels(x):
-        return False
-    from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
+def has_rows_kernel_for(n: int) -> bool:
+    """Whether `convolve_rows` can take rows of n points."""
+    from trnfft.planner.algorithms import ALGORITHMS  # here: only its users load the kernels
 
-    try:
-        plan_convolution((n,))
-    except NotImplementedError:
-        return False
-    return True
+    return not ALGORITHMS["convolve_rows"].why_not(n)
 
 
 def convolve_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
     """Circular convolution of real rows x [..., N] by half spectra h [..., N // 2 + 1].
 
-    Leading dimensions broadcast. Differentiable in both. Only where `has_rows_kernel`.
+    Leading dimensions broadcast. Differentiable in both. Only where
+    `has_kernels` and `has_rows_kernel_for`.
     """
     return _ConvolveRows.apply(x, h.real, h.imag, ops.backend_for(x.device))
 

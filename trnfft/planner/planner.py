@@ -101,29 +101,35 @@ def next_fast_len(target: int, real: bool = False) -> int:
 
     Args:
         target: the least length, 1 or more.
-        real: whether the data is real. As a real transform runs as a complex one of its length,
-            the result is the same.
+        real: whether the data is real. Lengths up to 256 are returned as they are then; above
+            8192 a real transform runs as a complex one of its length.
 
     Raises:
         TypeError: `target` is no integer.
         ValueError: `target` is less than 1.
     """
-    return _next_fast_len(_at_least_one("target", target), hardware.current().name)
+    return _next_fast_len(_at_least_one("target", target), bool(real), hardware.current().name)
 
 
 @functools.lru_cache(REMEMBERED)
-def _next_fast_len(target: int, chip: str) -> int:
-    if target <= LARGEST_RADIX:
+def _next_fast_len(target: int, real: bool, chip: str) -> int:
+    if target <= (2 * LARGEST_RADIX if real else LARGEST_RADIX):
         return target
     smooth = smooth_numbers(target, target * 5 // 4)[:FAST_LENGTHS]
     batch = max(1, 2**20 // target)  # the same for all, so that prices compare
 
     def price(n: int) -> float:
         try:
-            return plan(n, batch=batch, precision="fast", target=chip).predicted_ns or 0.0
+            found = plan(n, real=real, batch=batch, precision="fast", target=chip)
+            return found.predicted_ns or 0.0
         except NotImplementedError:  # it does not fit into SBUF
             return math.inf
 
+    two_stages = PASSES["real_stockham"]
+    if real and (fitting := [n for n in smooth if not two_stages.why_not(n)]):
+        # A stage takes as long as one of radix 64, whatever fits into it.
+        fitting.sort(key=lambda n: n / two_stages.recipes(n)[0].radices[-1])
+        return min(fitting[: 2 * PRICED_LENGTHS], key=price)
     direct = [n for n in smooth if not all(ALGORITHMS[name].why_not(n) for name in DIRECT)]
     return min(_likeliest(direct), key=price) if direct else smooth[0]
 
