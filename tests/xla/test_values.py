@@ -165,8 +165,10 @@ def test_bloom(padding, device):
     assert relative_error(actual, expected) < BOUND
 
 
-def test_planned_order(device):
-    x = torch.randn(3, 1000)
-    spectrum = trnfft.fft(x.to(device), order="planned")
-    again = trnfft.ifft(spectrum, order="planned")
-    assert relative_error(again.real, x.double()) < BOUND
+@pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
+def test_planned_order(rows, device):
+    x, h = random_input("fft", rows, 1000), random_input("fft", 1000)
+    spectra = [trnfft.fft(z.to(device), order="planned") for z in (x, h)]
+    actual = trnfft.ifft(spectra[0] * spectra[1], order="planned")
+    expected = torch.fft.ifft(torch.fft.fft(host(x)) * torch.fft.fft(host(h)))
+    assert relative_error(actual, expected) < BOUND

@@ -32,7 +32,7 @@ Parts = tuple[torch.Tensor, torch.Tensor]
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 TABLE_BYTES = 256 << 20  # kept on all devices together
-WIDE_BATCH = 16  # rows from which on planned stages have the batch in their columns
+WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
 WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
 
 _tables: OrderedDict[Any, tuple[torch.Tensor, ...]] = OrderedDict()
@@ -96,29 +96,47 @@ def _planned(
         y = x.reshape(2, n, batch) if inverse else x.reshape(n, 2, batch).transpose(0, 1)
         y_real, y_imag = y.mT.unbind(0)
     else:
-        x = torch.stack(rows, 2 if inverse else 1)
-        x = _narrow_stages(x, radices, inverse, _narrow_tables(radices, inverse, scale, x))
-        y_real, y_imag = x.unbind(1 if inverse else 2)
+        tables = _narrow_tables(radices, inverse, scale, real)
+        y_real, y_imag = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
     return y_real.reshape(real.shape), y_imag.reshape(real.shape)
 
 
-def _narrow_stages(
-    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, tables: tuple[torch.Tensor, ...]
-) -> torch.Tensor:
-    """From x [B, 2, N] to [B, N, 2] in planned order, or back; tables of `_narrow_tables`."""
-    batch, n = x.shape[0], math.prod(radices)
-    for stage in sorted(range(len(radices)), reverse=inverse):
-        radix, done = radices[stage], math.prod(radices[:stage])
+def _narrow_forward(
+    rows: list[torch.Tensor], radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
+) -> list[torch.Tensor]:
+    """From both parts [B, N] to both in planned order, by the tables of `_narrow_tables`."""
+    batch, n = rows[0].shape
+    x, done = torch.stack(rows, 1), 1
+    for stage, radix in enumerate(radices):
         left = n // (done * radix)
-        parts = (batch, done, 2, radix, left)
-        twiddles, matrix = tables[3 * stage - 2 : 3 * stage], tables[3 * stage]
-        if stage > 0 and not inverse:
-            x = _multiply(x.reshape(parts), *twiddles, dim=2)
-        x = x.reshape(batch * done, 2 * radix, left)
-        x = matrix @ x if left > 1 else x[..., 0] @ matrix.mT
-        if stage > 0 and inverse:
-            x = _multiply(x.reshape(parts), *twiddles, dim=2)
-    return x.reshape((batch, 2, n) if inverse else (batch, n, 2))
+        if stage > 0:
+            twiddles = tables[3 * stage - 2 : 3 * stage]
+            x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+        if left > 1:
+            x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
+        done *= radix
+    x = x.reshape(batch * n // radices[-1], 2 * radices[-1])
+    return [(x @ half.mT).reshape(batch, n) for half in tables[-1].chunk(2)]
+
+
+def _narrow_inverse(
+    rows: list[torch.Tensor], radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
+    """From both parts [B, N] in planned order to both in natural order."""
+    batch, n = rows[0].shape
+    real, imag = (row.reshape(batch * n // radices[-1], radices[-1]) for row in rows)
+    first, second = tables[-1].chunk(2, 1)
+    x = torch.addmm(real @ first.mT, imag, second.mT)
+    left = 1
+    for stage, radix in reversed(list(enumerate(radices))):
+        done = n // (radix * left)
+        if left > 1:
+            x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
+        if stage > 0:
+            twiddles = tables[3 * stage - 2 : 3 * stage]
+            x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+        left *= radix
+    return x.reshape(batch, 2, n).unbind(1)
 
 
 def _stages(
@@ -191,9 +209,9 @@ def _stage_tables(
 def _narrow_tables(
     radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """As `_stage_tables`, for planned order: twiddles [K, j, 1], matrices as in `_planned_matrix`.
+    """As `_stage_tables`, for planned order: twiddles [K, j, 1] with K in that order, and matrices.
 
-    K is in planned order, too.
+    Those are as in `_planned_matrix`; the last one has the parts outside, for a product each.
     """
 
     def make() -> list[np.ndarray]:
@@ -202,6 +220,7 @@ def _narrow_tables(
             if len(twiddle) > 1:
                 tables += [twiddle.real[..., None], twiddle.imag[..., None]]
             tables.append(_planned_matrix(dft, inverse))
+        tables[-1] = np.block([[dft.real, -dft.imag], [dft.imag, dft.real]])
         return tables
 
     return _cached(("narrow", radices, inverse, scale, like.dtype, like.device), make, like)
