@@ -50,6 +50,9 @@ from .strided_stockham import (
 
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _CHUNK = 512  # numbers of each part that are multiplied at a time
+_SHORT = 2048  # points of a column of which SBUF holds three groups
+_PIECE = 1024  # numbers of each part that are loaded at a time, of longer spectra
+_DMA_WRITTEN = 2**16  # bytes a partition that DMA may write and that stay
 _POINTS = 2**18  # of a block of columns, as long as 128 columns are more
 
 
@@ -120,72 +123,94 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
         load_whole(tables[3]),
     ]
     batch, _, columns = source[0].shape
-    blocks = blocks_of(batch, columns, radix, left, _POINTS)
-    slabs = slabs_together(radix, left)
+    size = radix * left
+    # Of columns whose next block is loaded before the first one's stages, 8 bytes a row; beside
+    # them DMA writes two pieces of the spectrum.
+    room = max(0, _DMA_WRITTEN - 16 * size) // (8 * left // slabs_together(radix, left))
+    blocks = blocks_of(batch, columns, radix, left, min(_POINTS, room * size))
+    lag = 1 if size <= _SHORT else 0
+    is_early = blocks[0][1] * blocks[0][3] <= room
     work = []
     for index in range(len(blocks)):
         groups = column_groups(blocks[index][1], blocks[index][3])
         for group in range(len(groups)):
             work.append([index, groups[group], group == 0, group == len(groups) - 1])
+    pieces = spectrum_pieces(blocks, work, size)
     ahead = load_columns(source, blocks[0], radix, left)
     tile = ahead
-    next_factors = load_spectrum(spectrum, blocks[0], work[0][1], radices)
+    next_factors = load_spectrum(spectrum, pieces[0])
+    at = 0
     results: Any = []
     states: Any = []
-    # Three groups are on their way at a time: none waits for its own results.
-    for step in range(len(work) + 2):
+    # Three groups are on their way at a time where there is room: none waits for its own results.
+    for step in range(len(work) + 2 * lag):
         if step < len(work):
-            index, group, is_first, _ = work[step]
-            block = blocks[index]
+            index, group, is_first, is_last = work[step]
             if is_first:
                 tile = ahead
-                shape = (2 * radix * slabs, block[1], left // slabs, block[3])
-                results.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-                if index + 1 < len(blocks):
-                    ahead = load_columns(source, blocks[index + 1], radix, left)
-            factors = next_factors
-            if step + 1 < len(work):
-                following = work[step + 1]
-                next_factors = load_spectrum(spectrum, blocks[following[0]], following[1], radices)
+                results.append(nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf))
+            has_next = index + 1 < len(blocks)
+            if has_next and is_first and is_early:
+                ahead = load_columns(source, blocks[index + 1], radix, left)
             state = open_group(tile, group, resident[0], radix, left)
-            states.append(change_slabs(state, resident[1], radices, identity))
-            multiply_columns(states[step], factors)
-        if 1 <= step <= len(work):
-            states[step - 1] = change_slabs(states[step - 1], resident[2], radices, identity)
-        if step >= 2:
-            index, group, _, is_last = work[step - 2]
-            restore_rows(states[step - 2], resident[3], radices, identity, results[index], group)
-            states[step - 2] = []
+            if has_next and is_last and not is_early:
+                ahead = load_columns(source, blocks[index + 1], radix, left)
+            state = change_slabs(state, resident[1], radices, identity)
+            for _ in range(len(pieces) // len(work)):
+                factors = next_factors
+                if at + 1 < len(pieces):
+                    next_factors = load_spectrum(spectrum, pieces[at + 1])
+                multiply_columns(state, factors, pieces[at][2])
+                at += 1
+            states.append(state)
+        if lag <= step < len(work) + lag:
+            states[step - lag] = change_slabs(states[step - lag], resident[2], radices, identity)
+        if step >= 2 * lag:
+            last = step - 2 * lag
+            index, group, _, is_last = work[last]
+            restore_rows(states[last], resident[3], radices, identity, results[index], group)
+            states[last] = []
             if is_last:
                 store_rows_of(target, results[index], blocks[index])
                 results[index] = []
 
 
-def load_spectrum(spectrum: Any, block: Any, group: Any, radices: Any) -> Any:
-    """SBUF [columns of the group, 2, r, q'] of the filter, member by member."""
-    radix, left = radices
+def spectrum_pieces(blocks: Any, work: Any, length: int) -> Any:
+    """What is loaded of the spectrum at a time: [block, group, first number, numbers]."""
+    size = length if length <= _SHORT else _PIECE
+    pieces = []
+    for item in work:
+        block = blocks[item[0]]
+        for low in range(0, length, size):
+            pieces.append([block, item[1], low, min(size, length - low)])
+    return pieces
+
+
+def load_spectrum(spectrum: Any, piece: Any) -> Any:
+    """SBUF [columns of the group, 2, numbers] of the filter, member by member."""
+    block, group, start, length = piece
     member, _, low, _ = block
     members, first, width = group
-    tile = nl.ndarray((members * width, 2, radix * left), dtype=nl.float32, buffer=nl.sbuf)
+    tile = nl.ndarray((members * width, 2, length), dtype=nl.float32, buffer=nl.sbuf)
     for part in range(2):
         for index in range(members):
             factors = spectrum[part][(member + index) % spectrum[part].shape[0]]
+            columns = factors[low + first : low + first + width]
             nisa.dma_copy(
                 dst=tile[index * width : (index + 1) * width, part],
-                src=factors[low + first : low + first + width],
+                src=columns[:, start : start + length],
             )
     return tile
 
 
 def change_slabs(state: Any, table: Any, radices: Any, identity: Any) -> Any:
-    """A stage [C, 2, r, q'] -> [C, 2, r, q'] within each slab K of q' numbers.
+    """A stage [C, 2, r, q'] -> [C, 2, r, q'] within each slab K of q' numbers, in place.
 
     ScalarE alone takes results from PSUM, while VectorE multiplies the columns before.
     """
     radix, left = radices
     columns = state.shape[0]
     slabs = state.reshape((columns, 2, radix, left))
-    result = nl.ndarray((columns, 2, radix, left), dtype=nl.float32, buffer=nl.sbuf)
     group = min(4, _BANK // (2 * left))
     pending: Any = []
     for first in range(0, radix, group):
@@ -195,10 +220,10 @@ def change_slabs(state: Any, table: Any, radices: Any, identity: Any) -> Any:
             transpose(bank[:, index], slabs[:, :, first + index], identity)
         moved = evacuate(bank, True)
         if len(pending) > 0:
-            make_slabs(pending, table, result)
+            make_slabs(pending, table, slabs)
         pending = [moved, first, count]
-    make_slabs(pending, table, result)
-    return result
+    make_slabs(pending, table, slabs)
+    return slabs
 
 
 def make_slabs(pending: Any, table: Any, result: Any) -> None:
@@ -213,10 +238,10 @@ def make_slabs(pending: Any, table: Any, result: Any) -> None:
     )
 
 
-def multiply_columns(state: Any, factors: Any) -> None:
-    """SBUF state [C, 2, r, q'] times complex factors [C, 2, r q'], in place, on VectorE."""
+def multiply_columns(state: Any, factors: Any, start: int) -> None:
+    """SBUF state [C, 2, r, q'], from ``start`` on, times complex factors [C, 2, ...], in place."""
     columns, _, length = factors.shape
-    x = state.reshape((columns, 2, length))
+    x = state.flatten_dims(2, 3)[:, :, start : start + length]
     for low in range(0, length, _CHUNK):
         high = min(low + _CHUNK, length)
         piece = x[:, :, low:high]
