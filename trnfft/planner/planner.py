@@ -52,8 +52,8 @@ def plan(
         n: length of the transform, 1 or more.
         shape: instead of `n`, lengths of a transform over several axes.
         real: whether the data is real or, with `inverse`, the result is: then the other side is
-            a half spectrum, with shape[-1] // 2 + 1 numbers along the last axis. Where no kernel
-            for real data fits, the plan is that of complex data.
+            a half spectrum, with shape[-1] // 2 + 1 numbers along the last axis. Where that is
+            cheaper, or no kernel for real data fits, the plan is that of complex data.
         padded_from: shape of the data that `shape` is padded from with zeros at the end; of an
             inverse with `real` what is kept of the result. Rows without data cost nothing.
         batch: number of transforms, 1 or more. Prices are for it rounded up to a power of two.
@@ -291,15 +291,26 @@ def _plan(
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
     request = replace(problem, batch=batch, precision=precision, target=chip.name, max_error=budget)
-    try:
+    if request.kind in (R2C, C2R) and not request.shape and names is None:
+        found = _real_plan(request, max_error is None)
+    else:
         found = _found(request, max_error is None, names)
-    except NotImplementedError:
-        if request.kind == C2C or request.shape or names is not None:
-            raise
-        # As complex data, with zeros for what is missing.
-        found = _found(replace(request, kind=C2C), max_error is None, None)
-        found = replace(found, kind=request.kind)
     return found.with_direction(bool(inverse))
+
+
+def _real_plan(request: Plan, is_usual: bool) -> Plan:
+    """The cheaper of a kernel for real data and, with zeros for the rest, for complex data."""
+    complex_plan = _found(replace(request, kind=C2C), is_usual, None)
+    as_complex = replace(complex_plan, kind=request.kind)
+    try:
+        real = _found(request, is_usual, None)
+    except NotImplementedError:
+        return as_complex
+    best, other = real, as_complex
+    if (as_complex.predicted_ns or math.inf) < (real.predicted_ns or math.inf):
+        best, other = as_complex, real
+    rejected = replace(other.choice, rejected=_why_rejected(other.choice, best.choice))
+    return replace(best, candidates=(best.choice, rejected, *best.candidates[1:]))
 
 
 def _found(request: Plan, is_usual: bool, names: str | tuple[str, ...] | None) -> Plan:
