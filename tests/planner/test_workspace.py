@@ -9,6 +9,7 @@ import trnfft
 from nki_kernels.simulator.enums import MemoryRegion
 from nki_kernels.simulator.session import Session
 from trnfft import ComplexTensor
+from trnfft.fused_convolution import convolve_images, convolve_rows, spectrum_for_images
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.tables import arrays_of
 
@@ -101,6 +102,19 @@ def test_tables_and_scratch(n_or_shape, batch, options):
         assert scratch >= points  # half spectra of real data at least
     else:
         assert scratch >= 0
+
+
+@pytest.mark.parametrize("shape, batch", [((1000,), 3), ((64,), 200), ((48, 640), 2)])
+def test_convolutions(shape, batch, allocated):
+    x, h = torch.randn(batch, *shape), torch.fft.rfftn(torch.randn(shape))
+    half = ComplexTensor.from_complex(h)
+    with trnfft.backend("nki-sim"):
+        if len(shape) == 1:
+            y = convolve_rows(x, half)
+        else:
+            y = convolve_images(x, spectrum_for_images(half), shape, shape)
+    workspace = trnfft.fft_workspace_bytes(shape, convolution=True, batch=batch)
+    assert allocated == [x.nbytes + y.nbytes + h.nbytes + workspace]
 
 
 def test_it_grows_with_the_batch_itself():

@@ -1,4 +1,4 @@
-"""The HBM that a transform's kernel needs beside its input and output."""
+"""The HBM that the kernel of a transform or a convolution needs beside its input and output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nki_kernels import hardware
 from nki_kernels.simulator import dtypes
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
-from trnfft.planner.planner import plan
+from trnfft.planner.planner import plan, plan_convolution
 
 
 def fft_workspace_bytes(
@@ -17,6 +17,7 @@ def fft_workspace_bytes(
     *,
     real: bool = False,
     inverse: bool = False,
+    convolution: bool = False,
     batch: int = 1,
     precision: str | None = None,
     target: str | None = None,
@@ -35,15 +36,21 @@ def fft_workspace_bytes(
     Args:
         n_or_shape: length of the transform, or lengths of one over several axes.
         real, inverse, batch, precision, target: as for `trnfft.plan`; the batch is not rounded.
+        convolution: instead of a transform, whether real rows or images of this length or shape
+            are convolved with a filter. Its spectrum is part of the input.
 
     Raises:
         TypeError, ValueError, NotImplementedError: as `trnfft.plan`.
     """
     is_length = hasattr(n_or_shape, "__index__")
-    size: dict[str, Any] = {"n" if is_length else "shape": n_or_shape}
-    found = plan(
-        **size, real=real, inverse=inverse, batch=batch, precision=precision, target=target
-    )
+    if convolution:
+        shape: Any = (n_or_shape,) if is_length else n_or_shape
+        found = plan_convolution(shape, batch=batch, target=target)
+    else:
+        size: dict[str, Any] = {"n" if is_length else "shape": n_or_shape}
+        found = plan(
+            **size, real=real, inverse=inverse, batch=batch, precision=precision, target=target
+        )
     if not found.launches:
         return 0
     algorithm = ALGORITHMS[found.recipe.algorithm]
