@@ -64,3 +64,17 @@ def test_layer(benchmark, case, library):
     with torch.no_grad():
         result = benchmark(ours if library == "trnfft" else theirs, x)
         assert relative_error(result.numpy(), theirs(x).numpy()) < 1e-5
+
+
+@pytest.mark.parametrize("order", ["planned", "natural"])
+@pytest.mark.parametrize("shape", [(4096,), (64, 1024), (1024, 1024), (256, 4096), (4, 2**18)])
+def test_circular_convolution(benchmark, shape, order):
+    benchmark.group = f"fft, product, ifft by matmul {shape}"
+    x, h = torch.randn(shape), torch.randn(shape[-1])
+    with torch.no_grad(), trnfft.backend("matmul"):
+        spectrum = trnfft.fft(h, order=order)
+        result = benchmark(
+            lambda: trnfft.ifft(trnfft.fft(x, order=order) * spectrum, order=order)
+        ).real
+    expected = torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(h), shape[-1])
+    assert relative_error(result.numpy(), expected.numpy()) < 1e-5

@@ -8,8 +8,9 @@ of x; real_stockham's inverse stages take them from there. Only x, H and y pass 
 
     HBM [B, N] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, N]
 
-The forward stages of a block and the inverse ones of the block before take turns, so that neither
-waits for its own results.
+Three blocks are on their way: forward stages of one, the product of the one before, inverse stages
+of the one before that, so that none waits for its own results. VectorE only multiplies, and all
+results leave PSUM by ScalarE.
 
 Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches; what is left is the
 Tensor engine, for two real transforms.
@@ -38,7 +39,7 @@ from .real_stockham import (
 )
 from .stockham import load_identity
 
-MAX_LENGTH = 4096
+MAX_LENGTH = 5120
 _PARTITIONS = 128
 _CHUNK = 512  # numbers of each part that are multiplied at a time
 
@@ -70,6 +71,7 @@ def convolve_rows(x, h_re, h_im, tables, radices):  # type: ignore[no-untyped-de
     spectrum: Any = []
     resident: Any = []
     waiting: Any = []
+    multiplied: Any = []
     start = 0
     while start < batch:
         rows = rows_of_block(batch - start, n)
@@ -85,10 +87,12 @@ def convolve_rows(x, h_re, h_im, tables, radices):  # type: ignore[no-untyped-de
             spectrum = load_filter(h_re, h_im, start, stop, rows, partitions)
         block = forward_block(data, radices)
         transform_both(block, waiting, resident, radices, identity)
+        waiting = multiplied
         multiply_spectra(block[2], spectrum)
-        waiting = inverse_block(block[2], y, start, stop, radices)
+        multiplied = inverse_block(block[2], y, start, stop, radices)
         start = stop
     transform_both([], waiting, resident, radices, identity)
+    transform_both([], multiplied, resident, radices, identity)
     return y
 
 
@@ -127,7 +131,7 @@ def forward_block(data: Any, radices: Any) -> Any:
     y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
     if length > half:
         nisa.memset(dst=y[:, :, :, half:length], value=0.0)
-    return [data, slots, y, [], half, 0, 0]
+    return [data, slots, y, [], half, 0, 0, True]
 
 
 def inverse_block(half: Any, y: Any, start: int, stop: int, radices: Any) -> Any:
@@ -137,7 +141,7 @@ def inverse_block(half: Any, y: Any, start: int, stop: int, radices: Any) -> Any
     shape = (partitions, rows, slot_count(radix), 2, left)
     slots = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
     result = nl.ndarray((partitions, rows, radix * left), dtype=nl.float32, buffer=nl.sbuf)
-    return [half, slots, result, y, radix * left // 2 + 1, start, stop]
+    return [half, slots, result, y, radix * left // 2 + 1, start, stop, True]
 
 
 def transform_both(ahead: Any, behind: Any, resident: Any, radices: Any, identity: Any) -> None:

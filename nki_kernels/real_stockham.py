@@ -208,7 +208,7 @@ def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
         )
         length = max(half, run_length(left) * radix)
         y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
-        block = [data, slots, y, target, half, start, stop]
+        block = [data, slots, y, target, half, start, stop, False]
         for item in forward_work(radices, rows):
             pending = advance_forward(item, block, resident, radices, identity, pending)
         start = stop
@@ -254,7 +254,7 @@ def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -
             (partitions, rows, slot_count(radix), 2, left), dtype=nl.float32, buffer=nl.sbuf
         )
         result = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        block = [data, slots, result, y, half, start, stop]
+        block = [data, slots, result, y, half, start, stop, False]
         for item in inverse_work(radices, rows):
             pending = advance_inverse(item, block, resident, radices, identity, pending)
         start = stop
@@ -367,7 +367,10 @@ def must_wait(item: Any, pending: Any) -> bool:
 
 
 def turn_forward(item: Any, block: Any, radices: Any, identity: Any) -> Any:
-    """Operands [rows of a product, count, partitions] of a group, by the Tensor engine."""
+    """Operands [rows of a product, count, partitions] of a group, by the Tensor engine.
+
+    They leave PSUM by VectorE or, as the last of the block's fields says, by ScalarE.
+    """
     stage, row, first, count, _ = item
     radix, left = radices
     partitions = block[0].shape[0]
@@ -381,7 +384,7 @@ def turn_forward(item: Any, block: Any, radices: Any, identity: Any) -> Any:
             transpose(bank[:, product], digits[:, :, m : m + together], identity)
         else:
             transpose(bank[:, product], block[1][:, :, row, first + product], identity)
-    return evacuate(bank)
+    return evacuate(bank, block[7])
 
 
 def turn_inverse(item: Any, block: Any, radices: Any, identity: Any) -> Any:
@@ -395,7 +398,7 @@ def turn_inverse(item: Any, block: Any, radices: Any, identity: Any) -> Any:
         for part in range(2):
             data = block[0][:, part, row, 0 : block[4] : step]
             transpose(bank[:, part], data, identity)
-        return evacuate(bank)
+        return evacuate(bank, block[7])
     together = slabs_together(radix, left)
     run = run_length(left)
     depth = 4 * run if stage == 1 else 2 * slot_count(radix) * together
@@ -409,7 +412,7 @@ def turn_inverse(item: Any, block: Any, radices: Any, identity: Any) -> Any:
             m = first + product * together
             data = block[1][:, row, :, :, m : m + together]
         transpose(bank[:, product], data, identity)
-    return evacuate(bank, stage == 0)
+    return evacuate(bank, block[7])
 
 
 def transpose(dst: Any, data: Any, identity: Any) -> None:

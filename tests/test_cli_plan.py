@@ -25,6 +25,27 @@ def test_tree_and_candidates(run):
     assert "butterfly 1024" in result.stdout
 
 
+def test_shapes_and_real_data(run):
+    result = run("--shape", "48x256", "--real", "--batch", 3)
+    assert result.exit_code == 0, result.output
+    for part in ("FFT of real data, 48 x 256, batch 4", "real_axes by axis 1", "axis 0", "chosen"):
+        assert part in result.stdout
+    result = run("--shape", "48x256", "--real", "--inverse", "--padded-from", "30x200")
+    assert result.exit_code == 0, result.output
+    assert "inverse FFT to real data, 48 x 256 for 30 x 200, batch 1" in result.stdout
+    orders = run("--shape", "8x6x10", "--all").stdout
+    assert orders.count("axes by") == 6
+    assert run("--shape", "8x6x10").stdout.count("axes by") == 1
+
+
+def test_lengths_of_real_data_and_padded_ones(run):
+    assert "FFT of real data, N = 1000" in run(1000, "--real").stdout
+    assert "inverse FFT, N = 1000" in run(1000, "--inverse").stdout
+    assert "inverse_real_stockham" in run(1000, "--real", "--inverse").stdout
+    assert "FFT, 1000 for 600" in run(1000, "--padded-from", 600).stdout
+    assert run("--shape", 1000).stdout == run(1000).stdout
+
+
 def test_all_lists_every_candidate(run):
     short, full = run(1024).stdout, run(1024, "--all").stdout
     assert full.count("stockham 1024") > short.count("stockham 1024") >= 1
@@ -40,6 +61,8 @@ def test_perfetto(run, tmp_path):
     assert result.exit_code == 0, result.output
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert any(event["ph"] == "X" for event in events)
+    assert run("--shape", "8x12", "--real", "--perfetto", "shape.json").exit_code == 0
+    assert (tmp_path / "shape.json").exists()
 
 
 def test_plot(run, tmp_path):
@@ -60,6 +83,18 @@ def test_plot(run, tmp_path):
         ((8, "--plot", "missing/a.png"), "no folder missing"),
         ((8, "--perfetto", "/dev/null"), "not a regular file"),
         ((8, "--precision", "double", "--perfetto", "a.json"), "no timeline"),
+        ((), "'N' is missing"),
+        ((8, "--shape", "8x8"), "'N' and '--shape' are 8 and 8x8"),
+        (("--shape", "8,8"), "'--shape' is '8,8', allowed are sizes"),
+        (("--shape", "8x"), "'--shape' is '8x', allowed are sizes"),
+        (("--shape", "0x8"), "'--shape' is '0x8', allowed are sizes of 1 or more"),
+        (("--shape", ""), "'--shape' is '', allowed are sizes"),
+        (("--shape", "8x8", "--padded-from", "8"), "'padded_from' is (8,)"),
+        (("--shape", "8x8", "--padded-from", "9x8"), "'padded_from' is (9, 8)"),
+        (("--shape", "8x8", "--padded-from", "-1x8"), "'--padded-from' is '-1x8'"),
+        (("--shape", "257x8"), "axis 0 of length 257"),
+        (("--shape", "8x8", "--plot", "a.png"), "'--plot' is a.png, allowed only with N"),
+        ((8, "--padded-from", "4", "--plot", "a.png"), "'--plot' is a.png, allowed only with N"),
     ],
     ids=str,
 )

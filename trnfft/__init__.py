@@ -46,7 +46,9 @@ from trnfft.transforms import (
 
 if TYPE_CHECKING:
     from trnfft import nn, point_spread_functions, scipy_backend
+    from trnfft.planner import order
     from trnfft.planner.planner import next_fast_len, plan
+    from trnfft.planner.workspace import fft_workspace_bytes
 
 __version__ = version("trnfft")
 
@@ -59,6 +61,7 @@ __all__ = [
     "convolve",
     "fft",
     "fft2",
+    "fft_workspace_bytes",
     "fftfreq",
     "fftn",
     "fftshift",
@@ -79,6 +82,7 @@ __all__ = [
     "next_fast_len",
     "nn",
     "oaconvolve",
+    "order",
     "rfft",
     "rfft2",
     "rfftfreq",
@@ -97,11 +101,16 @@ __all__ = [
 ]
 
 
+_PLANNER = {"plan": "planner", "next_fast_len": "planner", "fft_workspace_bytes": "workspace"}
+
+
 def __getattr__(name: str) -> Any:
     # The planner loads the kernels and their simulator: only for those who ask for it.
-    if name in ("plan", "next_fast_len"):
-        globals()[name] = getattr(import_module("trnfft.planner.planner"), name)
+    if name in _PLANNER:
+        globals()[name] = getattr(import_module(f"trnfft.planner.{_PLANNER[name]}"), name)
         return globals()[name]
+    if name == "order":
+        return import_module("trnfft.planner.order")
     if name in ("nn", "point_spread_functions", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,10 +11,13 @@ that avoids work (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla"):
   origin, exactly, because padded sizes are even: no data moves.
 - Only lines with data are transformed along the first axis, and back only those that are kept.
   With mirror padding the other lines' spectra are copies. `axis_order` chooses the first axis.
+- On backends with NKI kernels all of it is one launch, whose spectra stay in the order that the
+  stages leave; the filter's is put in that order once.
 - The second axis gets half of every line's spectrum. On backends that compute real transforms as
   complex ones, two lines run as one complex transform, and the half is packed.
 """
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable, Sequence
@@ -24,6 +27,12 @@ import torch
 
 from trnfft import config
 from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
+from trnfft.fused_convolution import (
+    KERNEL_BACKENDS,
+    convolve_images,
+    has_kernels,
+    spectrum_for_images,
+)
 from trnfft.ops import backend_for
 from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.planner.factorization import prime_factors
@@ -80,7 +89,8 @@ class BloomFilter:
     Attributes:
         size: (H, W).
         padded_size: that of the transforms, even.
-        order: "rows" or "columns": what is transformed first, by `axis_order`.
+        order: "rows" or "columns": what is transformed first, by `axis_order` or, on backends
+            with NKI kernels, by the planner's prices.
 
     Raises:
         TypeError, ValueError, NotImplementedError: as `bloom`.
@@ -100,6 +110,7 @@ class BloomFilter:
         self.padding = padding
         self.channels = psf.shape[0] if psf.ndim == 3 else None
         self.psf_size = (psf.shape[-2], psf.shape[-1])
+        self._device = psf.device
         self._lay_out(size)
         # [..., M, N/2 + 1] for transforms of N points first, then of M.
         self._spectrum = _centred_spectrum(self._turned(psf.to(_computed_in(psf))), self._padded)
@@ -115,9 +126,10 @@ class BloomFilter:
         if not 0 <= strength <= 1:
             raise ValueError(f"argument 'strength' is {strength}, allowed is 0 to 1")
         x = self._turned(image.to(_computed_in(image)))
-        spectrum = self._spectrum.to(x.dtype)
-        if strength != 1:
-            spectrum = spectrum * strength + (1 - strength)
+        if has_kernels(x) and not self._spectrum.requires_grad:
+            with contextlib.suppress(NotImplementedError):
+                return self._turned(self._launched(x, strength)).to(image.dtype)
+        spectrum = _mixed(self._spectrum.to(x.dtype), strength)
         return self._turned(self._convolved(x, spectrum)).to(image.dtype)
 
     def resampled(self, size: Sequence[int]) -> "BloomFilter":
@@ -149,14 +161,41 @@ class BloomFilter:
     def _lay_out(self, size: Sequence[int]) -> None:
         """Sets what depends on the size of the pictures, except for the spectrum."""
         self.size = _checked_size(size)
-        height, width = (
-            _padded_length(points, taps, self.padding)
+        self._ordered: ComplexTensor | None = None
+        least = tuple(
+            _least_length(points, taps, self.padding)
             for points, taps in zip(self.size, self.psf_size, strict=True)
         )
+        height, width = (_next_even_fast_length(points) for points in least)
         self.padded_size = (height, width)
         self.order = axis_order(self.size, self.padded_size)
+        if backend_for(self._device) in KERNEL_BACKENDS:
+            with contextlib.suppress(NotImplementedError):
+                self._plan(least)
+                height, width = self.padded_size
         # As the transforms see it, with the axis that comes first last.
         self._padded = (height, width) if self.order == "rows" else (width, height)
+
+    def _plan(self, least: tuple[int, ...]) -> None:
+        """The padded size and the order that the planner finds cheapest."""
+        from trnfft.planner.planner import plan_images  # here: only its users load the kernels
+
+        images = self.channels or 1
+        plan = plan_images(self.size, (least[0], least[1]), batch=images)
+        turned = plan.padded_from != self.size
+        self.order = "columns" if turned else "rows"
+        m, n = plan.shape
+        self.padded_size = (n, m) if turned else (m, n)
+
+    def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:
+        """`_convolved` as one kernel. NotImplementedError where there is none."""
+        if self._ordered is None:
+            self._ordered = spectrum_for_images(self._spectrum.to(x.dtype))
+        (m, n), kept = self._padded, (x.shape[-2], x.shape[-1])
+        if self.padding == "mirror":
+            taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]
+            x = _mirror_padded(_mirror_padded(x, -1, n, taps[1]), -2, m, taps[0])
+        return convolve_images(x, _mixed(self._ordered, strength), (m, n), kept)
 
     def _turned(self, x: Turned) -> Turned:
         """With the axis that is transformed first as the last dimension, and back."""
@@ -211,13 +250,18 @@ def _work(transforms: int, first: int, second: int) -> float:
     return first * (transforms * math.log2(first) + second * math.log2(second) / 2)
 
 
-def _padded_length(points: int, taps: int, padding: str) -> int:
-    """An even fast length without wraparound between picture and PSF.
+def _mixed(spectrum: ComplexTensor, strength: float) -> ComplexTensor:
+    """Interpolated with the spectrum of the identity, which is all ones in any order."""
+    return spectrum if strength == 1 else spectrum * strength + (1 - strength)
+
+
+def _least_length(points: int, taps: int, padding: str) -> int:
+    """The least length without wraparound between picture and PSF.
 
     Zeros between the end of a line and its beginning serve both, mirror images do not.
     """
     margin = taps - 1 if padding == "mirror" else taps // 2
-    return _next_even_fast_length(max(points + margin, taps))
+    return max(points + margin, taps)
 
 
 def _next_even_fast_length(n: int) -> int:

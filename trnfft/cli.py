@@ -27,7 +27,7 @@ from trnfft.bloom_filter import BloomFilter
 from trnfft.ops import backend_for
 from trnfft.picture import Picture, PictureError, check_writable, read_picture, write_picture
 from trnfft.planner import algorithms, cost
-from trnfft.planner.plan import Candidate, Plan
+from trnfft.planner.plan import C2C, Candidate, Plan
 from trnfft.planner.planner import plan as make_plan
 from trnfft.planner.tables import dft_matrix
 from trnfft.recording import FloatArray, Recording, read_recording
@@ -87,7 +87,17 @@ def spectrum(
 
 @app.command()
 def plan(
-    n: Annotated[int, typer.Argument(metavar="N", help="Length of the transform.")],
+    n: Annotated[
+        int | None, typer.Argument(metavar="N", help="Length of the transform.", show_default=False)
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="Instead of N, lengths along several axes: 1080x1920.")
+    ] = None,
+    real: Annotated[bool, typer.Option("--real", help="Of real data, or to real data.")] = False,
+    inverse: Annotated[bool, typer.Option("--inverse", help="The inverse transform.")] = False,
+    padded_from: Annotated[
+        str | None, typer.Option(help="Shape of the data before it is padded with zeros: 720x1280.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
     target: Annotated[str, typer.Option(help="Chip: trn1, trn2 or trn3.")] = "trn1",
     precision: Annotated[
@@ -103,7 +113,7 @@ def plan(
         Path | None, typer.Option(help="Draw time against N for all algorithms: a PNG.")
     ] = None,
 ) -> None:
-    """What the planner chooses for N points, what it costs, and what it rejected."""
+    """What the planner chooses for N points or a shape, what it costs, and what it rejected."""
     for out in (perfetto, plot):
         try:
             if out is not None:
@@ -113,7 +123,22 @@ def plan(
         except OSError as error:
             stop(f"cannot write {out}: {error.strerror or error}", 2)
     try:
-        found = make_plan(n, batch=batch, target=target, precision=precision)
+        check_size(n, shape)
+        if plot is not None and (shape or padded_from):
+            raise ValueError(
+                f"argument '--plot' is {plot}, allowed only with N, which it draws prices against; "
+                f"leave out --shape and --padded-from"
+            )
+        found = make_plan(
+            n,
+            shape=parse_shape("--shape", shape),
+            real=real,
+            inverse=inverse,
+            padded_from=parse_shape("--padded-from", padded_from),
+            batch=batch,
+            target=target,
+            precision=precision,
+        )
     except (ValueError, NotImplementedError) as error:
         stop(str(error), 2)
     console = Console()
@@ -166,6 +191,27 @@ def bloom(
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror or error}", 2)
     typer.echo(f"wrote {out}")
+
+
+def check_size(n: int | None, shape: str | None) -> None:
+    """Refuses what is not exactly one of N and a shape."""
+    if n is None and shape is None:
+        raise ValueError("argument 'N' is missing; give a length or a shape, --shape 1080x1920")
+    if n is not None and shape is not None:
+        raise ValueError(f"arguments 'N' and '--shape' are {n} and {shape}, allowed is one of them")
+
+
+def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
+    """The sizes of a shape like 1080x1920; None of None."""
+    if text is None:
+        return None
+    sizes = text.split("x")
+    if not all(size.isascii() and size.isdigit() and int(size) for size in sizes):
+        raise ValueError(
+            f"argument '{name}' is {text!r}, allowed are sizes of 1 or more with an x between "
+            f"them, as in 1080x1920"
+        )
+    return tuple(map(int, sizes))
 
 
 def point_spread_function(name: str, size: int | None, picture: Picture) -> torch.Tensor:
@@ -302,7 +348,8 @@ def draw_prices(found: Plan) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("N")
     axes.set_ylabel("time on the chip (us), modelled")
-    axes.set_title(f"Batch {found.batch} on {found.target}, precision {found.precision}")
+    data = "" if found.kind == C2C else ", real data"
+    axes.set_title(f"Batch {found.batch} on {found.target}, precision {found.precision}{data}")
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
@@ -316,6 +363,8 @@ def priced_lengths(found: Plan) -> list[Plan]:
             plans.append(
                 make_plan(
                     1 << exponent,
+                    real=found.kind != C2C,
+                    inverse=found.inverse,
                     batch=found.batch,
                     target=found.target,
                     precision=found.precision,

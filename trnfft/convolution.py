@@ -27,6 +27,12 @@ import torch
 
 from trnfft import config, ops
 from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
+from trnfft.fused_convolution import (
+    KERNEL_BACKENDS,
+    convolve_rows,
+    has_kernels,
+    has_rows_kernel_for,
+)
 from trnfft.planner.factorization import next_smooth_number
 from trnfft.signal import _overlap_add
 from trnfft.transforms import Input, _integers, fftn, ifftn, irfft, irfftn, rfft, rfftn
@@ -89,7 +95,8 @@ def convolve(
     for dim, (start, stop) in zip(axes, kept, strict=True):
         n, m = x.shape[dim], h.shape[dim]
         # y from the size on wraps around to its beginning, which must come before `start`.
-        sizes.append(fast_length(max(n, m, stop, n + m - 1 - start), x.device))
+        least = max(n, m, stop, n + m - 1 - start)
+        sizes.append(fast_length(least, x.device, len(axes) == 1 and _are_real(x, h)))
     return _cropped(_circular(x, h, axes, sizes), axes, kept)
 
 
@@ -136,19 +143,26 @@ def _constant_when_compiled(function: Function) -> Function:
     return function
 
 
-def fast_length(least: int, device: torch.device) -> int:
-    """A length from `least` on that the backend of tensors on this device is fast with."""
+def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
+    """A length from `least` on that the backend of tensors on this device is fast with.
+
+    rows: whether real rows are to be convolved, for which some backends have a kernel.
+    """
     # operator.index: torch.compile shall take a symbolic size as it is now, and guard it.
-    return _fast_length(operator.index(least), device)
+    return _fast_length(operator.index(least), device, rows)
 
 
 @_constant_when_compiled
-def _fast_length(least: int, device: torch.device) -> int:
-    if _is_planned(device):
-        from trnfft.planner.planner import next_fast_len  # here: only its users load the kernels
+def _fast_length(least: int, device: torch.device, rows: bool) -> int:
+    if not _is_planned(device):
+        return next_smooth_number(least)
+    from trnfft.planner.planner import next_fast_len  # here: only its users load the kernels
 
-        return next_fast_len(least)
-    return next_smooth_number(least)
+    if rows and ops.backend_for(device) in KERNEL_BACKENDS:
+        n = next_fast_len(least, real=True)
+        # The next one that the kernel for rows takes, which is close.
+        return next((m for m in range(n, n + n // 16 + 4) if has_rows_kernel_for(m)), n)
+    return next_fast_len(least)
 
 
 def _block_size(n: int, m: int, device: torch.device) -> int:
@@ -185,7 +199,7 @@ def _is_planned(device: torch.device) -> bool:
 
 def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
     """Convolution of x and h, where every dimension is a circle of one of the sizes."""
-    if isinstance(x, ComplexTensor) or isinstance(h, ComplexTensor):
+    if not _are_real(x, h):
         return ifftn(fftn(x, sizes, axes) * fftn(h, sizes, axes), sizes, axes)
     if len(axes) > 1:
         return irfftn(rfftn(x, sizes, axes) * rfftn(h, sizes, axes), sizes, axes)
@@ -194,8 +208,14 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
     return _circular_rows(*rows).transpose(dim, -1)
 
 
+def _are_real(x: Any, h: Any) -> bool:
+    return not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
+
+
 def _circular_rows(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """Circular convolution of real rows [..., N], whose leading dimensions broadcast."""
+    if has_kernels(x, h) and has_rows_kernel_for(x.shape[-1]):
+        return convolve_rows(x, rfft(h))
     return irfft(rfft(x) * rfft(h), x.shape[-1])
 
 

@@ -33,6 +33,7 @@ def c2c(
     dims: tuple[int, ...],
     inverse: bool,
     norm: str,
+    planned: bool = False,
 ) -> ComplexTensor:
     """Discrete Fourier transform over several dimensions. Differentiable.
 
@@ -43,18 +44,20 @@ def c2c(
         inverse: the sign of the exponent: False for exp(-2 pi i j k / N), True for exp(+ ...).
         norm: "backward", "ortho" or "forward", as in torch.fft: of a transform whose forward
             direction has the negative sign.
+        planned: whether the frequencies, which are the input of an inverse, are in planned order
+            (see trnfft/planner/order.py); of one dimension only.
 
     Raises:
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
-    if not _is_empty(x, dims) and (precision := _whole(x)) is not None:
+    if not planned and not _is_empty(x, dims) and (precision := _whole(x)) is not None:
         return torch_native.c2c(x, sizes, dims, inverse, norm, precision)
     x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
     if not dims:
         return x
     real, imag = (_moved_last(part, dims, sizes) for part in (x.real, x.imag))
-    parts = _c2c_parts(real, imag, inverse, scale_of(norm, sizes, inverse), len(dims))
+    parts = _c2c_parts(real, imag, inverse, scale_of(norm, sizes, inverse), len(dims), planned)
     return ComplexTensor(*(_moved_back(part, dims) for part in parts))
 
 
@@ -142,13 +145,13 @@ def _settings(device: torch.device) -> tuple[str, str]:
 
 
 def _c2c_parts(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, dims: int
+    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, dims: int, planned: bool
 ) -> Parts:
     backend, precision = _settings(real.device)
-    if backend == "matmul":
-        return _matmul_c2c(real, imag, inverse, scale, precision, range(-dims, 0))
+    if backend == "matmul" and precision != "double":
+        return _matmul_c2c(real, imag, inverse, scale, precision, range(-dims, 0), planned)
     run = _C2C.apply if backend else _c2c
-    return run(real, imag, inverse, scale, backend, precision, dims)
+    return run(real, imag, inverse, scale, backend, precision, dims, planned)
 
 
 def _r2c_parts(x: torch.Tensor, inverse: bool, scale: float, dims: int) -> Parts:
@@ -170,11 +173,17 @@ def _c2r_parts(
 
 
 def _matmul_c2c(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str, dims: range
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    inverse: bool,
+    scale: float,
+    precision: str,
+    dims: range,
+    planned: bool = False,
 ) -> Parts:
     for dim in reversed(dims):
         moved = real.transpose(dim, -1), imag.transpose(dim, -1)
-        parts = matmul.c2c(*moved, inverse, scale, precision)
+        parts = matmul.c2c(*moved, inverse, scale, precision, planned)
         real, imag = parts[0].transpose(dim, -1), parts[1].transpose(dim, -1)
         scale = 1.0
     return real, imag
@@ -216,6 +225,7 @@ def _c2c(
     backend: str = "",
     precision: str = "",
     dims: int = 1,
+    planned: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Discrete Fourier transform of split complex data along the last dimensions.
 
@@ -225,6 +235,7 @@ def _c2c(
         scale: a factor on the result.
         backend, precision: names as in `trnfft.config`; "" for those of the context.
         dims: how many of the last dimensions.
+        planned: as for `c2c`.
 
     Returns:
         Real and imaginary part of the result, with the shape and dtype of the input.
@@ -233,15 +244,47 @@ def _c2c(
     precision = precision or config.get_precision()
     if real.numel() == 0:  # Nothing to compute, and MKL rejects an empty batch.
         return torch.empty_like(real), torch.empty_like(imag)
+    if planned and (precision == "double" or backend != "matmul"):
+        return _planned_c2c(real, imag, inverse, scale, backend, precision)
     if precision == "double" or backend == "torch":
         parts = torch_native.c2c_parts(real, imag, inverse, scale, precision, dims)
     elif backend == "matmul":
         axes = range(-dims, 0)
-        parts = _without_views(_matmul_c2c, real, imag, inverse, scale, precision, axes)
+        rest = (inverse, scale, precision, axes, planned)
+        parts = _without_views(_matmul_c2c, real, imag, *rest)
     else:
         shape = tuple(real.shape[-dims:])
         parts = _run_kernel("c2c", (real, imag), shape, inverse, scale, backend, precision)
     return parts[0].contiguous(), parts[1].contiguous()
+
+
+def _planned_c2c(
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    inverse: bool,
+    scale: float,
+    backend: str,
+    precision: str,
+) -> Parts:
+    """`trnfft::c2c` in planned order, by a backend whose transforms have the natural one."""
+    from trnfft.planner import order  # here, so that only its users load the planner
+
+    radices = order.radices(real.shape[-1])
+    if inverse:
+        real, imag = (_without_views(_digits_reversed, part, radices) for part in (real, imag))
+    parts = _c2c(real, imag, inverse, scale, backend, precision)
+    if inverse:
+        return parts
+    first, second = (_without_views(_digits_reversed, part, radices[::-1]) for part in parts)
+    return first.contiguous(), second.contiguous()
+
+
+def _digits_reversed(x: torch.Tensor, radices: tuple[int, ...]) -> torch.Tensor:
+    """The last dimension with the digits of its index, of these radices, in reverse order."""
+    lead = x.ndim - 1
+    digits = x.reshape(*x.shape[:-1], *radices)
+    reverse = range(digits.ndim - 1, lead - 1, -1)
+    return digits.permute(*range(lead), *reverse).reshape(x.shape)
 
 
 def _run_kernel(*arguments: Any) -> Any:
@@ -311,6 +354,7 @@ def _(
     backend: str = "",
     precision: str = "",
     dims: int = 1,
+    planned: bool = False,
 ) -> Parts:
     return real.new_empty(real.shape), imag.new_empty(imag.shape)
 
@@ -354,7 +398,7 @@ def _keep_rest(tensors: int, with_n: int) -> Any:
 
 
 def _c2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
-    return *run(real, imag, not ctx.inverse, ctx.scale, *ctx.settings), *(None,) * 5
+    return *run(real, imag, not ctx.inverse, ctx.scale, *ctx.settings), *(None,) * 6
 
 
 def _r2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:

@@ -17,8 +17,8 @@ raise
     TypeError: an argument is of the wrong type, or the backend lacks the dtype.
     IndexError: a dimension is out of range.
     RuntimeError: a length is less than 1, dimensions are not distinct or not as many as lengths,
-        `norm` is unknown, `input` has a dtype that cannot be transformed or is complex where it
-        must be real, or `out` does not fit.
+        `norm` or `order` is unknown, `input` has a dtype that cannot be transformed or is complex
+        where it must be real, or `out` does not fit.
     NotImplementedError: the length or the precision is beyond what the backend can do.
 
 This file checks and normalises arguments; `trnfft.ops` computes.
@@ -37,6 +37,7 @@ Input = torch.Tensor | ComplexTensor
 Sizes = int | Iterable[int] | None
 
 NORMS = ("backward", "ortho", "forward")
+ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
 _COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
@@ -48,6 +49,7 @@ def fft(
     norm: str | None = None,
     *,
     out: ComplexTensor | None = None,
+    order: str = "natural",
 ) -> ComplexTensor:
     """Discrete Fourier transform, along one dimension.
 
@@ -57,6 +59,8 @@ def fft(
         dim: the dimension to transform.
         norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
         out: where to write the result, of its shape and dtype.
+        order: of the frequencies in the result: "natural", or "planned": as the stages of the plan
+            leave them, see `trnfft.order`.
 
     Returns:
         ComplexTensor of the shape of `input` with `n` in place of `dim`.
@@ -64,7 +68,7 @@ def fft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("fft", ops.c2c, input, n, dim, norm, False, out)
+    return _one("fft", ops.c2c, input, n, dim, norm, False, out, order)
 
 
 def ifft(
@@ -74,6 +78,7 @@ def ifft(
     norm: str | None = None,
     *,
     out: ComplexTensor | None = None,
+    order: str = "natural",
 ) -> ComplexTensor:
     """Inverse discrete Fourier transform, along one dimension.
 
@@ -83,6 +88,8 @@ def ifft(
         dim: the dimension to transform.
         norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
         out: where to write the result, of its shape and dtype.
+        order: of the frequencies in `input`: "natural", or "planned": as `fft` with this argument
+            gives them, all of them, so that `n` must be the size of `dim`.
 
     Returns:
         ComplexTensor of the shape of `input` with `n` in place of `dim`.
@@ -90,7 +97,7 @@ def ifft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("ifft", ops.c2c, input, n, dim, norm, True, out)
+    return _one("ifft", ops.c2c, input, n, dim, norm, True, out, order)
 
 
 def rfft(
@@ -532,6 +539,7 @@ def _one(
     norm: str | None,
     inverse: bool,
     out: Any,
+    order: str = "natural",
 ) -> Any:
     """A transform along one dimension, by an operation of `trnfft.ops`."""
     x = _prepared(name, operation, input)
@@ -542,7 +550,15 @@ def _one(
     else:
         size = _integer("n", n)
     _check_size("n", n, size, x.shape[dim])
-    return _written(operation(x, (size,), (dim,), inverse, _norm(norm)), out)
+    arguments = (x, (size,), (dim,), inverse, _norm(norm))
+    if not _is_planned(order):
+        return _written(operation(*arguments), out)
+    if inverse and size != x.shape[dim]:
+        raise RuntimeError(
+            f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
+            f"{x.shape[dim]}: a spectrum in planned order has no end to trim or pad"
+        )
+    return _written(ops.c2c(*arguments, planned=True), out)
 
 
 def _many(
@@ -660,6 +676,16 @@ def _norm(norm: str | None) -> str:
             f"argument 'norm' is {norm!r}, allowed are None and {', '.join(map(repr, NORMS))}"
         )
     return norm
+
+
+def _is_planned(order: str) -> bool:
+    if not isinstance(order, str):
+        raise TypeError(f"argument 'order' must be a str, not {type(order).__name__}")
+    if order not in ORDERS:
+        raise RuntimeError(
+            f"argument 'order' is {order!r}, allowed are {', '.join(map(repr, ORDERS))}"
+        )
+    return order == "planned"
 
 
 def _written(result: Any, out: Any) -> Any:

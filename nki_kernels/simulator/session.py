@@ -252,7 +252,7 @@ class Session:
     # What only the whole kernel shows.
 
     def finish(self, outputs: list[NkiTensor]) -> dict[str, int]:
-        """Check outputs and capacity; returns peak use of SBUF (bytes) and PSUM (banks)."""
+        """Check outputs and capacity; returns peaks of SBUF and PSUM (banks), and HBM scratch."""
         for t in outputs:
             if t.buffer is not MemoryRegion.shared_hbm:
                 rule = "a kernel's output must be allocated with buffer=nl.shared_hbm"
@@ -271,7 +271,13 @@ class Session:
             )
             self.warn("nisa.dma_copy", dma[1], f"{dma[0]} bytes a partition", rule)
         self._check_addresses()
+        returned = [t.storage for t in outputs]
         return {
+            "hbm_scratch_bytes": sum(
+                s.free_bytes
+                for s in self.storages
+                if s.buffer not in ON_CHIP and not s.is_argument and s not in returned
+            ),
             "sbuf_peak_bytes": sbuf[0],
             "psum_peak_banks": -(-psum[0] // self.chip.psum_bank_bytes),
         }

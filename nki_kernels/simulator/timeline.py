@@ -46,7 +46,8 @@ class Timeline:
 
     Attributes: ``total_ns``; ``engine_busy_ns`` (tensor, vector, scalar, gpsimd, dma; for dma the
     busiest of the 16 engines); ``dma_bytes`` moved, ``dma_descriptors``, ``hbm_bytes`` read and
-    written; ``instructions``; ``sbuf_peak_bytes`` a partition; ``psum_peak_banks``;
+    written; ``hbm_scratch_bytes`` that a launch allocated in HBM beside its outputs, the most of
+    all launches; ``instructions``; ``sbuf_peak_bytes`` a partition; ``psum_peak_banks``;
     ``critical_path`` (the events that bound ``total_ns``, first to last); ``events``; ``launches``.
     """
 
@@ -56,6 +57,7 @@ class Timeline:
         self.dma_bytes = 0
         self.dma_descriptors = 0
         self.hbm_bytes = 0
+        self.hbm_scratch_bytes = 0
         self.instructions = 0
         self.sbuf_peak_bytes = 0
         self.psum_peak_banks = 0
@@ -77,6 +79,7 @@ class Timeline:
                 self.dma_descriptors += plan.dma_descriptors
                 self.hbm_bytes += plan.hbm_bytes
         self.instructions += len(trace)
+        self.hbm_scratch_bytes = max(self.hbm_scratch_bytes, peaks["hbm_scratch_bytes"])
         self.sbuf_peak_bytes = max(self.sbuf_peak_bytes, peaks["sbuf_peak_bytes"])
         self.psum_peak_banks = max(self.psum_peak_banks, peaks["psum_peak_banks"])
 

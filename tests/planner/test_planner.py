@@ -17,7 +17,11 @@ def request(n, batch=1, precision="fast", target="trn1", max_error=1e-6):
     return Plan(n, batch, False, precision, target, max_error, ())
 
 
-LINES = [algorithm for algorithm in ALGORITHMS.values() if not isinstance(algorithm, Axes)]
+LINES = [
+    algorithm
+    for algorithm in ALGORITHMS.values()
+    if algorithm.kind != "convolution" and not isinstance(algorithm, Axes)
+]
 COMPLEX = {algorithm.name for algorithm in LINES if algorithm.kind == "c2c"}
 
 

@@ -364,6 +364,23 @@ def pipeline(x, w):
     return out
 
 
+def test_hbm_scratch_is_what_a_launch_allocates_beside_its_outputs():
+    def kernel(x, rows):
+        scratch = [tile((rows, 512), nl.private_hbm) for _ in range(2)]
+        nl.store(scratch[0][0:128], nl.load(x))
+        nl.shared_identity_matrix(128, dtype=FLOAT)  # from a constant in HBM
+        out = tile((64, 512), nl.shared_hbm)
+        nl.store(out, nl.load(scratch[0][0:64]))
+        return out
+
+    x = np.zeros((128, 512), np.float32)
+    assert run(kernel, x, 128).hbm_scratch_bytes == 2 * x.nbytes + 4 * 128 * 128
+    with simulator.record() as timeline:  # what a launch allocated is free for the next one
+        for rows in (128, 256, 128):
+            simulator.simulate(kernel)(x, rows)
+    assert timeline.hbm_scratch_bytes == 4 * x.nbytes + 4 * 128 * 128
+
+
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 def test_a_dry_run_gives_the_same_timeline(monkeypatch, chip):
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
@@ -376,6 +393,7 @@ def test_a_dry_run_gives_the_same_timeline(monkeypatch, chip):
         "dma_bytes",
         "dma_descriptors",
         "hbm_bytes",
+        "hbm_scratch_bytes",
         "instructions",
         "sbuf_peak_bytes",
         "psum_peak_banks",

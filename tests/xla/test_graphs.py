@@ -106,6 +106,17 @@ def test_hlo(name, n, batch, device):
     assert not re.search(r"\bc(64|128)\[", text)
 
 
+@pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
+def test_hlo_in_planned_order(rows, device):
+    real, imag = leaves("fft", rows, 1000, device)
+    y = trnfft.fft(ComplexTensor(real, imag), order="planned")
+    z = trnfft.ifft(y * y, order="planned")
+    (z.real * z.real * z.imag).sum().backward()
+    _, instructions = hlo_of([z.real, z.imag, real.grad, imag.grad])
+    assert "dot" in instructions
+    assert not instructions & FORBIDDEN
+
+
 @lengths
 def test_tables_are_uploaded_once_a_plan_and_device(n, device, counted, monkeypatch):
     tables = type(matmul._tables)()

@@ -146,3 +146,29 @@ def test_operators(n, precision, bound, device):
     assert relative_error(full, torch.fft.fft(host(z))) < bound
     assert relative_error(half, torch.fft.rfft(host(z.real))) < bound
     assert relative_error(real, torch.fft.irfft(host(z), n, norm="forward")) < bound
+
+
+def test_convolution_and_its_gradient(device):
+    x = torch.randn(3, 200, device=device, requires_grad=True)
+    h = torch.randn(1, 31, device=device)
+    trnfft.convolve(x, h, "same", dims=-1).square().sum().backward()
+    reference = host(x).requires_grad_()
+    trnfft.convolve(reference, host(h), "same", dims=-1).square().sum().backward()
+    assert relative_error(x.grad, reference.grad) < 2 * BOUND
+
+
+@pytest.mark.parametrize("padding", ["zero", "mirror"])
+def test_bloom(padding, device):
+    image, psf = torch.rand(3, 30, 40), trnfft.point_spread_functions.gaussian(9, 2.0)
+    actual = trnfft.bloom(image.to(device), psf.to(device), strength=0.6, padding=padding)
+    expected = trnfft.bloom(image.double(), psf.double(), strength=0.6, padding=padding)
+    assert relative_error(actual, expected) < BOUND
+
+
+@pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
+def test_planned_order(rows, device):
+    x, h = random_input("fft", rows, 1000), random_input("fft", 1000)
+    spectra = [trnfft.fft(z.to(device), order="planned") for z in (x, h)]
+    actual = trnfft.ifft(spectra[0] * spectra[1], order="planned")
+    expected = torch.fft.ifft(torch.fft.fft(host(x)) * torch.fft.fft(host(h)))
+    assert relative_error(actual, expected) < BOUND

@@ -11,12 +11,17 @@ columns, and one copy that brings k beside K. Every plan of Tensor-engine stages
 radices here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic
 shape occurs, so XLA devices run it as it is. Derivatives, vmap and forward mode are those of
 torch's own operations.
+
+In planned order (trnfft/planner/order.py) k stays where j was, which saves that copy: the state is
+[K, (part, j), m', batch] or, for few rows, [batch, K, (part, j), m'], with K in planned order, and
+the inverse goes the same way back.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,13 +32,20 @@ Parts = tuple[torch.Tensor, torch.Tensor]
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 TABLE_BYTES = 256 << 20  # kept on all devices together
+WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
+WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
 
 _tables: OrderedDict[Any, tuple[torch.Tensor, ...]] = OrderedDict()
 uploads = 0  # how many times tables were made and put on a device
 
 
 def c2c(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    inverse: bool,
+    scale: float,
+    precision: str,
+    planned: bool = False,
 ) -> Parts:
     """As the operator `trnfft::c2c`; the bfloat16 modes are computed in the dtype of the input.
 
@@ -46,11 +58,13 @@ def c2c(
                 f'precision "kahan" needs float64 in backend "matmul", which device '
                 f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
             )
-        wide = c2c(real.double(), imag.double(), inverse, scale, precision)
+        wide = c2c(real.double(), imag.double(), inverse, scale, precision, planned)
         return wide[0].to(real.dtype), wide[1].to(imag.dtype)
     n = real.shape[-1]
     radices, padded = _radices(n)
-    x = torch.stack([real.reshape(-1, n), imag.reshape(-1, n)]).permute(0, 2, 1)  # [2, N, B]
+    if planned and padded == n and len(radices) > 1:
+        return _planned(real, imag, radices, inverse, scale)
+    x = torch.stack([part.reshape(-1, n).mT for part in (real, imag)])  # [2, N, B]
     if padded == n:
         y = _stages(x, radices, _stage_tables(radices, inverse, scale, x))
     else:
@@ -62,22 +76,67 @@ def c2c(
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
     """The radices of the plan for length n, and the length that they transform."""
-    from trnfft.planner.planner import plan  # here, so that only its users load the planner
+    from trnfft.planner import order  # here, so that only its users load the planner
 
-    recipe = plan(n, precision="fast").recipe
-    if recipe.inner is not None:
-        return recipe.inner.radices, recipe.inner.n
-    if recipe.radices:
-        return recipe.radices, n
-    return _default_radices(n), n
+    return order.stages(n)
 
 
-def _default_radices(n: int) -> tuple[int, ...]:
-    """For plans without radices: DFT-GEMM is one stage, a butterfly of a power of two some."""
-    if n <= 256:
-        return (n,)
-    half = 1 << (n.bit_length() // 2)
-    return (half, n // half)
+def _planned(
+    real: torch.Tensor, imag: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
+) -> Parts:
+    """As `c2c` with the frequencies in planned order: no copy between the stages."""
+    n = real.shape[-1]
+    rows = [part.reshape(-1, n) for part in (real, imag)]
+    batch = rows[0].shape[0]
+    if batch >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
+        x = torch.stack([row.mT for row in rows], 1 if inverse else 0)
+        for matrix in _wide_tables(radices, inverse, scale, x):
+            done, size, _ = matrix.shape
+            x = matrix @ x.reshape(done, size, 2 * n // (done * size) * batch)
+        y = x.reshape(2, n, batch) if inverse else x.reshape(n, 2, batch).transpose(0, 1)
+        y_real, y_imag = y.mT.unbind(0)
+    else:
+        tables = _narrow_tables(radices, inverse, scale, real)
+        y_real, y_imag = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
+    return y_real.reshape(real.shape), y_imag.reshape(real.shape)
+
+
+def _narrow_forward(
+    rows: list[torch.Tensor], radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
+) -> list[torch.Tensor]:
+    """From both parts [B, N] to both in planned order, by the tables of `_narrow_tables`."""
+    batch, n = rows[0].shape
+    x, done = torch.stack(rows, 1), 1
+    for stage, radix in enumerate(radices):
+        left = n // (done * radix)
+        if stage > 0:
+            twiddles = tables[3 * stage - 2 : 3 * stage]
+            x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+        if left > 1:
+            x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
+        done *= radix
+    x = x.reshape(batch * n // radices[-1], 2 * radices[-1])
+    return [(x @ half.mT).reshape(batch, n) for half in tables[-1].chunk(2)]
+
+
+def _narrow_inverse(
+    rows: list[torch.Tensor], radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
+    """From both parts [B, N] in planned order to both in natural order."""
+    batch, n = rows[0].shape
+    real, imag = (row.reshape(batch * n // radices[-1], radices[-1]) for row in rows)
+    first, second = tables[-1].chunk(2, 1)
+    x = torch.addmm(real @ first.mT, imag, second.mT)
+    left = 1
+    for stage, radix in reversed(list(enumerate(radices))):
+        done = n // (radix * left)
+        if left > 1:
+            x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
+        if stage > 0:
+            twiddles = tables[3 * stage - 2 : 3 * stage]
+            x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+        left *= radix
+    return x.reshape(batch, 2, n).unbind(1)
 
 
 def _stages(
@@ -113,10 +172,12 @@ def _convolved(
     return _multiply(z[:, :n], *chirp)
 
 
-def _multiply(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
-    """Complex product of x [2, ...] and a factor with parts [...], which broadcast."""
-    a, b = x.unbind(0)
-    return torch.stack([a * real - b * imag, a * imag + b * real])
+def _multiply(
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *, dim: int = 0
+) -> torch.Tensor:
+    """Complex product of x, whose parts are along `dim`, and a factor, which broadcasts to one."""
+    a, b = x.unbind(dim)
+    return torch.stack([a * real - b * imag, a * imag + b * real], dim)
 
 
 def _stage_tables(
@@ -143,6 +204,65 @@ def _stage_tables(
         return tables
 
     return _cached(key, make, like)
+
+
+def _narrow_tables(
+    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """As `_stage_tables`, for planned order: twiddles [K, j, 1] with K in that order, and matrices.
+
+    Those are as in `_planned_matrix`; the last one has the parts outside, for a product each.
+    """
+
+    def make() -> list[np.ndarray]:
+        tables = []
+        for dft, twiddle in _planned_factors(radices, inverse, scale):
+            if len(twiddle) > 1:
+                tables += [twiddle.real[..., None], twiddle.imag[..., None]]
+            tables.append(_planned_matrix(dft, inverse))
+        tables[-1] = np.block([[dft.real, -dft.imag], [dft.imag, dft.real]])
+        return tables
+
+    return _cached(("narrow", radices, inverse, scale, like.dtype, like.device), make, like)
+
+
+def _wide_tables(
+    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The matrices [K, 2 r, 2 r] of the stages, with their twiddles, in the order of their use."""
+
+    def make() -> list[np.ndarray]:
+        tables = []
+        for dft, twiddle in _planned_factors(radices, inverse, scale):
+            twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
+            tables.append(_planned_matrix(dft * twiddle, inverse))
+        return tables[::-1] if inverse else tables
+
+    return _cached(("wide", radices, inverse, scale, like.dtype, like.device), make, like)
+
+
+def _planned_factors(
+    radices: tuple[int, ...], inverse: bool, scale: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """DFT matrix [r, r] and twiddles [K, j] of every stage; the first matrix has the scale."""
+    known = np.zeros(1, np.int64)  # K, in planned order
+    for r in radices:
+        digits, done = np.arange(r), len(known)
+        dft = _root(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
+        yield dft, _root(known[:, None] * digits, done * r, inverse)
+        known = (known[:, None] + done * digits).reshape(-1)
+
+
+def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
+    """Complex matrices [..., k, j] as real ones [..., (k, part'), (part, j)].
+
+    Of an inverse, [..., j, k] as [..., (part', j), (k, part)]. So the parts of every stage's
+    result are where the next one's product takes them.
+    """
+    size = 2 * z.shape[-1]
+    real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
+    ordered = np.einsum("...jkqp->...qjkp" if inverse else "...kjqp->...kqpj", real)
+    return ordered.reshape(*z.shape[:-2], size, size)
 
 
 def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:

@@ -112,6 +112,12 @@ def _run_kernel(
     return list(y) if isinstance(y, (tuple, list)) else [y]
 
 
+def run_convolution(recipe: Recipe, x: Parts, backend: str) -> torch.Tensor:
+    """The kernel of a `plan_convolution`, of x [B, N] or [B, h, w] and both parts of a spectrum."""
+    _check_float32(x[0], backend)
+    return _run_kernel(recipe, list(x), False, 1.0, backend)[0]
+
+
 def _one_by_one(
     kind: str,
     parts: Parts,

@@ -16,9 +16,11 @@ from nki_kernels import (
     axes,
     bluestein,
     butterfly,
+    convolution,
     dft_gemm,
     four_step,
     hardware,
+    image_convolution,
     long_bluestein,
     real_dft_gemm,
     real_stockham,
@@ -28,7 +30,7 @@ from nki_kernels import (
 )
 from trnfft.planner import accuracy, tables
 from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
-from trnfft.planner.plan import C2C, C2R, R2C, Pass, Recipe
+from trnfft.planner.plan import C2C, C2R, CONVOLUTION, R2C, Pass, Recipe
 
 SEED = "seed"  # the choice of the article that this project started from
 RADIX_LISTS = 8  # Stockham's, for one length
@@ -548,6 +550,87 @@ class Axes(Algorithm):
         return accuracy.root_of_squares(*errors)
 
 
+class RowConvolution(Algorithm):
+    """Circular convolution of real rows with a filter that is the same for all."""
+
+    name = "convolve_rows"
+    kernel = convolution.convolve_rows
+    kind = CONVOLUTION
+
+    def why_not(self, n: int) -> str:
+        if n > convolution.MAX_LENGTH:
+            return f"takes N <= {convolution.MAX_LENGTH}"
+        return PASSES["real_stockham"].why_not(n)
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        return [(batch, recipe.n), *[(1, recipe.n // 2 + 1)] * 2]
+
+    def recipes(self, n: int) -> list[Recipe]:
+        pairs = PASSES["real_stockham"].recipes(n)
+        return [Recipe(self.name, n, recipe.radices) for recipe in pairs]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        both = tuple(real_stockham_specs(kind, recipe.radices) for kind in (R2C, C2R))
+        return both, recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        return tables.cached(convolution.convolution_tables, n, radices), radices
+
+    def error(self, recipe: Recipe) -> float:
+        once = accuracy.stages_error(recipe.radices)
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+class ImageConvolution(Axes):
+    """Convolution of real images, padded to a shape: rows, columns there and back, rows."""
+
+    def __init__(self) -> None:
+        self.kind = CONVOLUTION
+        self.name = "convolve_images"
+        self.kernel = image_convolution.convolve_images
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        rows, columns = recipe.passes[0].recipe, recipe.passes[1].recipe
+        return [(batch, *recipe.held), *[(1, rows.n // 2 + 1, columns.n)] * 2]
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        if len(shape) != 2:
+            raise NotImplementedError(f"an image has 2 axes, not {len(shape)}")
+        pairs = StridedStockham.pairs(shape[0])
+        if not pairs:
+            raise NotImplementedError(f"axis 0 of length {shape[0]} has no two radices up to 64")
+        passes = (
+            Pass(1, Axes(R2C)._way(1, shape), shape[1] // 2 + 1),
+            Pass(0, Recipe(StridedStockham.name, shape[0], pairs[0]), held[0]),
+            Pass(1, Axes(C2R)._way(1, shape), held[1]),
+        )
+        return [Recipe(self.name, math.prod(shape), passes=passes, held=held)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        rows, columns, back = (
+            PASSES[item.recipe.algorithm].specs(item.recipe)[0] for item in recipe.passes
+        )
+        return self._numbers(recipe), (rows, (*columns, *columns[::-1]), back)
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        rows, columns, back = (item.recipe for item in recipe.passes)
+        make = image_convolution.column_tables
+        found = (
+            PASSES[rows.algorithm].arguments(rows)[0],
+            tables.cached(make, columns.n, columns.radices),
+            PASSES[back.algorithm].arguments(back, True, 1.0 / back.n)[0],
+        )
+        return self._numbers(recipe), found
+
+    @staticmethod
+    def _numbers(recipe: Recipe) -> tuple[Any, ...]:
+        rows, columns, _ = (item.recipe for item in recipe.passes)
+        kind = PASS_NUMBERS[rows.algorithm]
+        kept = recipe.passes[1].kept, recipe.passes[2].kept
+        return kind, rows.n, rows.radices, columns.n, columns.radices, *kept
+
+
 class StridedStockham(Algorithm):
     """One or two stages along an axis that is not the last; a pass of `Axes`."""
 
@@ -557,12 +640,14 @@ class StridedStockham(Algorithm):
     def why_not(self, n: int) -> str:
         return "" if self._lists(n) else "has no one or two radices up to 64"
 
+    @classmethod
+    def _lists(cls, n: int) -> list[tuple[int, ...]]:
+        return [(n,)] if 2 <= n <= strided_stockham.MAX_STRIDED_RADIX else cls.pairs(n)
+
     @staticmethod
-    def _lists(n: int) -> list[tuple[int, ...]]:
-        """Radices, the likeliest first: the last one as large as possible."""
+    def pairs(n: int) -> list[tuple[int, ...]]:
+        """Two radices, the likeliest first: the last one as large as possible."""
         largest = strided_stockham.MAX_STRIDED_RADIX
-        if 2 <= n <= largest:
-            return [(n,)]
         lasts = [last for last in range(largest, 1, -1) if n % last == 0 and n > last]
         return [(n // last, last) for last in lasts if n // last <= largest]
 
@@ -721,6 +806,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         LongBluestein(),
         SplitBluestein(),
         *REAL_ROWS,
+        RowConvolution(),
+        ImageConvolution(),
         Axes(C2C),
         Axes(R2C),
         Axes(C2R),

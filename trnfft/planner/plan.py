@@ -11,8 +11,9 @@ from typing import Any
 
 from nki_kernels import hardware
 
-# What a plan computes: complex from complex data, a half spectrum from real data, or the inverse.
-C2C, R2C, C2R = "c2c", "r2c", "c2r"
+# What a plan computes: complex from complex data, a half spectrum from real data, the inverse, or
+# real data convolved with a filter whose spectrum is given.
+C2C, R2C, C2R, CONVOLUTION = "c2c", "r2c", "c2r", "convolution"
 
 
 @dataclass(frozen=True)
@@ -192,9 +193,10 @@ class Plan:
     `batch` is the batch that was priced: the one asked for, rounded up to a power of two.
     `max_error` is the relative L2 error that the choice had to stay below. `candidates` holds
     everything that was considered, the choice first. `kind` is "c2c" for complex data, "r2c" for
-    half spectra of real data, "c2r" for their inverse. `shape` holds the lengths of a transform
-    over several axes, with `n` points in all, and `padded_from` those of the data in it, which is
-    the input or, of "c2r", what is kept of the output; both are empty for one plain length.
+    half spectra of real data, "c2r" for their inverse, "convolution" for real data convolved with
+    a filter. `shape` holds the lengths of a transform over several axes, with `n` points, and
+    `padded_from` those of the data in it, which is the input or, of "c2r", what is kept of the
+    output, of "convolution" both; both are empty for one plain length.
     """
 
     n: int
@@ -258,6 +260,8 @@ class Plan:
         """Least time to read the input and write the output of the batch once."""
         shape = self.shape or (self.n,)
         data = math.prod(self.padded_from or shape)
+        if self.kind == CONVOLUTION:
+            return hardware.chip(self.target).dma_floor_ns(self.batch, 8 * data)
         numbers = 2 * data if self.kind == C2C else data
         half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
         numbers += 2 * math.prod(shape[:-1]) * half
@@ -269,7 +273,12 @@ class Plan:
 
     def tree(self) -> str:
         """Readable text: what is computed, its price, and the steps."""
-        names = {C2C: "FFT", R2C: "FFT of real data", C2R: "FFT to real data"}
+        names = {
+            C2C: "FFT",
+            R2C: "FFT of real data",
+            C2R: "FFT to real data",
+            CONVOLUTION: "convolution of real data",
+        }
         direction = ("inverse " if self.inverse else "") + names[self.kind]
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
         if self.padded_from and self.padded_from != self.shape:

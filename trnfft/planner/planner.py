@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -12,15 +13,16 @@ from itertools import zip_longest
 from nki_kernels import hardware, stockham
 from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
-from trnfft.planner.algorithms import ALGORITHMS, SEED, Axes
+from trnfft.planner.algorithms import ALGORITHMS, PASSES, SEED, Algorithm, Axes
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
-from trnfft.planner.plan import C2C, C2R, R2C, Candidate, Plan, Recipe
+from trnfft.planner.plan import C2C, C2R, CONVOLUTION, R2C, Candidate, Plan, Recipe
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
 REMEMBERED = 4096  # plans kept in memory
 FAST_LENGTHS = 24  # smooth ones that next_fast_len ranks: more are too long, or take too long
+IMAGE_LENGTHS = 2  # of each axis that plan_images prices
 PRICED_LENGTHS = 2  # of these, for each way to rank them
 DIRECT = ("stockham", "four_step", "split_four_step")  # for long smooth lengths: no convolution
 
@@ -50,8 +52,8 @@ def plan(
         n: length of the transform, 1 or more.
         shape: instead of `n`, lengths of a transform over several axes.
         real: whether the data is real or, with `inverse`, the result is: then the other side is
-            a half spectrum, with shape[-1] // 2 + 1 numbers along the last axis. Where no kernel
-            for real data fits, the plan is that of complex data.
+            a half spectrum, with shape[-1] // 2 + 1 numbers along the last axis. Where that is
+            cheaper, or no kernel for real data fits, the plan is that of complex data.
         padded_from: shape of the data that `shape` is padded from with zeros at the end; of an
             inverse with `real` what is kept of the result. Rows without data cost nothing.
         batch: number of transforms, 1 or more. Prices are for it rounded up to a power of two.
@@ -99,29 +101,35 @@ def next_fast_len(target: int, real: bool = False) -> int:
 
     Args:
         target: the least length, 1 or more.
-        real: whether the data is real. As a real transform runs as a complex one of its length,
-            the result is the same.
+        real: whether the data is real. Lengths up to 256 are returned as they are then; above
+            8192 a real transform runs as a complex one of its length.
 
     Raises:
         TypeError: `target` is no integer.
         ValueError: `target` is less than 1.
     """
-    return _next_fast_len(_at_least_one("target", target), hardware.current().name)
+    return _next_fast_len(_at_least_one("target", target), bool(real), hardware.current().name)
 
 
 @functools.lru_cache(REMEMBERED)
-def _next_fast_len(target: int, chip: str) -> int:
-    if target <= LARGEST_RADIX:
+def _next_fast_len(target: int, real: bool, chip: str) -> int:
+    if target <= (2 * LARGEST_RADIX if real else LARGEST_RADIX):
         return target
     smooth = smooth_numbers(target, target * 5 // 4)[:FAST_LENGTHS]
     batch = max(1, 2**20 // target)  # the same for all, so that prices compare
 
     def price(n: int) -> float:
         try:
-            return plan(n, batch=batch, precision="fast", target=chip).predicted_ns or 0.0
+            found = plan(n, real=real, batch=batch, precision="fast", target=chip)
+            return found.predicted_ns or 0.0
         except NotImplementedError:  # it does not fit into SBUF
             return math.inf
 
+    two_stages = PASSES["real_stockham"]
+    if real and (fitting := [n for n in smooth if not two_stages.why_not(n)]):
+        # A stage takes as long as one of radix 64, whatever fits into it.
+        fitting.sort(key=lambda n: n / two_stages.recipes(n)[0].radices[-1])
+        return min(fitting[: 2 * PRICED_LENGTHS], key=price)
     direct = [n for n in smooth if not all(ALGORITHMS[name].why_not(n) for name in DIRECT)]
     return min(_likeliest(direct), key=price) if direct else smooth[0]
 
@@ -147,6 +155,81 @@ def forget() -> None:
     _plans.clear()
     _next_fast_len.cache_clear()
     wisdom.forget()
+
+
+def plan_convolution(
+    shape: tuple[int, ...],
+    *,
+    padded_from: tuple[int, ...] | None = None,
+    batch: int = 1,
+    target: str | None = None,
+) -> Plan:
+    """The way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
+
+    Prices are for a filter whose spectrum is given and is the same for the batch.
+
+    Args:
+        shape: that of the transforms.
+        padded_from: of images, the shape of the data and of what is kept. Default: `shape`.
+        batch, target: as for `plan`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
+        NotImplementedError: no kernel can do it.
+    """
+    chip = hardware.current().name if target is None else target
+    key = ("convolution", shape, padded_from, batch, chip)
+    if key not in _plans:
+        problem = _problem(None, shape, padded_from, CONVOLUTION)
+        if len(shape) > 1 and not problem.shape:
+            problem = replace(problem, shape=shape, padded_from=shape)
+        _plans[key] = _plan(problem, batch, False, "float32", "fast", chip, None, None)
+    return _plans[key]
+
+
+def plan_images(
+    image: tuple[int, int], least: tuple[int, int], *, batch: int = 1, target: str | None = None
+) -> Plan:
+    """The cheapest `plan_convolution` for images, padded to even sizes from `least` on.
+
+    The result's `padded_from` is `image`, or `image` with its axes exchanged, where columns are
+    better transformed first, even if transposing the images and the results costs as much as
+    reading and writing them. The first time for an image it takes some seconds; then all that was
+    tried is remembered as plans are.
+
+    Raises:
+        NotImplementedError: no kernel can do it.
+    """
+    found: list[Plan] = []
+    for turned in (1, -1):
+        (height, width), (rows, columns) = image[::turned], least[::turned]
+        for m in _image_lengths(rows, ALGORITHMS["axes"]):
+            for n in _image_lengths(columns, ALGORITHMS["real_axes"]):
+                with contextlib.suppress(NotImplementedError):
+                    size = (height, width)
+                    found.append(
+                        plan_convolution((m, n), padded_from=size, batch=batch, target=target)
+                    )
+    if not found:
+        raise NotImplementedError(f"no kernel convolves images of {image} padded to {least}")
+
+    def cost(plan: Plan) -> float:
+        transposing = 0.0 if plan.padded_from == image else 2 * plan.dma_floor_ns
+        return (plan.predicted_ns or math.inf) + transposing
+
+    return min(found, key=cost)
+
+
+def _image_lengths(least: int, several: Algorithm) -> list[int]:
+    """Some even lengths from `least` on whose last radix fills the array as far as possible."""
+    kind = "strided_stockham" if several.kind == C2C else "real_stockham"
+    fill: dict[int, int] = {}
+    for n in range(least + least % 2, least + least // 8 + 16, 2):
+        recipes = [] if PASSES[kind].why_not(n) else PASSES[kind].recipes(n)
+        radices = max((recipe.radices[-1] for recipe in recipes if recipe.radices[1:]), default=0)
+        if radices > max(fill.values(), default=0):
+            fill[n] = radices
+    return list(fill)[-IMAGE_LENGTHS:]
 
 
 def _kind(real: bool, inverse: bool) -> str:
@@ -208,15 +291,26 @@ def _plan(
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
     request = replace(problem, batch=batch, precision=precision, target=chip.name, max_error=budget)
-    try:
+    if request.kind in (R2C, C2R) and not request.shape and names is None:
+        found = _real_plan(request, max_error is None)
+    else:
         found = _found(request, max_error is None, names)
-    except NotImplementedError:
-        if request.kind == C2C or request.shape or names is not None:
-            raise
-        # As complex data, with zeros for what is missing.
-        found = _found(replace(request, kind=C2C), max_error is None, None)
-        found = replace(found, kind=request.kind)
     return found.with_direction(bool(inverse))
+
+
+def _real_plan(request: Plan, is_usual: bool) -> Plan:
+    """The cheaper of a kernel for real data and, with zeros for the rest, for complex data."""
+    complex_plan = _found(replace(request, kind=C2C), is_usual, None)
+    as_complex = replace(complex_plan, kind=request.kind)
+    try:
+        real = _found(request, is_usual, None)
+    except NotImplementedError:
+        return as_complex
+    best, other = real, as_complex
+    if (as_complex.predicted_ns or math.inf) < (real.predicted_ns or math.inf):
+        best, other = as_complex, real
+    rejected = replace(other.choice, rejected=_why_rejected(other.choice, best.choice))
+    return replace(best, candidates=(best.choice, rejected, *best.candidates[1:]))
 
 
 def _found(request: Plan, is_usual: bool, names: str | tuple[str, ...] | None) -> Plan:

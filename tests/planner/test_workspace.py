@@ -1,0 +1,147 @@
+"""The predicted HBM of a transform against what the simulator allocates when it runs."""
+
+import math
+
+import pytest
+import torch
+
+import trnfft
+from nki_kernels.simulator.enums import MemoryRegion
+from nki_kernels.simulator.session import Session
+from trnfft import ComplexTensor
+from trnfft.fused_convolution import convolve_images, convolve_rows, spectrum_for_images
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.tables import arrays_of
+
+CASES = [  # n_or_shape, batch, the rest
+    (1, 1, {}),
+    (100, 3, {}),
+    (256, 1, {}),
+    (1000, 130, {}),
+    (997, 2, {}),
+    (10007, 1, {}),
+    (16384, 2, {}),
+    (2**20, 1, {"inverse": True}),
+    (1024, 2, {"precision": "kahan"}),
+    (512, 2, {"precision": "bf16"}),
+    (512, 2, {"precision": "bf16_refined"}),
+    (128, 3, {"real": True}),
+    (1000, 3, {"real": True}),
+    (1000, 3, {"real": True, "inverse": True}),
+    (257, 3, {"real": True}),  # as complex data
+    (257, 3, {"real": True, "inverse": True}),
+    ((12, 20), 3, {}),
+    ((24, 128), 1, {"inverse": True}),
+    ((6, 8, 10), 2, {"real": True}),
+    ((48, 256), 2, {"real": True, "inverse": True}),
+]
+
+
+@pytest.fixture
+def allocated(monkeypatch):
+    """Bytes of all tensors in HBM, of every launch: the kernel's arguments, results and scratch."""
+    found = []
+    finish = Session.finish
+
+    def counted(self, outputs):
+        on_hbm = (MemoryRegion.private_hbm, MemoryRegion.shared_hbm)
+        if not self.dry:
+            found.append(sum(s.free_bytes for s in self.storages if s.buffer in on_hbm))
+        return finish(self, outputs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "finish", counted)
+        yield found
+
+
+def run(n_or_shape, batch, real=False, inverse=False, precision="fast"):
+    """Run in the simulator; returns the bytes of the input and of the result."""
+    shape = n_or_shape if isinstance(n_or_shape, tuple) else (n_or_shape,)
+    half = (*shape[:-1], shape[-1] // 2 + 1)
+    x = torch.randn(batch, *(half if real and inverse else shape))
+    x = x if real and not inverse else ComplexTensor(x, x)
+    name = f"{'i' if inverse else ''}{'r' if real else ''}fftn"
+    with trnfft.backend("nki-sim"), trnfft.precision(precision):
+        getattr(trnfft, name)(x, shape, tuple(range(1, x.ndim)))
+    whole = 4 * batch * math.prod(shape) * (1 if real else 2)
+    other = 8 * batch * math.prod(half) if real else whole
+    return (other, whole) if inverse else (whole, other)
+
+
+@pytest.mark.parametrize("n_or_shape, batch, options", CASES, ids=str)
+def test_what_a_real_run_allocates(n_or_shape, batch, options, allocated):
+    given, made = run(n_or_shape, batch, **options)
+    (total,) = allocated
+    plan = plan_of(n_or_shape, batch, options)
+    if ALGORITHMS[plan.algorithm].kind == plan.kind:
+        expected = total - given - made
+    else:  # the half spectrum is no tensor of the kernel
+        expected = total - (made if plan.inverse else given)
+    assert trnfft.fft_workspace_bytes(n_or_shape, batch=batch, **options) == expected
+
+
+def plan_of(n_or_shape, batch, options):
+    size = "shape" if isinstance(n_or_shape, tuple) else "n"
+    return trnfft.plan(**{size: n_or_shape}, batch=batch, **options)
+
+
+@pytest.mark.parametrize("n_or_shape, batch, options", CASES, ids=str)
+def test_tables_and_scratch(n_or_shape, batch, options):
+    plan = plan_of(n_or_shape, batch, options)
+    arguments = ALGORITHMS[plan.algorithm].arguments(plan.recipe)
+    tables = sum(array.nbytes for array in arrays_of(arguments) if hasattr(array, "nbytes"))
+    scratch = trnfft.fft_workspace_bytes(n_or_shape, batch=batch, **options) - tables
+    points = 4 * batch * plan.n
+    identity = 4 * 128 * 128
+    if plan.algorithm == "split_four_step":
+        assert scratch == 4 * points + identity
+    elif plan.algorithm in ("four_step", "dft_gemm", "stockham", "bluestein", "real_stockham"):
+        complex_data = 3 * points if plan.kind != "c2c" and "real" not in plan.algorithm else 0
+        assert scratch - complex_data in (0, identity, identity // 2, 2 * identity)
+    elif plan.recipe.passes:
+        assert scratch >= points  # half spectra of real data at least
+    else:
+        assert scratch >= 0
+
+
+@pytest.mark.parametrize("shape, batch", [((1000,), 3), ((64,), 200), ((48, 640), 2)])
+def test_convolutions(shape, batch, allocated):
+    x, h = torch.randn(batch, *shape), torch.fft.rfftn(torch.randn(shape))
+    half = ComplexTensor.from_complex(h)
+    with trnfft.backend("nki-sim"):
+        if len(shape) == 1:
+            y = convolve_rows(x, half)
+        else:
+            y = convolve_images(x, spectrum_for_images(half), shape, shape)
+    workspace = trnfft.fft_workspace_bytes(shape, convolution=True, batch=batch)
+    assert allocated == [x.nbytes + y.nbytes + h.nbytes + workspace]
+
+
+def test_it_grows_with_the_batch_itself():
+    one, three, four = (trnfft.fft_workspace_bytes(2**20, batch=batch) for batch in (1, 3, 4))
+    assert three - one == 2 * (four - three) == 2 * 16 * 2**20
+
+
+def test_targets_and_the_host():
+    assert trnfft.fft_workspace_bytes(1000, target="trn2") > 0
+    assert trnfft.fft_workspace_bytes(2**30, precision="double") == 0
+    with trnfft.precision("double"):
+        assert trnfft.fft_workspace_bytes(1000) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"n_or_shape": 0}, ValueError, "'n' is 0"),
+        ({"n_or_shape": 2.0}, TypeError, "'shape' must be a tuple of ints"),
+        ({"n_or_shape": (4, 0)}, ValueError, "'shape' is 0"),
+        ({"n_or_shape": 8, "batch": 0}, ValueError, "'batch' is 0"),
+        ({"n_or_shape": 2**30}, NotImplementedError, "N = 1073741824"),
+        ({"n_or_shape": (257, 4)}, NotImplementedError, "axis 0 of length 257"),
+        ({"n_or_shape": 2**20, "batch": 1024}, NotImplementedError, "a batch of 1024.*2 GiB"),
+    ],
+    ids=str,
+)
+def test_errors(arguments, error, message):
+    with pytest.raises(error, match=message):
+        trnfft.fft_workspace_bytes(**arguments)
