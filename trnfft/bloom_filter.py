@@ -180,8 +180,7 @@ class BloomFilter:
         """The padded size and the order that the planner finds cheapest."""
         from trnfft.planner.planner import plan_images  # here: only its users load the kernels
 
-        images = self.channels or 1
-        plan = plan_images(self.size, (least[0], least[1]), batch=images)
+        plan = plan_images(self.size, (least[0], least[1]))
         turned = plan.padded_from != self.size
         self.order = "columns" if turned else "rows"
         m, n = plan.shape

@@ -69,9 +69,9 @@ def spectrum_for_images(h: ComplexTensor) -> ComplexTensor:
     Raises:
         NotImplementedError: no kernel takes columns of this length.
     """
-    from trnfft.planner.algorithms import StridedStockham  # here: only its users load the kernels
+    from trnfft.planner.algorithms import ImageConvolution  # here: only its users load the kernels
 
-    pairs = StridedStockham.pairs(h.shape[-2])
+    pairs = ImageConvolution.column_pairs(h.shape[-2])
     if not pairs:
         raise NotImplementedError(f"no kernel takes columns of {h.shape[-2]} points")
     radix, left = pairs[0]
@@ -118,7 +118,7 @@ def _convolve_images(
     spectra = [part.reshape(-1, *part.shape[-2:]) for part in (real, imag)]
     m, n = padded
     held = x.shape[-2], x.shape[-1]
-    plan = plan_convolution((m, n), padded_from=held, batch=images.shape[0])
+    plan = plan_convolution((m, n), padded_from=held)
     rows, columns, back = plan.recipe.passes
     passes = (rows, replace(columns, kept=kept[0]), replace(back, kept=kept[1]))
     recipe = replace(plan.recipe, passes=passes)

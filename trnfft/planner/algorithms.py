@@ -597,7 +597,7 @@ class ImageConvolution(Axes):
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         if len(shape) != 2:
             raise NotImplementedError(f"an image has 2 axes, not {len(shape)}")
-        pairs = StridedStockham.pairs(shape[0])
+        pairs = self.column_pairs(shape[0])
         if not pairs:
             raise NotImplementedError(f"axis 0 of length {shape[0]} has no two radices up to 64")
         passes = (
@@ -606,6 +606,11 @@ class ImageConvolution(Axes):
             Pass(1, Axes(C2R)._way(1, shape), held[1]),
         )
         return [Recipe(self.name, math.prod(shape), passes=passes, held=held)]
+
+    @staticmethod
+    def column_pairs(m: int) -> list[tuple[int, ...]]:
+        """Radices of columns of m points, the likeliest first."""
+        return sorted(StridedStockham.pairs(m), key=column_work)
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
         rows, columns, back = (
@@ -629,6 +634,16 @@ class ImageConvolution(Axes):
         kind = PASS_NUMBERS[rows.algorithm]
         kept = recipe.passes[1].kept, recipe.passes[2].kept
         return kind, rows.n, rows.radices, columns.n, columns.radices, *kept
+
+
+def column_work(radices: tuple[int, ...]) -> float:
+    """What the pass along columns takes for each point, in no unit: DMA, then transpositions.
+
+    DMA loads and stores by those engines whose partitions the first radix fills.
+    """
+    radix, left = radices
+    filled = 2 * radix * strided_stockham.slabs_together(radix, left) / hardware.PARTITIONS
+    return 2 / filled + 32 / left
 
 
 class StridedStockham(Algorithm):

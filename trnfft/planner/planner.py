@@ -6,14 +6,14 @@ import contextlib
 import functools
 import math
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
 from nki_kernels import hardware, stockham
 from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
-from trnfft.planner.algorithms import ALGORITHMS, PASSES, SEED, Algorithm, Axes
+from trnfft.planner.algorithms import ALGORITHMS, PASSES, SEED, Axes
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
 from trnfft.planner.plan import C2C, C2R, CONVOLUTION, R2C, Candidate, Plan, Recipe
 
@@ -188,9 +188,9 @@ def plan_convolution(
 
 
 def plan_images(
-    image: tuple[int, int], least: tuple[int, int], *, batch: int = 1, target: str | None = None
+    image: tuple[int, int], least: tuple[int, int], *, target: str | None = None
 ) -> Plan:
-    """The cheapest `plan_convolution` for images, padded to even sizes from `least` on.
+    """The cheapest `plan_convolution` for an image, padded to even sizes from `least` on.
 
     The result's `padded_from` is `image`, or `image` with its axes exchanged, where columns are
     better transformed first, even if transposing the images and the results costs as much as
@@ -203,13 +203,11 @@ def plan_images(
     found: list[Plan] = []
     for turned in (1, -1):
         (height, width), (rows, columns) = image[::turned], least[::turned]
-        for m in _image_lengths(rows, ALGORITHMS["axes"]):
-            for n in _image_lengths(columns, ALGORITHMS["real_axes"]):
+        for m in _image_lengths(rows, _column_work):
+            for n in _image_lengths(columns, _row_work):
                 with contextlib.suppress(NotImplementedError):
                     size = (height, width)
-                    found.append(
-                        plan_convolution((m, n), padded_from=size, batch=batch, target=target)
-                    )
+                    found.append(plan_convolution((m, n), padded_from=size, target=target))
     if not found:
         raise NotImplementedError(f"no kernel convolves images of {image} padded to {least}")
 
@@ -220,16 +218,24 @@ def plan_images(
     return min(found, key=cost)
 
 
-def _image_lengths(least: int, several: Algorithm) -> list[int]:
-    """Some even lengths from `least` on whose last radix fills the array as far as possible."""
-    kind = "strided_stockham" if several.kind == C2C else "real_stockham"
-    fill: dict[int, int] = {}
-    for n in range(least + least % 2, least + least // 8 + 16, 2):
-        recipes = [] if PASSES[kind].why_not(n) else PASSES[kind].recipes(n)
-        radices = max((recipe.radices[-1] for recipe in recipes if recipe.radices[1:]), default=0)
-        if radices > max(fill.values(), default=0):
-            fill[n] = radices
-    return list(fill)[-IMAGE_LENGTHS:]
+def _image_lengths(least: int, work: Callable[[int], float]) -> list[int]:
+    """The even lengths from `least` on that take the least work."""
+    lengths = range(least + least % 2, least + least // 8 + 16, 2)
+    possible = [n for n in lengths if work(n) < math.inf]
+    return sorted(possible, key=work)[:IMAGE_LENGTHS]
+
+
+def _column_work(m: int) -> float:
+    pairs = algorithms.ImageConvolution.column_pairs(m)
+    return m * algorithms.column_work(pairs[0]) if pairs else math.inf
+
+
+def _row_work(n: int) -> float:
+    """In no unit: the points, and what the second stage does for each matrix."""
+    if n <= 2 * LARGEST_RADIX:
+        return n
+    kernel = PASSES["real_stockham"]
+    return math.inf if kernel.why_not(n) else n * (1 + 16 / kernel.recipes(n)[0].radices[-1])
 
 
 def _kind(real: bool, inverse: bool) -> str:
