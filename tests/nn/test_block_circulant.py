@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import trnfft
+from nki_kernels import simulator
 from trnfft import block_circulant
 from trnfft.block_circulant import block_circulant_product
 from trnfft.nn import BlockCirculantLinear, convert_linear
@@ -281,8 +282,57 @@ def test_inputs_that_are_refused():
         BlockCirculantLinear(8, 8, 4, dtype=torch.complex64)
 
 
-@pytest.mark.parametrize("block_size", [1, 3, 8, 16])
+@pytest.mark.parametrize("block_size", [1, 3, 8, 16, 100, 256, 257, 512])
 def test_kernels(block_size):
     layer = BlockCirculantLinear(2 * block_size + 1, 2 * block_size, block_size)
     with trnfft.backend("nki-sim"):
         assert_as_dense(layer, random(5, 2 * block_size + 1, dtype=torch.float32), 1e-5)
+
+
+def test_a_launch_in_each_direction():
+    layer, x = BlockCirculantLinear(30, 20, 8), random(2, 3, 30, dtype=torch.float32)
+    x.requires_grad_()
+    with trnfft.backend("nki-sim"):
+        with simulator.record() as forward:
+            y = layer(x)
+        with simulator.record() as backward:
+            y.sum().backward()
+    assert (forward.launches, backward.launches) == (1, 1)
+
+
+@pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1), (1024, 4, 4, 4)])
+def test_spectra_are_all_that_kernels_save(shape):
+    rows, features_in, features_out, k = shape
+    layer = BlockCirculantLinear(features_in, features_out, k)
+    saved = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
+    )
+    with trnfft.backend("nki-sim"), hooks:
+        layer(random(rows, features_in, dtype=torch.float32))
+        expected = layer.saved_bytes(rows)
+    assert sum(x.untyped_storage().nbytes() for x in saved) == expected
+    assert expected <= 1.02 * layer.saved_bytes(rows)  # of the transforms, on another backend
+
+
+@pytest.mark.parametrize("k", [4, 5])
+def test_second_derivatives_of_kernels(k):
+    given = [
+        random(*size, dtype=torch.float32).requires_grad_() for size in [(3, 2 * k), (2, 2, k)]
+    ]
+
+    def second():
+        y = block_circulant_product(*given)
+        by_x, by_w = torch.autograd.grad(y.square().sum(), given, create_graph=True)
+        return torch.autograd.grad(by_x.square().sum() + by_w.square().sum(), given)
+
+    with trnfft.backend("nki-sim"):
+        actual = second()
+    for result, expected in zip(actual, second(), strict=True):
+        assert_near(result, expected, 1e-5)
+
+
+def test_kernels_under_torch_func():
+    layer, x = BlockCirculantLinear(12, 8, 4), random(3, 5, 12, dtype=torch.float32)
+    with trnfft.backend("nki-sim"):
+        assert_near(torch.func.vmap(layer)(x), layer(x), 1e-6)

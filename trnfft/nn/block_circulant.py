@@ -116,9 +116,15 @@ class BlockCirculantLinear(nn.Module):
         return (self.in_features * self.out_features + bias) / self.parameter_count
 
     def saved_bytes(self, rows: int, dtype: torch.dtype = torch.float32) -> int:
-        """Bytes kept from forward to backward for an input of so many rows, of this dtype."""
-        p, q, k = self.weight.shape
-        return saved_bytes(rows, q, p, k, 8 if dtype == torch.float64 else 4)
+        """Bytes kept from forward to backward for an input of so many rows, of this dtype.
+
+        2 (k // 2 + 1) numbers for each block of the input and of the weight, k (k + 1 if that is
+        even) for each where a kernel computes the layer.
+        """
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        _, q, k = self.weight.shape
+        x = torch.empty(1, dtype=wide, device=self.weight.device).expand(rows, q * k)
+        return saved_bytes(x, self.weight.to(wide))
 
     def _index(self) -> torch.Tensor:
         """For each number of the dense matrix its place in the flat weight."""
