@@ -100,13 +100,18 @@ def show_times(console: Console) -> None:
     table = Table(title=f"{FEATURES} -> {FEATURES}, blocks of {BLOCK}: modelled on trn1, us")
     for name in ("batch", "naive forward", "dense forward", "forward", "backward", "naive / ours"):
         table.add_column(name, justify="right")
-    table.add_column("dense / ours", justify="right")
+    for name in ("dense / ours", "bytes saved"):
+        table.add_column(name, justify="right")
+    layer = BlockCirculantLinear(FEATURES, FEATURES, BLOCK)
     for rows in BATCHES:
         steps = naive_us(rows, blocks, blocks, BLOCK)
         naive, dense = sum(steps.values()), dense_us(rows, FEATURES, FEATURES)
         forward, backward = circulant_us(rows, blocks, blocks, BLOCK)
         times = [f"{time:,.0f}" for time in (naive, dense, forward, backward)]
-        table.add_row(str(rows), *times, f"{naive / forward:.1f}", f"{dense / forward:.1f}")
+        with trnfft.backend("nki-sim"):
+            saved = layer.saved_bytes(rows)
+        ratios = f"{naive / forward:.1f}", f"{dense / forward:.1f}"
+        table.add_row(str(rows), *times, *ratios, f"{saved:,}")
         console.print(
             f"naive, batch {rows}: "
             + ", ".join(f"{name} {time:,.0f} us" for name, time in steps.items())

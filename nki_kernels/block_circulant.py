@@ -165,7 +165,7 @@ def block_circulant_gradients(grad, of_x, of_w, tables, signs, layout):  # type:
     side, tiles, of_weight, of_input, of_output = layout
     make_spectra(grad, of_y, k, there, identity, tiles, of_output)
     multiply_spectra(of_y, of_w, x_spectra, [rows, side, True], signs, identity)
-    correlate_spectra(of_x, of_y, w_spectra, rows, p, identity)
+    correlate_spectra(of_x, of_y, w_spectra, rows, side, identity)
     make_rows(x_spectra, by_x, k, back, [], tiles, of_input)
     make_rows(w_spectra, by_w, k, back, [], tiles, of_weight)
     return by_x, by_w
@@ -575,60 +575,68 @@ def load_slabs(source: Any, block: int, slabs: int, together: int, start: int, c
 
 
 def correlate_spectra(
-    of_x: Any, of_y: Any, target: Any, rows: int, blocks: int, identity: Any
+    of_x: Any, of_y: Any, target: Any, rows: int, wanted: int, identity: Any
 ) -> None:
-    """Spectra of dw, HBM [q, 2h, pitch of p]: conj X times dY, summed over the rows."""
-    q, height, _ = of_x.shape
-    half = height // 2
+    """Spectra of dw, HBM [q, 2h, pitch of p]: conj X times dY, summed over the rows.
+
+    wanted: slots that lie side by side on the partitions where spectra are loaded.
+    """
+    q, blocks = of_x.shape[0], of_y.shape[0]
+    half = of_x.shape[1] // 2
     wide, tall = chunk_size(blocks), chunk_size(q)
-    # Slots whose results are stored together: longer runs.
-    group = max(1, min(half - 1, _LOADED // (2 * max(rows, wide))))
+    most = max(1, _LOADED // (2 * max(rows, wide)))
     slot = 0
     while slot < half:
-        together = min(group, half - slot) if slot > 0 else 1
-        where = [slot, together, 1, 0, rows]
+        side = min(wanted, half - slot) if slot > 0 else 1
+        together = min(most, (half - slot) // side) if slot > 0 else 1
+        where = [slot, together, side, 0, rows]
         for left in range(0, blocks, wide):
             width = min(wide, blocks - left)
-            right = turn_rows(load_spectra(of_y, left, width, where), True, identity)
+            right = turn_rows(load_spectra(of_y, left, width, where), side, True, identity)
             for top in range(0, q, tall):
                 held = min(tall, q - top)
-                turned = turn_rows(load_spectra(of_x, top, held, where), False, identity)
+                loaded = load_spectra(of_x, top, held, where)
+                turned = turn_rows(loaded, side, False, identity)
                 made = correlate_slots(turned, right, slot == 0)
                 for part in range(2):
                     first = part * half + slot
+                    last = first + together * side
                     nisa.dma_copy(
-                        dst=target[top : top + held, first : first + together, left : left + width],
+                        dst=target[top : top + held, first:last, left : left + width],
                         src=made[:, part],
                     )
-        slot += together
+        slot += together * side
 
 
-def turn_rows(loaded: Any, is_third: bool, identity: Any) -> Any:
-    """Spectra [(part block), slots, rows] as tiles [<= 128 rows, slots, (part block)].
+def turn_rows(loaded: Any, side: int, is_third: bool, identity: Any) -> Any:
+    """Spectra [(u part block), slots, rows] as tiles [<= 128 rows, slots, u, (part block)].
 
     is_third: with parts real, imaginary and minus real.
     """
     height, together, rows = loaded.shape
-    width = height // 2
+    width = height // (2 * side)
     parts = 3 if is_third else 2
     group = _BANK // height
     tiles = []
     for low in range(0, rows, _PARTITIONS):
         length = min(_PARTITIONS, rows - low)
-        shape = (length, together, parts * width)
+        shape = (length, together, side, parts * width)
         tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
         for first in range(0, together, group):
             number = min(group, together - first)
-            bank = nl.ndarray((length, number, height), dtype=nl.float32, buffer=nl.psum)
+            shape = (length, number, side, 2 * width)
+            bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
             for index in range(number):
                 transpose(bank[:, index], loaded[:, first + index, low : low + length], identity)
             result = tile[:, first : first + number]
-            nisa.tensor_copy(dst=result[:, :, 0:height], src=bank, engine=nisa.engine.vector)
+            nisa.tensor_copy(
+                dst=result[:, :, :, 0 : 2 * width], src=bank, engine=nisa.engine.vector
+            )
             if is_third:
                 nisa.activation(
-                    dst=result[:, :, height : height + width],
+                    dst=result[:, :, :, 2 * width : 3 * width],
                     op=nl.copy,
-                    data=bank[:, :, 0:width],
+                    data=bank[:, :, :, 0:width],
                     scale=-1.0,
                 )
         tiles.append(tile)
@@ -640,23 +648,25 @@ def correlate_slots(left: Any, right: Any, is_first: bool) -> Any:
 
     is_first: of slot 0, whose parts are two real frequencies.
     """
-    together, held = left[0].shape[1], left[0].shape[2] // 2
-    width = right[0].shape[2] // 3
-    made = nl.ndarray((held, 2, together, width), dtype=nl.float32, buffer=nl.sbuf)
+    _, together, side, held = left[0].shape
+    held = held // 2
+    width = right[0].shape[3] // 3
+    made = nl.ndarray((held, 2, side * together, width), dtype=nl.float32, buffer=nl.sbuf)
     group = max(1, _BANK // (2 * width))
-    for first in range(0, together, group):
-        number = min(group, together - first)
+    for first in range(0, side * together, group):
+        number = min(group, side * together - first)
         bank = nl.ndarray((held, number, 2, width), dtype=nl.float32, buffer=nl.psum)
         for index in range(number):
-            slot = first + index
+            own = (first + index) // together
+            slot = (first + index) % together
             for tile in range(len(left)):
                 for part in range(2):
-                    data = left[tile][:, slot, part * held : (part + 1) * held]
+                    data = left[tile][:, slot, own, part * held : (part + 1) * held]
                     if is_first:
-                        other = right[tile][:, slot, part * width : (part + 1) * width]
+                        other = right[tile][:, slot, own, part * width : (part + 1) * width]
                         multiply(bank[:, index, part], data, other, tile > 0)
                     else:
-                        other = right[tile][:, slot, part * width : (part + 2) * width]
+                        other = right[tile][:, slot, own, part * width : (part + 2) * width]
                         multiply(bank[:, index], data, other, tile + part > 0)
         nisa.activation(
             dst=made[:, :, first : first + number], op=nl.copy, data=bank.permute((0, 2, 1, 3))
