@@ -257,6 +257,16 @@ def test_conversion_of_a_model():
     assert isinstance(convert_linear(shared, 4), BlockCirculantLinear)
 
 
+def test_conversion_of_a_transformer():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    model = convert_linear(nn.TransformerEncoder(layer, 2), 4)
+    assert isinstance(model.layers[1].linear2, BlockCirculantLinear)
+    x = random(2, 5, 16, dtype=torch.float32)
+    expected = model(x)
+    with torch.no_grad():
+        assert_near(model.eval()(x), expected, 1e-5)
+
+
 def test_conversion_of_chosen_layers():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
     convert_linear(model, 4, lambda name, linear: name == "1" and linear.bias is not None)

@@ -170,6 +170,9 @@ def convert_linear(
         for name, child in parent._modules.items():
             if child in found:
                 parent._modules[name] = found[child]
+                if isinstance(parent, nn.TransformerEncoderLayer):
+                    # Without gradients it would hand the weights to a fused dense kernel.
+                    parent.activation_relu_or_gelu = 0
     return found.get(model, model)
 
 
