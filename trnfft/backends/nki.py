@@ -118,6 +118,12 @@ def run_convolution(recipe: Recipe, x: Parts, backend: str) -> torch.Tensor:
     return _run_kernel(recipe, list(x), False, 1.0, backend)[0]
 
 
+def run_block_circulant(recipe: Recipe, x: Parts, backend: str) -> Parts:
+    """The kernel of a `plan_block_circulant`, and its results."""
+    _check_float32(x[0], backend)
+    return tuple(_run_kernel(recipe, list(x), False, 1.0, backend))
+
+
 def _one_by_one(
     kind: str,
     parts: Parts,

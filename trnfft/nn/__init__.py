@@ -4,9 +4,11 @@ A complex weight is two parameters, `weight_real` and `weight_imag`, so that opt
 `state_dict` and `.to(device)` work on devices without complex dtypes. Where a layer takes complex
 numbers it takes a ComplexTensor, or a native complex or real tensor, and returns a ComplexTensor.
 `dtype` of a layer is that of the real parameters. FFTConv1d and FFTConv2d are torch.nn.Conv1d and
-Conv2d, whose real weights they have, computed by transforms.
+Conv2d, whose real weights they have, computed by transforms. BlockCirculantLinear is a smaller
+torch.nn.Linear of real numbers.
 """
 
+from trnfft.nn.block_circulant import BlockCirculantLinear, convert_linear
 from trnfft.nn.complex_batch_norm import ComplexBatchNorm
 from trnfft.nn.complex_conv import ComplexConv1d, ComplexConv2d
 from trnfft.nn.complex_linear import ComplexLinear
@@ -16,6 +18,7 @@ from trnfft.nn.mod_relu import ModReLU
 from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d
 
 __all__ = [
+    "BlockCirculantLinear",
     "ComplexBatchNorm",
     "ComplexConv1d",
     "ComplexConv2d",
@@ -26,4 +29,5 @@ __all__ = [
     "ModReLU",
     "SpectralConv1d",
     "SpectralConv2d",
+    "convert_linear",
 ]

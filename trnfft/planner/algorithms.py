@@ -14,6 +14,7 @@ from typing import Any
 
 from nki_kernels import (
     axes,
+    block_circulant,
     bluestein,
     butterfly,
     convolution,
@@ -30,7 +31,16 @@ from nki_kernels import (
 )
 from trnfft.planner import accuracy, tables
 from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
-from trnfft.planner.plan import C2C, C2R, CONVOLUTION, R2C, Pass, Recipe
+from trnfft.planner.plan import (
+    C2C,
+    C2R,
+    CIRCULANT,
+    CIRCULANT_GRADIENTS,
+    CONVOLUTION,
+    R2C,
+    Pass,
+    Recipe,
+)
 
 SEED = "seed"  # the choice of the article that this project started from
 RADIX_LISTS = 8  # Stockham's, for one length
@@ -646,6 +656,44 @@ def column_work(radices: tuple[int, ...]) -> float:
     return 2 / filled + 32 / left
 
 
+class BlockCirculant(Axes):
+    """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
+
+    rows = block_circulant.MAX_ROWS  # a price of fewer rows would be that of another layout
+
+    def __init__(self, kind: str) -> None:
+        self.kind = self.name = kind
+        self.kernel = getattr(block_circulant, kind)
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        p, q, k = recipe.held
+        if self.kind == CIRCULANT:
+            return [(batch, q * k), (p, q, k), (1, p * k)]
+        height = block_circulant.spectrum_rows(k)
+        pitches = map(block_circulant.row_pitch, (batch, p))
+        return [(batch, p * k), *((q, height, pitch) for pitch in pitches)]
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        if len(shape) != 3:
+            raise NotImplementedError(f"a weight has 3 axes, not {len(shape)}")
+        if shape[2] > block_circulant.MAX_BLOCK:
+            raise NotImplementedError(f"takes blocks of up to {block_circulant.MAX_BLOCK}")
+        layouts = block_circulant.layouts(*shape)
+        return [Recipe(self.name, math.prod(shape), held=held, layout=each) for each in layouts]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return self.arguments(recipe)
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        _, q, k = recipe.held
+        found = tables.cached(block_circulant.block_circulant_tables, k)
+        return found, tables.cached(block_circulant.signs_of, q), recipe.layout
+
+    def error(self, recipe: Recipe) -> float:
+        _, q, k = recipe.held
+        return accuracy.root_of_squares(*map(accuracy.matrix_error, (k, 2 * q, k)))
+
+
 class StridedStockham(Algorithm):
     """One or two stages along an axis that is not the last; a pass of `Axes`."""
 
@@ -823,6 +871,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         *REAL_ROWS,
         RowConvolution(),
         ImageConvolution(),
+        BlockCirculant(CIRCULANT),
+        BlockCirculant(CIRCULANT_GRADIENTS),
         Axes(C2C),
         Axes(R2C),
         Axes(C2R),

@@ -11,9 +11,11 @@ from typing import Any
 
 from nki_kernels import hardware
 
-# What a plan computes: complex from complex data, a half spectrum from real data, the inverse, or
-# real data convolved with a filter whose spectrum is given.
+# What a plan computes: complex from complex data, a half spectrum from real data, the inverse,
+# real data convolved with a filter whose spectrum is given, or the product of real rows with a
+# block circulant matrix, or its gradients.
 C2C, R2C, C2R, CONVOLUTION = "c2c", "r2c", "c2r", "convolution"
+CIRCULANT, CIRCULANT_GRADIENTS = "block_circulant", "block_circulant_gradients"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Recipe:
     radices: tuple[int, ...] = ()  # of its stages, first to last
     inner: Recipe | None = None  # the transform that this one is made of, where there is one
     passes: tuple[Pass, ...] = ()  # of a transform over several axes, first to last
-    held: tuple[int, ...] = ()  # shape of the data without padding, where there are passes
+    held: tuple[int, ...] = ()  # shape of the data without padding, or of a weight
+    layout: tuple[int, ...] = ()  # how a block circulant kernel fills the partitions
 
     def __str__(self) -> str:
         if self.passes:
@@ -34,6 +37,8 @@ class Recipe:
             return f"{self.algorithm} {self.n} by {self.inner}"
         if self.radices:
             return f"{self.algorithm} {self.n} = {' x '.join(map(str, self.radices))}"
+        if self.layout:
+            return f"{self.algorithm} in the layout {self.layout}"
         return f"{self.algorithm} {self.n}"
 
     def tree(self) -> list[str]:
@@ -50,6 +55,15 @@ class Recipe:
             first, *rest = self.inner.tree()
             below = [f"└── two transforms: {first}", *("    " + line for line in rest)]
             return [f"{self.algorithm}, N = {self.n}", *below]
+        if self.layout:
+            side, tiles, *pieces = self.layout
+            names = zip(("weight", "input", "output"), pieces, strict=True)
+            return [
+                f"{self.algorithm}, blocks of {self.held[-1]}",
+                f"├── frequencies that share a product: {side}",
+                f"├── up to {tiles} tiles of 128 rows transformed at once",
+                f"└── rows cut into pieces: {', '.join(f'{name} {n}' for name, n in names)}",
+            ]
         lines = [f"{self.algorithm}, N = {self.n}"]
         for index, radix in enumerate(self.radices, 1):
             branch = "└──" if index == len(self.radices) else "├──"
@@ -65,7 +79,10 @@ class Recipe:
             entry["inner"] = self.inner.to_dict()
         if self.passes:
             entry["passes"] = [item.to_dict() for item in self.passes]
+        if self.held:
             entry["held"] = list(self.held)
+        if self.layout:
+            entry["layout"] = list(self.layout)
         return entry
 
     @classmethod
@@ -79,6 +96,7 @@ class Recipe:
             None if inner is None else cls.from_dict(inner),
             tuple(map(Pass.from_dict, entry.get("passes", ()))),
             tuple(_item(size, "held", int) for size in entry.get("held", ())),
+            tuple(_item(number, "layout", int) for number in entry.get("layout", ())),
         )
 
 
@@ -194,9 +212,10 @@ class Plan:
     `max_error` is the relative L2 error that the choice had to stay below. `candidates` holds
     everything that was considered, the choice first. `kind` is "c2c" for complex data, "r2c" for
     half spectra of real data, "c2r" for their inverse, "convolution" for real data convolved with
-    a filter. `shape` holds the lengths of a transform over several axes, with `n` points, and
-    `padded_from` those of the data in it, which is the input or, of "c2r", what is kept of the
-    output, of "convolution" both; both are empty for one plain length.
+    a filter, "block_circulant" for `batch` rows times a weight [p, q, k], which is `shape`, and
+    "block_circulant_gradients". Otherwise `shape` holds the lengths of a transform over several
+    axes, with `n` points, and `padded_from` those of the data in it, which is the input or, of
+    "c2r", what is kept of the output, of "convolution" both; both are empty for one plain length.
     """
 
     n: int
@@ -260,6 +279,11 @@ class Plan:
         """Least time to read the input and write the output of the batch once."""
         shape = self.shape or (self.n,)
         data = math.prod(self.padded_from or shape)
+        if self.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
+            p, q, k = shape
+            forward = self.batch * (p + q) * k + data
+            more = 0 if self.kind == CIRCULANT else self.batch * q * k + data
+            return hardware.chip(self.target).dma_floor_ns(1, 4 * (forward + more))
         if self.kind == CONVOLUTION:
             return hardware.chip(self.target).dma_floor_ns(self.batch, 8 * data)
         numbers = 2 * data if self.kind == C2C else data
@@ -278,6 +302,8 @@ class Plan:
             R2C: "FFT of real data",
             C2R: "FFT to real data",
             CONVOLUTION: "convolution of real data",
+            CIRCULANT: "product with a block circulant matrix",
+            CIRCULANT_GRADIENTS: "gradients of a product with a block circulant matrix",
         }
         direction = ("inverse " if self.inverse else "") + names[self.kind]
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))

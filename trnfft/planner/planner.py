@@ -15,7 +15,17 @@ from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, PASSES, SEED, Axes
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
-from trnfft.planner.plan import C2C, C2R, CONVOLUTION, R2C, Candidate, Plan, Recipe
+from trnfft.planner.plan import (
+    C2C,
+    C2R,
+    CIRCULANT,
+    CIRCULANT_GRADIENTS,
+    CONVOLUTION,
+    R2C,
+    Candidate,
+    Plan,
+    Recipe,
+)
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -183,6 +193,34 @@ def plan_convolution(
         problem = _problem(None, shape, padded_from, CONVOLUTION)
         if len(shape) > 1 and not problem.shape:
             problem = replace(problem, shape=shape, padded_from=shape)
+        _plans[key] = _plan(problem, batch, False, "float32", "fast", chip, None, None)
+    return _plans[key]
+
+
+def plan_block_circulant(
+    shape: tuple[int, int, int],
+    *,
+    batch: int = 1,
+    gradients: bool = False,
+    target: str | None = None,
+) -> Plan:
+    """The way to multiply rows by a block circulant matrix in one launch.
+
+    Args:
+        shape: of the weight, (p, q, k).
+        batch: rows.
+        gradients: to plan the launch that makes the gradients instead.
+        target: as for `plan`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
+        NotImplementedError: no kernel can do it.
+    """
+    chip = hardware.current().name if target is None else target
+    kind = CIRCULANT_GRADIENTS if gradients else CIRCULANT
+    key = (kind, shape, batch, chip)
+    if key not in _plans:
+        problem = _problem(None, shape, None, kind)
         _plans[key] = _plan(problem, batch, False, "float32", "fast", chip, None, None)
     return _plans[key]
 

@@ -1,0 +1,166 @@
+"""What bench/block_circulant.py compares with: the naive block circulant flow, and a dense product.
+
+The naive flow transforms back before it sums, reverses blocks for its gradients, and transforms
+anew in the backward direction. Its forward direction on the chip is a launch for each step:
+
+    F x, F w     the planner's kernel for real transforms
+    products     [b, j, i, f] of all pairs of blocks, on VectorE
+    F^-1         of all pairs, the planner's kernel
+    sums         over j, on the Tensor engine, with ones
+
+Tiles are full and rows whole. Neither launch overhead nor anything between launches is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.real_stockham import evacuate, multiply, transpose
+from nki_kernels.stockham import load_identity
+from trnfft import irfft, rfft
+
+PARTITIONS = 128
+BANK = 512
+
+
+class NaiveProduct(torch.autograd.Function):
+    """`trnfft.block_circulant.block_circulant_product` by the formulas as they stand."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        blocks = x.unflatten(-1, (-1, weight.shape[-1]))
+        return convolved(weight, blocks[:, None]).sum(2).flatten(1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, weight = ctx.saved_tensors
+        k = weight.shape[-1]
+        x, grad = x.unflatten(-1, (-1, k)), grad.unflatten(-1, (-1, k))
+        by_x = convolved(reversed_blocks(weight), grad[:, :, None]).sum(1)
+        by_weight = convolved(reversed_blocks(x)[:, None], grad[:, :, None]).sum(0)
+        return by_x.flatten(1), by_weight
+
+
+def convolved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Circular convolutions of all pairs of blocks that broadcasting makes."""
+    return irfft(rfft(x) * rfft(y), x.shape[-1])
+
+
+def reversed_blocks(x: torch.Tensor) -> torch.Tensor:
+    """x[-n mod k]."""
+    return x.flip(-1).roll(1, -1)
+
+
+@nki.jit
+def multiply_pairs(x_re, x_im, w_re, w_im):
+    """Products [B, q, p, F] of spectra x [B, q, F] and w [q, p, F], for q <= 64."""
+    rows, q, length = x_re.shape
+    p = w_re.shape[1]
+    shape = (rows, q, p, length)
+    y_re = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    pair = min(rows, PARTITIONS // q)
+    w = nl.ndarray((pair * q, 2, p, length), dtype=nl.float32, buffer=nl.sbuf)
+    for index in range(pair):
+        nisa.dma_copy(dst=w[index * q : (index + 1) * q, 0], src=w_re)
+        nisa.dma_copy(dst=w[index * q : (index + 1) * q, 1], src=w_im)
+    for start in range(0, rows, pair):
+        held = min(pair, rows - start)
+        factors = w[0 : held * q]
+        x = nl.ndarray((held * q, 2, length), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x[:, 0], src=x_re[start : start + held].flatten_dims(0, 1))
+        nisa.dma_copy(dst=x[:, 1], src=x_im[start : start + held].flatten_dims(0, 1))
+        re = x[:, 0:1].broadcast(1, p)
+        im = x[:, 1:2].broadcast(1, p)
+        result = nl.ndarray((held * q, 2, p, length), dtype=nl.float32, buffer=nl.sbuf)
+        by_im = nl.ndarray((held * q, p, length), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_tensor(dst=result[:, 0], data1=factors[:, 0], data2=re, op=nl.multiply)
+        nisa.tensor_tensor(dst=by_im, data1=factors[:, 1], data2=im, op=nl.multiply)
+        nisa.tensor_tensor(dst=result[:, 0], data1=result[:, 0], data2=by_im, op=nl.subtract)
+        nisa.dma_copy(
+            dst=y_re[start : start + held].flatten_dims(0, 1),
+            src=result[:, 0],
+        )
+        nisa.tensor_tensor(dst=result[:, 1], data1=factors[:, 0], data2=im, op=nl.multiply)
+        nisa.tensor_tensor(dst=by_im, data1=factors[:, 1], data2=re, op=nl.multiply)
+        nisa.tensor_tensor(dst=result[:, 1], data1=result[:, 1], data2=by_im, op=nl.add)
+        nisa.dma_copy(
+            dst=y_im[start : start + held].flatten_dims(0, 1),
+            src=result[:, 1],
+        )
+    return y_re, y_im
+
+
+@nki.jit
+def sum_blocks(x, ones):
+    """Sums over q of [B, q, N], q <= 64. ones: [128, 128 // q], 1 where row // q is the column."""
+    rows, q, n = x.shape
+    y = nl.ndarray((rows, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    pair = PARTITIONS // q
+    sums = nl.ndarray(ones.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=sums, src=ones)
+    for start in range(0, rows, pair):
+        held = min(pair, rows - start)
+        tile = nl.ndarray((held * q, n), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[start : start + held].flatten_dims(0, 1))
+        result = nl.ndarray((held, n), dtype=nl.float32, buffer=nl.sbuf)
+        for low in range(0, n, BANK):
+            high = min(low + BANK, n)
+            bank = nl.ndarray((held, high - low), dtype=nl.float32, buffer=nl.psum)
+            multiply(bank, sums[0 : held * q, 0:held], tile[:, low:high])
+            nisa.activation(dst=result[:, low:high], op=nl.copy, data=bank)
+        nisa.dma_copy(dst=y[start : start + held], src=result)
+    return y
+
+
+@nki.jit
+def dense_product(x, weight):
+    """Rows [B, K] times a dense weight [K, N], stored as this kernel loads it, without gaps.
+
+    x: float32 HBM [B, K]. weight: [N / C, 128, K / 128, C], C <= 512. Returns y [B, N].
+    """
+    rows = x.shape[0]
+    chunks, _, pieces, width = weight.shape
+    y = nl.ndarray((rows, chunks * width), dtype=nl.float32, buffer=nl.shared_hbm)
+    identity = load_identity(nl.float32)
+    block = min(rows, BANK)
+    for start in range(0, rows, block):
+        count = min(block, rows - start)
+        columns = transposed_rows(x[start : start + count], identity)
+        for chunk in range(chunks):
+            tile = nl.ndarray((PARTITIONS, pieces, width), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=weight[chunk])
+            left = chunk * width
+            for low in range(0, count, PARTITIONS):
+                length = min(PARTITIONS, count - low)
+                bank = nl.ndarray((length, width), dtype=nl.float32, buffer=nl.psum)
+                for piece in range(pieces):
+                    held = columns[piece][:, low : low + length]
+                    multiply(bank, held, tile[:, piece], piece > 0)
+                rows_of_y = y[start + low : start + low + length]
+                nisa.dma_copy(dst=rows_of_y[:, left : left + width], src=evacuate(bank, True))
+    return y
+
+
+def transposed_rows(x: Any, identity: Any) -> Any:
+    """HBM rows [count, K] as tiles [128 of K, count]."""
+    count, depth = x.shape
+    loaded = []
+    for low in range(0, count, PARTITIONS):
+        length = min(PARTITIONS, count - low)
+        tile = nl.ndarray((length, depth), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[low : low + length])
+        loaded.append(tile)
+    tiles = []
+    for first in range(0, depth, PARTITIONS):
+        bank = nl.ndarray((PARTITIONS, count), dtype=nl.float32, buffer=nl.psum)
+        for index in range(len(loaded)):
+            low = index * PARTITIONS
+            data = loaded[index][:, first : first + PARTITIONS]
+            transpose(bank[:, low : low + data.shape[0]], data, identity)
+        tiles.append(evacuate(bank))
+    return tiles

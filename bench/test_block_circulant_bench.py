@@ -1,0 +1,69 @@
+"""What bench/block_circulant.py compares with is right, and the comparison holds."""
+
+import numpy as np
+import pytest
+import torch
+from block_circulant import (
+    BATCHES,
+    BLOCK,
+    FEATURES,
+    circulant_us,
+    dense_us,
+    naive_us,
+    transforms_of_a_step,
+)
+from block_circulant_baselines import NaiveProduct, dense_product, multiply_pairs, sum_blocks
+
+from nki_kernels import simulator
+from trnfft.block_circulant import block_circulant_product
+from trnfft.nn import BlockCirculantLinear
+
+RNG = np.random.default_rng(0)
+
+
+def real(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_three_times_faster_than_the_naive_flow_and_faster_than_dense(batch):
+    blocks = FEATURES // BLOCK
+    forward, _ = circulant_us(batch, blocks, blocks, BLOCK)
+    assert 3 * forward <= sum(naive_us(batch, blocks, blocks, BLOCK).values())
+    assert 2.5 * forward <= dense_us(batch, FEATURES, FEATURES)
+
+
+def test_transforms_of_a_step():
+    rows, p, q, k = 5, 3, 4, 8
+    layer, x = BlockCirculantLinear(q * k, p * k, k), torch.randn(rows, q * k, requires_grad=True)
+    assert transforms_of_a_step(layer, x, False) == 2 * (rows * q + p * q + rows * p)
+    pairs = rows * p * q
+    naive = (rows * q + p * q) + (p * q + rows * p) + (rows * q + rows * p) + 3 * pairs
+    assert transforms_of_a_step(layer, x, True) == naive
+
+
+def test_the_naive_flow_computes_the_same():
+    x = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
+    y = NaiveProduct.apply(x, weight)
+    torch.testing.assert_close(y, block_circulant_product(x, weight))
+    assert torch.autograd.gradcheck(NaiveProduct.apply, (x, weight))
+
+
+def test_the_kernels_of_the_naive_flow():
+    x, w = real(2, 5, 64, 9), real(2, 64, 3, 9)
+    with simulator.strict():
+        y_re, y_im = simulator.simulate(multiply_pairs)(*x, *w)
+        exact = (x[0] + 1j * x[1])[:, :, None] * (w[0] + 1j * w[1])
+        np.testing.assert_allclose(y_re + 1j * y_im, exact, atol=1e-5)
+        ones = np.kron(np.eye(2), np.ones((64, 1))).astype(np.float32)
+        x = real(5, 64, 700)
+        np.testing.assert_allclose(simulator.simulate(sum_blocks)(x, ones), x.sum(1), atol=1e-4)
+
+
+def test_the_dense_kernel():
+    x, weight = real(200, 512), real(512, 1024)
+    stored = np.ascontiguousarray(weight.reshape(4, 128, 4, 256).transpose(2, 1, 0, 3))
+    with simulator.strict():
+        y = simulator.simulate(dense_product)(x, stored)
+    np.testing.assert_allclose(y, x @ weight, atol=1e-3)

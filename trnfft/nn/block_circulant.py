@@ -1,0 +1,199 @@
+"""A linear layer with a block circulant weight, and its conversion from and to dense layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from trnfft.block_circulant import block_circulant_product, saved_bytes
+from trnfft.complex_tensor import PART_DTYPES
+from trnfft.nn.split import check_dtype, check_positive
+
+
+class BlockCirculantLinear(nn.Module):
+    """y = x A^T + b, where A consists of circulant blocks of k x k: k numbers in place of k^2.
+
+    (Ding et al., "CirCNN", 2017.) The parameter `weight` is [p, q, k], the first column of each
+    block: A[i k + m, j k + n] = weight[i, j, (m - n) mod k] with p = ceil(out_features / k) and
+    q = ceil(in_features / k), of which A keeps [out_features, in_features]. Both parameters begin
+    with the distribution of torch.nn.Linear's. As an output is a sum over in_features different
+    numbers of the weight, variances are the same, too. float16 and bfloat16 are computed in
+    float32. The derivatives keep spectra in place of the input: `saved_bytes`.
+
+    Args:
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        block_size: k.
+        bias: whether there is b, [out_features].
+        device, dtype: of the parameters; `dtype` is real.
+
+    Input: real, [..., in_features]. Output: a real tensor [..., out_features] of the same dtype.
+
+    Raises:
+        ValueError: a number is less than 1; on call, the input has another last dimension.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or complex or of integers.
+    """
+
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        block_size: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        check_positive(in_features=in_features, out_features=out_features, block_size=block_size)
+        check_dtype(dtype)
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.block_size = block_size
+        shape = (-(-out_features // block_size), -(-in_features // block_size), block_size)
+        self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        zeros = torch.empty(out_features, device=device, dtype=dtype)
+        self.register_parameter("bias", nn.Parameter(zeros) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw a new weight and a new bias."""
+        bound = 1 / math.sqrt(self.in_features)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        _check_input(input, self.in_features)
+        wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+        p, q, k = self.weight.shape
+        x = _padded(input.to(wide), q * k).reshape(-1, q * k)
+        bias = None if self.bias is None else _padded(self.bias.to(wide), p * k)
+        y = block_circulant_product(x, self.weight.to(wide), bias)[:, : self.out_features]
+        return y.reshape(*input.shape[:-1], self.out_features).to(input.dtype)
+
+    @classmethod
+    def from_dense(cls, linear: nn.Linear, block_size: int) -> BlockCirculantLinear:
+        """The layer whose matrix is closest to a dense layer's, in the Frobenius norm.
+
+        Each number of the weight is the mean of those that it stands for; the bias is the same.
+        """
+        has_bias = linear.bias is not None
+        features = linear.in_features, linear.out_features
+        layer = cls(*features, block_size, has_bias, linear.weight.device, linear.weight.dtype)
+        with torch.no_grad():
+            index = layer._index().flatten()
+            total = torch.zeros(layer.weight.numel(), device=index.device, dtype=torch.float64)
+            ones = torch.ones_like(index, dtype=torch.float64)
+            count = total.index_add(0, index, ones).clamp(min=1)
+            total = total.index_add(0, index, linear.weight.flatten().double())
+            layer.weight.copy_((total / count).view_as(layer.weight))
+            if layer.bias is not None:
+                layer.bias.copy_(linear.bias)
+        return layer.train(linear.training)
+
+    def to_dense(self) -> nn.Linear:
+        """A dense layer that computes the same."""
+        options = {"device": self.weight.device, "dtype": self.weight.dtype}
+        linear = nn.Linear(self.in_features, self.out_features, self.bias is not None, **options)
+        with torch.no_grad():
+            linear.weight.copy_(self.weight.flatten()[self._index()])
+            if self.bias is not None:
+                linear.bias.copy_(self.bias)
+        return linear.train(self.training)
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers in weight and bias."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def compression_ratio(self) -> float:
+        """Numbers in weight and bias of a dense layer, over `parameter_count`."""
+        bias = self.out_features if self.bias is not None else 0
+        return (self.in_features * self.out_features + bias) / self.parameter_count
+
+    def saved_bytes(self, rows: int, dtype: torch.dtype = torch.float32) -> int:
+        """Bytes kept from forward to backward for an input of so many rows, of this dtype.
+
+        2 (k // 2 + 1) numbers for each block of the input and of the weight, k (k + 1 if that is
+        even) for each where a kernel computes the layer.
+        """
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        _, q, k = self.weight.shape
+        x = torch.empty(1, dtype=wide, device=self.weight.device).expand(rows, q * k)
+        return saved_bytes(x, self.weight.to(wide))
+
+    def _index(self) -> torch.Tensor:
+        """For each number of the dense matrix its place in the flat weight."""
+        _, q, k = self.weight.shape
+        rows = torch.arange(self.out_features, device=self.weight.device)[:, None]
+        columns = torch.arange(self.in_features, device=self.weight.device)
+        return (rows // k * q + columns // k) * k + (rows - columns) % k
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"block_size={self.block_size}, bias={self.bias is not None}"
+        )
+
+
+def convert_linear(
+    model: nn.Module,
+    block_size: int,
+    predicate: Callable[[str, nn.Linear], bool] | None = None,
+) -> nn.Module:
+    """Replace the linear layers of a model by the closest block circulant ones, in place.
+
+    Subclasses of torch.nn.Linear stay, as others read their weights: torch.nn.MultiheadAttention
+    does. A layer that a model has in several places remains one.
+
+    Args:
+        model: any; if it is a torch.nn.Linear itself, it is not changed.
+        block_size: of the new layers.
+        predicate: takes the name of a layer and the layer, tells whether to replace it. Default:
+            those for which the block size is at most both numbers of features.
+
+    Returns:
+        The model, or what replaces it.
+    """
+    found: dict[nn.Module, nn.Module] = {}
+    for name, module in model.named_modules():
+        if type(module) is not nn.Linear:
+            continue
+        smallest = min(module.in_features, module.out_features)
+        if predicate(name, module) if predicate is not None else block_size <= smallest:
+            found[module] = BlockCirculantLinear.from_dense(module, block_size)
+    for parent in list(model.modules()):
+        for name, child in parent._modules.items():
+            if child in found:
+                parent._modules[name] = found[child]
+                if isinstance(parent, nn.TransformerEncoderLayer):
+                    # Without gradients it would hand the weights to a fused dense kernel.
+                    parent.activation_relu_or_gelu = 0
+    return found.get(model, model)
+
+
+def _padded(x: torch.Tensor, size: int) -> torch.Tensor:
+    missing = size - x.shape[-1]
+    return nn.functional.pad(x, (0, missing)) if missing else x
+
+
+def _check_input(input: torch.Tensor, features: int) -> None:
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(
+            f"argument 'input' is of type {type(input).__name__}, allowed is a real torch.Tensor; "
+            f"convert it with torch.as_tensor"
+        )
+    if input.dtype not in PART_DTYPES:
+        raise TypeError(
+            f"argument 'input' has dtype {input.dtype}, allowed are "
+            f"{', '.join(map(str, PART_DTYPES))}; convert it with .float()"
+        )
+    if input.ndim == 0 or input.shape[-1] != features:
+        raise ValueError(
+            f"argument 'input' has shape {tuple(input.shape)}, allowed is [..., {features}]; "
+            f"bring the features to the last dimension"
+        )
