@@ -1,5 +1,6 @@
 """What PyTorch-XLA compiles, runs and transfers for a training step with a transform in it."""
 
+import copy
 import itertools
 import re
 
@@ -173,6 +174,24 @@ def test_torch_compile(name, n, device, counted):
     assert counts.compiled == 0  # the second time
     assert (counts.to_device, counts.from_device) == (0, 0)
     assert counts.on_host == set()
+
+
+@pytest.mark.parametrize("block_size", [16, 300])
+def test_a_block_circulant_layer_is_one_graph(block_size, batch, device, counted):
+    layer = trnfft.nn.BlockCirculantLinear(block_size + 5, 2 * block_size, block_size)
+    x = torch.randn(batch, block_size + 5)
+    results = []
+    for module, place in ((copy.deepcopy(layer), "cpu"), (layer.to(device), device)):
+        given = x.to(place).detach().requires_grad_()
+        with counted() as counts:
+            y = module(given)
+            (y * y * y).mean().backward()
+        gradients = [given.grad, module.weight.grad, module.bias.grad]
+        results.append([part.detach().cpu() for part in (y, *gradients)])
+    assert (counts.compiled, counts.executed, counts.from_device) == (1, 1, 0)
+    assert counts.on_host == set()
+    for expected, value in zip(*results, strict=True):
+        assert (value - expected).norm() < 1e-5 * expected.norm()
 
 
 # That the measures above see what they look for
