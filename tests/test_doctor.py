@@ -290,11 +290,6 @@ def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):
     assert run().exit_code == 1
 
 
-def test_kernels_of_the_real_nki_are_not_simulated(monkeypatch):
-    monkeypatch.setattr(config, "has_nki", lambda: True)
-    assert [check.status for check in doctor.self_tests()] == ["note", "note", "ok"]
-
-
 # The NeuronCore
 
 

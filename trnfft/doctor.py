@@ -314,8 +314,6 @@ def _simulated_stockham() -> Check:
 
 def _simulated(kernel: Any, n: int, *arguments: Any) -> Check:
     """A launch on 8 random rows of n points."""
-    if config.has_nki():
-        return Check("", NOTE, f"not run: kernels use the real nki unless {SIMULATOR_VARIABLE}=1")
     re, im = np.random.default_rng(0).standard_normal((2, 8, n)).astype(np.float32)
     chip = _chip() or hardware.TRN1  # the check of the setting tells where there is none
     with hardware.select(chip), simulator.record() as timeline:
