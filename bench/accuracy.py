@@ -45,13 +45,13 @@ def errors(case: Case, backend: str, target: str) -> Row:
         (x,) = (on_device(array, device_of(backend)) for array in arrays)
         spectrum = case.call(x)
         again = transforms_1d.call(case.shape[0], case.algorithm, spectrum, inverse=True)
-        prediction = predicted(case)
+        prediction = predicted(case, backend)
         return described(
             case,
             backend,
             target,
-            recipe=prediction["recipe"],
-            predicted_error=prediction["predicted_error"],
+            recipe=prediction.get("recipe", ""),
+            predicted_error=prediction.get("predicted_error"),
             relative_error=relative_error(on_host(spectrum), case.exact(arrays)),
             round_trip_error=relative_error(on_host(again), arrays[0].astype(np.complex128)),
         )

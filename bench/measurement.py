@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from operations.case import Case, byte_count, on_device, on_host, relative_error
+from operations.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
 from results import Latency, Row
 
 import trnfft
@@ -92,7 +92,7 @@ def measure(case: Case, backend: str, target: str) -> Row:
         else:
             result, timing = measured(case.call, tensors, device)
         result = on_host(result)
-        prediction = predicted(case)
+        prediction = predicted(case, backend)
     exact = case.exact(arrays)
     moved = byte_count(arrays) + byte_count(result)
     return described(
@@ -121,9 +121,9 @@ def described(case: Case, backend: str, target: str, **values: Any) -> Row:
     )
 
 
-def predicted(case: Case) -> dict[str, Any]:
-    """What the planner says about a case, on the chip selected."""
-    if case.candidate is None:
+def predicted(case: Case, backend: str) -> dict[str, Any]:
+    """What the planner says about a case on the chip selected, for backends that follow it."""
+    if case.candidate is None or backend not in KERNEL_BACKENDS:
         return {}
     found = case.candidate(case.batch)
     us = None if found.predicted_ns is None else found.predicted_ns / 1e3

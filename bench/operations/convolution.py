@@ -1,4 +1,4 @@
-"""Convolutions of rows, of a long signal by overlap-add, of pictures; with the filter's transform."""
+"""Convolutions of rows, of a long signal by overlap-add, and of pictures; filters included."""
 
 from __future__ import annotations
 
