@@ -85,11 +85,15 @@ def relative_error(actual: Any, exact: Any) -> float:
     """||actual - exact|| / ||exact|| in the L2 norm, over all arrays together.
 
     Raises:
+        ValueError: the shapes differ.
         ArithmeticError: `actual` has numbers that are not finite.
     """
     if not isinstance(exact, tuple):
         actual, exact = (actual,), (exact,)
     pairs = list(zip(actual, exact, strict=True))
+    for part, reference in pairs:
+        if part.shape != reference.shape:
+            raise ValueError(f"a result has shape {part.shape}, its reference {reference.shape}")
     distance = math.hypot(*(float(np.linalg.norm((a - e).ravel())) for a, e in pairs))
     if not math.isfinite(distance):
         raise ArithmeticError("a result has numbers that are not finite")

@@ -20,8 +20,8 @@ def window_of(n: int) -> np.ndarray:
     return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)).astype(np.float32)
 
 
-def inputs(n: int, rng: np.random.Generator, batch: int) -> Arrays:
-    return real(rng, batch, SAMPLES), window_of(n)
+def inputs(samples: int, n: int, rng: np.random.Generator, batch: int) -> Arrays:
+    return real(rng, batch, samples), window_of(n)
 
 
 def transform(n: int, hop: int, x: Any, window: Any) -> Any:
@@ -29,9 +29,9 @@ def transform(n: int, hop: int, x: Any, window: Any) -> Any:
 
 
 def there_and_back(n: int, hop: int, x: Any, window: Any) -> Any:
-    """The signal again, without the ends that not every frame covers."""
+    """The signal again."""
     spectra = trnfft.stft(x, n, hop, window=window, return_complex=True)
-    return trnfft.istft(spectra, n, hop, window=window, length=SAMPLES)
+    return trnfft.istft(spectra, n, hop, window=window, length=x.shape[-1])
 
 
 def reference(n: int, hop: int, x: np.ndarray, window: np.ndarray) -> np.ndarray:
@@ -40,34 +40,34 @@ def reference(n: int, hop: int, x: np.ndarray, window: np.ndarray) -> np.ndarray
     return np.fft.rfft(frames).swapaxes(-2, -1)
 
 
-def candidate(n: int, hop: int, batch: int) -> Candidate:
+def candidate(samples: int, n: int, hop: int, batch: int) -> Candidate:
     """All frames are transformed at once; what cuts them out and weighs them has no price."""
-    return trnfft.plan(n, real=True, batch=batch * ((SAMPLES - n) // hop + 1)).choice
+    return trnfft.plan(n, real=True, batch=batch * ((samples - n) // hop + 1)).choice
 
 
-def case(n: int, hop: int) -> Case:
+def case(samples: int, n: int, hop: int) -> Case:
     return Case(
         "stft",
-        f"stft {SAMPLES}, frames of {n}",
-        (SAMPLES,),
+        f"stft {samples}, frames of {n}",
+        (samples,),
         1,
-        partial(inputs, n),
+        partial(inputs, samples, n),
         partial(transform, n, hop),
         partial(reference, n, hop),
-        partial(candidate, n, hop),
+        partial(candidate, samples, n, hop),
     )
 
 
-def round_trip(n: int, hop: int) -> Case:
+def round_trip(samples: int, n: int, hop: int) -> Case:
     return Case(
         "stft",
-        f"stft and istft {SAMPLES}, frames of {n}",
-        (SAMPLES,),
+        f"stft and istft {samples}, frames of {n}",
+        (samples,),
         1,
-        partial(inputs, n),
+        partial(inputs, samples, n),
         partial(there_and_back, n, hop),
         lambda x, window: x,
     )
 
 
-CASES = tuple(make(n, hop) for n, hop in FRAMES.items() for make in (case, round_trip))
+CASES = tuple(make(SAMPLES, *item) for item in FRAMES.items() for make in (case, round_trip))
