@@ -10,12 +10,13 @@
 
                     fitted by least squares. A call whose result does not have the shape of its
                     input takes the input plus a tiny multiple of one number of the result instead,
-                    an addition that counts as part of the kernel.
+                    an addition that counts as part of the kernel. So does whatever the call
+                    does beside kernels, and the way to the host of what PyTorch-XLA lacks.
 
 The last way never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.6, which this
 project targets, document neither `nki.benchmark` nor `nki.profile`: both are gone since NKI 0.2.0
 (Neuron SDK, release-notes/components/nki.rst). What replaces them, `neuron-explorer`, profiles
-whole processes from outside; its `total_time` is a check on the line's slope.
+whole processes from outside; its `total_time` is a check on the slope.
 """
 
 from __future__ import annotations
@@ -67,8 +68,12 @@ def settings(backend: str, target: str, precision: str = "fast") -> Iterator[Non
 
 
 def device_of(backend: str) -> str:
-    """The device whose tensors a backend takes here."""
-    return "xla" if backend == "nki" else "cpu"
+    """The device whose tensors a backend takes here. ImportError where "nki" has none."""
+    if backend != "nki":
+        return "cpu"
+    import torch_xla  # noqa: F401  # without which torch does not know the device
+
+    return "xla"
 
 
 def result_of(case: Case, backend: str, target: str) -> Any:
@@ -92,7 +97,7 @@ def measure(case: Case, backend: str, target: str) -> Row:
         else:
             result, timing = measured(case.call, tensors, device)
         result = on_host(result)
-        prediction = predicted(case, backend)
+        values = predicted(case, backend) | timing
     exact = case.exact(arrays)
     moved = byte_count(arrays) + byte_count(result)
     return described(
@@ -101,8 +106,7 @@ def measure(case: Case, backend: str, target: str) -> Row:
         target,
         dma_floor_us=hardware.chip(target).dma_floor_ns(1, moved) / 1e3,
         relative_error=relative_error(result, exact),
-        **prediction,
-        **timing,
+        **values,
     )
 
 
@@ -131,6 +135,7 @@ def predicted(case: Case, backend: str) -> dict[str, Any]:
         "recipe": str(found.recipe),
         "predicted_us": us,
         "predicted_error": found.predicted_error,
+        "launches": found.launches,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 from environment import environment
-from measurement import settings
+from measurement import device_of, settings
 from operations import OPERATIONS
 from operations.case import Case
 from results import Missing, Results, Row, save
@@ -43,7 +43,7 @@ def check(backend: str, target: str, out: Path) -> None:
         stop(f"cannot write {out}: it is not a file that can be replaced", 2)
     try:
         with settings(backend, target):
-            pass
+            device_of(backend)
     except (ValueError, ImportError) as error:
         stop(str(error).replace("argument 'name'", "argument '--backend'"), 2)
 
