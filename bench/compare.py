@@ -13,6 +13,7 @@ from typing import Annotated
 
 import plots
 import program
+import seed_figures
 import typer
 from results import Key, Missing, ResultsError, Row, load
 from rich.console import Console
@@ -78,8 +79,8 @@ def table_of(
 
 
 def time_columns(files: Sequence[plots.File]) -> list[str]:
-    ratios = [f"{file.label} / {files[0].label}" for file in files[1:]]
-    return [*(f"{file.label}, us" for file in files), *ratios, "DMA floor, us"]
+    ratios = [f"{file.name} / {files[0].name}" for file in files[1:]]
+    return [*(f"{file.name}, us" for file in files), *ratios, "DMA floor, us"]
 
 
 def time_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
@@ -96,7 +97,7 @@ def time_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
 
 def error_columns(files: Sequence[plots.File]) -> list[str]:
     return [
-        f"{file.label}: {name}" for file in files for name in ("forward", "and back", "predicted")
+        f"{file.name}: {name}" for file in files for name in ("forward", "and back", "predicted")
     ]
 
 
@@ -112,7 +113,7 @@ def error_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
 
 
 def parity_columns(files: Sequence[plots.File]) -> list[str]:
-    return [f"{file.label}: {name}" for file in files for name in ("difference", "allowed")]
+    return [f"{file.name}: {name}" for file in files for name in ("difference", "allowed")]
 
 
 def parity_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
@@ -135,6 +136,7 @@ def show(files: Sequence[plots.File], console: Console) -> None:
     """Prints what each file is, the tables that there is something for, and footnotes."""
     for file in files:
         console.print(escape(f"{file.label}: {file.description}"), highlight=False, soft_wrap=True)
+    console.print(f"seed: {seed_figures.SOURCE}", highlight=False, soft_wrap=True)
     reasons = Reasons()
     for programs, title, columns, cells in TABLES:
         for one in programs:  # a table each, as their cases are not the same

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import seed_figures
+from operations.case import KERNEL_BACKENDS
 from results import Key, Missing, Results, Row
 
 from nki_kernels import hardware
@@ -26,7 +27,6 @@ DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1)))
 DOTS = (0, (1, 2))
 FLOOR_COLORS = ("crimson", "deeppink", "maroon")  # a chip each
 SEED_MARKERS = "sD^v"
-CHOICE = "planner's choice"
 SOURCES = {
     "modelled": "modelled, without launches",
     "measured": "measured, without launches",
@@ -36,8 +36,9 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class File:
-    """Results with the short name that tables and legends have for them."""
+    """Results with their names: the short one is for tables, the label for legends."""
 
+    name: str
     label: str
     results: Results
 
@@ -72,7 +73,8 @@ def labelled(found: Sequence[tuple[Path, Results]]) -> list[File]:
     for path, results in found:
         name = path.stem if stems.count(path.stem) == 1 else str(path)
         revision = f", {results.environment.git_revision[:7]}" if len(revisions) > 1 else ""
-        files.append(File(f"{name} ({results.backend}, {results.target}{revision})", results))
+        label = f"{name} ({results.backend}, {results.target}{revision})"
+        files.append(File(name, label, results))
     return files
 
 
@@ -106,20 +108,20 @@ def draw_times(files: Sequence[File]) -> Figure:
     one, many = figure.subplots(2, 1)
     rows = [row for file in files for row in times_of(file)]
     colors = colors_of(row.algorithm for row in rows if row.algorithm)
-    kinds = "; ".join(SOURCES[source] for source in sorted({row.time_source for row in rows}))
+    kinds = "\n".join(SOURCES[source] for source in sorted({row.time_source for row in rows}))
     for axes, wanted in ((one, is_single), (many, is_large)):
         for index, file in enumerate(files):
             for algorithm in dict.fromkeys(row.algorithm for row in times_of(file)):
                 chosen = [r for r in times_of(file) if wanted(r) and r.algorithm == algorithm]
                 sources = ", ".join(sorted({row.time_source for row in chosen}))
-                label = f"{prefix(file, files)}{algorithm or CHOICE}, {sources}"
+                label = f"{prefix(file, files)}{algorithm or choice_of(file)}, {sources}"
                 points = {row.shape[0]: row.time_us or 0.0 for row in chosen}
                 color = colors.get(algorithm, "black")
                 draw_line(axes, points, index, color, label, 1.2 if algorithm else 2.5)
         draw_floors(axes, list(filter(wanted, rows)))
     draw_seed(one, seed_figures.TIMES_US, "with launches")
     alone = f": {files[0].label}" if len(files) == 1 else ""
-    finish(one, f"One transform{alone}", f"time, us: {kinds}; seed: measured, with launches")
+    finish(one, f"One transform{alone}", f"time, us: {kinds}\nseed: measured, with launches")
     finish(many, f"About 2$^{{20}}$ points{alone}", f"time, us: {kinds}")
     return figure
 
@@ -132,6 +134,12 @@ def colors_of(names: Iterable[object]) -> dict[object, str]:
 def prefix(file: File, files: Sequence[File]) -> str:
     """What tells the lines of several files apart."""
     return f"{file.label}: " if len(files) > 1 else ""
+
+
+def choice_of(file: File) -> str:
+    """What computes a transform for which no algorithm was asked."""
+    backend = file.results.backend
+    return "planner's choice" if backend in KERNEL_BACKENDS else f'backend "{backend}"'
 
 
 def draw_line(

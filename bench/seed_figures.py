@@ -2,20 +2,22 @@
 
 Source: the article's section "Numbers", measured by its authors on trn1.2xlarge with Neuron SDK
 2.29.0 and NKI 0.3.0, 2026-04-20. Times are of one transform, launches included: one for DFT-GEMM,
-and for the other ways a kernel launch, a permute and a twiddle product for every stage.
+and for the other ways a kernel launch, a permute and a twiddle product for every stage. The
+article's butterfly of 512 points is left out, which it extrapolated.
 """
 
 from __future__ import annotations
 
-SOURCE = "seed article, trn1, SDK 2.29, launches included"
+SOURCE = (
+    'the article "trnfft: FFT is a GEMM, and then it isn\'t", measured on trn1.2xlarge, SDK 2.29 '
+    "(DFT-GEMM: 2.24); times of one transform with its launches, errors of its butterfly"
+)
 
-# Microseconds by way and length. DFT-GEMM is from its v0.12 on SDK 2.24, rounded there; 6600 is an
-# extrapolation there, from 739 us a stage.
-TIMES_US = {
-    "DFT-GEMM": {64: 1883.0, 256: 1882.0},
+TIMES_US = {  # by way and length
+    "DFT-GEMM": {64: 1883.0, 256: 1882.0},  # rounded there
     "radix-8 Stockham": {64: 3402.0, 512: 4483.0, 4096: 5917.0},
     "radix-4 Stockham": {64: 4254.0, 256: 5446.0, 1024: 6628.0, 4096: 8424.0},
-    "butterfly": {64: 4767.0, 256: 6067.0, 512: 6600.0, 1024: 7399.0, 4096: 9387.0},
+    "butterfly": {64: 4767.0, 256: 6067.0, 1024: 7399.0, 4096: 9387.0},
 }
 
 # Relative forward error of its butterfly, in float32 and with compensated products.

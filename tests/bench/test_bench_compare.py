@@ -117,6 +117,7 @@ def test_files_are_described(invoke, write, no_plots):
     text = line_with(result.stdout, "a (nki, trn1, aaaaaaa): backend nki, trn1, on Trainium1 Trn1")
     assert "NKI 0.6.0 of SDK 2.32" in text and "revision aaaaaaaaaa with changes" in text
     assert "b (nki, trn1, bbbbbbb): " in result.stdout
+    assert "measured on trn1.2xlarge" in line_with(result.stdout, "seed: ")
 
 
 @pytest.mark.parametrize("text", [None, "{}", "no JSON"])
@@ -152,7 +153,7 @@ def test_plot_of_times(write):
     assert names[:3] == [
         "a (nki-sim, trn1): planner's choice, modelled",
         "b (nki, trn1): planner's choice, measured",
-        "c (torch, trn1): planner's choice, host",
+        'c (torch, trn1): backend "torch", host',
     ]
     assert len([name for name in names if name.startswith("seed, ")]) == 4
     assert all("with launches" in name for name in names if name.startswith("seed, "))
