@@ -148,7 +148,7 @@ def show(files: Sequence[plots.File], console: Console) -> None:
 
 
 def main(
-    names: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Results, as JSON.")],
+    names: Annotated[list[Path], typer.Argument(metavar="FILE", help="Results, as JSON.")],
     out: Annotated[Path, typer.Option(help="Folder for the plots.")] = Path("plots"),
 ) -> None:
     """Compare results: tables, and PNG plots of time and error against N."""

@@ -22,7 +22,7 @@ TargetOption = Annotated[str, typer.Option(help="The chip: trn1, trn2 or trn3.")
 OutOption = Annotated[Path, typer.Option(help="Results to write, as JSON.")]
 OperationsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[OPERATION]...", help="All when left out.", show_default=False),
+    typer.Argument(metavar="OPERATION", help="All when left out.", show_default=False),
 ]
 console = Console(stderr=True)
 
