@@ -18,6 +18,7 @@ import numpy as np
 import typer
 from modelled_measurements import GROUPS
 from published_measurements import (
+    ABOUT,
     FITTED,
     HELD_OUT,
     LEFT_OUT,
@@ -86,7 +87,7 @@ def number(value: float) -> str:
 
 def group_table(group: str, points: Iterable[Point]) -> Table:
     """One row a point."""
-    table = Table(title=group, title_justify="left")
+    table = Table(title=f"{group}: {ABOUT[group]}", title_justify="left")
     for heading in ("", "chip", "measured", "modelled", "ratio", "use"):
         is_number = heading in ("measured", "modelled", "ratio")
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)

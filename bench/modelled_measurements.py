@@ -76,13 +76,13 @@ def dma_examples() -> Modelled:
     found = {}
     with hardware.select(hardware.TRN2):
         chip = hardware.current()
-        for shape, place in (((4, 4096), "on its engine"), ((128, 128), "on each engine")):
+        for shape in ((4, 4096), (128, 128)):
             timeline = timeline_of(kernels.exponential, spec("bfloat16", *shape))
             load, activation, _ = timeline.events
             moving = load.end_ns - load.start_ns - chip.dma_start_ns
-            found[f"[{shape[0]}, {shape[1]}] {place}"] = moving / 1e3
-            found[f"[{shape[0]}, {shape[1]}] load"] = activation.start_ns / 1e3
-            found[f"[{shape[0]}, {shape[1]}] exp"] = timeline.total_ns / 1e3
+            found[f"{list(shape)}: transfer"] = moving / 1e3
+            found[f"{list(shape)}: load"] = activation.start_ns / 1e3
+            found[f"{list(shape)}: load, exp, store"] = timeline.total_ns / 1e3
     return found
 
 
@@ -167,14 +167,14 @@ def mamba_trn1() -> Modelled:
     return found
 
 
-def one_element() -> Modelled:
+def small_instructions() -> Modelled:
     """Time from one instruction of a dependent chain to the next."""
     with hardware.select(hardware.TRN1):
         x = spec("float32", 128, 1)
         first, second = [
             timeline_of(kernels.dependent_scalars, x, count).total_ns for count in (32, 64)
         ]
-    return {"ScalarE, dependent": (second - first) / 32 / 1e3}
+    return {"ScalarE, one element": (second - first) / 32 / 1e3}
 
 
 GROUPS: dict[str, Callable[[], Modelled]] = {
@@ -183,5 +183,5 @@ GROUPS: dict[str, Callable[[], Modelled]] = {
     MATMUL_TRN1: matmul_trn1,
     MATMUL_TRN2: matmul_trn2,
     MAMBA_TRN1: mamba_trn1,
-    SCALAR: one_element,
+    SCALAR: small_instructions,
 }

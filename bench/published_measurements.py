@@ -46,8 +46,18 @@ DMA = "DMA examples"
 MATMUL_TRN1 = "matmul, trn1"
 MATMUL_TRN2 = "matmul, trn2"
 MAMBA_TRN1 = "Mamba, trn1"
-SCALAR = "one element"
+SCALAR = "small instructions"
 SEED = "seed article"
+
+ABOUT = {
+    PAYLOAD: "loads of [128, size], time for a byte as a multiple of that at 32768 bytes",
+    DMA: "bfloat16; one transfer on its engine, a load from trigger to data, a whole kernel",
+    MATMUL_TRN1: "[4096, 8192] @ [8192, 8192] in bfloat16",
+    MATMUL_TRN2: "[4096, 8192] @ [8192, 8192] in float32; busy time where an engine is named",
+    MAMBA_TRN1: "channels x points in float32, 16 states",
+    SCALAR: "from one instruction to the next, which depends on it",
+    SEED: "one transform",
+}
 
 # Bytes a partition: pixels of the point above the axis of nki-dma-intro-1.jpg, whose throughput has
 # no scale; times for a byte are taken against the last point. The page's other figures are of trn2.
@@ -74,12 +84,12 @@ _PAYLOAD = tuple(
 # Durations of single transfers are printed in the page and its figure 5; the others were read off
 # figures 3 and 5, from the trigger to the last byte, to about 0.01 us.
 _DMA = (
-    Measurement(DMA, "[4, 4096] on its engine", "trn2", 1.416, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[128, 128] on each engine", "trn2", 0.097, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[4, 4096] load", "trn2", 2.42, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[128, 128] load", "trn2", 1.20, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[4, 4096] exp", "trn2", 9.94, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[128, 128] exp", "trn2", 4.97, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[4, 4096]: transfer", "trn2", 1.416, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[128, 128]: transfer", "trn2", 0.097, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[4, 4096]: load", "trn2", 2.42, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[128, 128]: load", "trn2", 1.20, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[4, 4096]: load, exp, store", "trn2", 9.94, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[128, 128]: load, exp, store", "trn2", 4.97, "us", DMA_OVERVIEW),
 )
 
 # 34 ns a descriptor was fitted to published runs on v2 that hardware.py does not name. The first
@@ -125,7 +135,7 @@ _MAMBA = (
     Measurement(MAMBA_TRN1, "v3, 4096 x 8192", "trn1", 27800, "us", MAMBA),
 )
 
-_SCALAR = (Measurement(SCALAR, "ScalarE, dependent", "trn1", 0.189, "us", PERFORMANCE),)
+_SCALAR = (Measurement(SCALAR, "ScalarE, one element", "trn1", 0.189, "us", PERFORMANCE),)
 
 PUBLISHED = (*_PAYLOAD, *_DMA, *_MATMUL_TRN1, *_MATMUL_TRN2, *_MAMBA, *_SCALAR)
 
