@@ -213,14 +213,17 @@ def test_every_break_in_memory_is_a_descriptor():
     assert timeline.dma_descriptors == 128 * 300 + 128
 
 
-def test_rows_a_power_of_two_apart_run_at_half_rate():
+@pytest.mark.parametrize(("chip", "rate", "slowdown"), [("trn1", 17, 2), ("trn2", 23, 1)])
+def test_rows_a_power_of_two_apart_run_at_half_rate_on_v2_only(monkeypatch, chip, rate, slowdown):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+
     def kernel(x):
         nisa.dma_copy(tile((128, 256)), x[:, 0:256])
 
     gapped = run(kernel, np.zeros((128, 512), np.float32))
     padded = run(kernel, np.zeros((128, 513), np.float32))
-    assert gapped.total_ns == near(2000 + 8 * (34 + 2 * 1024 / 17))
-    assert padded.total_ns == near(2000 + 8 * (34 + 1024 / 17))
+    assert gapped.total_ns == near(2000 + 8 * (34 + slowdown * 1024 / rate))
+    assert padded.total_ns == near(2000 + 8 * (34 + 1024 / rate))
 
 
 def test_hbm_to_hbm_counts_both_sides():
