@@ -24,7 +24,8 @@ from nki_kernels import hardware, simulator
 from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 
 Transform = tuple[str, int]  # algorithm, length
-FITTED: tuple[Transform, ...] = (("radix 4", 64), ("radix 4", 256))
+RADICES = {"radix-4 Stockham": 4, "radix-8 Stockham": 8}
+FITTED: tuple[Transform, ...] = (("radix-4 Stockham", 64), ("radix-4 Stockham", 256))
 BATCH = 1
 
 
@@ -47,11 +48,12 @@ def chain(algorithm: str, n: int) -> Chain:
             count = round(np.log2(n)) + 1
             twiddle = next(t for kind, t in timelines(n, 4, BATCH) if kind == "twiddle")
             return Chain(count, count * twiddle.total_ns / 1e3)
-        if algorithm in ("radix 4", "radix 8"):
-            radix = int(algorithm.removeprefix("radix "))
+        if algorithm in RADICES:
+            radix = RADICES[algorithm]
             chip_us = sum(t.total_ns for _, t in timelines(n, radix, BATCH)) / 1e3
             return Chain(count_programs(n, radix), chip_us)
-    raise ValueError(f"algorithm {algorithm!r}: must be DFT-GEMM, butterfly, radix 4 or radix 8")
+    ways = ", ".join(("DFT-GEMM", "butterfly", *RADICES))
+    raise ValueError(f"algorithm {algorithm!r}: must be one of {ways}")
 
 
 def count_programs(n: int, radix: int) -> int:

@@ -29,7 +29,7 @@ from published_measurements import (
 )
 from rich.console import Console
 from rich.table import Table
-from seed_measurements import SEED_US
+from seed_figures import TRANSFORM_US
 
 from trnfft.cli import write_png
 
@@ -51,14 +51,14 @@ class Point:
 
 def seed_overhead() -> launch_overhead.Overhead:
     """The overhead of the seed's launches, from the points named for the fit and no others."""
-    return launch_overhead.fit({key: SEED_US[key] for key in launch_overhead.FITTED})
+    return launch_overhead.fit({key: TRANSFORM_US[key] for key in launch_overhead.FITTED})
 
 
 def seed_points() -> list[Point]:
     """The seed's transforms, predicted with the overhead of the fitted ones."""
     overhead = seed_overhead()
     points = []
-    for (algorithm, n), measured in SEED_US.items():
+    for (algorithm, n), measured in TRANSFORM_US.items():
         use = FITTED if (algorithm, n) in launch_overhead.FITTED else HELD_OUT
         name = f"{algorithm}, N = {n}"
         measurement = Measurement(SEED, name, "trn1", measured, "us", SEED_SOURCE, use)

@@ -2,7 +2,7 @@
 
 Paths are those of github.com/aws-neuron/aws-neuron-sdk at the commit given. What was read off a
 figure says so. bench/model_check.py compares each with the modelled time of the kernel, rebuilt in
-bench/published_kernels.py. The seed article's times stand apart, in bench/seed_measurements.py.
+bench/published_kernels.py. The seed article's times stand apart, in bench/seed_figures.py.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ TIMES_US = {  # by way and length
     "radix-4 Stockham": {64: 4254.0, 256: 5446.0, 1024: 6628.0, 4096: 8424.0},
     "butterfly": {64: 4767.0, 256: 6067.0, 1024: 7399.0, 4096: 9387.0},
 }
+TRANSFORM_US = {(way, n): time for way, times in TIMES_US.items() for n, time in times.items()}
 
 # Relative forward error of its butterfly, in float32 and with compensated products.
 ERRORS = {

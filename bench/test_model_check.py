@@ -11,7 +11,7 @@ import pytest
 from published_measurements import HELD_OUT, LEFT_OUT, PUBLISHED, Measurement
 from published_measurements import MATMUL_TRN1 as TRN1
 from rich.console import Console
-from seed_measurements import SEED_US
+from seed_figures import TRANSFORM_US
 
 from nki_kernels import hardware, simulator
 
@@ -73,50 +73,55 @@ def test_small_kernels():
 
 
 def test_the_fit_reproduces_its_points_and_finds_given_constants():
-    fitted = {key: SEED_US[key] for key in launch_overhead.FITTED}
+    fitted = {key: TRANSFORM_US[key] for key in launch_overhead.FITTED}
     overhead = launch_overhead.fit(fitted)
     for transform, measured in fitted.items():
         assert overhead.predict(transform) == pytest.approx(measured)
     given = launch_overhead.Overhead(1000.0, 300.0)
-    again = launch_overhead.fit({key: given.predict(key) for key in SEED_US})
+    again = launch_overhead.fit({key: given.predict(key) for key in TRANSFORM_US})
     assert again.per_transform_us == pytest.approx(1000)
     assert again.per_launch_us == pytest.approx(300)
 
 
 def test_held_out_points_do_not_change_a_prediction(monkeypatch):
     before = {p.measurement.name: p.modelled for p in model_check.seed_points()}
-    for key in SEED_US:
+    for key in TRANSFORM_US:
         monkeypatch.setitem(
-            SEED_US, key, SEED_US[key] * (1 if key in launch_overhead.FITTED else 3)
+            TRANSFORM_US, key, TRANSFORM_US[key] * (1 if key in launch_overhead.FITTED else 3)
         )
     assert {p.measurement.name: p.modelled for p in model_check.seed_points()} == before
-    monkeypatch.setitem(SEED_US, launch_overhead.FITTED[0], 9000.0)
+    monkeypatch.setitem(TRANSFORM_US, launch_overhead.FITTED[0], 9000.0)
     after = {p.measurement.name: p.modelled for p in model_check.seed_points()}
     assert all(after[name] != before[name] for name in before)
 
 
 def test_two_points_are_fitted_and_all_others_held_out(points):
     seed = [p.measurement for p in points if p.measurement.group == "seed article"]
-    assert len(seed) == len(SEED_US)
+    assert len(seed) == len(TRANSFORM_US)
     held_out = {m.name for m in seed if m.use == HELD_OUT}
-    assert len(held_out) == len(SEED_US) - len(launch_overhead.FITTED)
+    assert len(held_out) == len(TRANSFORM_US) - len(launch_overhead.FITTED)
 
 
 @pytest.mark.parametrize(
     ("algorithm", "n", "count"),
-    [("DFT-GEMM", 64, 1), ("radix 4", 64, 5), ("radix 8", 64, 5), ("butterfly", 64, 7)],
+    [
+        ("DFT-GEMM", 64, 1),
+        ("radix-4 Stockham", 64, 5),
+        ("radix-8 Stockham", 64, 5),
+        ("butterfly", 64, 7),
+    ],
 )
 def test_programs_of_a_chain(algorithm, n, count):
     found = launch_overhead.chain(algorithm, n)
     assert found.programs == count
-    assert 0 < found.chip_us < SEED_US[algorithm, n]
+    assert 0 < found.chip_us < TRANSFORM_US[algorithm, n]
 
 
 def test_what_the_fit_refuses():
-    with pytest.raises(ValueError, match="DFT-GEMM, butterfly, radix 4 or radix 8"):
-        launch_overhead.chain("radix 2", 64)
+    with pytest.raises(ValueError, match="DFT-GEMM, butterfly, radix-4 Stockham, radix-8 Stockham"):
+        launch_overhead.chain("radix-2 Stockham", 64)
     with pytest.raises(ValueError, match="different numbers"):
-        launch_overhead.fit({("radix 4", 64): 4254.0})
+        launch_overhead.fit({("radix-4 Stockham", 64): 4254.0})
 
 
 # The published points.
