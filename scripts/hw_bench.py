@@ -115,8 +115,10 @@ def check_options(bucket: str | None, hours: float, venv: str) -> None:
     """Raises BadRequest for values that cannot work."""
     if not 0 < hours <= LONGEST_HOURS:
         raise BadRequest(f"argument '--hours' is {hours:g}, allowed is up to {LONGEST_HOURS:g}")
-    if bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket):
-        raise BadRequest(f"argument '--bucket' is {bucket!r}, which is no name of a bucket")
+    if bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket):
+        raise BadRequest(
+            f"argument '--bucket' is {bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"
+        )
     if not venv.startswith("/"):
         raise BadRequest(f"argument '--venv' is {venv!r}, allowed is an absolute path")
 
@@ -175,7 +177,7 @@ def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
     job.region = aws.region
     if job.missing:
         estimate(aws, job, keep, screen)
-        if not yes and sys.stdin.isatty() and not typer.confirm("Run?", default=True):
+        if not yes and is_interactive() and not typer.confirm("Run?", default=True):
             raise Declined("nothing was started")
     job.save()
     try:
@@ -193,11 +195,16 @@ def estimate(aws: Aws, job: Record, keep: bool, screen: Screen) -> None:
     screen.estimate(job, Estimate(job.instance_type, job.seconds + pace.GRACE), keep)
 
 
+def is_interactive() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()
+
+
 def rehearse(job: Record, revision: Revision, keep: bool) -> None:
     """Shows the calls of a run in which everything goes well."""
     screen = Screen(Console(highlight=False))
     rehearsal = Rehearsal(job.missing, launched=job.kind == "template")
-    aws = rehearsed(rehearsal, None, screen.call)
+    aws = rehearsed(rehearsal, screen.call)
     screen.say("dry run: nothing is sent. A trn1.2xlarge, stopped unless launched, is assumed")
     with without_pauses(), tempfile.TemporaryDirectory() as folder:
         job.folder = Path(folder)

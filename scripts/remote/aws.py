@@ -10,6 +10,14 @@ from botocore.config import Config
 from remote import pace
 from remote.failure import translated
 
+# With these, presigned URLs name the endpoint of the bucket's region, which never redirects, and
+# fit whatever body is sent.
+S3: dict[str, Any] = {
+    "s3": {"addressing_style": "virtual"},
+    "signature_version": "s3v4",
+    "request_checksum_calculation": "when_required",
+}
+
 
 class Aws:
     """Clients of one region; boto3's environment variables and files say whose and where."""
@@ -28,6 +36,7 @@ class Aws:
         """The client of a service, made once."""
         if service not in self.clients:
             config = Config(
+                **(S3 if service == "s3" else {}),
                 retries={"mode": "standard", "total_max_attempts": pace.ATTEMPTS},
                 connect_timeout=10,
                 read_timeout=60,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from statistics import quantiles
 
 PERCENTILES = (5, 25, 50, 75, 95, 99)
 
@@ -13,6 +12,8 @@ def summarise(report: bytes) -> bytes:
 
     Raises ValueError where the report is not JSON.
     """
+    from statistics import quantiles  # slow to import, and most commands do not need it
+
     content = json.loads(report)
     for benchmark in content.get("benchmarks", []):
         stats = benchmark["stats"]

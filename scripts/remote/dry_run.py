@@ -103,12 +103,11 @@ class Rehearsal:
         return {"whole": self.revision_there}
 
 
-def rehearsed(rehearsal: Rehearsal, region: str | None, show: Callable[[str], None]) -> Aws:
+def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:
     """An Aws whose calls are shown, and answered by a rehearsal."""
     # Anything goes for credentials: they sign the URLs of S3, which nobody will use.
-    session = boto3.Session(
-        "none", "none", region_name=region or boto3.Session().region_name or REGION
-    )
+    region = boto3.Session().region_name or REGION
+    session = boto3.Session("none", "none", region_name=region)
 
     def answer(model: Any, context: dict[str, Any], **_: Any) -> Any:
         parameters = context["parameters"]

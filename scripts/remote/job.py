@@ -96,6 +96,7 @@ class Job:
                 self.bucket.put("revision.tar.gz", archive)
                 url = self.bucket.url("get_object", "revision.tar.gz", pace.COMMAND_LIMIT)
                 self.call("download", url=url)
+                self.bucket.delete("revision.tar.gz")
             else:
                 self.send_chunks(archive)
         if not self.call("accept", sha256=checksum)["whole"]:

@@ -26,7 +26,9 @@ class Screen:
 
     def say(self, sentence: str) -> None:
         """One line with the time."""
-        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {escape(sentence)}")
+        self.console.print(
+            f"[dim]{time.strftime('%H:%M:%S')}[/] {escape(sentence)}", soft_wrap=True
+        )
 
     def log(self, text: str, skipped: int) -> None:
         """What the job printed since the last time."""
@@ -35,7 +37,7 @@ class Screen:
         for line in text.splitlines():
             # Without control characters: the log is not ours to move the cursor with.
             clean = "".join(c if c.isprintable() else " " for c in line)
-            self.console.print(f"[dim]         | {escape(clean)}[/]", highlight=False)
+            self.console.print(f"[dim]         | {escape(clean)}[/]", soft_wrap=True)
 
     def call(self, text: str) -> None:
         """A call of AWS: service.operation and its parameters."""
@@ -52,11 +54,10 @@ class Screen:
     def estimate(self, record: Record, estimate: Estimate, keep: bool) -> None:
         """What will run, and what it costs at most."""
         if estimate.dollars is None:
-            cost = f"unknown: no price of {estimate.instance_type} in the table; see its price page"
+            cost = f"unknown: there is no price of {estimate.instance_type} here"
         else:
-            cost = (
-                f"${estimate.dollars:.2f}, {estimate.seconds / 3600:.2f} h at ${estimate.hourly:g}"
-            )
+            hours = estimate.seconds / 3600
+            cost = f"${estimate.dollars:.2f}: {hours:.2f} h at ${estimate.hourly:g}"
         rows = {
             "sets": ", ".join(record.missing),
             "commit": record.commit[:12],

@@ -18,9 +18,7 @@ import subprocess
 import sys
 import tarfile
 import time
-import urllib.request
 from base64 import b64decode, b64encode
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +75,7 @@ def receive(job: Job, offset: int, data: str) -> dict[str, Any]:
 
 def download(job: Job, url: str) -> dict[str, Any]:
     """Downloads the revision."""
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        write_whole(job.folder / "revision.part", answer.read())
+    write_whole(job.folder / "revision.part", transfer(url))
     return {}
 
 
@@ -155,7 +152,7 @@ def chunk(job: Job, name: str, offset: int) -> dict[str, Any]:
 
 def put(job: Job, name: str, url: str) -> dict[str, Any]:
     """Uploads the packed results of a set."""
-    upload(job.result(name), url)
+    transfer(url, job.result(name).read_bytes())
     return {}
 
 
@@ -340,17 +337,24 @@ def upload_early(job: Job, name: str, url: str | None) -> None:
     if url is None or not job.result(name).exists():
         return
     try:
-        upload(job.result(name), url)
-    except (OSError, HTTPException) as problem:
+        transfer(url, job.result(name).read_bytes())
+    except OSError as problem:
         print(f"results of {name} not uploaded yet: {problem}", flush=True)
 
 
-def upload(path: Path, url: str) -> None:
-    """Puts a file where a presigned URL says."""
-    request = urllib.request.Request(url, data=path.read_bytes(), method="PUT")
-    request.add_header("Content-Type", "application/octet-stream")
-    with urllib.request.urlopen(request, timeout=300):
-        pass
+def transfer(url: str, content: bytes | None = None) -> bytes:
+    """Downloads from a presigned URL, or uploads `content`; raises OSError where that fails."""
+    # Slow to import, and most commands do not need it.
+    from http.client import HTTPException
+    from urllib.request import Request, urlopen
+
+    headers = {} if content is None else {"Content-Type": "application/octet-stream"}
+    method = "GET" if content is None else "PUT"
+    try:
+        with urlopen(Request(url, content, headers, method=method), timeout=300) as answer:
+            return answer.read()
+    except HTTPException as problem:
+        raise OSError(f"transfer broken off: {problem}") from problem
 
 
 def main() -> None:
@@ -361,5 +365,5 @@ def main() -> None:
         return
     try:
         print(encode(VERBS[sys.argv[1]](job, **json.loads(sys.argv[2]))))
-    except (OSError, HTTPException, subprocess.SubprocessError) as problem:
+    except (OSError, subprocess.SubprocessError) as problem:
         sys.exit(f"{sys.argv[1]}: {type(problem).__name__}: {problem}")
