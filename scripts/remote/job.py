@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import secrets
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -116,7 +117,14 @@ class Job:
                 self.bucket.delete(f"{name}.payload")
                 uploads[name] = self.bucket.url("put_object", f"{name}.payload", seconds)
         plans = [SETS[name].plan for name in names]
-        self.call("start", sets=plans, venv=self.record.venv, seconds=seconds, uploads=uploads)
+        self.call(
+            "start",
+            token=secrets.token_hex(8),
+            sets=plans,
+            venv=self.record.venv,
+            seconds=seconds,
+            uploads=uploads,
+        )
 
     def poll(self) -> dict[str, Any]:
         """State of the job and of its sets, and what is new in its log."""

@@ -27,6 +27,7 @@ from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 from remote.whole_file import write_whole
 
+PAUSES = (0.5, 2.0, 0.0)  # seconds after each failed transfer
 LOG_LIMIT = 8_000  # bytes of the log in one reply
 CHUNK = 15_000  # bytes of a result in one reply
 
@@ -88,7 +89,12 @@ def accept(job: Job, sha256: str) -> dict[str, Any]:
 
 
 def start(job: Job, **plan: Any) -> dict[str, Any]:
-    """Starts the job in the background, detached from the command; does nothing if it runs."""
+    """Starts the job in the background, detached from the command.
+
+    Does nothing if a job runs, or if this very start, known by the "token" of its plan, was done.
+    """
+    if job.plan_file.exists() and json.loads(job.plan_file.read_text())["token"] == plan["token"]:
+        return {"started": False}
     with open(job.lock, "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -349,12 +355,15 @@ def transfer(url: str, content: bytes | None = None) -> bytes:
     from urllib.request import Request, urlopen
 
     headers = {} if content is None else {"Content-Type": "application/octet-stream"}
-    method = "GET" if content is None else "PUT"
-    try:
-        with urlopen(Request(url, content, headers, method=method), timeout=300) as answer:
-            return answer.read()
-    except HTTPException as problem:
-        raise OSError(f"transfer broken off: {problem}") from problem
+    request = Request(url, content, headers, method="GET" if content is None else "PUT")
+    for pause in PAUSES:
+        try:
+            with urlopen(request, timeout=300) as answer:
+                return answer.read()
+        except (OSError, HTTPException) as problem:
+            failure = problem
+            time.sleep(pause)
+    raise OSError(f"transfer failed {len(PAUSES)} times: {failure}")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ sys.path.insert(0, str(SCRIPTS))
 PACE = {
     "POLL": 0.2,
     "STATE": 0.02,
-    "COMMAND": 0.04,
+    "COMMAND": 0.01,
     "START": 2.0,
     "END": 1.0,
     "PATIENCE": 0.5,

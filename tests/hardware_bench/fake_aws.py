@@ -27,6 +27,7 @@ import boto3
 
 OUTPUT_LIMIT = 24_000
 ERROR_LIMIT = 8_000
+QUICK = 1.0  # seconds
 HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "server", "date"}
 
 VENV_PYTHON = """\
@@ -391,8 +392,8 @@ class FakeAws:
         else:
             kinds = {"PUT": "PutObject", "GET": "GetObject", "DELETE": "DeleteObject"}
             request.service, request.operation = "s3", kinds.get(request.method, request.method)
-            presigned = "X-Amz-Signature" in parse_qs(urlsplit(request.path).query)
-            request.verb = "presigned" if presigned else ""
+            if "X-Amz-Signature" in parse_qs(urlsplit(request.path).query):
+                request.operation += " presigned"
 
     def forward(self, request: Request) -> Response | None:
         """The answer of an AWS in which nothing goes wrong."""
@@ -447,7 +448,9 @@ class FakeAws:
             "StandardErrorContent": "",
         }
         (script,) = request.parameters["Parameters"]["commands"]
-        threading.Thread(target=self.execute, args=(identifier, script), daemon=True).start()
+        thread = threading.Thread(target=self.execute, args=(identifier, script), daemon=True)
+        thread.start()
+        thread.join(QUICK)  # so that most tests need to ask for the output only once
         return Response(200, json.dumps({"Command": {"CommandId": identifier}}).encode())
 
     def execute(self, identifier: str, script: str) -> None:
