@@ -118,7 +118,7 @@ def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:
     def remember(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
         context["parameters"] = params
 
-    session.events.register_last("provide-client-params", remember)
+    session.events.register_first("provide-client-params", remember)
     session.events.register_last("before-call", answer)
     return Aws(session=session)
 

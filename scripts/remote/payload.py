@@ -85,7 +85,7 @@ def unpack(sealed: bytes, allowed: set[str]) -> dict[str, bytes]:
     try:
         with tarfile.open(fileobj=io.BytesIO(unseal(sealed)), mode="r:gz") as archive:
             for member in archive:
-                content = archive.extractfile(member)
+                content = archive.extractfile(member) if member.isfile() else None
                 if member.name not in allowed or content is None:
                     raise Damaged(f"a payload holds {member.name!r}, which nobody asked for")
                 files[member.name] = content.read()
