@@ -116,7 +116,7 @@ def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:
         return AWSResponse("", 404 if "Error" in found else 200, {}, None), found
 
     def remember(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        context["parameters"] = params
+        context["parameters"] = dict(params)
 
     session.events.register_first("provide-client-params", remember)
     session.events.register_last("before-call", answer)
