@@ -141,6 +141,16 @@ KINDS: dict[str, type[Failure]] = {
         ],
         NoCapacity,
     ),
+    **dict.fromkeys(
+        [
+            "InvalidLaunchTemplateId.Malformed",
+            "InvalidLaunchTemplateId.NotFound",
+            "InvalidLaunchTemplateName.MalformedException",
+            "InvalidLaunchTemplateName.NotFoundException",
+            "NoSuchBucket",
+        ],
+        BadRequest,
+    ),
 }
 
 
@@ -163,7 +173,10 @@ def translate(error: ClientError | BotoCoreError) -> Failure:
         return CredentialsRefused(str(error))
     if isinstance(error, (exceptions.HTTPClientError, exceptions.IncompleteReadError)):
         return NetworkLost(str(error))
-    if isinstance(error, (exceptions.NoRegionError, exceptions.ProfileNotFound)):
+    if isinstance(
+        error,
+        (exceptions.NoRegionError, exceptions.ProfileNotFound, exceptions.ParamValidationError),
+    ):
         return BadRequest(str(error))
     return AwsRefused(str(error), type(error).__name__)
 

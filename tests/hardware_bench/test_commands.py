@@ -204,7 +204,7 @@ def test_the_policy_in_the_documentation_allows_every_call(call, aws):
     statements = [one for policy in policies for one in policy["Statement"]]
     allowed = {action for one in statements for action in one["Action"]}
     needed = set()
-    for target in (["--template", "x"], ["--instance", "i-1"]):
+    for target in (["--template", "trnfft"], ["--instance", "i-1"]):
         output = call("run", "--dry-run", *target, "--bucket", "results").output
         needed |= {":".join(pair) for pair in re.findall(r"^(ec2|ssm|s3)\.(\w+) \{", output, re.M)}
     assert needed <= allowed

@@ -294,7 +294,7 @@ def test_instance_cannot_upload(call, aws, out):
 
 
 @pytest.mark.parametrize(
-    ("code", "exit_code"), [("AccessDenied", 4), ("NoSuchBucket", 15), ("SlowDown", 5)]
+    ("code", "exit_code"), [("AccessDenied", 4), ("PreconditionFailed", 15), ("SlowDown", 5)]
 )
 def test_s3_refuses(call, aws, code, exit_code):
     aws.s3.create_bucket(Bucket="results")

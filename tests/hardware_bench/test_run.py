@@ -222,6 +222,8 @@ BAD = {
     "two targets": ["--instance", "i-1", "--tag", "a=b"],
     "tag": ["--tag", "nothing"],
     "unused tag": ["--tag", "a=b"],
+    "unknown template": ["--template", "unknown"],
+    "impossible template": ["--template", "x"],
     "set": ["--instance", "i-1", "--sets", "parity,speed"],
     "hours": ["--instance", "i-1", "--hours", "0"],
     "nan hours": ["--instance", "i-1", "--hours", "nan"],
@@ -238,6 +240,12 @@ def test_bad_arguments(call, aws, arguments):
     result = call("run", *arguments)
     assert result.exit_code == 2, result.output
     assert not aws.operations("StartInstances", "RunInstances", "SendCommand")
+
+
+def test_unknown_bucket_is_noticed_before_anything_costs(call, aws):
+    result = call("run", "--instance", aws.new_instance(), "--bucket", "unknown")
+    assert result.exit_code == 2, result.output
+    assert not aws.operations("StartInstances", "SendCommand")
 
 
 def test_a_job_is_never_overwritten(call, aws):
