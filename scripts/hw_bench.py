@@ -35,6 +35,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = "/opt/aws_neuronx_venv_pytorch_*"
+HOURS = 2.0
 LONGEST_HOURS = 48.0
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -55,16 +56,17 @@ def run(
         str | None, typer.Option(help="Name or id of a launch template for a new instance.")
     ] = None,
     names: Annotated[
-        str, typer.Option("--sets", help="Some of tests,parity,benchmarks,accuracy, or all.")
-    ] = "all",
+        str | None,
+        typer.Option("--sets", help="Some of tests,parity,benchmarks,accuracy; all by default."),
+    ] = None,
     out: Out = OUT,
     bucket: Annotated[
         str | None, typer.Option(help="S3 bucket for the transfers; without, through commands.")
     ] = None,
-    hours: Annotated[float, typer.Option(help="Time limit.")] = 2.0,
+    hours: Annotated[float | None, typer.Option(help="Time limit; 2 by default.")] = None,
     venv: Annotated[
-        str, typer.Option(help="Environment on the instance; of several, the newest.")
-    ] = VENV,
+        str | None, typer.Option(help=f"Environment on the instance; the newest {VENV} by default.")
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the instance running.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the job of the output folder.")
@@ -77,13 +79,16 @@ def run(
     """Runs sets on an instance and fetches their results."""
     with exit_codes():
         revision = checked_out(ROOT)
+        check_options(bucket, hours, venv)
         if resume:
-            refuse_options(instance, tag, template, bucket, dry_run)
+            refuse_options(instance, tag, template, names, bucket, venv, dry_run)
             job = record.load(out)
         else:
             target = one_target(instance, tag, template)
-            check_options(bucket, hours, venv)
-            job = new_record(out, target, revision, sets.chosen(names), bucket, venv, hours)
+            chosen = sets.chosen(names or "all")
+            job = new_record(out, target, revision, chosen, bucket, venv or VENV)
+        if hours is not None:
+            job.seconds = hours * 3600
         if dry_run:
             rehearse(job, revision, keep)
             return
@@ -106,20 +111,20 @@ def refuse_options(*options: object) -> None:
     """Raises BadRequest for an option that --resume would ignore."""
     if any(options):
         raise BadRequest(
-            "--resume takes target, bucket and sets from the record of the job: "
-            "leave out --instance, --tag, --template, --bucket and --dry-run"
+            "--resume takes these from the record of the job: leave out --instance, --tag, "
+            "--template, --sets, --bucket, --venv and --dry-run"
         )
 
 
-def check_options(bucket: str | None, hours: float, venv: str) -> None:
+def check_options(bucket: str | None, hours: float | None, venv: str | None) -> None:
     """Raises BadRequest for values that cannot work."""
-    if not 0 < hours <= LONGEST_HOURS:
+    if hours is not None and not 0 < hours <= LONGEST_HOURS:
         raise BadRequest(f"argument '--hours' is {hours:g}, allowed is up to {LONGEST_HOURS:g}")
     if bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket):
         raise BadRequest(
             f"argument '--bucket' is {bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"
         )
-    if not venv.startswith("/"):
+    if venv is not None and not venv.startswith("/"):
         raise BadRequest(f"argument '--venv' is {venv!r}, allowed is an absolute path")
 
 
@@ -130,7 +135,6 @@ def new_record(
     names: list[str],
     bucket: str | None,
     venv: str,
-    hours: float,
 ) -> Record:
     """The record of a new job, not saved yet."""
     return Record(
@@ -142,7 +146,7 @@ def new_record(
         commit=revision.commit,
         bucket=bucket,
         venv=venv,
-        seconds=hours * 3600,
+        seconds=HOURS * 3600,
         sets={name: {"state": WAITING} for name in names},
     )
 

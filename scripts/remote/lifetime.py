@@ -34,7 +34,7 @@ class Lifetime:
         self.record = record
         self.keep = keep
         self.say = say
-        self.in_doubt = False  # whether the disk of the instance may hold unfetched results
+        self.in_doubt = record.sent  # whether its disk may hold results that are not here
 
     def __enter__(self) -> Lifetime:
         self.handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
@@ -68,7 +68,8 @@ class Lifetime:
             self.say(f"instance {record.instance} is gone; launching another")
         # Saved before the call: whoever reads the record can find what was launched.
         record.launches += 1
-        record.instance, record.ours, record.offset = None, True, 0
+        record.instance, record.ours, record.sent, record.offset = None, True, False, 0
+        self.in_doubt = False
         record.save()
         try:
             record.instance = ec2.launch(self.aws, record.target, record.token)

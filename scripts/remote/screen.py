@@ -78,7 +78,7 @@ class Screen:
 
     def summary(self, record: Record) -> None:
         """Every set, and how to go on."""
-        table = Table(title=f"Job {record.job}")
+        table = Table(title=f"Job {record.job}, results in {escape(str(record.folder))}")
         for column in ("set", "state", "time", "results"):
             table.add_column(column, justify="right" if column == "time" else "left")
         for name, one in record.sets.items():
@@ -87,17 +87,17 @@ class Screen:
                 name,
                 f"[{COLORS.get(state, 'default')}]{state}[/]",
                 "" if seconds is None else f"{seconds:.0f} s",
-                escape(self.results(record, one)),
+                escape(self.results(one)),
             )
         self.console.print(table)
         self.next_steps(record)
 
-    def results(self, record: Record, one: dict[str, Any]) -> str:
-        """Where the results of a set are."""
+    def results(self, one: dict[str, Any]) -> str:
+        """What went wrong, and the names of the results."""
         error = f"{one['error']}; " if one.get("error") else ""
         if not one.get("files"):
             return error + ("still on the instance" if one["state"] in COMPLETE else "none yet")
-        return error + ", ".join(str(record.folder / name) for name in one["files"])
+        return error + ", ".join(one["files"])
 
     def next_steps(self, record: Record) -> None:
         """The command that plots, and the one that goes on."""

@@ -27,6 +27,7 @@ from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 from remote.whole_file import write_whole
 
+STOP_LIMIT = 30.0  # seconds
 PAUSES = (0.5, 2.0, 0.0)  # seconds after each failed transfer
 LOG_LIMIT = 8_000  # bytes of the log in one reply
 CHUNK = 15_000  # bytes of a result in one reply
@@ -163,10 +164,13 @@ def put(job: Job, name: str, url: str) -> dict[str, Any]:
 
 
 def stop(job: Job) -> dict[str, Any]:
-    """Ends the job, if it runs."""
+    """Ends the job, if it runs, and waits for its end."""
+    deadline = time.time() + STOP_LIMIT
     if is_locked(job):
         os.killpg(int((job.folder / "pid").read_text()), signal.SIGTERM)
-    return {}
+    while is_locked(job) and time.time() < deadline:
+        time.sleep(0.05)
+    return {"ended": not is_locked(job)}
 
 
 VERBS = {verb.__name__: verb for verb in (arm, receive, download, accept, start, poll, chunk, put)}
@@ -267,7 +271,9 @@ def run_set(
         (job.checkout / name).unlink(missing_ok=True)
     try:
         codes = [run(["python", *c[1:]], job, python, deadline) for c in one["commands"]]
-        state.update(state=FAILED if any(codes) else FINISHED, exit_codes=codes)
+        state["state"] = FAILED if any(codes) else FINISHED
+        if any(codes):
+            state["error"] = f"exit code {', '.join(map(str, codes))}"
     except subprocess.TimeoutExpired:
         state["state"] = TIMED_OUT
     state["seconds"] = round(time.time() - began, 1)
@@ -316,7 +322,7 @@ def end_children(process: subprocess.Popen) -> None:
 def pack_set(job: Job, one: dict[str, Any], log_begin: int, state: dict[str, Any]) -> None:
     """Packs a set's results, its part of the log and its state; they appear in one piece."""
     files = {}
-    complaints = []
+    complaints = [state["error"]] if "error" in state else []
     for name in one["results"]:
         path = job.checkout / name
         if not path.exists():

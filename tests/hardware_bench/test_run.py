@@ -231,6 +231,7 @@ BAD = {
     "bucket": ["--instance", "i-1", "--bucket", "../x"],
     "venv": ["--instance", "i-1", "--venv", "venv"],
     "resume nothing": ["--resume"],
+    "resume with sets": ["--resume", "--sets", "parity"],
     "resume with target": ["--resume", "--instance", "i-1"],
 }
 
