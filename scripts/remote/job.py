@@ -137,8 +137,9 @@ class Job:
         return found
 
     def stop(self) -> None:
-        """Ends the sets that run."""
-        self.call("stop")
+        """Ends the sets that run; raises CommandFailed where they do not end."""
+        if not self.call("stop")["ended"]:
+            raise CommandFailed("the job on the instance does not end")
 
     def fetch(self, name: str) -> bool:
         """Brings the results of a set here; False where the instance has none yet."""

@@ -100,7 +100,7 @@ class Lifetime:
             signal.signal(number, signal.SIG_IGN)
         try:
             if error is not None:
-                self.say(f"ending early: {error}")
+                self.say(f"ending early: {error}; tidying up, which no signal interrupts")
             self.release(error)
         finally:
             for number, handler in self.handlers.items():

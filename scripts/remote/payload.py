@@ -38,9 +38,9 @@ def seal(body: bytes) -> bytes:
 
 def unseal(sealed: bytes) -> bytes:
     """The body that `seal` was given; raises Damaged unless every byte is there."""
-    line, _, body = sealed.partition(b"\n")
+    line, newline, body = sealed.partition(b"\n")
     words = line.split(b" ")
-    if len(words) != 3 or words[0] != MARK or not words[1].isdigit():
+    if not newline or len(words) != 3 or words[0] != MARK or not words[1].isdigit():
         raise Damaged(f"a payload begins with {sealed[:40]!r} where its seal should be")
     if len(body) != int(words[1]):
         raise Damaged(f"a payload has {len(body)} bytes, its seal says {int(words[1])}")

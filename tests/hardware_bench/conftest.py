@@ -12,14 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from botocore.loaders import JSONFileLoader
+from typer.testing import CliRunner
 
-pytest.importorskip("boto3")
-pytest.importorskip("moto.server")
-
-from botocore.loaders import JSONFileLoader  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
-
-from .fake_aws import FakeAws  # noqa: E402
+from .fake_aws import FakeAws
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
