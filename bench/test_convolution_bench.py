@@ -6,9 +6,9 @@ Read the ratios within a group: these are times of this machine, not of a Neuron
 run without gradients, so that their spectra are kept.
 """
 
-import numpy as np
 import pytest
 import torch
+from operations.case import relative_error
 from scipy import signal
 
 import trnfft
@@ -28,10 +28,6 @@ LAYERS = {
     "2-D, 8 channels, 7 x 7": (FFTConv2d, 8, 7, (2, 8, 128, 128)),
     "2-D, 8 channels, 31 x 31": (FFTConv2d, 8, 31, (2, 8, 128, 128)),
 }
-
-
-def relative_error(actual, expected):
-    return np.linalg.norm(actual - expected) / np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("library", ["trnfft", "scipy"])

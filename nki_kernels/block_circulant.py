@@ -34,7 +34,7 @@ from .real_stockham import evacuate, multiply, transpose
 from .stockham import load_identity
 
 MAX_BLOCK = 256
-MAX_ROWS = 4096
+ROWS_SUMMED = 4096  # that gradients of the weight are summed over at once
 _PARTITIONS = 128
 _BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _LOADED = 8192  # fp32 numbers of a partition that a load brings, at most
@@ -122,7 +122,6 @@ def block_circulant(x, weight, bias, tables, signs, layout):  # type: ignore[no-
     p, q, k = weight.shape
     rows = x.shape[0]
     assert x.shape[1] == q * k, f"x {x.shape} for a weight {weight.shape}"
-    assert rows <= MAX_ROWS, f"{rows} rows, at most {MAX_ROWS} in a launch"
     height = spectrum_rows(k)
     y = nl.ndarray((rows, p * k), dtype=nl.float32, buffer=nl.shared_hbm)
     of_x = nl.ndarray((q, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -584,28 +583,46 @@ def correlate_spectra(
     q, blocks = of_x.shape[0], of_y.shape[0]
     half = of_x.shape[1] // 2
     wide, tall = chunk_size(blocks), chunk_size(q)
-    most = max(1, _LOADED // (2 * max(rows, wide)))
+    step = min(rows, ROWS_SUMMED)
+    most = max(1, _LOADED // (2 * max(step, wide)))
     slot = 0
     while slot < half:
         side = min(wanted, half - slot) if slot > 0 else 1
         together = min(most, (half - slot) // side) if slot > 0 else 1
-        where = [slot, together, side, 0, rows]
         for left in range(0, blocks, wide):
             width = min(wide, blocks - left)
-            right = turn_rows(load_spectra(of_y, left, width, where), side, True, identity)
-            for top in range(0, q, tall):
-                held = min(tall, q - top)
-                loaded = load_spectra(of_x, top, held, where)
-                turned = turn_rows(loaded, side, False, identity)
-                made = correlate_slots(turned, right, slot == 0)
-                for part in range(2):
-                    first = part * half + slot
-                    last = first + together * side
-                    nisa.dma_copy(
-                        dst=target[top : top + held, first:last, left : left + width],
-                        src=made[:, part],
-                    )
+            sums: Any = []  # of the rows so far, where these are more than fit
+            for start in range(0, rows, step):
+                count = min(step, rows - start)
+                where = [slot, together, side, start, count]
+                right = turn_rows(load_spectra(of_y, left, width, where), side, True, identity)
+                for top in range(0, q, tall):
+                    held = min(tall, q - top)
+                    turned = turn_rows(load_spectra(of_x, top, held, where), side, False, identity)
+                    made = correlate_slots(turned, right, slot == 0)
+                    if start > 0:
+                        total = sums[top // tall]
+                        nisa.tensor_tensor(dst=made, data1=total, data2=made, op=nl.add)
+                    if start + count < rows:
+                        if start == 0:
+                            sums.append(made)
+                        else:
+                            sums[top // tall] = made
+                    else:
+                        store_sums(made, target, [top, slot, left])
         slot += together * side
+
+
+def store_sums(made: Any, target: Any, where: Any) -> None:
+    """Some slots of spectra [j, part, slots, i] to HBM [q, 2h, pitch of p]."""
+    top, slot, left = where
+    held, _, slots, width = made.shape
+    for part in range(2):
+        first = part * (target.shape[1] // 2) + slot
+        nisa.dma_copy(
+            dst=target[top : top + held, first : first + slots, left : left + width],
+            src=made[:, part],
+        )
 
 
 def turn_rows(loaded: Any, side: int, is_third: bool, identity: Any) -> Any:

@@ -583,6 +583,8 @@ class _Checker(ast.NodeVisitor):
             self.report("plain-class", name)
         elif not issubclass(cls, Enum):
             for method in map(_unwrap, vars(cls).values()):
+                if method is None or not _is_user_module(method.__module__):
+                    continue  # Python 3.13 gives a dataclass a function of its own module
                 # What `dataclass` generates has no file; the compiler generates its own.
-                if method and not method.__code__.co_filename.startswith("<"):
+                if not method.__code__.co_filename.startswith("<"):
                     self.helpers.append(method)

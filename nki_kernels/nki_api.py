@@ -1,8 +1,9 @@
 """The one place that imports ``nki``: the real package, or the simulator where it is absent.
 
 ``nki``, ``nl`` and ``nisa`` are what kernels use; ``REAL_NKI`` tells which they are. The name
-``nki`` on the public index is an empty placeholder: it is recognised by its missing ``jit``, and
-the simulator is used. The real wheel is served by the Neuron repository only:
+``nki`` on the public index is a placeholder: it is recognised, and the simulator is used. With the
+environment variable TRNFFT_SIMULATOR=1 it is used in any case. The real wheel is served by the
+Neuron repository only:
 pip install nki --extra-index-url https://pip.repos.neuron.amazonaws.com
 """
 

@@ -1,38 +1,59 @@
-"""Settings and fixtures for every test."""
+"""Settings and fixtures for every test.
 
+The kernels and their simulator need NumPy only. Where torch is not installed, their tests run and
+those of files that import torch or trnfft are left out.
+"""
+
+import importlib.util
 import os
+import re
 
 # The simulator multiplies many small matrices, and tests run in parallel: one thread each.
 # Set before anything imports NumPy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import platformdirs  # noqa: E402
 import pytest  # noqa: E402
-import torch  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves  # noqa: E402
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def pytest_ignore_collect(collection_path):
+    """Without torch, True for a test file that imports torch or trnfft."""
+    if HAS_TORCH or collection_path.suffix != ".py":
+        return None
+    needs_torch = re.compile(r"^(from|import) (torch|trnfft)\b", re.MULTILINE)
+    return bool(needs_torch.search(collection_path.read_text("utf-8"))) or None
 
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache_folder(tmp_path_factory):
     """Plans that tests find are remembered in a folder of their own."""
+    if not HAS_TORCH:  # and so no planner
+        yield
+        return
+    import platformdirs
+
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platformdirs, "user_cache_dir", lambda *names: str(folder / "-".join(names)))
         yield
 
 
-class NoComplexDtype(TorchDispatchMode):
-    """Fails where an operation of torch returns a tensor of a complex dtype."""
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            assert not (isinstance(leaf, torch.Tensor) and leaf.is_complex()), operation
-        return result
-
-
 @pytest.fixture
 def no_complex_dtype():
-    """A context that stands for a device without complex dtypes, with the "matmul" backend."""
+    """A context that fails where an operation of torch returns a tensor of a complex dtype.
+
+    It stands for a device without complex dtypes, with the "matmul" backend.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class NoComplexDtype(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            result = operation(*args, **(kwargs or {}))
+            for leaf in tree_leaves(result):
+                assert not (isinstance(leaf, torch.Tensor) and leaf.is_complex()), operation
+            return result
+
     return NoComplexDtype()

@@ -58,4 +58,5 @@ def test_nothing_else_is_installed(wheel_names):
 
 
 def test_plans_are_found_through_importlib():
+    pytest.importorskip("torch")
     assert (files("trnfft") / "plans" / "README.md").read_text().startswith("# ")

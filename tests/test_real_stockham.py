@@ -16,7 +16,6 @@ from nki_kernels.real_stockham import (
     real_stockham,
     real_stockham_tables,
 )
-from trnfft.planner.planner import plan
 
 RNG = np.random.default_rng(60)
 
@@ -163,6 +162,9 @@ def test_dry_run_is_the_real_timeline():
 @CHIPS
 @pytest.mark.parametrize("radices", [(16, 64), (64, 64)], ids=str)
 def test_modelled_time_is_little_over_half_of_a_complex_transforms(chip, radices):
+    pytest.importorskip("torch")
+    from trnfft.planner.planner import plan
+
     n = math.prod(radices)
     batch = 2**20 // n
     with hardware.select(hardware.chip(chip)):

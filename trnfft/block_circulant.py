@@ -28,8 +28,8 @@ def block_circulant_product(
 ) -> torch.Tensor:
     """Rows times a block circulant matrix, plus a bias. Differentiable, twice, too.
 
-    On backends with NKI kernels it is one launch, and its derivative another, where blocks and rows
-    are not too many for that.
+    On backends with NKI kernels it is one launch, and its derivative another, for blocks of up to
+    256 numbers.
 
     Args:
         x: float32 or float64, [B, q k].

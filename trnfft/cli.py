@@ -1,7 +1,8 @@
 """The ``trnfft`` command.
 
 ``trnfft spectrum`` shows one kernel launch on a simulated NeuronCore, ``trnfft plan`` what the
-planner chooses and why, ``trnfft bloom`` the glow of a picture's lights.
+planner chooses and why, ``trnfft bloom`` the glow of a picture's lights, ``trnfft doctor`` what is
+installed and whether it works.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from nki_kernels.dft_gemm import MAX_LENGTH, dft_gemm
 from nki_kernels.simulator.timeline import Timeline
 from trnfft import point_spread_functions
 from trnfft.bloom_filter import BloomFilter
+from trnfft.doctor import BROKEN, Check, examine
 from trnfft.ops import backend_for
 from trnfft.picture import Picture, PictureError, check_writable, read_picture, write_picture
 from trnfft.planner import algorithms, cost
@@ -191,6 +193,34 @@ def bloom(
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror or error}", 2)
     typer.echo(f"wrote {out}")
+
+
+@app.command()
+def doctor() -> None:
+    """What is installed, which backend runs and why; ends with 1 if something is broken."""
+    sections = examine()
+    Console().print(doctor_screen(sections))
+    broken = [check for checks in sections.values() for check in checks if check.status == BROKEN]
+    for name, advice in dict.fromkeys((check.name, check.advice) for check in broken):
+        typer.echo(f"{name}: {advice}", err=True)
+    if broken:
+        raise typer.Exit(1)
+    typer.echo("nothing is broken")
+
+
+def doctor_screen(sections: dict[str, list[Check]]) -> Table:
+    """One row a check, sections below each other."""
+    colors = {"ok": "green", "note": "yellow", BROKEN: "bold red"}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for title, checks in sections.items():
+        table.add_row("", f"[bold]{escape(title)}", "")
+        for check in checks:
+            status = f"[{colors[check.status]}]{check.status}"
+            table.add_row(status, escape(check.name), escape(check.detail))
+    return table
 
 
 def check_size(n: int | None, shape: str | None) -> None:

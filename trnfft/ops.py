@@ -99,12 +99,25 @@ def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
 
 def backend_for(device: torch.device) -> str:
     """The name of the backend for tensors on a device: the chosen one, or what "auto" takes."""
+    return choose_backend(device)[0]
+
+
+def choose_backend(device: torch.device) -> tuple[str, str]:
+    """The name of the backend for tensors on a device, and the reason for it.
+
+    Raises:
+        ValueError, ImportError: as `config.get_backend`.
+    """
     name = config.get_backend()
     if name != "auto":
-        return name
+        return name, "chosen by name"
     if device.type in COMPLEX_DEVICES:
-        return "torch"
-    return "nki" if device.type in config.NEURON_DEVICES and config.has_nki() else "matmul"
+        return "torch", "the device has complex dtypes"
+    if device.type not in config.NEURON_DEVICES:
+        return "matmul", "no complex dtypes, and no NeuronCore"
+    if config.has_nki():
+        return "nki", "a NeuronCore, and the real nki is installed"
+    return "matmul", "no complex dtypes, and no real nki"
 
 
 def _whole(x: torch.Tensor | ComplexTensor) -> str | None:

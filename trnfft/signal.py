@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import torch
 
+from trnfft import ops
 from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
 from trnfft.transforms import Input, _integer, fft, ifft, irfft, rfft
 
@@ -89,7 +90,7 @@ def stft(
     _check_range("win_length", size, n_fft, "n_fft")
     if hop < 1:
         raise RuntimeError(f"argument 'hop_length' is {hop}, allowed is 1 or more")
-    frames = _each(lambda part: part.unfold(-1, n_fft, hop), x)
+    frames = _frames(x, n_fft, hop)
     frames = _product(frames, _window(window, size, n_fft, x))
     result = _spectra(frames, "ortho" if normalized else None, onesided).transpose(-1, -2)
     if return_complex or return_complex is None:
@@ -178,6 +179,30 @@ def _signals(
     if is_complex:
         return ifft(spectra, norm=norm)
     return irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
+
+
+def _frames(x: Samples, size: int, hop: int) -> Samples:
+    """Frames [..., T, size] of samples [..., L], of which frame t starts at t hop.
+
+    XLA has no `unfold`. There rows are moved as `_overlap_add` does it, the other way round: T + B
+    - 1 blocks of `hop` numbers, B times, read as rows of T + B.
+    """
+
+    def cut(part: torch.Tensor) -> torch.Tensor:
+        if part.device.type in ops.COMPLEX_DEVICES:
+            return part.unfold(-1, size, hop)
+        count = (part.shape[-1] - size) // hop + 1
+        blocks = -(-size // hop)
+        rows = count + blocks - 1
+        part = part[..., : rows * hop]
+        part = torch.nn.functional.pad(part, (0, rows * hop - part.shape[-1]))
+        part = part.unflatten(-1, (1, rows, hop))
+        moved = part.expand(*part.shape[:-3], blocks, rows, hop).flatten(-3, -2)
+        moved = torch.nn.functional.pad(moved, (0, 0, 0, blocks))
+        moved = moved.unflatten(-2, (blocks, rows + 1))[..., :count, :]
+        return moved.transpose(-3, -2).flatten(-2)[..., :size]
+
+    return _each(cut, x)
 
 
 def _overlap_add(frames: Samples, hop: int) -> Samples:

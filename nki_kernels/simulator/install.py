@@ -1,38 +1,76 @@
-"""Make ``import nki`` resolve to the simulator."""
+"""Find the real ``nki``, and make ``import nki`` resolve to the simulator."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
+import warnings
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+SIMULATOR_VARIABLE = "TRNFFT_SIMULATOR"  # 1: the simulator, even where the real nki is installed
 
-def real_nki() -> ModuleType | None:
-    """The real ``nki`` package, or None where it is absent or the empty placeholder.
 
-    The name on the public index (nki 0.0.1) is a placeholder without ``jit``.
+@dataclass(frozen=True)
+class FoundNki:
+    """What ``import nki`` finds: ``state`` is "real", "placeholder", "broken" or "absent".
+
+    The name on the public index is a placeholder: nki 0.0.1 raises an ImportError that begins
+    with "WRONG PACKAGE"; a module without ``jit`` counts as one, too. ``error`` tells why the
+    import of a broken one failed.
     """
+
+    state: str
+    module: ModuleType | None = None
+    error: str = ""
+
+
+def find_nki() -> FoundNki:
+    """What is installed under the name ``nki``; the simulator itself counts as absent."""
     module = sys.modules.get("nki")
     if module is None:
         if importlib.util.find_spec("nki") is None:
-            return None
-        module = importlib.import_module("nki")
-    if getattr(module, "__simulator__", False) or not hasattr(module, "jit"):
+            return FoundNki("absent")
+        try:
+            module = importlib.import_module("nki")
+        except Exception as error:  # whatever a half-installed SDK raises
+            is_placeholder = isinstance(error, ImportError) and "WRONG PACKAGE" in str(error)
+            return FoundNki("placeholder" if is_placeholder else "broken", error=str(error))
+    if getattr(module, "__simulator__", False):
+        return FoundNki("absent")
+    return FoundNki("real" if hasattr(module, "jit") else "placeholder", module)
+
+
+def real_nki() -> ModuleType | None:
+    """The real ``nki`` package; None where there is none, or TRNFFT_SIMULATOR is 1.
+
+    One that cannot be imported counts as none, with a warning.
+    """
+    if os.environ.get(SIMULATOR_VARIABLE) == "1":
         return None
-    return module
+    found = find_nki()
+    if found.state == "broken":
+        warnings.warn(
+            f"the installed nki cannot be imported ({found.error}), the simulator stands in for "
+            f"it: reinstall nki from https://pip.repos.neuron.amazonaws.com",
+            stacklevel=2,
+        )
+    return found.module if found.state == "real" else None
 
 
 def install() -> None:
     """Register the simulator as ``nki``, ``nki.language``, ``nki.isa`` and ``nki.typing``.
 
-    Raises RuntimeError where the real package is installed: it has its own ``nki.simulate``.
+    Raises RuntimeError where the real package is installed, which has its own ``nki.simulate``,
+    unless TRNFFT_SIMULATOR is 1.
     """
     if real_nki() is not None:
         raise RuntimeError(
             "the real nki package is installed, so the simulator does not replace it: use "
-            "nki.simulate(kernel), or an environment without the Neuron SDK"
+            f"nki.simulate(kernel), or set {SIMULATOR_VARIABLE}=1"
         )
     for name in [n for n in sys.modules if n == "nki" or n.startswith("nki.")]:
         del sys.modules[name]

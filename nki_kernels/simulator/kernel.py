@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,9 +15,11 @@ import numpy as np
 from . import dtypes
 from .enums import MemoryRegion
 from .errors import NkiValidationError
+from .install import SIMULATOR_VARIABLE
 from .session import Session, running
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
+from .twin import twin
 from .typing import check_annotations
 
 _timeline: ContextVar[Timeline | None] = ContextVar("nki_timeline", default=None)
@@ -71,9 +74,20 @@ def simulate(kernel: Any) -> Callable[..., Any]:
     """A callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
 
     Results come back as the arguments came: NumPy arrays or torch tensors. Arrays that the
-    kernel writes are updated in place. Raises NkiValidationError where a rule is broken.
+    kernel writes are updated in place. Raises NkiValidationError where a rule is broken, TypeError
+    for a kernel that the real nki has decorated, other than those of this package.
     """
-    return kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    if isinstance(kernel, Kernel):
+        return kernel
+    if inspect.isfunction(kernel):
+        return Kernel(kernel)
+    copy = twin(kernel)
+    if copy is None:
+        raise TypeError(
+            f"argument 'kernel' is {kernel!r}, allowed are functions and kernels of this "
+            f"simulator; where the real nki is installed, set {SIMULATOR_VARIABLE}=1 to use it"
+        )
+    return copy
 
 
 @contextmanager

@@ -33,9 +33,11 @@ print(double(x).sum(), nki.simulate(double)(x).sum(), sys.argv[1:], __name__)
 """
 
 
-def python(*arguments: str, cwd: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+def python(
+    *arguments: str, cwd: Path, path: str = "", **settings: str
+) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parents[2]
-    environment = {"PYTHONPATH": f"{path}:{root}", "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": f"{path}:{root}", "PATH": "/usr/bin:/bin", **settings}
     return subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True
     )
@@ -63,20 +65,48 @@ def test_install_refuses_where_the_real_package_is(tmp_path):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("placeholder", [True, False])
-def test_nki_api_recognises_the_empty_placeholder(tmp_path, placeholder):
-    body = "" if placeholder else "def jit(f): return f\n"
-    package = tmp_path / "nki"
+WRONG_PACKAGE = "raise ImportError('WRONG PACKAGE. Please install the package from ...')\n"
+REAL = "def jit(f): return f\n"
+
+
+def installed_nki(folder: Path, body: str) -> None:
+    """A package ``nki`` with this ``__init__.py``."""
+    package = folder / "nki"
     package.mkdir()
     (package / "__init__.py").write_text(body)
     (package / "language.py").write_text("")
     (package / "isa.py").write_text("")
+
+
+@pytest.mark.parametrize("body", ["", WRONG_PACKAGE, REAL], ids=["empty", "0.0.1", "real"])
+def test_nki_api_recognises_the_placeholder(tmp_path, body):
+    installed_nki(tmp_path, body)
     code = "from nki_kernels import nki_api as a; print(a.REAL_NKI); a.require_real_nki()"
-    done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
-    assert done.stdout == f"{not placeholder}\n"
-    assert (done.returncode != 0) == placeholder
-    if placeholder:
+    done = python("-W", "error", "-c", code, cwd=tmp_path, path=str(tmp_path))
+    assert done.stdout == f"{body == REAL}\n"
+    assert (done.returncode == 0) == (body == REAL)
+    if body != REAL:
         assert "https://pip.repos.neuron.amazonaws.com" in done.stderr
+
+
+def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
+    installed_nki(tmp_path, "raise OSError('libnrt.so.1: no such file')\n")
+    code = "from nki_kernels import nki_api; print(nki_api.REAL_NKI)"
+    done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
+    assert done.stdout == "False\n"
+    assert "cannot be imported (libnrt.so.1: no such file)" in done.stderr
+
+
+def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):
+    installed_nki(tmp_path, REAL)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    code = "from nki_kernels import nki_api; print(nki_api.REAL_NKI)"
+    forced = {"TRNFFT_SIMULATOR": "1"}
+    done = python("-c", code, cwd=tmp_path, path=str(tmp_path), **forced)
+    assert done.stdout == "False\n", done.stderr
+    run = "-m", "nki_kernels.simulator", "script.py"
+    done = python(*run, cwd=tmp_path, path=str(tmp_path), **forced)
+    assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
 
 
 def test_the_shipped_api_names_exist():

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 from nki_kernels import simulator
 from nki_kernels.nki_api import nisa, nki, nl
@@ -149,6 +148,7 @@ def test_bfloat16_rounds_as_torch_does() -> None:
         nisa.tensor_copy(dst, t)
         return dst
 
+    torch = pytest.importorskip("torch")
     expected = torch.from_numpy(data).to(torch.bfloat16).to(torch.float32).numpy()
     np.testing.assert_array_equal(run(body, data).astype(np.float32), expected)
 
@@ -1322,6 +1322,7 @@ def test_bfloat16_arguments_are_updated(
     array: Any = sample((4, 6), "bfloat16")
     expected = wide(array) + 1
     if kind == "torch":
+        torch = pytest.importorskip("torch")
         array = torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16)
 
     def kernel(tensor: Any) -> None:
@@ -1473,6 +1474,7 @@ def test_tiles_of_a_loop_body_stay_in_it() -> None:
     "dtype", ["float32", "float16", "bfloat16", "int32", "uint8", "int8", "int16", "bool"]
 )
 def test_torch_in_torch_out(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
     values = torch.arange(24).reshape(4, 6).to(getattr(torch, dtype))
 
     def kernel(tensor: Any) -> Any:
@@ -1490,6 +1492,7 @@ def test_torch_in_torch_out(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
 def test_torch_float8(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
     values = torch.tensor([[0.5, 1.0, 2.0, 8.0]]).to(getattr(torch, dtype))
     found = nki.simulate(lambda tensor: to_hbm(nl.load(tensor)))(values)
     assert found.dtype == values.dtype
@@ -1507,7 +1510,9 @@ def test_arguments_are_updated_in_place(kind: str, layout: str) -> None:
         "strided": lambda x: x[::2, 1::3],
     }
     views[layout](expected)[...] *= 2
-    owner: Any = torch.from_numpy(base.copy()) if kind == "torch" else base
+    owner: Any = base
+    if kind == "torch":
+        owner = pytest.importorskip("torch").from_numpy(base.copy())
 
     def kernel(tensor: Any) -> None:
         tile = nl.load(tensor)
@@ -1540,6 +1545,7 @@ def test_nested_arguments_and_results() -> None:
     assert_same(found["more"][0], b)
     assert_same(found["more"][1][0], a * 2)
     assert found["more"][1][1:] == [3, None]
+    torch = pytest.importorskip("torch")
     tensors = nki.simulate(kernel)((torch.from_numpy(a), torch.from_numpy(b)), scale=2.0)
     assert isinstance(tensors["one"], torch.Tensor)
 

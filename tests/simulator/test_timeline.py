@@ -2,8 +2,8 @@
 
 trn1 unless a test says otherwise: VectorE 1.12 GHz, ScalarE and GpSimdE 1.4 GHz, TensorE 2.8 GHz.
 A streaming instruction is busy for 64 + N cycles (100 + N below 64 elements), 2N with two tensor
-inputs; others see its result 36 cycles later. An fp32 matmul of N columns takes 4N cycles, its
-stationary load M cycles, and its result shows 60 cycles later. A DMA starts 1300 ns after its
+inputs in SBUF; others see its result 36 cycles later. An fp32 matmul of N columns takes 4N cycles,
+its stationary load M cycles, and its result shows 60 cycles later. A DMA starts 1300 ns after its
 operands are there, pays 34 ns a descriptor and 17 bytes/ns on each of 16 engines, and its data
 shows 700 ns after the last byte.
 """
@@ -77,6 +77,19 @@ def test_two_inputs_double_the_streaming_part():
         nisa.tensor_tensor(tile((128, 512)), a, a, op=nl.add)
 
     assert run(kernel).engine_busy_ns["vector"] == near(MEMSET + (2 * 512 + 64) / 1.12)
+
+
+@pytest.mark.parametrize(("chip", "clock"), [("trn1", 1.12), ("trn2", 0.96)])
+def test_inputs_in_both_memories_are_read_at_once(monkeypatch, chip, clock):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+
+    def kernel():
+        bank = tile((128, 512), nl.psum)
+        nisa.memset(bank, 0.0, engine=nisa.engine.vector)
+        nisa.tensor_tensor(tile((128, 512)), filled((128, 512)), bank, op=nl.add)
+
+    # Two memsets and the sum, each as long as its 512 elements.
+    assert run(kernel).engine_busy_ns["vector"] == near(3 * (512 + 64) / clock)
 
 
 def test_an_innermost_stride_above_16_bytes_halves_the_rate():
@@ -200,14 +213,17 @@ def test_every_break_in_memory_is_a_descriptor():
     assert timeline.dma_descriptors == 128 * 300 + 128
 
 
-def test_rows_a_power_of_two_apart_run_at_half_rate():
+@pytest.mark.parametrize(("chip", "rate", "slowdown"), [("trn1", 17, 2), ("trn2", 23, 1)])
+def test_rows_a_power_of_two_apart_run_at_half_rate_on_v2_only(monkeypatch, chip, rate, slowdown):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+
     def kernel(x):
         nisa.dma_copy(tile((128, 256)), x[:, 0:256])
 
     gapped = run(kernel, np.zeros((128, 512), np.float32))
     padded = run(kernel, np.zeros((128, 513), np.float32))
-    assert gapped.total_ns == near(2000 + 8 * (34 + 2 * 1024 / 17))
-    assert padded.total_ns == near(2000 + 8 * (34 + 1024 / 17))
+    assert gapped.total_ns == near(2000 + 8 * (34 + slowdown * 1024 / rate))
+    assert padded.total_ns == near(2000 + 8 * (34 + 1024 / rate))
 
 
 def test_hbm_to_hbm_counts_both_sides():

@@ -1,5 +1,6 @@
 """What PyTorch-XLA compiles, runs and transfers for a training step with a transform in it."""
 
+import copy
 import itertools
 import re
 
@@ -173,6 +174,41 @@ def test_torch_compile(name, n, device, counted):
     assert counts.compiled == 0  # the second time
     assert (counts.to_device, counts.from_device) == (0, 0)
     assert counts.on_host == set()
+
+
+@pytest.mark.parametrize("block_size", [16, 300])
+def test_a_block_circulant_layer_is_one_graph(block_size, batch, device, counted):
+    layer = trnfft.nn.BlockCirculantLinear(block_size + 5, 2 * block_size, block_size)
+    x = torch.randn(batch, block_size + 5)
+    results = []
+    for module, place in ((copy.deepcopy(layer), "cpu"), (layer.to(device), device)):
+        given = x.to(place).detach().requires_grad_()
+        with counted() as counts:
+            y = module(given)
+            (y * y * y).mean().backward()
+        gradients = [given.grad, module.weight.grad, module.bias.grad]
+        results.append([part.detach().cpu() for part in (y, *gradients)])
+    assert (counts.compiled, counts.executed, counts.from_device) == (1, 1, 0)
+    assert counts.on_host == set()
+    for expected, value in zip(*results, strict=True):
+        assert (value - expected).norm() < 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize("n_fft, hop", [(32, 8), (20, 7), (16, 24)])
+def test_stft_is_one_graph(n_fft, hop, batch, device, counted):
+    x = torch.randn(batch, 100)
+    window = torch.hann_window(n_fft)
+    results = []
+    for place in ("cpu", device):
+        given, weights = x.to(place).detach().requires_grad_(), window.to(place)
+        with counted() as counts:
+            y = trnfft.stft(given, n_fft, hop, window=weights)
+            (y.real * y.real * y.imag).sum().backward()
+        results.append([part.detach().cpu() for part in (y.real, y.imag, given.grad)])
+    assert (counts.compiled, counts.executed, counts.from_device) == (1, 1, 0)
+    assert counts.on_host == set()
+    for expected, value in zip(*results, strict=True):
+        assert (value - expected).norm() < 1e-5 * expected.norm()
 
 
 # That the measures above see what they look for

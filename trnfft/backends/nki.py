@@ -87,17 +87,23 @@ def _launch(
     kernel_kind = ALGORITHMS[recipe.algorithm].kind
     if kernel_kind != kind:
         x = _as_complex(kind, x, shape[-1])
-    y = _run_kernel(recipe, x, inverse, scale, backend)
+    y = run_recipe(recipe, x, inverse, scale, backend)
     if kernel_kind != kind:
         y = y[:1] if kind == C2R else list(half_of((y[0], y[1])))
     lead = parts[0].shape[: parts[0].ndim - len(shape)]
     return tuple(part.reshape(*lead, *part.shape[1:]) for part in y)
 
 
-def _run_kernel(
+def run_recipe(
     recipe: Recipe, x: list[torch.Tensor], inverse: bool, scale: float, backend: str
 ) -> list[torch.Tensor]:
-    """The kernel's results, on the device of its input [B, *shape]."""
+    """The results of a recipe's kernel, on the device of its float32 input.
+
+    Args:
+        recipe: of any plan.
+        x: the kernel's input, of the shapes that its algorithm's `inputs` gives.
+        inverse, scale, backend: as for `run`.
+    """
     algorithm = ALGORITHMS[recipe.algorithm]
     if backend == "nki-sim":
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
@@ -115,13 +121,13 @@ def _run_kernel(
 def run_convolution(recipe: Recipe, x: Parts, backend: str) -> torch.Tensor:
     """The kernel of a `plan_convolution`, of x [B, N] or [B, h, w] and both parts of a spectrum."""
     _check_float32(x[0], backend)
-    return _run_kernel(recipe, list(x), False, 1.0, backend)[0]
+    return run_recipe(recipe, list(x), False, 1.0, backend)[0]
 
 
 def run_block_circulant(recipe: Recipe, x: Parts, backend: str) -> Parts:
     """The kernel of a `plan_block_circulant`, and its results."""
     _check_float32(x[0], backend)
-    return tuple(_run_kernel(recipe, list(x), False, 1.0, backend))
+    return tuple(run_recipe(recipe, list(x), False, 1.0, backend))
 
 
 def _one_by_one(

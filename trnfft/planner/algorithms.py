@@ -659,7 +659,7 @@ def column_work(radices: tuple[int, ...]) -> float:
 class BlockCirculant(Axes):
     """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
 
-    rows = block_circulant.MAX_ROWS  # a price of fewer rows would be that of another layout
+    rows = block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
 
     def __init__(self, kind: str) -> None:
         self.kind = self.name = kind

@@ -13,15 +13,19 @@ import json
 import os
 import threading
 import warnings
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
 import nki_kernels
 from nki_kernels.whole_file import write_whole
 from trnfft.planner.plan import C2C, Plan
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 FORMAT = 1
 LARGEST = 2000  # plans in a user's file; the oldest go
@@ -85,8 +89,12 @@ def user_file(chip: str) -> Path:
 @functools.cache
 def shipped(chip: str) -> Entries:
     """The plans that come with trnfft, by key; none for a chip without a file."""
-    source = files("trnfft") / "plans" / f"{chip}.json"
+    source = _shipped_file(chip)
     return _parse(source.read_text("utf-8"), "") if source.is_file() else {}
+
+
+def _shipped_file(chip: str) -> Traversable:
+    return files("trnfft") / "plans" / f"{chip}.json"
 
 
 @functools.cache
@@ -97,6 +105,41 @@ def fingerprint() -> str:
         for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is in a file of plans: `state` is "in use", "absent", "other version" or "damaged"."""
+
+    state: str
+    plans: int = 0  # of these, `unknown` are no plans, and are searched for again
+    unknown: int = 0
+    reason: str = ""
+
+
+def examine(chip: str) -> tuple[Examined, Examined]:
+    """The shipped file of a chip and the user's own. Both stay as they are."""
+    return _examine(_shipped_file(chip), ""), _examine(user_file(chip), fingerprint())
+
+
+def _examine(source: Traversable, kernels: str) -> Examined:
+    try:
+        content = _content(source.read_text("utf-8"))
+    except FileNotFoundError:
+        return Examined("absent")
+    except (OSError, ValueError) as error:
+        return Examined("damaged", reason=str(error))
+    if content["format"] != FORMAT:
+        return Examined("other version", reason=f"format {content['format']}, not {FORMAT}")
+    if content.get("kernels", "") != kernels:
+        return Examined("other version", reason="found with other kernels")
+    unknown = 0
+    for entry in content["plans"]:
+        try:
+            Plan.recalled(entry)
+        except (ValueError, TypeError):
+            unknown += 1
+    return Examined("in use", len(content["plans"]), unknown)
 
 
 def render(chip: str, plans: list[dict[str, Any]], kernels: str = "") -> str:
@@ -137,15 +180,23 @@ def _read(path: Path, kernels: str) -> Entries:
 
 def _parse(text: str, kernels: str) -> Entries:
     """Plans by key; none where format or kernels are others. ValueError for a damaged text."""
+    content = _content(text)
+    if content["format"] != FORMAT or content.get("kernels", "") != kernels:
+        return {}
+    return {_key(entry): entry for entry in content["plans"]}
+
+
+def _content(text: str) -> dict[str, Any]:
+    """The object in a file of plans, of any format. ValueError for a damaged text."""
     content = json.loads(text)
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise ValueError("it is no file of plans")
-    if content["format"] != FORMAT or content.get("kernels", "") != kernels:
-        return {}
     entries = content.get("plans")
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    if content["format"] == FORMAT and not (
+        isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    ):
         raise ValueError("its plans are no list of objects")
-    return {_key(entry): entry for entry in entries}
+    return content
 
 
 def _key(entry: dict[str, Any]) -> Key:

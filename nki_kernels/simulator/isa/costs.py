@@ -26,7 +26,7 @@ def stream(
 ) -> Plan:
     """Plan of a VectorE, ScalarE or GpSimdE instruction.
 
-    Cycles = factor * elements + start-up; ``factor`` is 2 with two tensor inputs. A stride of
+    Cycles = factor * elements + start-up; ``factor`` is 2 with two inputs in SBUF. A stride of
     more than 16 bytes in the innermost dimension doubles the streaming part.
     """
     chip = active().chip
@@ -60,8 +60,16 @@ def is_slow(t: NkiTensor) -> bool:
 
 
 def vector_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
-    """VectorE performance mode for bf16/fp16 (trainium2_arch.rst): 1, 2 or 4."""
+    """How many times faster VectorE is than at fp32 in SBUF: 1, 2 or 4.
+
+    Two inputs of which one is in PSUM are read at once: N cycles, not 2N (cost table of
+    nki.isa.tensor_tensor in the API reference of neuronxcc.nki, for trn1 and trn2; the profile
+    in nki/guides/tutorials/kernel-optimization.rst agrees). The rest are modes for bf16/fp16
+    (trainium2_arch.rst).
+    """
     tiles = [*inputs, out]
+    if len({t.buffer for t in inputs}) == 2:
+        return 2.0
     if not active().chip.fast_16_bit_vector:
         return 1.0
     if any(t.dtype not in ("bfloat16", "float16") for t in tiles):

@@ -1,0 +1,72 @@
+"""Errors over N in every precision mode: python bench/accuracy.py --backend nki
+
+Relative L2 errors against float64 NumPy for random normal input, forward and after the inverse
+transform, beside the error that the planner predicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import program
+import typer
+from measurement import described, device_of, predicted, settings
+from operations import transforms_1d
+from operations.case import Case, on_device, on_host, relative_error
+from results import Row
+
+from trnfft.config import PRECISIONS
+
+LENGTHS = (16, 64, 128, 256, 512, 997, 1000, 1024, 2048, 4096, 16384, 65536, 2**20)
+BATCH = 4
+# The modes with bfloat16 allow these kernels; the planner takes them only where they are faster.
+KERNELS = {"bf16": "stockham_bf16", "bf16_refined": "stockham_bf16_refined"}
+KERNEL_LENGTHS = (64, 256, 1024, 4096)
+
+
+def case_of(n: int, precision: str, algorithm: str = "") -> Case:
+    return replace(transforms_1d.case(n, BATCH, algorithm, precision), operation="accuracy")
+
+
+CASES = (
+    *(case_of(n, precision) for precision in PRECISIONS for n in LENGTHS),
+    *(case_of(n, mode, kernel) for mode, kernel in KERNELS.items() for n in KERNEL_LENGTHS),
+)
+
+
+def errors(case: Case, backend: str, target: str) -> Row:
+    """The row of a case. NotImplementedError where the mode has no kernel for its length."""
+    arrays, device = case.arrays(), device_of(backend)
+    if case.precision == "double" and device == "cpu":  # others may have no float64
+        arrays = tuple(array.astype(np.complex128) for array in arrays)
+    with settings(backend, target, case.precision):
+        (x,) = (on_device(array, device) for array in arrays)
+        spectrum = case.call(x)
+        again = transforms_1d.call(case.shape[0], case.algorithm, spectrum, inverse=True)
+        prediction = predicted(case, backend)
+        return described(
+            case,
+            backend,
+            target,
+            recipe=prediction.get("recipe", ""),
+            predicted_error=prediction.get("predicted_error"),
+            relative_error=relative_error(on_host(spectrum), case.exact(arrays)),
+            round_trip_error=relative_error(on_host(again), arrays[0].astype(np.complex128)),
+        )
+
+
+def main(
+    backend: program.BackendOption = "nki",
+    target: program.TargetOption = "trn1",
+    out: program.OutOption = Path("accuracy.json"),
+) -> None:
+    """Measure the errors of one-dimensional transforms in all precision modes."""
+    program.check(backend, target, out)
+    rows, missing = program.rows_of(CASES, backend, lambda case: errors(case, backend, target))
+    program.write("accuracy", backend, target, rows, missing, out)
+
+
+if __name__ == "__main__":
+    typer.run(main)

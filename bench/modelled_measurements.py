@@ -1,0 +1,187 @@
+"""Modelled values of the measurements in bench/published_measurements.py.
+
+One function a group, by the names of its measurements. Large sizes are continued as a line from
+small ones, of which they are repetitions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import published_kernels as kernels
+from published_measurements import (
+    DMA,
+    MAMBA_TRN1,
+    MATMUL_TRN1,
+    MATMUL_TRN2,
+    PAYLOAD,
+    PAYLOAD_PIXELS,
+    PUBLISHED,
+    SCALAR,
+)
+
+from nki_kernels import hardware, simulator
+from nki_kernels.simulator.timeline import Timeline
+
+M, K, N = 4096, 8192, 8192  # of the published matrix products
+STATES = 16  # of the published Mamba layers
+
+Spec = tuple[tuple[int, ...], str]
+Modelled = dict[str, float]
+
+
+def timeline_of(kernel: Any, *arguments: Any) -> Timeline:
+    """The modelled launch. Published kernels keep more in SBUF than the simulator advises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
+        return simulator.dry_run(kernel, *arguments)
+
+
+def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Modelled:
+    """``quantity`` at ``size``, on the line through ``small`` and twice that: loops repeat."""
+    first, second = quantity(small), quantity(2 * small)
+    steps = (size - 2 * small) / small
+    return {key: second[key] + steps * (second[key] - first[key]) for key in second}
+
+
+def times_us(timeline: Timeline) -> Modelled:
+    """Modelled microseconds of the launch ("total") and of every engine."""
+    times = {"total": timeline.total_ns, **timeline.engine_busy_ns}
+    return {key: time / 1e3 for key, time in times.items()}
+
+
+def spec(dtype: str, *shape: int) -> Spec:
+    return shape, dtype
+
+
+def payload() -> Modelled:
+    """Time for a byte against that with 32768 bytes a partition, many loads of [128, size]."""
+
+    def load_ns(size: int) -> float:
+        times = [
+            timeline_of(kernels.load_tiles, spec("float32", count, 128, size // 4)).total_ns
+            for count in (32, 64)
+        ]
+        return (times[1] - times[0]) / (32 * 128 * size)
+
+    with hardware.select(hardware.TRN2):
+        reference = load_ns(32768)
+        return {f"{n} bytes": load_ns(n) / reference for n in PAYLOAD_PIXELS if n < 32768}
+
+
+def dma_examples() -> Modelled:
+    """Two kernels that load a tile, take exp of it and store it; bfloat16."""
+    found = {}
+    with hardware.select(hardware.TRN2):
+        chip = hardware.current()
+        for shape in ((4, 4096), (128, 128)):
+            timeline = timeline_of(kernels.exponential, spec("bfloat16", *shape))
+            load, activation, _ = timeline.events
+            moving = load.end_ns - load.start_ns - chip.dma_start_ns
+            found[f"{list(shape)}: transfer"] = moving / 1e3
+            found[f"{list(shape)}: load"] = activation.start_ns / 1e3
+            found[f"{list(shape)}: load, exp, store"] = timeline.total_ns / 1e3
+    return found
+
+
+def matmul(kernel: Any, dtype: str, *blocks: int) -> Modelled:
+    """times_us of the product of the published size, on the line through a few rows of it."""
+
+    def rows(m: int) -> Modelled:
+        return times_us(timeline_of(kernel, spec(dtype, K, m), spec(dtype, K, N), *blocks))
+
+    return continued(rows, 256, M)
+
+
+def blocked_matmul(dtype: str) -> Modelled:
+    """times_us with all dimensions blocked, on the line through a few blocks of K."""
+
+    def depth(k: int) -> Modelled:
+        operands = spec(dtype, k, M), spec(dtype, k, N)
+        return times_us(timeline_of(kernels.matmul_blocks, *operands, 16, 2, 8))
+
+    return continued(depth, 1024, K)
+
+
+def matmul_trn1() -> Modelled:
+    """The four versions of the tutorial in bfloat16; Autocomp starts from the first."""
+    with hardware.select(hardware.TRN1):
+        tiled = matmul(kernels.matmul_tiled, "bfloat16")["total"]
+        return {
+            "tiled": tiled,
+            "tiled, Autocomp": tiled,
+            "loads hoisted": matmul(kernels.matmul_free_blocks, "bfloat16", 1, 1)["total"],
+            "free dimensions blocked": matmul(kernels.matmul_free_blocks, "bfloat16", 2, 2)[
+                "total"
+            ],
+            "all dimensions blocked": blocked_matmul("bfloat16")["total"],
+        }
+
+
+def matmul_trn2() -> Modelled:
+    """Three versions of the optimisation guide in float32, whole and by engine."""
+    with hardware.select(hardware.TRN2):
+        tiled = matmul(kernels.matmul_tiled, "float32")
+        hoisted = matmul(kernels.matmul_free_blocks, "float32", 1, 1)
+        blocked = blocked_matmul("float32")
+    return {
+        "tiled": tiled["total"],
+        "tiled: DMA engine": tiled["dma"],
+        "loads hoisted": hoisted["total"],
+        "loads hoisted: DMA engine": hoisted["dma"],
+        "all dimensions blocked": blocked["total"],
+        "all blocked: DMA engine": blocked["dma"],
+        "all blocked: TensorE": blocked["tensor"],
+        "all blocked: VectorE": blocked["vector"],
+    }
+
+
+def mamba(kernel: Any, channels: int, length: int, *step: int) -> Modelled:
+    """times_us of a layer [channels, length], on the line through its first channels."""
+
+    def rows(count: int) -> Modelled:
+        points, weights = spec("float32", count, length), spec("float32", count, STATES)
+        inputs = spec("float32", STATES, length)
+        return times_us(timeline_of(kernel, points, points, weights, inputs, inputs, *step))
+
+    return continued(rows, 128, channels)
+
+
+def mamba_trn1() -> Modelled:
+    """v1, v2 and v3 of the tutorial, sizes in the names of the measurements."""
+    found = {}
+    with hardware.select(hardware.TRN1):
+        for measurement in PUBLISHED:
+            if measurement.group != MAMBA_TRN1:
+                continue
+            version, size = measurement.name.split(", ")[:2]
+            channels, length = [int(n) for n in size.split(" x ")]
+            if version == "v1":
+                times = mamba(kernels.mamba_states_outside, channels, length)
+            else:
+                step = length if version == "v2" else 512
+                times = mamba(kernels.mamba_channels_outside, channels, length, step)
+            found[measurement.name] = times["total"]
+    return found
+
+
+def small_instructions() -> Modelled:
+    """Time from one instruction of a dependent chain to the next."""
+    with hardware.select(hardware.TRN1):
+        x = spec("float32", 128, 1)
+        first, second = [
+            timeline_of(kernels.dependent_scalars, x, count).total_ns for count in (32, 64)
+        ]
+    return {"ScalarE, one element": (second - first) / 32 / 1e3}
+
+
+GROUPS: dict[str, Callable[[], Modelled]] = {
+    PAYLOAD: payload,
+    DMA: dma_examples,
+    MATMUL_TRN1: matmul_trn1,
+    MATMUL_TRN2: matmul_trn2,
+    MAMBA_TRN1: mamba_trn1,
+    SCALAR: small_instructions,
+}

@@ -1,0 +1,38 @@
+"""The operations that are measured, each with its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from operations import (
+    block_circulant,
+    convolution,
+    real_transforms,
+    stft,
+    transforms_1d,
+    transforms_nd,
+)
+from operations.case import Case
+
+OPERATIONS: dict[str, tuple[Case, ...]] = {
+    "transforms_1d": transforms_1d.CASES,
+    "real_transforms": real_transforms.CASES,
+    "transforms_nd": transforms_nd.CASES,
+    "convolution": convolution.CASES,
+    "stft": stft.CASES,
+    "block_circulant": block_circulant.CASES,
+}
+
+
+def cases_of(names: Sequence[str]) -> list[Case]:
+    """The cases of these operations; of all, if there is no name.
+
+    Raises:
+        ValueError: a name is not known.
+    """
+    for name in names:
+        if name not in OPERATIONS:
+            raise ValueError(
+                f"argument 'OPERATION' is {name!r}, allowed are {', '.join(OPERATIONS)}"
+            )
+    return [case for name in names or OPERATIONS for case in OPERATIONS[name]]

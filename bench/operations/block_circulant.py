@@ -1,0 +1,77 @@
+"""Products with block circulant matrices, and a training step: the product and its gradients."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from operations.case import Arrays, Case, real
+from trnfft.block_circulant import block_circulant_product
+from trnfft.planner.plan import Candidate
+from trnfft.planner.planner import plan_block_circulant
+
+# Weights (p, q, k), that is q k features in and p k out, and rows.
+WEIGHTS = {(16, 16, 64): 128, (64, 64, 64): 32}
+
+
+def inputs(weight: tuple[int, int, int], rng: np.random.Generator, rows: int) -> Arrays:
+    """Rows, the weight, and the gradient of the result."""
+    p, q, k = weight
+    return real(rng, rows, q * k), real(rng, *weight), real(rng, rows, p * k)
+
+
+def product(x: Any, weight: Any, grad: Any) -> Any:
+    return block_circulant_product(x, weight)
+
+
+def step(x: Any, weight: Any, grad: Any) -> Any:
+    """The product, and the gradients of rows and weight."""
+    x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+    y = block_circulant_product(x, weight)
+    return (y.detach(), *torch.autograd.grad(y, (x, weight), grad))
+
+
+def spectra(x: np.ndarray, k: int) -> np.ndarray:
+    """[rows, blocks, frequencies] of [rows, blocks k]."""
+    return np.fft.rfft(x.reshape(len(x), -1, k))
+
+
+def rows_of(spectra: np.ndarray, k: int) -> np.ndarray:
+    return np.fft.irfft(spectra, k).reshape(len(spectra), -1)
+
+
+def exact_product(x: np.ndarray, weight: np.ndarray, grad: np.ndarray) -> np.ndarray:
+    k = weight.shape[-1]
+    return rows_of(np.einsum("bjf,ijf->bif", spectra(x, k), np.fft.rfft(weight)), k)
+
+
+def exact_step(x: np.ndarray, weight: np.ndarray, grad: np.ndarray) -> Arrays:
+    k = weight.shape[-1]
+    of_x, of_weight, of_grad = spectra(x, k), np.fft.rfft(weight), spectra(grad, k)
+    by_x = np.einsum("bif,ijf->bjf", of_grad, of_weight.conj())
+    by_weight = np.einsum("bif,bjf->ijf", of_grad, of_x.conj())
+    return exact_product(x, weight, grad), rows_of(by_x, k), np.fft.irfft(by_weight, k)
+
+
+def candidate(weight: tuple[int, int, int], rows: int) -> Candidate:
+    return plan_block_circulant(weight, batch=rows).choice
+
+
+def case(weight: tuple[int, int, int], rows: int, is_step: bool) -> Case:
+    p, q, k = weight
+    return Case(
+        "block_circulant",
+        f"{'step' if is_step else 'product'} {q * k} -> {p * k}, blocks of {k}",
+        weight,
+        rows,
+        partial(inputs, weight),
+        step if is_step else product,
+        exact_step if is_step else exact_product,
+        None if is_step else partial(candidate, weight),
+    )
+
+
+CASES = tuple(case(*item, is_step) for is_step in (False, True) for item in WEIGHTS.items())

@@ -1,0 +1,51 @@
+"""Convolutions of rows, of a long signal by overlap-add, and of pictures; filters included."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import trnfft
+from operations.case import Arrays, Case, real
+
+# One input, one filter, and the batch.
+ROWS = ((3072,), (1025,), 64)
+SIGNAL = ((2**18,), (1001,), 1)
+PICTURE = ((480, 640), (33, 33), 3)
+
+
+def inputs(
+    shape: tuple[int, ...], taps: tuple[int, ...], rng: np.random.Generator, batch: int
+) -> Arrays:
+    return real(rng, batch, *shape), real(rng, 1, *taps)
+
+
+def reference(axes: tuple[int, ...], x: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """The whole linear convolution, by transforms in float64."""
+    sizes = [x.shape[axis] + h.shape[axis] - 1 for axis in axes]
+    return np.fft.irfftn(np.fft.rfftn(x, sizes, axes) * np.fft.rfftn(h, sizes, axes), sizes, axes)
+
+
+def case(
+    name: str, function: Any, shape: tuple[int, ...], taps: tuple[int, ...], batch: int
+) -> Case:
+    axes = tuple(range(-len(shape), 0))
+    sizes = (" x ".join(map(str, each)) for each in (shape, taps))
+    return Case(
+        "convolution",
+        f"{name} {' * '.join(sizes)}",
+        shape,
+        batch,
+        partial(inputs, shape, taps),
+        partial(function, dims=axes),
+        partial(reference, axes),
+    )
+
+
+CASES = (
+    case("convolve", trnfft.convolve, *ROWS),
+    case("oaconvolve", trnfft.oaconvolve, *SIGNAL),
+    case("convolve", trnfft.convolve, *PICTURE),
+)

@@ -1,0 +1,45 @@
+"""Transforms of real data, and their inverses."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import trnfft
+from operations.case import Arrays, Case, complex_, real
+from operations.transforms_1d import batch_of
+from trnfft.planner.plan import Candidate
+
+LENGTHS = (256, 1000, 1024, 4096)
+
+
+def rows(n: int, rng: np.random.Generator, batch: int) -> Arrays:
+    return (real(rng, batch, n),)
+
+
+def half_spectra(n: int, rng: np.random.Generator, batch: int) -> Arrays:
+    """With real numbers where those of real data are real."""
+    x = complex_(rng, batch, n // 2 + 1)
+    x.imag[:, :: n // 2] = 0.0
+    return (x,)
+
+
+def candidate(n: int, inverse: bool, batch: int) -> Candidate:
+    return trnfft.plan(n, real=True, inverse=inverse, batch=batch).choice
+
+
+def case(n: int, inverse: bool) -> Case:
+    return Case(
+        "real_transforms",
+        f"{'irfft' if inverse else 'rfft'} {n}",
+        (n,),
+        batch_of(n),
+        partial(half_spectra if inverse else rows, n),
+        partial(trnfft.irfft, n=n) if inverse else trnfft.rfft,
+        partial(np.fft.irfft, n=n) if inverse else np.fft.rfft,
+        partial(candidate, n, inverse),
+    )
+
+
+CASES = tuple(case(n, inverse) for inverse in (False, True) for n in LENGTHS)

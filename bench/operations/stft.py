@@ -1,0 +1,73 @@
+"""Short-time Fourier transforms of a signal with a Hann window, and the way back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import trnfft
+from operations.case import Arrays, Case, real
+from trnfft.planner.plan import Candidate
+
+SAMPLES = 2**18
+FRAMES = {256: 64, 1024: 256}  # length and distance
+
+
+def window_of(n: int) -> np.ndarray:
+    """Periodic Hann."""
+    return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)).astype(np.float32)
+
+
+def inputs(samples: int, n: int, rng: np.random.Generator, batch: int) -> Arrays:
+    return real(rng, batch, samples), window_of(n)
+
+
+def transform(n: int, hop: int, x: Any, window: Any) -> Any:
+    return trnfft.stft(x, n, hop, window=window, center=False, return_complex=True)
+
+
+def there_and_back(n: int, hop: int, x: Any, window: Any) -> Any:
+    """The signal again."""
+    spectra = trnfft.stft(x, n, hop, window=window, return_complex=True)
+    return trnfft.istft(spectra, n, hop, window=window, length=x.shape[-1])
+
+
+def reference(n: int, hop: int, x: np.ndarray, window: np.ndarray) -> np.ndarray:
+    """[B, frequencies, frames]."""
+    frames = np.lib.stride_tricks.sliding_window_view(x, n, axis=-1)[:, ::hop] * window
+    return np.fft.rfft(frames).swapaxes(-2, -1)
+
+
+def candidate(samples: int, n: int, hop: int, batch: int) -> Candidate:
+    """All frames are transformed at once; what cuts them out and weighs them has no price."""
+    return trnfft.plan(n, real=True, batch=batch * ((samples - n) // hop + 1)).choice
+
+
+def case(samples: int, n: int, hop: int) -> Case:
+    return Case(
+        "stft",
+        f"stft {samples}, frames of {n}",
+        (samples,),
+        1,
+        partial(inputs, samples, n),
+        partial(transform, n, hop),
+        partial(reference, n, hop),
+        partial(candidate, samples, n, hop),
+    )
+
+
+def round_trip(samples: int, n: int, hop: int) -> Case:
+    return Case(
+        "stft",
+        f"stft and istft {samples}, frames of {n}",
+        (samples,),
+        1,
+        partial(inputs, samples, n),
+        partial(there_and_back, n, hop),
+        lambda x, window: x,
+    )
+
+
+CASES = tuple(make(SAMPLES, *item) for item in FRAMES.items() for make in (case, round_trip))

@@ -1,0 +1,76 @@
+"""Complex transforms of one dimension: one alone, about 2^20 points, and algorithm by algorithm."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import trnfft
+from operations.case import Arrays, Case, complex_
+from trnfft.backends import nki
+from trnfft.planner.plan import Candidate
+
+POINTS = 2**20  # of a batch
+SINGLE = (64, 256, 512, 1024, 4096, 16384, 65536)  # the first five as the seed article has them
+LENGTHS = (64, 256, 512, 997, 1000, 1024, 4096, 4099, 16384, 65536, 2**20)
+ALGORITHMS = {
+    "dft_gemm": (64, 256),
+    "stockham": (64, 256, 1024, 4096),
+    "butterfly": (64, 256, 1024, 4096),
+    "four_step": (1024, 4096, 16384, 65536),
+    "bluestein": (256, 1024, 4096),
+}
+
+
+def batch_of(n: int) -> int:
+    """Transforms of length n with about POINTS points, a power of two, as plans are priced."""
+    return POINTS >> round(math.log2(n))
+
+
+def inputs(n: int, rng: np.random.Generator, batch: int) -> Arrays:
+    return (complex_(rng, batch, n),)
+
+
+def candidate(n: int, algorithm: str, batch: int) -> Candidate:
+    """The planner's choice, or its best recipe with this algorithm."""
+    plan = trnfft.plan(n, batch=batch)
+    for found in plan.candidates:
+        if not algorithm or (found.recipe.algorithm == algorithm and found.predicted_ns):
+            return found
+    raise NotImplementedError(f"the planner has no {algorithm} for N = {n}, batch {batch}")
+
+
+def call(n: int, algorithm: str, x: Any, inverse: bool = False) -> Any:
+    """The transform by `trnfft.fft` or `ifft`, or by the kernel of one algorithm."""
+    if not algorithm:
+        return trnfft.ifft(x) if inverse else trnfft.fft(x)
+    parts = [x.real.contiguous(), x.imag.contiguous()]
+    recipe = candidate(n, algorithm, x.shape[0]).recipe
+    scale = 1.0 / n if inverse else 1.0
+    backend = trnfft.get_backend()
+    return trnfft.ComplexTensor(*nki.run_recipe(recipe, parts, inverse, scale, backend))
+
+
+def case(n: int, batch: int, algorithm: str = "", precision: str = "fast") -> Case:
+    return Case(
+        "transforms_1d",
+        f"fft {n}",
+        (n,),
+        batch,
+        partial(inputs, n),
+        partial(call, n, algorithm),
+        np.fft.fft,
+        partial(candidate, n, algorithm),
+        algorithm,
+        precision,
+    )
+
+
+CASES = (
+    *(case(n, 1) for n in SINGLE),
+    *(case(n, batch_of(n)) for n in LENGTHS),
+    *(case(n, batch_of(n), name) for name, lengths in ALGORITHMS.items() for n in lengths),
+)

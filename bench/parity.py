@@ -1,0 +1,70 @@
+"""Whether a backend computes what the simulator does: python bench/parity.py --backend nki
+
+Every case runs on the backend and on "nki-sim". The relative L2 distance of the results has to stay
+below twice the error that the precision mode allows a transform, times four for operations that
+are made of several.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import program
+import typer
+from measurement import described, result_of
+from operations import cases_of
+from operations.case import Case, relative_error
+from results import Row
+
+from trnfft.planner.accuracy import MAX_ERRORS
+
+
+def tolerance_of(case: Case) -> float:
+    """The largest difference allowed."""
+    return 2 * MAX_ERRORS[case.precision] * (1 if "transforms" in case.operation else 4)
+
+
+def compared(case: Case, backend: str, target: str, tolerance: float | None) -> Row:
+    """The row of a case. ArithmeticError where a result is not finite."""
+    expected = result_of(case, "nki-sim", target)
+    difference = relative_error(result_of(case, backend, target), expected)
+    allowed = tolerance_of(case) if tolerance is None else tolerance
+    return described(case, backend, target, relative_difference=difference, tolerance=allowed)
+
+
+def main(
+    operations: program.OperationsArgument = None,
+    backend: program.BackendOption = "nki",
+    target: program.TargetOption = "trn1",
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Largest difference; by precision mode when left out.", min=0),
+    ] = None,
+    out: program.OutOption = Path("parity.json"),
+) -> None:
+    """Compare the results of a backend with those of the simulator."""
+    program.check(backend, target, out)
+    try:
+        cases = cases_of(operations or ())
+    except ValueError as error:
+        program.stop(str(error), 2)
+    rows, missing = program.rows_of(
+        cases, backend, lambda case: compared(case, backend, target, tolerance)
+    )
+    program.write("parity", backend, target, rows, missing, out)
+    different = [row for row in rows if not row.relative_difference <= row.tolerance]  # type: ignore[operator]
+    if different:
+        worst = max(different, key=lambda row: row.relative_difference or 0.0)
+        program.stop(
+            f"{len(different)} of {len(rows)} cases differ by more than allowed, most: "
+            f"{program.line_of(worst)}",
+            1,
+        )
+    if not rows:
+        program.stop("no case ran, so that nothing was compared", 1)
+    typer.echo(f"{len(rows)} cases agree")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,136 @@
+"""What the benchmark programs share: their arguments, and the loop over cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from environment import environment
+from measurement import device_of, settings
+from operations import OPERATIONS
+from operations.case import Case
+from results import Missing, Results, Row, save
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+BackendOption = Annotated[str, typer.Option(help="torch, matmul, nki-sim or nki.")]
+TargetOption = Annotated[str, typer.Option(help="The chip: trn1, trn2 or trn3.")]
+OutOption = Annotated[Path, typer.Option(help="Results to write, as JSON.")]
+OperationsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="OPERATION", help="All when left out.", show_default=False),
+]
+console = Console(stderr=True)
+
+
+def stop(sentence: str, code: int) -> NoReturn:
+    """Ends the program with one sentence on stderr."""
+    typer.echo(sentence, err=True)
+    raise typer.Exit(code)
+
+
+def check(backend: str, target: str, out: Path) -> None:
+    """Refuses, before any work, a backend, a chip or an output that cannot be had."""
+    if backend == "auto":
+        stop("argument '--backend' is 'auto', allowed are torch, matmul, nki-sim and nki", 2)
+    if not out.parent.is_dir():
+        stop(f"cannot write {out}: there is no folder {out.parent}", 2)
+    if out.exists() and not out.is_file() or not os.access(out.parent, os.W_OK):
+        stop(f"cannot write {out}: it is not a file that can be replaced", 2)
+    try:
+        with settings(backend, target):
+            device_of(backend)
+    except (ValueError, ImportError) as error:
+        stop(str(error).replace("argument 'name'", "argument '--backend'"), 2)
+
+
+def list_operations() -> None:
+    """Prints the operations with their cases."""
+    table = Table(title="Operations and their cases")
+    for name in ("operation", "case", "algorithm", "batch"):
+        table.add_column(name, justify="right" if name == "batch" else "left")
+    for operation, cases in OPERATIONS.items():
+        for case in cases:
+            chosen = case.algorithm or "the planner's choice"
+            table.add_row(operation, case.name, chosen, str(case.batch))
+        table.add_section()
+    Console().print(table)
+
+
+def rows_of(
+    cases: Iterable[Case], backend: str, work: Callable[[Case], Row]
+) -> tuple[list[Row], list[Missing]]:
+    """A row of each case, or the reason why there is none. A failure does not stop the others."""
+    rows: list[Row] = []
+    missing: list[Missing] = []
+    for case in cases:
+        reason, is_failure = case.why_not(backend), False
+        if not reason:
+            try:
+                rows.append(work(case))
+                console.print(escape(line_of(rows[-1])), highlight=False, soft_wrap=True)
+                continue
+            except NotImplementedError as error:
+                reason = str(error)
+            except Exception as error:  # on a device anything can happen, and the rest is worth it
+                reason, is_failure = f"{type(error).__name__}: {error}", True
+        missing.append(without_row(case, reason, is_failure))
+        sentence = escape(f"{title_of(missing[-1])}: {reason}")
+        console.print(sentence, highlight=False, soft_wrap=True, style="yellow")
+    return rows, missing
+
+
+def without_row(case: Case, reason: str, is_failure: bool) -> Missing:
+    return Missing(
+        operation=case.operation,
+        case=case.name,
+        algorithm=case.algorithm,
+        shape=case.shape,
+        batch=case.batch,
+        precision=case.precision,
+        reason=reason,
+        is_failure=is_failure,
+    )
+
+
+def title_of(row: Row | Missing) -> str:
+    """The case in words."""
+    by = f" by {row.algorithm}" if row.algorithm else ""
+    precision = "" if row.precision == "fast" else f", {row.precision}"
+    return f"{row.case}{by}, batch {row.batch}{precision}"
+
+
+def line_of(row: Row) -> str:
+    """What was found, in one line."""
+    parts = []
+    if row.time_us is not None:
+        parts.append(f"{row.time_us:,.1f} us {row.time_source}")
+    for name in ("relative_error", "round_trip_error", "relative_difference"):
+        if (value := getattr(row, name)) is not None:
+            parts.append(f"{name.replace('_', ' ')} {value:.1e}")
+    return f"{title_of(row)}: {', '.join(parts)}"
+
+
+def write(
+    program: str, backend: str, target: str, rows: list[Row], missing: list[Missing], out: Path
+) -> None:
+    """Writes the results, and ends the program with code 1 where a case failed."""
+    results = Results(
+        program=program,  # type: ignore[arg-type]
+        backend=backend,
+        target=target,
+        environment=environment(),
+        rows=rows,
+        missing=missing,
+    )
+    try:
+        save(results, out)
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror or error}", 2)
+    typer.echo(f"wrote {out}: {len(rows)} rows, {len(missing)} cases without one")
+    if failed := [each for each in missing if each.is_failure]:
+        stop(f"{len(failed)} cases failed, the first: {title_of(failed[0])}", 1)

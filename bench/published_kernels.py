@@ -1,0 +1,260 @@
+"""Kernels whose times on hardware are published, rebuilt from their descriptions.
+
+bench/model_check.py compares their modelled times with the published ones, which stand with their
+sources in bench/published_measurements.py. Written for this project: loop order, tile sizes and
+what is reloaded follow the descriptions, nothing is tuned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.nki_api import nisa, nki, nl
+
+TILE = 128  # partitions, and columns of a stationary tile
+WIDE = 512  # columns of a moving tile
+
+
+def load(source: Any) -> Any:
+    """A new SBUF tile with the contents of a view of HBM."""
+    tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=source)
+    return tile
+
+
+def part(index: Any, size: int) -> slice:
+    """The slice of part ``index`` of ``size`` elements."""
+    return slice(index * size, (index + 1) * size)
+
+
+# Matrix products. lhs_t [K, M], the left operand transposed, rhs [K, N]: lhs_t.T @ rhs, [M, N].
+
+
+@nki.jit
+def matmul_tiled(lhs_t, rhs):
+    """Both operand tiles are loaded before every product."""
+    out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
+    for m in range(lhs_t.shape[1] // TILE):
+        for n in range(rhs.shape[1] // WIDE):
+            bank = nl.ndarray((TILE, WIDE), dtype=nl.float32, buffer=nl.psum)
+            for k in range(lhs_t.shape[0] // TILE):
+                stationary = load(lhs_t[part(k, TILE), part(m, TILE)])
+                moving = load(rhs[part(k, TILE), part(n, WIDE)])
+                nisa.nc_matmul(dst=bank, stationary=stationary, moving=moving)
+            store_product(out[part(m, TILE), part(n, WIDE)], bank)
+    return out
+
+
+@nki.jit
+def matmul_free_blocks(lhs_t, rhs, m_tiles, n_tiles):
+    """Blocks of ``m_tiles`` x ``n_tiles`` results share operands, loaded for all of K at once.
+
+    One tile each is the version that hoists the loads out of the innermost loop.
+    """
+    out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
+    for m in range(lhs_t.shape[1] // (m_tiles * TILE)):
+        left = load_columns(lhs_t, m * m_tiles, m_tiles, TILE)
+        for n in range(rhs.shape[1] // (n_tiles * WIDE)):
+            right = load_columns(rhs, n * n_tiles, n_tiles, WIDE)
+            for i in range(m_tiles):
+                for j in range(n_tiles):
+                    bank = nl.ndarray((TILE, WIDE), dtype=nl.float32, buffer=nl.psum)
+                    for k in range(lhs_t.shape[0] // TILE):
+                        nisa.nc_matmul(dst=bank, stationary=left[i][k], moving=right[j][k])
+                    rows, columns = part(m * m_tiles + i, TILE), part(n * n_tiles + j, WIDE)
+                    store_product(out[rows, columns], bank)
+    return out
+
+
+def load_columns(source: Any, first: int, count: int, width: int) -> Any:
+    """SBUF tiles [128, width] of ``count`` columns of tiles from ``first``: by column and row."""
+    found = []
+    for column in range(first, first + count):
+        tiles = []
+        for k in range(source.shape[0] // TILE):
+            tiles.append(load(source[part(k, TILE), part(column, width)]))
+        found.append(tiles)
+    return found
+
+
+def store_product(destination: Any, bank: Any) -> None:
+    """Evacuate a PSUM bank to HBM, in the output's dtype."""
+    tile = nl.ndarray(bank.shape, dtype=destination.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
+    nisa.dma_copy(dst=destination, src=tile)
+
+
+@nki.jit
+def matmul_blocks(lhs_t, rhs, m_tiles, n_tiles, k_tiles):
+    """Blocks in all three dimensions; VectorE adds the partial sums of a K block in SBUF."""
+    rows, columns = lhs_t.shape[1] // TILE, n_tiles * WIDE
+    out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
+    for n in range(rhs.shape[1] // columns):
+        sums = []
+        for _ in range(rows * n_tiles):
+            tile = nl.ndarray((TILE, WIDE), dtype=lhs_t.dtype, buffer=nl.sbuf)
+            nisa.memset(dst=tile, value=0.0, engine=nisa.engine.vector)
+            sums.append(tile)
+        for k in range(lhs_t.shape[0] // (k_tiles * TILE)):
+            right = load_rows(rhs, k * k_tiles, k_tiles, part(n, columns))
+            for m in range(rows // m_tiles):
+                left = load_rows(lhs_t, k * k_tiles, k_tiles, part(m, m_tiles * TILE))
+                for j in range(n_tiles):
+                    for i in range(m_tiles):
+                        total = sums[(m * m_tiles + i) * n_tiles + j]
+                        add_products(total, left, part(i, TILE), right, part(j, WIDE))
+        for m in range(rows):
+            packed = nl.ndarray((TILE, columns), dtype=out.dtype, buffer=nl.sbuf)
+            for j in range(n_tiles):
+                nisa.tensor_copy(
+                    dst=packed[:, part(j, WIDE)],
+                    src=sums[m * n_tiles + j],
+                    engine=nisa.engine.vector,
+                )
+            nisa.dma_copy(dst=out[part(m, TILE), part(n, columns)], src=packed)
+    return out
+
+
+def load_rows(source: Any, first: int, count: int, columns: slice) -> Any:
+    """``count`` SBUF tiles of 128 rows each, of the given columns."""
+    tiles = []
+    for k in range(first, first + count):
+        tiles.append(load(source[part(k, TILE), columns]))
+    return tiles
+
+
+def add_products(total: Any, left: Any, rows: slice, right: Any, columns: slice) -> None:
+    """total += sum over the tiles of left[:, rows].T @ right[:, columns]."""
+    bank = nl.ndarray((TILE, WIDE), dtype=nl.float32, buffer=nl.psum)
+    for k in range(len(left)):
+        nisa.nc_matmul(dst=bank, stationary=left[k][:, rows], moving=right[k][:, columns])
+    nisa.tensor_tensor(dst=total, data1=total, data2=bank, op=nl.add)
+
+
+# Selective state space layer of Mamba. delta and u [channels, length], a [channels, states],
+# b and c [states, length]: y = sum over states of c h, h_t = exp(a delta_t) h_(t-1) + b u delta.
+
+
+@nki.jit
+def mamba_states_outside(delta, u, a, b, c):
+    """States outside, channels inside: delta and u are loaded again for every state."""
+    channels, length = delta.shape
+    out = nl.ndarray((channels, length), dtype=delta.dtype, buffer=nl.shared_hbm)
+    sums = []
+    for _ in range(channels // TILE):
+        sums.append(zeros(length))
+    for state in range(a.shape[1]):
+        b_rows = on_all_partitions(load(b[part(state, 1)]))
+        c_rows = on_all_partitions(load(c[part(state, 1)]))
+        for tile in range(channels // TILE):
+            rows = part(tile, TILE)
+            delta_tile, u_tile = load(delta[rows]), load(u[rows])
+            scale = load(a[rows, part(state, 1)])
+            add_state(sums[tile], delta_tile, u_tile, scale, b_rows, c_rows, 0.0)
+    for tile in range(channels // TILE):
+        nisa.dma_copy(dst=out[part(tile, TILE)], src=sums[tile])
+    return out
+
+
+@nki.jit
+def mamba_channels_outside(delta, u, a, b, c, step):
+    """Channels outside: delta and u are loaded once. The sequence in parts of ``step``."""
+    channels, length = delta.shape
+    out = nl.ndarray((channels, length), dtype=delta.dtype, buffer=nl.shared_hbm)
+    for tile in range(channels // TILE):
+        rows = part(tile, TILE)
+        total = zeros(length)
+        delta_tile, u_tile = load(delta[rows]), load(u[rows])
+        for state in range(a.shape[1]):
+            scale = load(a[rows, part(state, 1)])
+            carry = 0.0
+            for position in range(length // step):
+                now = part(position, step)
+                b_rows = on_all_partitions(load(b[part(state, 1), now]))
+                c_rows = on_all_partitions(load(c[part(state, 1), now]))
+                carry = add_state(
+                    total[:, now], delta_tile[:, now], u_tile[:, now], scale, b_rows, c_rows, carry
+                )
+        nisa.dma_copy(dst=out[rows], src=total)
+    return out
+
+
+def zeros(length: int) -> Any:
+    """An SBUF tile of zeros, [128, length]."""
+    tile = nl.ndarray((TILE, length), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(dst=tile, value=0.0, engine=nisa.engine.vector)
+    return tile
+
+
+def on_all_partitions(row: Any) -> Any:
+    """PSUM tile [128, length] with the row [1, length] on every partition: ones times it."""
+    ones = nl.ndarray((1, TILE), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(dst=ones, value=1.0, engine=nisa.engine.gpsimd)
+    length = row.shape[1]
+    rows = nl.ndarray((TILE, length), dtype=nl.float32, buffer=nl.psum)
+    for position in range(-(-length // WIDE)):
+        now = slice(position * WIDE, min((position + 1) * WIDE, length))
+        nisa.nc_matmul(dst=rows[:, now], stationary=ones, moving=row[:, now])
+    return rows
+
+
+def add_state(
+    total: Any, delta: Any, u: Any, scale: Any, b_rows: Any, c_rows: Any, carry: Any
+) -> Any:
+    """Add one state's part of the output; returns its last state, [128, 1]."""
+    decay, drive, state = new_like(delta), new_like(delta), new_like(delta)
+    nisa.activation(dst=decay, op=nl.exp, data=delta, scale=scale)
+    nisa.tensor_tensor(dst=drive, data1=delta, data2=u, op=nl.multiply)
+    driven = new_like(delta)
+    nisa.tensor_tensor(dst=driven, data1=drive, data2=b_rows, op=nl.multiply)
+    nisa.tensor_tensor_scan(
+        dst=state, data0=decay, data1=driven, initial=carry, op0=nl.multiply, op1=nl.add
+    )
+    read = new_like(delta)
+    nisa.tensor_tensor(dst=read, data1=state, data2=c_rows, op=nl.multiply)
+    nisa.tensor_tensor(dst=total, data1=total, data2=read, op=nl.add)
+    last = delta.shape[1] - 1
+    return state[:, slice(last, last + 1)]
+
+
+def new_like(tile: Any) -> Any:
+    """An SBUF tile of the same shape."""
+    return nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
+
+
+# Small kernels.
+
+
+@nki.jit
+def exponential(x):
+    """exp of one tile [P <= 128, F]: a load, one instruction of ScalarE, a store."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.activation(dst=result, op=nl.exp, data=load(x))
+    nisa.dma_copy(dst=out, src=result)
+    return out
+
+
+@nki.jit
+def load_tiles(x):
+    """Loads x [tiles, 128, F], one DMA a tile; returns the last tile."""
+    out = nl.ndarray(x.shape[1:], dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(x.shape[0] - 1):
+        load(x[i])
+    nisa.dma_copy(dst=out, src=load(x[x.shape[0] - 1]))
+    return out
+
+
+@nki.jit
+def dependent_scalars(x, count):
+    """x + count for x [128, 1]: ``count`` instructions of ScalarE, each reads the one before."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    one = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.memset(dst=one, value=1.0)
+    tile = load(x)
+    for _ in range(count):
+        following = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.activation(dst=following, op=nl.copy, data=tile, bias=one)
+        tile = following
+    nisa.dma_copy(dst=out, src=tile)
+    return out

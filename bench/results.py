@@ -1,0 +1,171 @@
+"""Results of the benchmark programs as JSON: checked when read, written whole or not at all.
+
+Times are microseconds. Single samples are not kept, only their percentiles.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+
+from nki_kernels.whole_file import write_whole
+
+FORMAT, VERSION = "trnfft benchmark", 1
+SHOWN_PROBLEMS = 5
+
+Key = tuple[str, str, str, tuple[int, ...], int, str]
+
+
+class ResultsError(ValueError):
+    """The file holds no results that this version reads."""
+
+
+class Strict(BaseModel):
+    """No field too many, none too few, none of a wrong type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Environment(Strict):
+    """What the benchmark ran on; "" or None for what is absent or not known."""
+
+    date: str  # ISO 8601, UTC
+    device: str  # of the Neuron device, for example Trainium1
+    instance: str
+    sdk: str  # release of the Neuron SDK that the version of NKI belongs to
+    nki: str  # version of the real package, or "simulator"
+    driver: str
+    packages: dict[str, str]
+    system_packages: dict[str, str]
+    python: str
+    system: str
+    cpu: str
+    cpu_count: int
+    git_revision: str
+    git_is_dirty: bool | None
+
+
+class Latency(Strict):
+    """Percentiles of the time of a call, from its start until its result is there."""
+
+    min_us: FiniteFloat
+    p50_us: FiniteFloat
+    p90_us: FiniteFloat
+    p99_us: FiniteFloat
+    mean_us: FiniteFloat
+    calls: int
+
+
+class Row(Strict):
+    """One case on one backend. None is what the program, or the backend, has no value for.
+
+    `kernel_time_source` is "modelled" (the simulator's timeline), "measured" (on a device) or ""
+    where `kernel_us` is None; `method` tells how it was separated from the launch. `latency` is
+    always measured by the host's clock. `dma_floor_us` is the least time to read the inputs and to
+    write the results once on `target`, `predicted_us` the planner's price.
+    """
+
+    operation: str
+    case: str
+    algorithm: str  # asked for; "" for the planner's choice
+    shape: tuple[int, ...]
+    batch: int
+    precision: str
+    backend: str
+    target: str
+    recipe: str = ""  # what the planner chose, where it plans the call as a whole
+    latency: Latency | None = None
+    kernel_us: FiniteFloat | None = None
+    kernel_time_source: Literal["modelled", "measured", ""] = ""
+    launch_overhead_us: FiniteFloat | None = None
+    fit_residual_us: FiniteFloat | None = None
+    method: str = ""
+    launches: int | None = None
+    dma_floor_us: FiniteFloat | None = None
+    predicted_us: FiniteFloat | None = None
+    relative_error: FiniteFloat | None = None  # against float64 NumPy
+    round_trip_error: FiniteFloat | None = None  # of the inverse of the transform
+    predicted_error: FiniteFloat | None = None
+    relative_difference: FiniteFloat | None = None  # from the backend "nki-sim"
+    tolerance: FiniteFloat | None = None  # of that difference
+
+    @property
+    def key(self) -> Key:
+        """What is compared between files: everything that was asked for."""
+        return (
+            self.operation,
+            self.case,
+            self.algorithm,
+            self.shape,
+            self.batch,
+            self.precision,
+        )
+
+    @property
+    def time_us(self) -> float | None:
+        """Time of the kernel, else the median latency of a call."""
+        if self.kernel_us is not None:
+            return self.kernel_us
+        return self.latency.p50_us if self.latency is not None else None
+
+    @property
+    def time_source(self) -> str:
+        """What `time_us` is: "modelled", "measured", or "host" for a whole call on a CPU."""
+        return self.kernel_time_source or ("host" if self.latency is not None else "")
+
+
+class Missing(Strict):
+    """A case without a row: the backend does not have it, or it failed."""
+
+    operation: str
+    case: str
+    algorithm: str
+    shape: tuple[int, ...]
+    batch: int
+    precision: str
+    reason: str
+    is_failure: bool
+
+    key = Row.key
+
+
+class Results(Strict):
+    """All rows of one run of a program."""
+
+    format: Literal["trnfft benchmark"] = FORMAT
+    version: Literal[1] = VERSION
+    program: Literal["run", "parity", "accuracy"]
+    backend: str
+    target: str
+    environment: Environment
+    rows: list[Row]
+    missing: list[Missing]
+
+
+def save(results: Results, path: Path) -> None:
+    """Write the results. OSError where that is impossible; then nothing is written."""
+    write_whole(path, results.model_dump_json(indent=1) + "\n")
+
+
+def load(path: Path) -> Results:
+    """The results in a file.
+
+    Raises:
+        ResultsError: it is absent, is no JSON, has another version or a wrong field, all named.
+    """
+    try:
+        return Results.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ResultsError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        ]
+        more = len(problems) - SHOWN_PROBLEMS
+        shown = "; ".join(problems[:SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+        raise ResultsError(
+            f"{path} holds no results of {FORMAT} version {VERSION}: {shown}"
+        ) from None

@@ -1,0 +1,40 @@
+"""Time and error of every operation: python bench/run.py [OPERATION ...] --backend nki-sim
+
+The same cases run on every backend. Times of "nki-sim" are modelled, those of "torch" and "matmul"
+are the host's, those of "nki" are of a NeuronCore, kernel and launch overhead apart
+(bench/measurement.py). Needs `pip install ".[bench]"`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import program
+import typer
+from measurement import measure
+from operations import cases_of
+
+
+def main(
+    operations: program.OperationsArgument = None,
+    backend: program.BackendOption = "nki-sim",
+    target: program.TargetOption = "trn1",
+    out: program.OutOption = Path("benchmarks.json"),
+    listed: Annotated[bool, typer.Option("--list", help="Only list the operations.")] = False,
+) -> None:
+    """Measure operations on a backend and write the results as JSON."""
+    if listed:
+        program.list_operations()
+        return
+    program.check(backend, target, out)
+    try:
+        cases = cases_of(operations or ())
+    except ValueError as error:
+        program.stop(str(error), 2)
+    rows, missing = program.rows_of(cases, backend, lambda case: measure(case, backend, target))
+    program.write("run", backend, target, rows, missing, out)
+
+
+if __name__ == "__main__":
+    typer.run(main)

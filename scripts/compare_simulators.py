@@ -1,0 +1,193 @@
+"""Runs every kernel in trnfft's simulator and in AWS's `nki.simulate`, and compares the outputs.
+
+    python scripts/compare_simulators.py --out comparison.json
+
+It needs NumPy, ml_dtypes and the real nki, and runs on any CPU:
+
+    pip install nki --extra-index-url https://pip.repos.neuron.amazonaws.com
+
+Kernels are bound to one nki when they are imported, so that each simulator has a process of its
+own; TRNFFT_SIMULATOR=1 chooses ours. `nki.simulate` is described in nki/guides/nki_simulator.rst of
+the Neuron documentation. Exit codes: 0 if all outputs agree, 1 if some differ by more than their
+tolerance or a simulator rejects a kernel, 2 if there is no real nki.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+from simulator_cases import Case, all_cases  # noqa: E402
+
+from nki_kernels.hardware import TARGET_VARIABLE, chip  # noqa: E402
+from nki_kernels.nki_api import nki  # noqa: E402
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE, find_nki  # noqa: E402
+from nki_kernels.whole_file import write_whole  # noqa: E402
+
+SECONDS = 900  # that a simulator may take for all cases
+WITHOUT_NKI = {
+    "absent": "nki is not installed",
+    "placeholder": "the installed nki is the placeholder of the public index",
+    "broken": "the installed nki cannot be imported",
+}
+INSTALL = "pip install nki --extra-index-url https://pip.repos.neuron.amazonaws.com"
+
+Outcome = list[np.ndarray] | str  # outputs, or why there are none
+
+
+def main() -> int:
+    """Compares, prints a line for every case, writes the JSON and returns the exit code."""
+    options = parse()
+    cases = [case for case in all_cases() if case.name in options.cases or not options.cases]
+    if options.run_into is not None:
+        run(cases, options.run_into)
+        return 0
+    found = find_nki()
+    if found.state != "real":
+        reason = ": ".join(filter(None, (WITHOUT_NKI[found.state], found.error)))
+        print(f"{reason}; {INSTALL}", file=sys.stderr)
+        return 2
+    names = [case.name for case in cases]
+    with tempfile.TemporaryDirectory() as folder:
+        ours = outcomes(names, Path(folder, "ours"), environment(options.target, "1"))
+        theirs = outcomes(names, Path(folder, "theirs"), environment(options.target, "0"))
+    rows = [compared(case, ours[case.name], theirs[case.name]) for case in cases]
+    for row in rows:
+        print(f"{row['case']:27}{row['status']:15}{row['detail']}")
+    report = {"target": options.target, "versions": versions(), "cases": rows}
+    write_whole(options.out, json.dumps(report, indent=1, allow_nan=False) + "\n")
+    return 0 if all(row["status"] in ("bitwise equal", "close") for row in rows) else 1
+
+
+def parse() -> argparse.Namespace:
+    """The command line; ends the process with 2 where it is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="some cases; all when left out")
+    parser.add_argument("--target", default="trn1", help="chip: trn1, trn2 or trn3")
+    parser.add_argument("--out", type=Path, default=Path("comparison.json"), help="JSON to write")
+    parser.add_argument("--run-into", type=Path, help=argparse.SUPPRESS)  # of the two processes
+    options = parser.parse_args()
+    names = [case.name for case in all_cases()]
+    for name in options.cases:
+        if name not in names:
+            parser.error(f"argument CASE is {name!r}, allowed are {', '.join(names)}")
+    try:
+        chip(options.target)
+    except ValueError as error:
+        parser.error(f"argument --target: {error}")
+    if not options.out.absolute().parent.is_dir():
+        parser.error(f"argument --out is {options.out}: there is no folder {options.out.parent}")
+    return options
+
+
+def environment(target: str, ours: str) -> dict[str, str]:
+    """Of a process that simulates this chip, with our simulator or with the installed nki."""
+    settings = {TARGET_VARIABLE: target, SIMULATOR_VARIABLE: ours, "NKI_PRECISE_FP": "1"}
+    return os.environ | settings
+
+
+def outcomes(names: list[str], folder: Path, variables: dict[str, str]) -> dict[str, Outcome]:
+    """What the cases give in a process with these variables; after a crash the rest in another."""
+    folder.mkdir()
+    found: dict[str, Outcome] = {}
+    while pending := [name for name in names if name not in found]:
+        command = [sys.executable, __file__, "--run-into", str(folder), *pending]
+        try:
+            done = subprocess.run(
+                command, env=variables, capture_output=True, text=True, timeout=SECONDS
+            )
+            last_line = (done.stderr.strip().splitlines() or [""])[-1]
+            end = f"the process ended with code {done.returncode}: {last_line}"
+        except subprocess.TimeoutExpired:
+            end = f"the process took more than {SECONDS} s"
+        found |= {name: read(folder, name) for name in pending if is_done(folder, name)}
+        crashed = [name for name in pending if name not in found]
+        if crashed:
+            found[crashed[0]] = end
+    return found
+
+
+def run(cases: list[Case], folder: Path) -> None:
+    """Runs the cases with the nki of this process; writes NAME.npz, or NAME.txt with the error."""
+    for case in cases:
+        try:
+            result = nki.simulate(case.kernel)(*case.arguments())
+            outputs = result if isinstance(result, (tuple, list)) else [result]
+            temporary = folder / "unfinished.npz"
+            np.savez(temporary, *map(np.asarray, outputs))
+            os.replace(temporary, folder / f"{case.name}.npz")
+        except Exception as error:  # whatever a simulator raises is its verdict
+            write_whole(folder / f"{case.name}.txt", f"{type(error).__name__}: {error}")
+
+
+def is_done(folder: Path, name: str) -> bool:
+    return any((folder / f"{name}{ending}").exists() for ending in (".npz", ".txt"))
+
+
+def read(folder: Path, name: str) -> Outcome:
+    """What `run` wrote of a case."""
+    reason = folder / f"{name}.txt"
+    if reason.exists():
+        return reason.read_text("utf-8")
+    with np.load(folder / f"{name}.npz") as arrays:
+        return list(arrays.values())
+
+
+def compared(case: Case, ours: Outcome, theirs: Outcome) -> dict[str, Any]:
+    """A row of the report: the status, and the relative L2 distance of all outputs together."""
+    row = {
+        "case": case.name,
+        "kernel": f"{case.kernel.__module__}.{case.kernel.__name__}",
+        "relative_l2": None,
+        "tolerance": case.tolerance,
+    }
+    for simulator, outcome in (("trnfft's", ours), ("AWS's", theirs)):
+        if isinstance(outcome, str):
+            return row | {"status": "rejected", "detail": f"by {simulator} simulator: {outcome}"}
+    kinds = [
+        [f"{array.dtype}{list(array.shape)}" for array in outputs] for outputs in (ours, theirs)
+    ]
+    if kinds[0] != kinds[1]:
+        return row | {"status": "different", "detail": f"{kinds[0]} here, {kinds[1]} there"}
+    if all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs, strict=True)):
+        return row | {"status": "bitwise equal", "detail": "", "relative_l2": 0.0}
+    distance = relative_l2(*(np.concatenate([a.ravel() for a in side]) for side in (theirs, ours)))
+    status = "close" if distance <= case.tolerance else "different"
+    detail = f"relative L2 distance {distance:.1e}, tolerance {case.tolerance:.0e}"
+    finite = distance if math.isfinite(distance) else None
+    return row | {"status": status, "detail": detail, "relative_l2": finite}
+
+
+def relative_l2(found: np.ndarray, reference: np.ndarray) -> float:
+    """Norm of the difference over that of the reference, in float64; NaN where a NaN is."""
+    difference = found.astype(np.float64) - reference
+    return float(np.linalg.norm(difference) / np.linalg.norm(reference.astype(np.float64)))
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what decides the outputs; None for what is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in ("numpy", "ml_dtypes", "nki", "neuronx-cc", "trnfft"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

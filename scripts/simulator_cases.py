@@ -1,0 +1,219 @@
+"""Small launches of every kernel, which compare_simulators.py runs in two simulators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nki_kernels.axes import (
+    DFT_GEMM,
+    REAL_DFT_GEMM,
+    STRIDED_STOCKHAM,
+    transform_axes,
+    transform_axes_to_real,
+    transform_real_axes,
+)
+from nki_kernels.block_circulant import (
+    block_circulant,
+    block_circulant_gradients,
+    block_circulant_tables,
+    layouts,
+    row_pitch,
+    signs_of,
+    spectrum_rows,
+)
+from nki_kernels.bluestein import bluestein, bluestein_tables
+from nki_kernels.butterfly import butterfly, butterfly_tables
+from nki_kernels.convolution import convolution_tables, convolve_rows
+from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.four_step import four_step, four_step_tables
+from nki_kernels.image_convolution import column_tables, convolve_images
+from nki_kernels.long_bluestein import (
+    long_bluestein,
+    long_bluestein_tables,
+    split_bluestein,
+    split_bluestein_tables,
+)
+from nki_kernels.real_dft_gemm import (
+    inverse_real_dft_gemm,
+    inverse_real_dft_gemm_matrix,
+    real_dft_gemm,
+    real_dft_gemm_matrix,
+)
+from nki_kernels.real_stockham import (
+    inverse_real_stockham,
+    inverse_real_stockham_tables,
+    real_stockham,
+    real_stockham_tables,
+)
+from nki_kernels.split_four_step import split_four_step, split_four_step_tables
+from nki_kernels.stockham import stockham, stockham_tables
+from nki_kernels.strided_stockham import strided_stockham, strided_stockham_tables
+
+FLOAT32 = 1e-6  # relative L2: float32 sums of the same products in another order
+BFLOAT16 = 5e-3  # where such sums are rounded to bfloat16 on the way, with 8 bits
+REFINED = 1e-5  # and to pairs of bfloat16, with 16 bits
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch.
+
+    Attributes:
+        name: unique; it begins with the name of the kernel.
+        kernel: decorated with the `nki.jit` of whichever nki is in use.
+        shapes: of its random normal float32 inputs.
+        rest: makes the arguments after these.
+        tolerance: largest relative L2 distance of two simulators' outputs.
+    """
+
+    name: str
+    kernel: Any
+    shapes: list[Shape]
+    rest: Callable[[], tuple[Any, ...]]
+    tolerance: float = FLOAT32
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The kernel's arguments, the same in every process."""
+        rng = np.random.default_rng(0)
+        inputs = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
+        return *inputs, *self.rest()
+
+
+def both(*shape: int) -> list[Shape]:
+    """Real and imaginary part."""
+    return [shape, shape]
+
+
+def all_cases() -> list[Case]:
+    """At least one case of every kernel."""
+    return [*of_complex_rows(), *of_real_rows(), *of_axes(), *of_products()]
+
+
+def of_complex_rows() -> list[Case]:
+    """Transforms of complex rows."""
+
+    def stages(kernel: Any, tables: Any, batch: int, n: int, *radices: int) -> Case:
+        return Case(kernel.__name__, kernel, both(batch, n), lambda: (tables(n, radices), radices))
+
+    def gemm(name: str, tolerance: float = FLOAT32, **options: Any) -> Case:
+        rest = lambda: (dft_gemm_matrix(60, False, 1.0, **options),)  # noqa: E731
+        return Case(name, dft_gemm, both(150, 60), rest, tolerance)
+
+    def butterflies(name: str, compensated: bool) -> Case:
+        rest = lambda: (butterfly_tables(256, False, 1.0, compensated), compensated)  # noqa: E731
+        return Case(name, butterfly, both(130, 256), rest)
+
+    return [
+        gemm("dft_gemm"),
+        gemm("dft_gemm_bf16", BFLOAT16, dtype="bfloat16"),
+        gemm("dft_gemm_bf16_refined", REFINED, dtype="bfloat16", refined=True),
+        stages(stockham, stockham_tables, 130, 105, 3, 5, 7),
+        butterflies("butterfly", False),
+        butterflies("butterfly_kahan", True),
+        Case("bluestein", bluestein, both(5, 67), bluestein_rest),
+        stages(four_step, four_step_tables, 3, 693, 7, 9, 11),
+        stages(split_four_step, split_four_step_tables, 2, 512, 2, 16, 16),
+        stages(long_bluestein, long_bluestein_tables, 2, 131, 128, 3),
+        stages(split_bluestein, split_bluestein_tables, 2, 37, 4, 5, 4),
+    ]
+
+
+def bluestein_rest() -> tuple[Any, ...]:
+    return bluestein_tables(67, 135, (15, 9)), (15, 9)
+
+
+def of_real_rows() -> list[Case]:
+    """Transforms of real rows to half spectra, and back."""
+    stages = (6, 10)
+    return [
+        Case("real_dft_gemm", real_dft_gemm, [(130, 60)], lambda: (real_dft_gemm_matrix(60),)),
+        Case(
+            "inverse_real_dft_gemm",
+            inverse_real_dft_gemm,
+            both(130, 31),
+            lambda: (inverse_real_dft_gemm_matrix(60), 60),
+        ),
+        Case(
+            "real_stockham",
+            real_stockham,
+            [(130, 60)],
+            lambda: (real_stockham_tables(60, stages), stages),
+        ),
+        Case(
+            "inverse_real_stockham",
+            inverse_real_stockham,
+            both(130, 31),
+            lambda: (inverse_real_stockham_tables(60, stages), stages),
+        ),
+    ]
+
+
+def of_axes() -> list[Case]:
+    """Transforms along other axes than the last, of 12 x 20 points."""
+    stages = (3, 4)
+    columns = STRIDED_STOCKHAM, 1, 12, 12, stages
+
+    def column_stages() -> Any:
+        return strided_stockham_tables(12, stages, False, 1.0)
+
+    def complex_rest() -> tuple[Any, ...]:
+        rows = DFT_GEMM, 2, 20, 20, (20,)
+        return (columns, rows), (column_stages(), dft_gemm_matrix(20, False, 1.0))
+
+    def real_rest() -> tuple[Any, ...]:
+        rows = REAL_DFT_GEMM, 2, 20, 11, (20,)
+        return (rows, columns), (real_dft_gemm_matrix(20), column_stages())
+
+    def to_real_rest() -> tuple[Any, ...]:
+        rows = REAL_DFT_GEMM, 2, 20, 20, (20,)
+        return (columns, rows), (column_stages(), inverse_real_dft_gemm_matrix(20))
+
+    return [
+        Case(
+            "strided_stockham",
+            strided_stockham,
+            both(3, 12, 20),
+            lambda: (column_stages(), stages),
+        ),
+        Case("transform_axes", transform_axes, both(3, 12, 20), complex_rest),
+        Case("transform_real_axes", transform_real_axes, [(3, 12, 20)], real_rest),
+        Case("transform_axes_to_real", transform_axes_to_real, both(3, 12, 11), to_real_rest),
+    ]
+
+
+def of_products() -> list[Case]:
+    """Convolutions, and block circulant layers with 2 x 3 blocks of 8 numbers."""
+    stages, image_stages, rows = (6, 10), (4, 4), 5
+
+    def image_rest() -> tuple[Any, ...]:
+        passes = REAL_DFT_GEMM, 24, (24,), 16, image_stages, 16, 24
+        back = inverse_real_dft_gemm_matrix(24, scale=1 / 24)
+        return passes, (real_dft_gemm_matrix(24), column_tables(16, image_stages), back)
+
+    def circulant_rest() -> tuple[Any, ...]:
+        return block_circulant_tables(8), signs_of(3), layouts(2, 3, 8)[0]
+
+    height = spectrum_rows(8)
+    spectra: list[Shape] = [(3, height, row_pitch(rows)), (3, height, row_pitch(2))]
+    return [
+        Case(
+            "convolve_rows",
+            convolve_rows,
+            [(130, 60), (1, 31), (1, 31)],
+            lambda: (convolution_tables(60, stages), stages),
+        ),
+        Case("convolve_images", convolve_images, [(3, 16, 24), *both(1, 13, 16)], image_rest),
+        Case("block_circulant", block_circulant, [(rows, 24), (2, 3, 8), (1, 16)], circulant_rest),
+        Case(
+            "block_circulant_gradients",
+            block_circulant_gradients,
+            [(rows, 16), *spectra],
+            circulant_rest,
+        ),
+    ]

@@ -1,0 +1,206 @@
+"""The programs: every operation on every backend that runs here, and what they refuse."""
+
+import json
+from dataclasses import replace
+
+import accuracy
+import parity
+import pytest
+import run
+import typer
+from measurement import measure
+from operations import (
+    OPERATIONS,
+    block_circulant,
+    convolution,
+    real_transforms,
+    stft,
+    transforms_1d,
+    transforms_nd,
+)
+from results import load
+from typer.testing import CliRunner
+
+import trnfft
+from nki_kernels import hardware, nki_api
+from trnfft.config import PRECISIONS
+
+BACKENDS = {"torch": "host", "matmul": "host", "nki-sim": "modelled"}
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    """Runs a program's main in a folder of its own, on a wide terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def call(main, *arguments):
+        app = typer.Typer()
+        app.command()(main)
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return call
+
+
+TINY = {
+    "transforms_1d": transforms_1d.case(64, 2),
+    "real_transforms": replace(real_transforms.case(60, True), batch=2),
+    "transforms_nd": transforms_nd.case((8, 12), 2, False),
+    "convolution": convolution.case("convolve", trnfft.convolve, (100,), (29,), 2),
+    "stft": stft.round_trip(300, 16, 4),
+    "block_circulant": block_circulant.case((2, 3, 8), 5, True),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_row_of_each_operation(operation, backend):
+    row = measure(TINY[operation], backend, "trn2")
+    assert (row.operation, row.backend, row.target) == (operation, backend, "trn2")
+    assert 0 < row.relative_error < 1e-6
+    assert row.time_us > 0 and row.time_source == BACKENDS[backend]
+    assert row.dma_floor_us > 0
+    assert (row.latency is None) == (backend == "nki-sim")
+    assert (row.launches or 0) > 0 or backend != "nki-sim"
+
+
+def test_names_of_cases_are_unique():
+    cases = [case for cases in OPERATIONS.values() for case in cases]
+    keys = {(case.operation, case.name, case.algorithm, case.batch) for case in cases}
+    assert len(keys) == len(cases)
+
+
+@pytest.mark.parametrize("algorithm", ["dft_gemm", "stockham", "butterfly", "bluestein"])
+def test_algorithms_are_the_ones_asked_for(algorithm):
+    case = transforms_1d.case
+    row = measure(case(256, 128, algorithm), "nki-sim", "trn1")
+    assert row.recipe.startswith(f"{algorithm} 256") and row.relative_error < 1e-6
+    assert row.kernel_us == pytest.approx(row.predicted_us, rel=0.05)
+    assert row.dma_floor_us == pytest.approx(hardware.TRN1.dma_floor_ns(256 * 128) / 1e3)
+    assert case(256, 128, algorithm).why_not("torch")
+
+
+@pytest.fixture
+def tiny_operation(monkeypatch):
+    """Two cases of block circulant products in place of the large ones."""
+    product = block_circulant.case((2, 3, 8), 5, False)
+    monkeypatch.setitem(OPERATIONS, "block_circulant", (product, TINY["block_circulant"]))
+
+
+def test_run_writes_results(invoke, tmp_path, tiny_operation):
+    result = invoke(run.main, "block_circulant", "--backend", "nki-sim", "--out", "a.json")
+    assert result.exit_code == 0, result.output
+    found = load(tmp_path / "a.json")
+    assert (found.program, found.backend, found.target) == ("run", "nki-sim", "trn1")
+    assert [row.case for row in found.rows] == [c.name for c in OPERATIONS["block_circulant"]]
+
+
+def test_list(invoke, tmp_path):
+    result = invoke(run.main, "--list")
+    assert result.exit_code == 0
+    for operation, cases in OPERATIONS.items():
+        assert operation in result.stdout and cases[0].name in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (("fft",), "'fft', allowed are transforms_1d"),
+        (("--backend", "gpu"), "'--backend' is 'gpu'"),
+        (("--backend", "auto"), "allowed are torch, matmul"),
+        (("--target", "trn9"), "trn9"),
+        (("--out", "absent/a.json"), "no folder absent"),
+        (("--out", "."), "cannot write"),
+    ],
+)
+def test_what_run_refuses(invoke, tmp_path, arguments, named):
+    result = invoke(run.main, *arguments)
+    assert result.exit_code == 2 and named in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("main", [run.main, parity.main, accuracy.main])
+def test_without_nki_the_programs_say_where_it_is(invoke, tmp_path, main):
+    if nki_api.REAL_NKI:
+        pytest.skip("the real nki is installed")
+    result = invoke(main, "--backend", "nki")
+    assert result.exit_code == 2 and "pip.repos.neuron.amazonaws.com" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_is_recorded_and_the_others_go_on(invoke, tmp_path, monkeypatch):
+    good = TINY["block_circulant"]
+
+    def fail(*inputs):
+        raise RuntimeError("the device is gone")
+
+    def refuse(*inputs):
+        raise NotImplementedError("no kernel")
+
+    cases = tuple(replace(good, name=n, call=c) for n, c in (("bad", fail), ("no", refuse)))
+    monkeypatch.setitem(OPERATIONS, "block_circulant", (*cases, good))
+    result = invoke(run.main, "block_circulant", "--backend", "torch", "--out", "a.json")
+    assert result.exit_code == 1 and "1 cases failed" in result.output
+    found = load(tmp_path / "a.json")
+    assert [row.case for row in found.rows] == [good.name]
+    reasons = {each.case: (each.reason, each.is_failure) for each in found.missing}
+    assert reasons["bad"] == ("RuntimeError: the device is gone", True)
+    assert reasons["no"] == ("no kernel", False)
+
+
+def test_parity(invoke, tmp_path, tiny_operation):
+    arguments = ("block_circulant", "--backend", "matmul", "--out", "a.json")
+    result = invoke(parity.main, *arguments)
+    assert result.exit_code == 0, result.output
+    rows = load(tmp_path / "a.json").rows
+    assert all(0 < row.relative_difference <= row.tolerance for row in rows) and len(rows) == 2
+    result = invoke(parity.main, *arguments, "--tolerance", "1e-12")
+    assert result.exit_code == 1 and "2 of 2 cases differ" in result.output
+
+
+def test_parity_finds_a_wrong_result(invoke, monkeypatch):
+    case = TINY["block_circulant"]
+
+    def wrong(x, weight, grad):
+        y, *gradients = case.call(x, weight, grad)
+        return y * 1.001 if trnfft.get_backend() == "torch" else y, *gradients
+
+    monkeypatch.setitem(OPERATIONS, "block_circulant", (replace(case, call=wrong),))
+    result = invoke(parity.main, "block_circulant", "--backend", "torch")
+    assert result.exit_code == 1 and "1 of 1 cases differ" in result.output
+
+
+def test_parity_of_nothing_is_no_parity(invoke, monkeypatch):
+    case = replace(TINY["block_circulant"], algorithm="any")
+    monkeypatch.setitem(OPERATIONS, "block_circulant", (case,))
+    result = invoke(parity.main, "block_circulant", "--backend", "torch")
+    assert result.exit_code == 1 and "no case ran" in result.output
+
+
+def test_accuracy(invoke, tmp_path, monkeypatch):
+    wanted = {(64, "fast"), (64, "kahan"), (64, "double"), (1000, "kahan")}
+    chosen = [c for c in accuracy.CASES if (c.shape[0], c.precision) in wanted and not c.algorithm]
+    bf16 = [c for c in accuracy.CASES if c.algorithm == "stockham_bf16_refined"][:1]
+    monkeypatch.setattr(accuracy, "CASES", (*chosen, *bf16))
+    result = invoke(accuracy.main, "--backend", "nki-sim", "--out", "a.json")
+    assert result.exit_code == 0, result.output
+    found = load(tmp_path / "a.json")
+    errors = {(row.precision, row.algorithm): row for row in found.rows}
+    assert len(errors) == 4
+    for row in found.rows:
+        assert 0.5 < row.relative_error / row.predicted_error < 1.5
+        assert row.relative_error / 2 < row.round_trip_error < 3 * row.relative_error
+    assert errors["kahan", ""].relative_error < 5e-8 < errors["fast", ""].relative_error
+    assert errors["bf16_refined", "stockham_bf16_refined"].relative_error > 1e-6
+    assert [(each.shape, each.precision) for each in found.missing] == [((1000,), "kahan")]
+
+
+def test_accuracy_covers_every_mode():
+    assert {case.precision for case in accuracy.CASES} == set(PRECISIONS)
+
+
+def test_samples_are_not_kept(invoke, tmp_path, tiny_operation):
+    invoke(run.main, "block_circulant", "--backend", "torch", "--out", "a.json")
+    (row, *_) = json.loads((tmp_path / "a.json").read_text())["rows"]
+    assert set(row["latency"]) == {"min_us", "p50_us", "p90_us", "p99_us", "mean_us", "calls"}

@@ -1,0 +1,70 @@
+"""What bench/measurement.py does on an XLA device: chains of dependent calls, a graph each."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import trnfft
+
+pytest.importorskip("pydantic")  # of the extra bench
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import measurement  # noqa: E402
+from operations import block_circulant, real_transforms, transforms_1d  # noqa: E402
+from operations.case import on_device, on_host, relative_error  # noqa: E402
+
+CASES = {
+    "fft": transforms_1d.case(64, 4),
+    "irfft": real_transforms.case(256, True),
+    "step": block_circulant.case((2, 3, 8), 5, True),
+}
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch):
+    monkeypatch.setattr(measurement, "SECONDS", 0.0)
+    monkeypatch.setattr(measurement, "CHAIN_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_time_and_launch_overhead(name, device):
+    case = CASES[name]
+    arrays = case.arrays()
+    with trnfft.backend("matmul"):
+        tensors = [on_device(array, "xla") for array in arrays]
+        result, values = measurement.measured(case.call, tensors, "xla")
+    assert relative_error(on_host(result), case.exact(arrays)) < 1e-6
+    assert values["method"] == "repeated calls" and values["kernel_time_source"] == "measured"
+    assert values["latency"].calls >= 10
+    for part in ("kernel_us", "launch_overhead_us", "fit_residual_us"):
+        assert isinstance(values[part], float)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_chain_is_one_graph_that_is_compiled_once(name, counted):
+    case = CASES[name]
+    wait = measurement.waiting("xla")
+    with trnfft.backend("matmul"):
+        tensors = [on_device(array, "xla") for array in case.arrays()]
+        run = partial(measurement.chain_us, case.call, tensors, wait, 4)
+        run()
+        with counted() as counts:
+            run()
+    assert counts.compiled == 0
+    assert counts.executed == 1 + measurement.CALLS[0]
+    assert counts.from_device == 0
+
+
+def test_no_call_of_a_chain_is_left_out(device):
+    """Each doubles: what the last one returns tells how many there were."""
+    results = []
+
+    def double(x):
+        results.append(2 * x)
+        return results[-1]
+
+    measurement.chain_us(double, [torch.ones(3).to(device)], measurement.waiting("xla"), 8)
+    assert results[7].cpu().tolist() == [256.0] * 3
