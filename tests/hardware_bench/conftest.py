@@ -12,10 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from botocore.loaders import JSONFileLoader
-from typer.testing import CliRunner
 
-from .fake_aws import FakeAws
+for package in ("boto3", "moto.server", "typer"):  # of the extras bench and dev
+    pytest.importorskip(package)
+
+from botocore.loaders import JSONFileLoader  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from .fake_aws import FakeAws  # noqa: E402
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
