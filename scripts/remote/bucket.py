@@ -51,5 +51,5 @@ class Bucket:
             return self.aws.client("s3").generate_presigned_url(
                 operation,
                 Params={"Bucket": self.name, "Key": self.key(name)},
-                ExpiresIn=int(min(seconds, LONGEST)),
+                ExpiresIn=int(max(1, min(seconds, LONGEST))),
             )

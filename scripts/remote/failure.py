@@ -18,61 +18,89 @@ class Failure(Exception):
 
 
 class SetFailed(Failure):
+    """A set failed, or did not end."""
+
     code = 1
 
 
 class BadRequest(Failure):
+    """An argument, the repository or the region is not as it has to be."""
+
     code = 2
 
 
 class Declined(Failure):
+    """The user said no."""
+
     code = 3
 
 
 class CredentialsRefused(Failure):
+    """Credentials are missing, expired, or do not allow a call."""
+
     code = 4
 
 
 class Throttled(Failure):
+    """AWS throttles, or has errors of its own."""
+
     code = 5
     transient = True
 
 
 class NoCapacity(Failure):
+    """AWS has no such instance left, or the account may not have it."""
+
     code = 6
 
 
 class NotOnline(Failure):
+    """The instance does not come to run, or to answer Systems Manager."""
+
     code = 7
 
 
 class CommandFailed(Failure):
+    """A command, or the job on the instance, failed or was ended by somebody."""
+
     code = 8
 
 
 class CommandTimedOut(Failure):
+    """A command did not reach the instance, or did not end."""
+
     code = 9
     transient = True
 
 
 class InstanceGone(Failure):
+    """The instance does not exist, or somebody else ended it."""
+
     code = 10
 
 
 class NetworkLost(Failure):
+    """AWS cannot be reached."""
+
     code = 11
     transient = True
 
 
 class CorruptPayload(Failure):
+    """What was transferred is damaged, each time."""
+
     code = 12
 
 
 class TimeLimit(Failure):
+    """The job did not end in time."""
+
     code = 13
 
 
 class StillRunning(Failure):
+    """An instance may run on, and could not be stopped."""
+
     code = 14
 
 

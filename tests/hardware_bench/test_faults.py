@@ -422,6 +422,14 @@ def test_job_on_the_instance_is_killed(call, aws, gate):
     assert aws.ran.count(PARITY) == 1 and aws.ran.count(ACCURACY) == 2
 
 
+def test_time_limit_before_anything_ran(call, aws):
+    aws.s3.create_bucket(Bucket="results")
+    result = call("run", "--template", aws.new_template(), *S3, "--hours", "0.0002")
+    assert result.exit_code == 13, result.output
+    assert aws.ran == [] and aws.states() == ["terminated"]
+
+
+@pytest.mark.slow
 def test_time_limit(call, aws, gate, out):
     result = call("run", "--template", aws.new_template(), *TWO, "--hours", "0.002")
     assert result.exit_code == 13, result.output
