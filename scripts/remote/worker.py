@@ -27,6 +27,8 @@ from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 from remote.whole_file import write_whole
 
+# The Neuron SDK needs the very packages that it came with: pip must not replace them.
+PINNED = "(torch|neuron|nki|lib|jax|numpy|ml.dtypes|protobuf)"
 STOP_LIMIT = 30.0  # seconds
 PAUSES = (0.5, 2.0, 0.0)  # seconds after each failed transfer
 LOG_LIMIT = 8_000  # bytes of the log in one reply
@@ -230,8 +232,7 @@ def prepare(job: Job, pattern: str, deadline: float) -> str:
     versions = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True
     ).stdout
-    # The Neuron SDK needs the very PyTorch that it came with: pip must not replace it.
-    kept = [line for line in versions.splitlines() if re.match("(torch|neuron|nki|lib)", line)]
+    kept = [line for line in versions.splitlines() if re.match(PINNED, line)]
     constraints = job.folder / "constraints.txt"
     constraints.write_text("\n".join(kept) + "\n")
     install = ["-m", "pip", "install", "-q", "-c", str(constraints), "-e", ".[dev]"]
