@@ -1,0 +1,297 @@
+"""Tests and benchmarks on a Trainium instance of AWS: python scripts/hw_bench.py run --help
+
+Starts or launches an EC2 instance, runs the checked-out revision there, brings the results back and
+stops the instance, whatever happens in between. docs/hardware.md explains it from the start.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from remote import instance as ec2
+from remote import pace, record, sets
+from remote.aws import Aws
+from remote.cost import Estimate
+from remote.dry_run import Rehearsal, rehearsed, without_pauses
+from remote.failure import BadRequest, Declined, Failure, InstanceGone, Interrupted
+from remote.job import Job
+from remote.lifetime import release
+from remote.record import Record
+from remote.revision import Revision, checked_out
+from remote.run import fetch_ended, judge
+from remote.run import run as run_job
+from remote.screen import Screen
+from remote.states import WAITING
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = "/opt/aws_neuronx_venv_pytorch_*"
+HOURS = 2.0
+LONGEST_HOURS = 48.0
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+Out = Annotated[Path, typer.Option(help="Folder for the results and the record of the job.")]
+OUT = Path("hardware")
+
+
+@app.callback()
+def main() -> None:
+    """Tests and benchmarks on a Trainium instance of AWS."""
+
+
+@app.command()
+def run(
+    instance: Annotated[str | None, typer.Option(help="Id of an existing instance.")] = None,
+    tag: Annotated[str | None, typer.Option(help="KEY=VALUE of one existing instance.")] = None,
+    template: Annotated[
+        str | None, typer.Option(help="Name or id of a launch template for a new instance.")
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option("--sets", help="Some of tests,parity,benchmarks,accuracy; all by default."),
+    ] = None,
+    out: Out = OUT,
+    bucket: Annotated[
+        str | None, typer.Option(help="S3 bucket for the transfers; without, through commands.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="Time limit; 2 by default.")] = None,
+    venv: Annotated[
+        str | None, typer.Option(help=f"Environment on the instance; the newest {VENV} by default.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the instance running.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the job of the output folder.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before money is spent.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show every call of AWS and make none.")
+    ] = False,
+) -> None:
+    """Runs sets on an instance and fetches their results."""
+    with exit_codes():
+        revision = checked_out(ROOT)
+        check_options(bucket, hours, venv)
+        if resume:
+            refuse_options(instance, tag, template, names, bucket, venv, dry_run)
+            job = record.load(out)
+        else:
+            target = one_target(instance, tag, template)
+            chosen = sets.chosen(names or "all")
+            job = new_record(out, target, revision, chosen, bucket, venv or VENV)
+        if hours is not None:
+            job.seconds = hours * 3600
+        if dry_run:
+            rehearse(job, revision, keep)
+            return
+        if not resume:
+            refuse_uncommitted(revision)
+            create(job)
+        start(job, Revision(ROOT, job.commit), keep, yes)
+
+
+def one_target(instance: str | None, tag: str | None, template: str | None) -> ec2.Target:
+    """The one target that the user has named."""
+    named = {"instance": instance, "tag": tag, "template": template}
+    found = [ec2.Target(kind, value) for kind, value in named.items() if value]
+    if len(found) != 1:
+        raise BadRequest("name one of --instance, --tag and --template (or --resume a job)")
+    return found[0]
+
+
+def refuse_options(*options: object) -> None:
+    """Raises BadRequest for an option that --resume would ignore."""
+    if any(options):
+        raise BadRequest(
+            "--resume takes these from the record of the job: leave out --instance, --tag, "
+            "--template, --sets, --bucket, --venv and --dry-run"
+        )
+
+
+def check_options(bucket: str | None, hours: float | None, venv: str | None) -> None:
+    """Raises BadRequest for values that cannot work."""
+    if hours is not None and not 0 < hours <= LONGEST_HOURS:
+        raise BadRequest(f"argument '--hours' is {hours:g}, allowed is up to {LONGEST_HOURS:g}")
+    if bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket):
+        raise BadRequest(
+            f"argument '--bucket' is {bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"
+        )
+    if venv is not None and not venv.startswith("/"):
+        raise BadRequest(f"argument '--venv' is {venv!r}, allowed is an absolute path")
+
+
+def new_record(
+    out: Path,
+    target: ec2.Target,
+    revision: Revision,
+    names: list[str],
+    bucket: str | None,
+    venv: str,
+) -> Record:
+    """The record of a new job, not saved yet."""
+    return Record(
+        folder=out,
+        job=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}",
+        region=None,
+        kind=target.kind,
+        target=target.value,
+        commit=revision.commit,
+        bucket=bucket,
+        venv=venv,
+        seconds=HOURS * 3600,
+        sets={name: {"state": WAITING} for name in names},
+    )
+
+
+def create(job: Record) -> None:
+    """Makes the output folder; raises BadRequest where it holds a job already."""
+    if (job.folder / record.NAME).exists():
+        raise BadRequest(
+            f"argument '--out' is {str(job.folder)!r}, which holds a job: "
+            "go on with --resume, or name another folder"
+        )
+    try:
+        job.folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise BadRequest(f"cannot make {job.folder}: {error.strerror}") from error
+
+
+def refuse_uncommitted(revision: Revision) -> None:
+    """Raises BadRequest where the work tree is not what would run."""
+    changed = revision.uncommitted()
+    if changed:
+        raise BadRequest(
+            f"{len(changed)} files have changes that are not committed, such as {changed[0]}: the "
+            f"commit {revision.commit[:12]} would run without them. Commit or stash them first"
+        )
+
+
+def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
+    """Shows the costs and runs the job."""
+    screen = Screen(Console(highlight=False))
+    aws = Aws(job.region)
+    job.region = aws.region
+    if job.missing:
+        estimate(aws, job, keep, screen)
+        if not yes and is_interactive() and not typer.confirm("Run?", default=True):
+            raise Declined("nothing was started")
+    job.save()
+    try:
+        run_job(aws, job, revision, keep, screen)
+    finally:
+        screen.summary(job)
+
+
+def estimate(aws: Aws, job: Record, keep: bool, screen: Screen) -> None:
+    """Finds out what kind of instance it will be, and shows the costs."""
+    if job.kind == "template":
+        job.instance_type = ec2.template_type(aws, job.target)
+    else:
+        job.instance_type = ec2.find(aws, ec2.Target(job.kind, job.target))["InstanceType"]
+    screen.estimate(job, Estimate(job.instance_type, job.seconds + pace.GRACE), keep)
+
+
+def is_interactive() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()
+
+
+def rehearse(job: Record, revision: Revision, keep: bool) -> None:
+    """Shows the calls of a run in which everything goes well."""
+    screen = Screen(Console(highlight=False))
+    rehearsal = Rehearsal(job.missing, launched=job.kind == "template")
+    aws = rehearsed(rehearsal, screen.call)
+    screen.say("dry run: nothing is sent. A trn1.2xlarge, stopped unless launched, is assumed")
+    with without_pauses(), tempfile.TemporaryDirectory() as folder:
+        job.folder = Path(folder)
+        estimate(aws, job, keep, screen)
+        run_job(aws, job, revision, keep, screen)
+    screen.say("poll comes every 15 s until the job ends, chunk for every 15 kB of results")
+
+
+@app.command()
+def status(out: Out = OUT) -> None:
+    """State of a job, of its sets and of its instance, and the end of its log."""
+    with exit_codes():
+        job, aws, screen = opened(out)
+        state = state_of_instance(aws, job)
+        if state == "running":
+            offset, job.offset = job.offset, 0
+            found = Job(aws, job, screen.say).poll()
+            job.offset = offset
+            job.save()
+            screen.log(found["log"], found["skipped"])
+        screen.say(f"instance {job.instance or '(none)'}: {state}")
+        screen.summary(job)
+
+
+@app.command()
+def fetch(out: Out = OUT) -> None:
+    """Fetches the results of the sets that have ended."""
+    with exit_codes():
+        job, aws, screen = opened(out)
+        remote = Job(aws, job, screen.say)
+        for name in job.missing:
+            remote.fetch_uploaded(name)
+        if job.missing and state_of_instance(aws, job) == "running":
+            remote.poll()
+            fetch_ended(remote)
+        screen.summary(job)
+        judge(job)
+
+
+@app.command()
+def stop(out: Out = OUT) -> None:
+    """Ends a job and its instance: a launched one is terminated, another one stopped."""
+    with exit_codes():
+        job, aws, screen = opened(out)
+        if job.kind == "template" or job.ours:
+            release(aws, job, False, screen.say)
+        elif state_of_instance(aws, job) == "running":
+            Job(aws, job, screen.say).stop()
+            screen.say(f"the job is stopped; {job.instance} ran before and is left running")
+
+
+def opened(out: Path) -> tuple[Record, Aws, Screen]:
+    """A job of the past, and what is needed to look at it."""
+    job = record.load(out)
+    return job, Aws(job.region), Screen(Console(highlight=False))
+
+
+def state_of_instance(aws: Aws, job: Record) -> str:
+    """The state in EC2's words, "terminated" where there is no instance."""
+    if job.instance is None:
+        return "terminated"
+    try:
+        return ec2.state_of(ec2.describe(aws, job.instance))
+    except InstanceGone:
+        return "terminated"
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Failures end the command with their sentence and their exit code."""
+    try:
+        yield
+    except (Failure, Interrupted) as failure:
+        end(str(failure), failure.code)
+    except KeyboardInterrupt:
+        end("interrupted", 130)
+
+
+def end(sentence: str, code: int) -> NoReturn:
+    """Ends the command with one sentence on stderr."""
+    typer.echo(f"hw_bench: {sentence} (exit code {code})", err=True)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    app()

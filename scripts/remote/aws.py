@@ -1,0 +1,50 @@
+"""Calls of AWS: one place for retries, time-outs and the translation of errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from remote import pace
+from remote.failure import translated
+
+# With these, presigned URLs name the endpoint of the bucket's region, which never redirects, and
+# fit whatever body is sent.
+S3: dict[str, Any] = {
+    "s3": {"addressing_style": "virtual"},
+    "signature_version": "s3v4",
+    "request_checksum_calculation": "when_required",
+}
+
+
+class Aws:
+    """Clients of one region; boto3's environment variables and files say whose and where."""
+
+    def __init__(self, region: str | None = None, session: boto3.Session | None = None) -> None:
+        with translated():
+            self.session = session or boto3.Session(region_name=region)
+        self.clients: dict[str, Any] = {}
+
+    @property
+    def region(self) -> str | None:
+        """The region of all calls."""
+        return self.session.region_name
+
+    def client(self, service: str) -> Any:
+        """The client of a service, made once."""
+        if service not in self.clients:
+            config = Config(
+                **(S3 if service == "s3" else {}),
+                retries={"mode": "standard", "total_max_attempts": pace.ATTEMPTS},
+                connect_timeout=10,
+                read_timeout=60,
+            )
+            self.clients[service] = self.session.client(service, config=config)
+        return self.clients[service]
+
+    def call(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
+        """One call; raises a Failure where it does not succeed within the attempts."""
+        with translated():
+            return getattr(self.client(service), operation)(**parameters)

@@ -1,0 +1,151 @@
+"""A run that shows every call of AWS and makes none.
+
+The calls come from the very code that makes them otherwise: handlers of botocore's events answer
+each before it is sent, as AWS would where nothing goes wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore import xform_name
+from botocore.awsrequest import AWSResponse
+from botocore.response import StreamingBody
+
+from remote import pace
+from remote.aws import Aws
+from remote.payload import encode, pack
+from remote.states import FINISHED, WAITING
+
+INSTANCE = "i-00000000000000000"
+INSTANCE_TYPE = "trn1.2xlarge"
+REGION = "us-east-1"
+LONGEST = 160  # characters shown of one parameter
+ENDED = {"state": FINISHED, "packed": True}
+
+
+class Rehearsal:
+    """Answers of an AWS in which everything goes well, one method an operation."""
+
+    def __init__(self, sets: list[str], launched: bool) -> None:
+        self.sets = sets
+        self.state = "running" if launched else "stopped"
+        self.job = WAITING
+        self.revision_there = False
+        self.reply = ""
+        self.packed = pack({"state.json": json.dumps(ENDED).encode()})
+
+    def answer(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """What AWS would answer."""
+        method = getattr(self, operation, None)
+        return method(parameters) if method else {}
+
+    @property
+    def instance(self) -> dict[str, Any]:
+        """The instance as EC2 describes it."""
+        state = {"Name": self.state}
+        return {"InstanceId": INSTANCE, "InstanceType": INSTANCE_TYPE, "State": state}
+
+    def describe_instances(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"Reservations": [{"Instances": [self.instance]}]}
+
+    def describe_launch_template_versions(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        data = {"InstanceType": INSTANCE_TYPE}
+        return {"LaunchTemplateVersions": [{"LaunchTemplateData": data}]}
+
+    def run_instances(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"Instances": [self.instance]}
+
+    def start_instances(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.state = "running"
+        return {}
+
+    def stop_instances(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.state = "stopping"
+        return {}
+
+    def terminate_instances(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.state = "shutting-down"
+        return {}
+
+    def describe_instance_information(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"InstanceInformationList": [{"PingStatus": "Online"}]}
+
+    def send_command(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.reply = encode(self.worker(parameters["Comment"].split()[-1]))
+        return {"Command": {"CommandId": "00000000-0000-0000-0000-000000000000"}}
+
+    def get_command_invocation(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"Status": "Success", "StandardOutputContent": self.reply}
+
+    def get_object(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        if self.job == WAITING:
+            return {"Error": {"Code": "NoSuchKey", "Message": "nothing yet"}}
+        return {"Body": StreamingBody(io.BytesIO(self.packed), len(self.packed))}
+
+    def worker(self, verb: str) -> dict[str, Any]:
+        """What the worker on the instance would answer."""
+        if verb in ("receive", "download"):
+            self.revision_there = True
+        if verb == "start":
+            self.job = FINISHED
+        if verb == "poll":
+            sets = {name: ENDED for name in self.sets if self.job == FINISHED}
+            return {"state": self.job, "sets": sets, "log": "", "skipped": 0, "offset": 0}
+        if verb == "chunk":
+            return {"data": base64.b64encode(self.packed).decode(), "size": len(self.packed)}
+        return {"whole": self.revision_there}
+
+
+def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:
+    """An Aws whose calls are shown, and answered by a rehearsal."""
+    # Anything goes for credentials: they sign the URLs of S3, which nobody will use.
+    region = boto3.Session().region_name or REGION
+    session = boto3.Session("none", "none", region_name=region)
+
+    def answer(model: Any, context: dict[str, Any], **_: Any) -> Any:
+        parameters = context["parameters"]
+        show(f"{model.service_model.service_name}.{model.name} {shortened(parameters)}")
+        found = rehearsal.answer(xform_name(model.name), parameters)
+        return AWSResponse("", 404 if "Error" in found else 200, {}, None), found
+
+    def remember(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["parameters"] = dict(params)
+
+    session.events.register_first("provide-client-params", remember)
+    session.events.register_last("before-call", answer)
+    return Aws(session=session)
+
+
+def shortened(parameters: dict[str, Any]) -> str:
+    """Parameters as JSON, the long ones cut."""
+
+    def shorten(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shorten(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [shorten(one) for one in value]
+        if isinstance(value, bytes):
+            return f"<{len(value)} bytes>"
+        if isinstance(value, str) and len(value) > LONGEST:
+            return f"{value[: LONGEST // 2]} ... {value[-LONGEST // 2 :]} ({len(value)} characters)"
+        return value
+
+    return json.dumps(shorten(parameters))
+
+
+@contextmanager
+def without_pauses() -> Iterator[None]:
+    """Nothing is awaited in a rehearsal."""
+    before = pace.POLL, pace.STATE, pace.COMMAND
+    pace.POLL = pace.STATE = pace.COMMAND = 0.0
+    try:
+        yield
+    finally:
+        pace.POLL, pace.STATE, pace.COMMAND = before

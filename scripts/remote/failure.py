@@ -1,0 +1,218 @@
+"""Everything that can go wrong, each kind with the exit code that docs/hardware.md lists."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore import exceptions
+from botocore.exceptions import BotoCoreError, ClientError
+
+
+class Failure(Exception):
+    """The run ends with `code`. A `transient` failure is worth another try a little later."""
+
+    code = 15
+    transient = False
+
+
+class SetFailed(Failure):
+    """A set failed, or did not end."""
+
+    code = 1
+
+
+class BadRequest(Failure):
+    """An argument, the repository or the region is not as it has to be."""
+
+    code = 2
+
+
+class Declined(Failure):
+    """The user said no."""
+
+    code = 3
+
+
+class CredentialsRefused(Failure):
+    """Credentials are missing, expired, or do not allow a call."""
+
+    code = 4
+
+
+class Throttled(Failure):
+    """AWS throttles, or has errors of its own."""
+
+    code = 5
+    transient = True
+
+
+class NoCapacity(Failure):
+    """AWS has no such instance left, or the account may not have it."""
+
+    code = 6
+
+
+class NotOnline(Failure):
+    """The instance does not come to run, or to answer Systems Manager."""
+
+    code = 7
+
+
+class CommandFailed(Failure):
+    """A command, or the job on the instance, failed or was ended by somebody."""
+
+    code = 8
+
+
+class CommandTimedOut(Failure):
+    """A command did not reach the instance, or did not end."""
+
+    code = 9
+    transient = True
+
+
+class InstanceGone(Failure):
+    """The instance does not exist, or somebody else ended it."""
+
+    code = 10
+
+
+class NetworkLost(Failure):
+    """AWS cannot be reached."""
+
+    code = 11
+    transient = True
+
+
+class CorruptPayload(Failure):
+    """What was transferred is damaged, each time."""
+
+    code = 12
+
+
+class TimeLimit(Failure):
+    """The job did not end in time."""
+
+    code = 13
+
+
+class StillRunning(Failure):
+    """An instance may run on, and could not be stopped."""
+
+    code = 14
+
+
+class AwsRefused(Failure):
+    """Any other error of AWS; `reason` is its error code."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Interrupted(BaseException):
+    """A signal. No Exception: botocore turns those that rise during a request into its own."""
+
+    def __init__(self, number: int) -> None:
+        self.code = 128 + number
+        super().__init__(f"ended by {signal.Signals(number).name}")
+
+
+KINDS: dict[str, type[Failure]] = {
+    **dict.fromkeys(
+        [
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "RequestExpired",
+            "AuthFailure",
+            "UnrecognizedClientException",
+            "InvalidClientTokenId",
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "AccessDenied",
+            "AccessDeniedException",
+            "UnauthorizedOperation",
+        ],
+        CredentialsRefused,
+    ),
+    **dict.fromkeys(
+        [
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestLimitExceeded",
+            "RequestThrottled",
+            "TooManyRequestsException",
+            "SlowDown",
+            "InternalServerError",
+            "InternalError",
+            "InternalFailure",
+            "ServiceUnavailable",
+            "Unavailable",
+            "500",
+            "502",
+            "503",
+            "504",
+        ],
+        Throttled,
+    ),
+    **dict.fromkeys(
+        [
+            "InsufficientInstanceCapacity",
+            "InsufficientHostCapacity",
+            "VcpuLimitExceeded",
+            "InstanceLimitExceeded",
+            "MaxSpotInstanceCountExceeded",
+            "Unsupported",  # the instance type is not offered in the availability zone
+        ],
+        NoCapacity,
+    ),
+    **dict.fromkeys(
+        [
+            "InvalidLaunchTemplateId.Malformed",
+            "InvalidLaunchTemplateId.NotFound",
+            "InvalidLaunchTemplateName.MalformedException",
+            "InvalidLaunchTemplateName.NotFoundException",
+            "NoSuchBucket",
+        ],
+        BadRequest,
+    ),
+}
+
+
+def translate(error: ClientError | BotoCoreError) -> Failure:
+    """The kind of failure that an error of botocore is."""
+    if isinstance(error, ClientError):
+        reason = error.response.get("Error", {}).get("Code", "unknown")
+        kind = KINDS.get(reason)
+        return kind(str(error)) if kind else AwsRefused(str(error), reason)
+    if isinstance(
+        error,
+        (
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.CredentialRetrievalError,
+            exceptions.TokenRetrievalError,
+            exceptions.SSOError,
+        ),
+    ):
+        return CredentialsRefused(str(error))
+    if isinstance(error, (exceptions.HTTPClientError, exceptions.IncompleteReadError)):
+        return NetworkLost(str(error))
+    if isinstance(
+        error,
+        (exceptions.NoRegionError, exceptions.ProfileNotFound, exceptions.ParamValidationError),
+    ):
+        return BadRequest(str(error))
+    return AwsRefused(str(error), type(error).__name__)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Errors of botocore leave the block as failures."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise translate(error) from error

@@ -1,0 +1,215 @@
+"""The EC2 instance: finding, launching, starting, awaiting and stopping it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from remote import pace
+from remote.aws import Aws
+from remote.failure import AwsRefused, BadRequest, Failure, InstanceGone, NotOnline
+
+TAG = "trnfft-job"
+GONE = ("shutting-down", "terminated")
+ENDED = ("stopping", "stopped", *GONE)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the user named: `kind` is instance, tag or template."""
+
+    kind: str
+    value: str
+
+
+def describe(aws: Aws, identifier: str) -> dict[str, Any]:
+    """What EC2 says of an instance; raises InstanceGone where it knows none."""
+    try:
+        answer = aws.call("ec2", "describe_instances", InstanceIds=[identifier])
+    except AwsRefused as error:
+        if error.reason.startswith("InvalidInstanceID"):
+            raise InstanceGone(f"there is no instance {identifier}: {error}") from error
+        raise
+    for reservation in answer["Reservations"]:
+        for instance in reservation["Instances"]:
+            return instance
+    raise InstanceGone(f"there is no instance {identifier}")
+
+
+def state_of(instance: dict[str, Any]) -> str:
+    """pending, running, stopping, stopped, shutting-down or terminated."""
+    return instance["State"]["Name"]
+
+
+def find(aws: Aws, target: Target) -> dict[str, Any]:
+    """The existing instance that a target names; raises BadRequest unless it is exactly one."""
+    if target.kind == "instance":
+        instance = describe(aws, target.value)
+        if state_of(instance) in GONE:
+            raise InstanceGone(f"instance {target.value} is terminated")
+        return instance
+    key, separator, value = target.value.partition("=")
+    if not key or not separator:
+        raise BadRequest(f"argument '--tag' is {target.value!r}, allowed is KEY=VALUE")
+    states = ["pending", "running", "stopping", "stopped"]
+    filters = [
+        {"Name": f"tag:{key}", "Values": [value]},
+        {"Name": "instance-state-name", "Values": states},
+    ]
+    answer = aws.call("ec2", "describe_instances", Filters=filters)
+    found = [one for reservation in answer["Reservations"] for one in reservation["Instances"]]
+    if len(found) != 1:
+        names = ", ".join(one["InstanceId"] for one in found) or "none"
+        raise BadRequest(
+            f"argument '--tag' {target.value!r} has to name one instance; it names {names}"
+        )
+    return found[0]
+
+
+def template_reference(value: str) -> dict[str, str]:
+    """A launch template by its id or its name."""
+    kind = "LaunchTemplateId" if value.startswith("lt-") else "LaunchTemplateName"
+    return {kind: value}
+
+
+def template_type(aws: Aws, value: str) -> str:
+    """The instance type that a launch template's default version asks for."""
+    answer = aws.call(
+        "ec2",
+        "describe_launch_template_versions",
+        Versions=["$Default"],
+        **template_reference(value),
+    )
+    data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    if "InstanceType" not in data:
+        raise BadRequest(f"launch template {value} has no instance type, and it needs one")
+    return data["InstanceType"]
+
+
+def launch(aws: Aws, template: str, token: str) -> str:
+    """Launches one instance from a template; repeated with the same token, it is the same one.
+
+    Source: "Ensuring idempotency in Amazon EC2 API requests". A shutdown from inside stops the
+    instance and keeps its disk, so that nothing is lost when the time limit strikes.
+    """
+    answer = aws.call(
+        "ec2",
+        "run_instances",
+        LaunchTemplate=template_reference(template),
+        MinCount=1,
+        MaxCount=1,
+        ClientToken=token,
+        InstanceInitiatedShutdownBehavior="stop",
+        TagSpecifications=[
+            {
+                "ResourceType": "instance",
+                "Tags": [{"Key": TAG, "Value": token}, {"Key": "Name", "Value": f"trnfft {token}"}],
+            }
+        ],
+    )
+    return answer["Instances"][0]["InstanceId"]
+
+
+def launched_with(aws: Aws, token: str) -> list[str]:
+    """Instances that carry a token and have not ended."""
+    filters = [
+        {"Name": f"tag:{TAG}", "Values": [token]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    answer = aws.call("ec2", "describe_instances", Filters=filters)
+    return [one["InstanceId"] for r in answer["Reservations"] for one in r["Instances"]]
+
+
+def start(aws: Aws, identifier: str) -> None:
+    """Starts a stopped instance."""
+    wait(
+        lambda: settled(aws, identifier),
+        f"instance {identifier} did not finish stopping",
+        pace.START,
+    )
+    aws.call("ec2", "start_instances", InstanceIds=[identifier])
+
+
+def settled(aws: Aws, identifier: str) -> bool:
+    """Whether the instance is no longer on its way to a stop."""
+    return state_of(describe(aws, identifier)) != "stopping"
+
+
+def wait_online(aws: Aws, identifier: str) -> None:
+    """Returns when the instance runs and answers Systems Manager; raises NotOnline."""
+    wait(lambda: is_running(aws, identifier), f"instance {identifier} does not run", pace.START)
+    wait(
+        lambda: is_online(aws, identifier),
+        f"instance {identifier} runs, but Systems Manager does not reach it. It needs an instance "
+        "profile with AmazonSSMManagedInstanceCore, the SSM agent and a way to the internet",
+        pace.START,
+    )
+
+
+def is_running(aws: Aws, identifier: str) -> bool:
+    """Whether EC2 says "running"; raises InstanceGone where it will never be."""
+    try:
+        instance = describe(aws, identifier)
+    except InstanceGone:  # for some seconds after the launch, EC2 may not know it
+        return False
+    require_alive(instance)
+    return state_of(instance) == "running"
+
+
+def is_online(aws: Aws, identifier: str) -> bool:
+    """Whether the SSM agent has reported."""
+    filters = [{"Key": "InstanceIds", "Values": [identifier]}]
+    answer = aws.call("ssm", "describe_instance_information", Filters=filters)
+    if any(one["PingStatus"] == "Online" for one in answer["InstanceInformationList"]):
+        return True
+    require_alive(describe(aws, identifier))
+    return False
+
+
+def require_alive(instance: dict[str, Any]) -> None:
+    """Raises InstanceGone where the instance has stopped or is about to."""
+    state = state_of(instance)
+    if state in ENDED:
+        reason = instance.get("StateReason", {}).get("Message", "no reason given")
+        raise InstanceGone(f"instance {instance['InstanceId']} is {state}: {reason}")
+
+
+def end(aws: Aws, identifier: str, terminate: bool) -> str:
+    """Stops or terminates an instance and returns the state that EC2 confirms."""
+    try:
+        instance = describe(aws, identifier)
+    except InstanceGone:
+        return "terminated"
+    wanted = GONE if terminate else ENDED
+    if state_of(instance) in wanted:
+        return state_of(instance)
+    operation = "terminate_instances" if terminate else "stop_instances"
+
+    def ended() -> bool:
+        # Asked for again each time: a pending instance cannot be stopped yet.
+        try:
+            aws.call("ec2", operation, InstanceIds=[identifier])
+        except AwsRefused as error:
+            if error.reason != "IncorrectInstanceState":
+                raise
+        return state_of(describe(aws, identifier)) in wanted
+
+    wait(ended, f"instance {identifier} does not end", pace.END)
+    return state_of(describe(aws, identifier))
+
+
+def wait(condition: Callable[[], bool], complaint: str, seconds: float) -> None:
+    """Returns when the condition holds; raises NotOnline with the complaint after so long."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if condition():
+                return
+        except Failure as failure:
+            if not failure.transient or time.monotonic() > deadline:
+                raise
+        if time.monotonic() > deadline:
+            raise NotOnline(f"{complaint} after {seconds:.0f} s")
+        time.sleep(pace.STATE)

@@ -1,0 +1,200 @@
+"""A job on an instance, seen from this machine."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import secrets
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from remote import command, pace
+from remote.aws import Aws
+from remote.bucket import Bucket
+from remote.failure import CommandFailed, CorruptPayload
+from remote.payload import Damaged, decode, digest, unpack
+from remote.record import Record
+from remote.sets import SETS, STATE
+from remote.states import COMPLETE
+from remote.whole_file import write_whole
+
+CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in base64
+ON_INSTANCE = (
+    "__init__.py",
+    "benchmark_summary.py",
+    "payload.py",
+    "states.py",
+    "whole_file.py",
+    "worker.py",
+)
+# Stores the worker; runs before every verb that may be the first on an instance.
+INSTALL = """\
+import base64, hashlib, os, pathlib, sys
+folder = pathlib.Path.home() / "trnfft-jobs" / sys.argv[1]
+folder.mkdir(parents=True, exist_ok=True)
+content = base64.b64decode(sys.argv[2])
+if hashlib.sha256(content).hexdigest() != sys.argv[3]:
+    sys.exit("the worker did not arrive whole")
+(folder / "worker.part").write_bytes(content)
+os.replace(folder / "worker.part", folder / "worker.zip")
+"""
+
+
+def worker_archive() -> bytes:
+    """The program that runs on the instance, as an archive that Python runs."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ON_INSTANCE:
+            archive.write(Path(__file__).with_name(name), f"remote/{name}")
+        archive.writestr("__main__.py", "from remote.worker import main\n\nmain()\n")
+    return buffer.getvalue()
+
+
+class Job:
+    """Verbs of the worker, with the transfers that they are part of."""
+
+    def __init__(self, aws: Aws, record: Record, say: Callable[[str], None]) -> None:
+        self.aws = aws
+        self.record = record
+        self.say = say
+        self.bucket = Bucket(aws, record.bucket, record.job) if record.bucket else None
+
+    def call(self, verb: str, before: str = "", **arguments: Any) -> dict[str, Any]:
+        """The worker's answer; a damaged one is asked for again, since verbs may be repeated."""
+        instance = self.record.instance
+        if instance is None:
+            raise CommandFailed("the job has no instance")
+        worker = f'"${{HOME:-/root}}"/trnfft-jobs/{quote(self.record.job)}/worker.zip'
+        script = f"{before}exec python3 {worker} {quote(verb)} {quote(json.dumps(arguments))}"
+        for _ in range(pace.RETRIES + 1):
+            try:
+                return decode(command.run(self.aws, instance, script, f"trnfft {verb}"))
+            except Damaged as damage:
+                self.say(f"{verb}: {damage}; asking again")
+                complaint = str(damage)
+        raise CorruptPayload(f"{verb}: {complaint}, {pace.RETRIES + 1} times")
+
+    def install(self, minutes: int | None) -> None:
+        """Installs the worker; the instance will shut itself down in `minutes`, if given."""
+        worker = worker_archive()
+        words = (INSTALL, self.record.job, base64.b64encode(worker).decode(), digest(worker))
+        before = f"python3 -c {' '.join(map(quote, words))} || exit 1\n"
+        self.call("arm", before, minutes=minutes)
+
+    def upload(self, archive: bytes) -> None:
+        """Brings the revision to the instance, unless it is there."""
+        checksum = digest(archive)
+        for _ in range(pace.RETRIES + 1):
+            if self.call("accept", sha256=checksum)["whole"]:
+                return
+            self.say(f"uploading {self.record.commit[:12]}, {size_of(len(archive))}")
+            if self.bucket:
+                self.bucket.put("revision.tar.gz", archive)
+                url = self.bucket.url("get_object", "revision.tar.gz", pace.COMMAND_LIMIT)
+                self.call("download", url=url)
+                self.bucket.delete("revision.tar.gz")
+            else:
+                self.send_chunks(archive)
+        if not self.call("accept", sha256=checksum)["whole"]:
+            raise CorruptPayload(f"the revision arrived damaged {pace.RETRIES + 1} times")
+
+    def send_chunks(self, archive: bytes) -> None:
+        """Sends the revision in the parameters of commands."""
+        for offset in range(0, len(archive), CHUNK):
+            data = base64.b64encode(archive[offset : offset + CHUNK]).decode()
+            self.call("receive", offset=offset, data=data)
+
+    def start(self, names: list[str], seconds: float) -> None:
+        """Starts sets in the background; they have to end within `seconds`."""
+        uploads = {}
+        if self.bucket:
+            for name in names:  # of an earlier try that did not end
+                self.bucket.delete(f"{name}.payload")
+                uploads[name] = self.bucket.url("put_object", f"{name}.payload", seconds)
+        plans = [SETS[name].plan for name in names]
+        self.call(
+            "start",
+            token=secrets.token_hex(8),
+            sets=plans,
+            venv=self.record.venv,
+            seconds=seconds,
+            uploads=uploads,
+        )
+
+    def poll(self) -> dict[str, Any]:
+        """State of the job and of its sets, and what is new in its log."""
+        found = self.call("poll", offset=self.record.offset)
+        self.record.offset = found["offset"]
+        for name, state in found["sets"].items():
+            if not self.record.sets.get(name, {}).get("fetched"):
+                self.record.sets[name] = state
+        self.record.save()
+        return found
+
+    def stop(self) -> None:
+        """Ends the sets that run; raises CommandFailed where they do not end."""
+        if not self.call("stop")["ended"]:
+            raise CommandFailed("the job on the instance does not end")
+
+    def fetch(self, name: str) -> bool:
+        """Brings the results of a set here; False where the instance has none yet."""
+        if not self.record.sets[name].get("packed"):
+            return False
+        for attempt in range(pace.RETRIES + 1):
+            sealed = self.from_bucket(name, attempt) if self.bucket else self.in_chunks(name)
+            try:
+                self.keep(name, sealed)
+                return True
+            except Damaged as damage:
+                self.say(f"results of {name}: {damage}; fetching again")
+                complaint = str(damage)
+        raise CorruptPayload(f"results of {name}: {complaint}, {pace.RETRIES + 1} times")
+
+    def fetch_uploaded(self, name: str) -> None:
+        """Takes results that wait in the bucket, whatever became of the instance."""
+        sealed = self.bucket.get(f"{name}.payload") if self.bucket else None
+        if sealed is not None:
+            with suppress(Damaged):  # then the instance still has them
+                self.keep(name, sealed)
+
+    def from_bucket(self, name: str, attempt: int) -> bytes:
+        """Packed results out of the bucket; the instance uploads what is missing or damaged."""
+        assert self.bucket
+        key = f"{name}.payload"
+        found = None if attempt else self.bucket.get(key)
+        if found is None:
+            self.call("put", name=name, url=self.bucket.url("put_object", key, pace.COMMAND_LIMIT))
+            found = self.bucket.get(key)
+        return found or b""
+
+    def in_chunks(self, name: str) -> bytes:
+        """Packed results out of the output of commands."""
+        content = b""
+        while True:
+            answer = self.call("chunk", name=name, offset=len(content))
+            content += base64.b64decode(answer["data"])
+            if len(content) >= answer["size"] or not answer["data"]:
+                return content
+
+    def keep(self, name: str, sealed: bytes) -> None:
+        """Verifies results and writes them to the output folder; raises Damaged."""
+        files = unpack(sealed, SETS[name].files)
+        state = json.loads(files.pop(STATE))
+        for file, content in files.items():
+            write_whole(self.record.folder / file, content)
+        is_complete = state["state"] in COMPLETE
+        self.record.sets[name] = {**state, "fetched": is_complete, "files": sorted(files)}
+        self.record.save()
+        if self.bucket:
+            self.bucket.delete(f"{name}.payload")
+        self.say(f"{name}: {state['state']}, {size_of(len(sealed))} fetched")
+
+
+def size_of(count: int) -> str:
+    """Bytes in words."""
+    return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,63 @@
+"""What this machine remembers of a job, so that --resume, status, fetch and stop find it again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remote.failure import BadRequest
+from remote.whole_file import write_whole
+
+NAME = "job.json"
+
+
+@dataclass
+class Record:
+    """A job and its instance; saved after every change, before whatever costs money."""
+
+    folder: Path
+    job: str
+    region: str | None
+    kind: str  # instance, tag or template
+    target: str
+    commit: str
+    bucket: str | None
+    venv: str
+    seconds: float  # time limit of one run
+    instance: str | None = None
+    instance_type: str = ""
+    ours: bool = False  # we started or launched the instance, so we stop it
+    armed_until: float | None = None  # Unix time at which the instance stops itself
+    launches: int = 0
+    sent: bool = False  # the job was started on the instance
+    offset: int = 0  # bytes of the log already shown
+    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def save(self) -> None:
+        """Writes the record, whole or not at all."""
+        content = asdict(self)
+        del content["folder"]
+        write_whole(self.folder / NAME, json.dumps(content, indent=1).encode())
+
+    @property
+    def token(self) -> str:
+        """Identifies one launch."""
+        return f"{self.job}-{self.launches}"
+
+    @property
+    def missing(self) -> list[str]:
+        """Sets whose results are not here yet."""
+        return [name for name, one in self.sets.items() if not one.get("fetched")]
+
+
+def load(folder: Path) -> Record:
+    """The record in a folder; raises BadRequest where there is none that makes sense."""
+    try:
+        content = json.loads((folder / NAME).read_text())
+        return Record(folder=folder, **content)
+    except FileNotFoundError as error:
+        raise BadRequest(f"argument '--out' is {str(folder)!r}, which holds no {NAME}") from error
+    except (ValueError, TypeError) as error:
+        raise BadRequest(f"{folder / NAME} is not a record of a job: {error}") from error

@@ -1,0 +1,87 @@
+"""The sets that can run on the instance: their commands and the files that these write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remote.failure import BadRequest
+
+STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class JobSet:
+    """Commands, run one after another in the checkout, and their result files there."""
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    results: tuple[str, ...]
+
+    @property
+    def files(self) -> set[str]:
+        """All files that come back: the results, what the commands printed, and the state."""
+        return {*self.results, self.log, STATE}
+
+    @property
+    def log(self) -> str:
+        """Name of the file with what the commands printed."""
+        return f"{self.name}.log"
+
+    @property
+    def plan(self) -> dict[str, object]:
+        """What the instance has to know."""
+        return {
+            "name": self.name,
+            "commands": self.commands,
+            "results": self.results,
+            "log": self.log,
+        }
+
+
+def command(line: str) -> tuple[str, ...]:
+    """A command as its arguments."""
+    return tuple(line.split())
+
+
+SETS = {
+    one.name: one
+    for one in (
+        JobSet(
+            "tests",
+            (command("python -m pytest tests -q -n auto --junitxml=tests.xml"),),
+            ("tests.xml",),
+        ),
+        JobSet(
+            "parity",
+            (command("python bench/parity.py --backend nki --out parity.json"),),
+            ("parity.json",),
+        ),
+        JobSet(
+            "benchmarks",
+            (
+                command("python bench/run.py --backend nki --out benchmarks.json"),
+                command(
+                    "python -m pytest bench --benchmark-only --benchmark-json=pytest-benchmark.json"
+                ),
+            ),
+            ("benchmarks.json", "pytest-benchmark.json"),
+        ),
+        JobSet(
+            "accuracy",
+            (command("python bench/accuracy.py --backend nki --out accuracy.json"),),
+            ("accuracy.json",),
+        ),
+    )
+}
+
+
+def chosen(names: str) -> list[str]:
+    """Names of sets out of "tests,parity" or "all", in the order of SETS."""
+    wanted = set(SETS) if names == "all" else {name.strip() for name in names.split(",")}
+    unknown = wanted - set(SETS)
+    if unknown:
+        raise BadRequest(
+            f"argument '--sets' names {', '.join(map(repr, sorted(unknown)))}, "
+            f"allowed are {', '.join(SETS)} and all"
+        )
+    return [name for name in SETS if name in wanted]

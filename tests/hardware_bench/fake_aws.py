@@ -1,0 +1,480 @@
+"""A small AWS: moto behind a proxy that runs commands for real and goes wrong on demand.
+
+moto's Systems Manager executes nothing, so the proxy answers its commands itself: it runs each
+script with `sh` in a folder that stands for the instance's disk, and returns, like AWS, only the
+first 24,000 characters. Everything else goes to moto, unless a fault is injected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+
+OUTPUT_LIMIT = 24_000
+ERROR_LIMIT = 8_000
+QUICK = 1.0  # seconds
+HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "server", "date"}
+
+VENV_PYTHON = """\
+#!{python} -IS
+import json, pathlib, sys, time
+
+arguments = sys.argv[1:]
+venv = pathlib.Path(__file__).resolve().parent.parent
+if arguments[:2] == ["-m", "pip"]:
+    with open(venv / "pip.log", "a") as log:
+        print(*arguments, file=log)
+    print("torch==2.9.0" if arguments[2] == "list" else "installed")
+    raise SystemExit
+script = arguments[0] if arguments[0] != "-m" else " ".join(arguments[:3])
+behaviour = json.loads((venv / "behaviour.json").read_text()).get(script, {{}})
+with open(venv / "ran.log", "a") as log:
+    print(script, file=log)
+print(f"running {{script}}", flush=True)
+print(behaviour.get("print", ""), flush=True)
+exec(behaviour.get("do", ""))
+while "until" in behaviour and not pathlib.Path(behaviour["until"]).exists():
+    time.sleep(0.01)
+target = arguments[arguments.index("--out") + 1] if "--out" in arguments else None
+for argument in arguments:
+    if argument.startswith(("--junitxml=", "--benchmark-json=")):
+        target = argument.partition("=")[2]
+if not behaviour.get("writes_nothing"):
+    content = behaviour.get("content", json.dumps({{"from": script}}))
+    pathlib.Path(target).write_text(content)
+raise SystemExit(behaviour.get("exit", 0))
+"""
+
+
+@dataclass
+class Request:
+    """One request as the proxy received it."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    service: str = ""
+    operation: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    verb: str = ""  # of the worker, for commands
+
+
+@dataclass
+class Response:
+    """An answer; None in its place closes the connection without one."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Forward = Callable[[Request], "Response | None"]
+FaultFunction = Callable[[Request, Forward], "Response | None"]
+
+
+@dataclass
+class Fault:
+    """Strikes requests of an operation (and verb): after `skip` of them, `times` times."""
+
+    function: FaultFunction
+    operation: str
+    verb: str
+    skip: int
+    times: float
+    struck: int = 0
+
+
+def error(code: str, status: int = 400) -> FaultFunction:
+    """An error of AWS, in the words of the service's protocol."""
+
+    def strike(request: Request, forward: Forward) -> Response:
+        if request.service == "ssm":
+            body = json.dumps({"__type": code, "message": f"injected {code}"})
+        elif request.service == "s3":
+            body = f"<Error><Code>{code}</Code><Message>injected</Message></Error>"
+        else:
+            body = (
+                f"<Response><Errors><Error><Code>{code}</Code><Message>injected</Message></Error>"
+                "</Errors><RequestID>1</RequestID></Response>"
+            )
+        return Response(status, body.encode())
+
+    return strike
+
+
+def close(request: Request, forward: Forward) -> None:
+    """The request never arrives."""
+
+
+def lose_answer(request: Request, forward: Forward) -> None:
+    """The request arrives; its answer does not."""
+    forward(request)
+
+
+def invocation(**changes: Any) -> FaultFunction:
+    """GetCommandInvocation, with some fields changed; a function changes what was there."""
+
+    def strike(request: Request, forward: Forward) -> Response | None:
+        response = forward(request)
+        assert response
+        answer = json.loads(response.body)
+        for key, change in changes.items():
+            answer[key] = change(answer.get(key)) if callable(change) else change
+        return Response(response.status, json.dumps(answer).encode())
+
+    return strike
+
+
+def body(change: Callable[[bytes], bytes]) -> FaultFunction:
+    """An answer whose body is changed on its way."""
+
+    def strike(request: Request, forward: Forward) -> Response | None:
+        response = forward(request)
+        assert response
+        return Response(response.status, change(response.body))
+
+    return strike
+
+
+def flip(text: str) -> str:
+    """Text with one character changed, in the middle."""
+    middle = len(text) // 2
+    return text[:middle] + ("A" if text[middle] != "A" else "B") + text[middle + 1 :]
+
+
+class FakeAws:
+    """The proxy, the instances' disks and the faults."""
+
+    def __init__(self, moto: str, folder: Path) -> None:
+        self.moto = moto
+        self.folder = folder
+        self.venv = folder / "venv"
+        self.requests: list[Request] = []
+        self.faults: list[Fault] = []
+        self.invocations: dict[str, dict[str, Any]] = {}
+        self.launches: dict[str, Response] = {}
+        self.is_online = True
+        self.lock = threading.Lock()
+        self.make_venv()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.ec2 = boto3.client("ec2", endpoint_url=moto)
+        self.s3 = boto3.client("s3", endpoint_url=moto)
+
+    def close(self) -> None:
+        """Ends the proxy and all that its instances still run."""
+        self.server.shutdown()
+        self.server.server_close()
+        for disk in (self.folder / "instances").glob("*"):
+            self.kill(disk.name)
+
+    # What tests arrange
+
+    def make_venv(self) -> None:
+        """The environment of the Neuron SDK: its python plays programs."""
+        binaries = self.venv / "bin"
+        binaries.mkdir(parents=True)
+        (binaries / "python").write_text(VENV_PYTHON.format(python=sys.executable))
+        (binaries / "python").chmod(0o755)
+        self.behave({})
+
+    def behave(self, behaviour: dict[str, Any]) -> None:
+        """How the programs on the instance behave."""
+        (self.venv / "behaviour.json").write_text(json.dumps(behaviour))
+
+    @property
+    def ran(self) -> list[str]:
+        """Programs that were started on instances."""
+        log = self.venv / "ran.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def inject(
+        self,
+        operation: str,
+        function: FaultFunction,
+        verb: str = "",
+        skip: int = 0,
+        times: float = 1,
+    ) -> Fault:
+        """Makes requests go wrong."""
+        fault = Fault(function, operation, verb, skip, times)
+        self.faults.append(fault)
+        return fault
+
+    def operations(self, *names: str) -> list[Request]:
+        """Requests that arrived, of some operations."""
+        return [one for one in self.requests if one.operation in names]
+
+    def new_instance(self, stopped: bool = True, **tags: str) -> str:
+        """An instance that exists before the run."""
+        answer = self.ec2.run_instances(
+            ImageId="ami-12c6146b",
+            InstanceType="trn1.2xlarge",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[
+                {
+                    "ResourceType": "instance",
+                    "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+                }
+            ]
+            if tags
+            else [],
+        )
+        identifier = answer["Instances"][0]["InstanceId"]
+        if stopped:
+            self.ec2.stop_instances(InstanceIds=[identifier])
+        return identifier
+
+    def new_template(self, name: str = "trnfft") -> str:
+        """A launch template."""
+        self.ec2.create_launch_template(
+            LaunchTemplateName=name,
+            LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "trn1.2xlarge"},
+        )
+        return name
+
+    # What tests look at
+
+    def state(self, identifier: str) -> str:
+        """State of an instance."""
+        answer = self.ec2.describe_instances(InstanceIds=[identifier])
+        return answer["Reservations"][0]["Instances"][0]["State"]["Name"]
+
+    def states(self) -> list[str]:
+        """States of all instances."""
+        answer = self.ec2.describe_instances()
+        return [i["State"]["Name"] for r in answer["Reservations"] for i in r["Instances"]]
+
+    def disk(self, identifier: str) -> Path:
+        """What stands for the home folder of root on an instance."""
+        home = self.folder / "instances" / identifier
+        if not home.exists():
+            (home / "bin").mkdir(parents=True)
+            self.program(home / "bin" / "shutdown", f'echo "$*" > {home}/shutdown')
+            self.program(home / "bin" / "python3", f'exec {sys.executable} -IS "$@"')
+        return home
+
+    @staticmethod
+    def program(path: Path, line: str) -> None:
+        """A shell script."""
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+
+    def shutdown_time(self, identifier: str) -> str | None:
+        """The "+minutes" that the instance was told to shut down in."""
+        file = self.disk(identifier) / "shutdown"
+        return file.read_text().split()[-1] if file.exists() else None
+
+    def let_time_pass(self, identifier: str) -> None:
+        """The moment at which an instance shuts itself down, if it was told to."""
+        if self.shutdown_time(identifier) is not None and self.state(identifier) == "running":
+            self.ec2.stop_instances(InstanceIds=[identifier])
+            self.kill(identifier)
+
+    def terminate(self, identifier: str) -> None:
+        """Somebody else terminates an instance."""
+        self.ec2.terminate_instances(InstanceIds=[identifier])
+        self.power_off(identifier, lose_disk=True)
+
+    def background(self, identifier: str) -> list[int]:
+        """Process ids of jobs that live on an instance."""
+        found = []
+        for file in self.disk(identifier).glob("trnfft-jobs/*/pid"):
+            pid = int(file.read_text())
+            state = Path(f"/proc/{pid}/stat")
+            if state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(pid)
+        return found
+
+    def kill(self, identifier: str) -> None:
+        """Ends every process of an instance."""
+        for pid in self.background(identifier):
+            os.killpg(pid, signal.SIGKILL)
+
+    def power_off(self, identifier: str, lose_disk: bool) -> None:
+        """What a stop or a termination does to processes and disk."""
+        self.kill(identifier)
+        (self.disk(identifier) / "shutdown").unlink(missing_ok=True)
+        if lose_disk:
+            home = self.disk(identifier)
+            home.rename(home.with_name(f"lost-{identifier}"))
+
+    # The proxy
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        """The class that serves requests."""
+        aws = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1
+
+            def serve(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                request = Request(
+                    self.command, self.path, dict(self.headers), self.rfile.read(length)
+                )
+                response = aws.respond(request)
+                if response is None:
+                    self.close_connection = True
+                    return
+                self.send_response(response.status)
+                for key, value in response.headers.items():
+                    if key.lower() not in HOP_HEADERS:
+                        self.send_header(key, value)
+                self.send_header("Content-Length", str(len(response.body)))
+                self.end_headers()
+                self.wfile.write(response.body)
+
+            do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = serve
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        return Handler
+
+    def respond(self, request: Request) -> Response | None:
+        """The answer to a request, through the first fault that strikes it."""
+        self.identify(request)
+        with self.lock:
+            self.requests.append(request)
+            fault = self.due(request)
+        return fault.function(request, self.forward) if fault else self.forward(request)
+
+    def due(self, request: Request) -> Fault | None:
+        """The fault that strikes a request, if any."""
+        for fault in self.faults:
+            if fault.operation not in (request.operation, "*"):
+                continue
+            if fault.verb and fault.verb != request.verb:
+                continue
+            if fault.skip:
+                fault.skip -= 1
+            elif fault.struck < fault.times:
+                fault.struck += 1
+                return fault
+        return None
+
+    def identify(self, request: Request) -> None:
+        """Finds out which operation of which service a request asks for."""
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        if target := headers.get("x-amz-target"):
+            request.service, request.operation = "ssm", target.partition(".")[2]
+            request.parameters = json.loads(request.body)
+            comment = request.parameters.get("Comment", "")
+            if command := self.invocations.get(request.parameters.get("CommandId", "")):
+                comment = command["Comment"]
+            request.verb = comment.rpartition(" ")[2]
+        elif "x-www-form-urlencoded" in headers.get("content-type", ""):
+            fields = parse_qs(request.body.decode())
+            request.service, request.operation = "ec2", fields["Action"][0]
+            request.parameters = {key: values[0] for key, values in fields.items()}
+        else:
+            kinds = {"PUT": "PutObject", "GET": "GetObject", "DELETE": "DeleteObject"}
+            request.service, request.operation = "s3", kinds.get(request.method, request.method)
+            if "X-Amz-Signature" in parse_qs(urlsplit(request.path).query):
+                request.operation += " presigned"
+
+    def forward(self, request: Request) -> Response | None:
+        """The answer of an AWS in which nothing goes wrong."""
+        operations = {
+            "SendCommand": self.send_command,
+            "GetCommandInvocation": self.get_command_invocation,
+            "DescribeInstanceInformation": self.describe_instance_information,
+        }
+        if request.operation in operations:
+            return operations[request.operation](request)
+        token = request.parameters.get("ClientToken")
+        if request.operation == "RunInstances" and token in self.launches:
+            return self.launches[token]
+        response = self.ask_moto(request)
+        if request.operation == "RunInstances" and token and response.status == 200:
+            self.launches[token] = response
+        if request.operation in ("StopInstances", "TerminateInstances"):
+            lost = request.operation == "TerminateInstances"
+            if response.status == 200:
+                self.power_off(request.parameters["InstanceId.1"], lost)
+        return response
+
+    def ask_moto(self, request: Request) -> Response:
+        """Sends a request on to moto."""
+        # Without a type, urllib calls the body a form, and moto would take it apart.
+        headers = {"Content-Type": "application/octet-stream", **request.headers}
+        asked = urllib.request.Request(
+            self.moto + request.path, request.body or None, headers, method=request.method
+        )
+        try:
+            with urllib.request.urlopen(asked) as answer:
+                return Response(answer.status, answer.read(), dict(answer.headers))
+        except urllib.error.HTTPError as answer:
+            return Response(answer.code, answer.read(), dict(answer.headers))
+
+    def send_command(self, request: Request) -> Response | None:
+        """Runs a script on an instance, in the background like the SSM agent."""
+        (instance,) = request.parameters["InstanceIds"]
+        size = len(json.dumps(request.parameters))
+        if size > 64_000:
+            return error("MaxDocumentSizeExceeded")(request, self.forward)
+        if self.state(instance) != "running":
+            return error("InvalidInstanceId")(request, self.forward)
+        identifier = str(uuid.uuid4())
+        self.invocations[identifier] = {
+            "CommandId": identifier,
+            "InstanceId": instance,
+            "Comment": request.parameters["Comment"],
+            "Status": "InProgress",
+            "StatusDetails": "InProgress",
+            "StandardOutputContent": "",
+            "StandardErrorContent": "",
+        }
+        (script,) = request.parameters["Parameters"]["commands"]
+        thread = threading.Thread(target=self.execute, args=(identifier, script), daemon=True)
+        thread.start()
+        thread.join(QUICK)  # so that most tests need to ask for the output only once
+        return Response(200, json.dumps({"Command": {"CommandId": identifier}}).encode())
+
+    def execute(self, identifier: str, script: str) -> None:
+        """Runs a script to its end and keeps what AWS would keep of its output."""
+        found = self.invocations[identifier]
+        home = self.disk(found["InstanceId"])
+        environment = {"HOME": str(home), "PATH": f"{home}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=home, env=environment, capture_output=True, text=True
+        )
+        found["StandardOutputContent"] = done.stdout[:OUTPUT_LIMIT]
+        found["StandardErrorContent"] = done.stderr[:ERROR_LIMIT]
+        found["StatusDetails"] = found["Status"] = "Failed" if done.returncode else "Success"
+
+    def get_command_invocation(self, request: Request) -> Response | None:
+        """State and output of a command."""
+        found = self.invocations.get(request.parameters["CommandId"])
+        if found is None:
+            return error("InvocationDoesNotExist")(request, self.forward)
+        return Response(200, json.dumps(found).encode())
+
+    def describe_instance_information(self, request: Request) -> Response:
+        """Whether the SSM agent of an instance has reported."""
+        (instance,) = request.parameters["Filters"][0]["Values"]
+        known = self.is_online and self.state(instance) == "running"
+        listed = [{"InstanceId": instance, "PingStatus": "Online"}] if known else []
+        return Response(200, json.dumps({"InstanceInformationList": listed}).encode())

@@ -1,0 +1,509 @@
+"""What goes wrong: the exit code, what is left running, and what --resume brings back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .fake_aws import Response, body, close, error, flip, invocation, lose_answer
+
+PARITY = "bench/parity.py"
+ACCURACY = "bench/accuracy.py"
+TWO = ("--sets", "parity,accuracy")
+ALWAYS = float("inf")
+
+
+def parity(out: Path) -> dict[str, str]:
+    return json.loads((out / "parity.json").read_text())
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def gate(tmp_path, aws):
+    """Holds the accuracy set until the file exists: the run is midway, parity has finished."""
+    path = tmp_path / "gate"
+    aws.behave({ACCURACY: {"until": str(path)}})
+    return path
+
+
+# Faults that pass: nobody should notice
+
+
+def change_output(change):
+    """A finished command whose output is damaged on its way."""
+    return invocation(StandardOutputContent=lambda text: change(text) if text else text)
+
+
+PASSING = {
+    "services": [
+        ("SendCommand", "poll", error("ThrottlingException")),
+        ("SendCommand", "start", error("InternalServerError", 500)),
+        ("SendCommand", "chunk", lambda r, f: Response(502, b"<html>bad gateway</html>")),
+        ("GetCommandInvocation", "arm", error("InvocationDoesNotExist")),
+        ("GetCommandInvocation", "accept", error("ThrottlingException")),
+        ("DescribeInstances", "", error("RequestLimitExceeded", 503)),
+        ("StartInstances", "", error("ServiceUnavailable", 503)),
+    ],
+    "network": [
+        ("SendCommand", "arm", close),
+        ("SendCommand", "receive", lose_answer),
+        ("SendCommand", "start", lose_answer),
+        ("GetCommandInvocation", "chunk", close),
+        ("StartInstances", "", lose_answer),
+        ("StopInstances", "", lose_answer),
+    ],
+    "payloads": [
+        ("GetCommandInvocation", "chunk", change_output(lambda text: text[: len(text) // 2])),
+        ("GetCommandInvocation", "poll", change_output(flip)),
+        ("GetCommandInvocation", "start", change_output(lambda text: "")),
+        ("GetCommandInvocation", "accept", change_output(lambda text: text[:-2])),
+    ],
+}
+
+
+@pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
+def test_passing_faults_cost_nothing(call, aws, out, faults):
+    injected = [aws.inject(name, function, verb, times=2) for name, verb, function in faults]
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    assert all(fault.struck == 2 for fault in injected)
+    assert parity(out) == {"from": PARITY}
+    assert aws.ran == [PARITY]
+    assert aws.state(instance) == "stopped"
+
+
+def test_a_lost_answer_never_launches_twice(call, aws):
+    aws.inject("RunInstances", lose_answer, times=2)
+    result = call("run", "--template", aws.new_template(), "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    tokens = [one.parameters["ClientToken"] for one in aws.operations("RunInstances")]
+    assert len(tokens) == 3 and len(set(tokens)) == 1
+    assert aws.states() == ["terminated"]
+
+
+def test_a_launch_that_never_answers_is_found_and_ended(call, aws):
+    aws.inject("RunInstances", lose_answer, times=ALWAYS)
+    result = call("run", "--template", aws.new_template(), "--sets", "parity")
+    assert result.exit_code == 11, result.output
+    assert aws.states() == ["terminated"]
+
+
+# Faults that stay: the exit code of their kind, and --resume
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (error("ThrottlingException"), 5),
+        (close, 11),
+    ],
+    ids=["throttling", "lost network"],
+)
+def test_systems_manager_fails_midway(call, aws, out, gate, function, code):
+    fault = aws.inject("SendCommand", function, "poll", skip=3, times=ALWAYS)
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, *TWO)
+    assert result.exit_code == code, result.output
+    assert aws.state(instance) == "stopped" and not aws.background(instance)
+    fault.times = 0
+    gate.touch()
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert parity(out) == {"from": PARITY}
+    assert aws.ran.count(PARITY) == 1  # what had finished was fetched, not repeated
+    assert aws.state(instance) == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [(error("ExpiredTokenException"), 4), (close, 11)],
+    ids=["expired credentials", "lost network"],
+)
+def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):
+    """Neither can the instance be stopped: it does so itself, and what it had is not lost."""
+    seen = []
+
+    def strike(request, forward):
+        seen.append(request.operation)
+        return function(request, forward)
+
+    template = aws.new_template()
+    first = aws.inject("SendCommand", lambda r, f: [begin(), f(r)][1], "chunk")
+
+    def begin():
+        aws.inject("*", strike, times=ALWAYS)
+
+    result = call("run", "--template", template, *TWO)
+    assert first.struck and seen
+    assert result.exit_code == code, result.output
+    assert "it stops itself at" in result.output
+    (instance,) = [
+        i["InstanceId"]
+        for r in aws.ec2.describe_instances()["Reservations"]
+        for i in r["Instances"]
+    ]
+    assert aws.state(instance) == "running"
+    aws.let_time_pass(instance)
+    assert aws.state(instance) == "stopped"
+    aws.faults.clear()
+    gate.touch()
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert parity(out) == {"from": PARITY}
+    assert aws.ran.count(PARITY) == 1
+    assert aws.states() == ["terminated"]
+
+
+def test_launched_instance_is_terminated_midway(call, aws, gate, out):
+    def strike(request, forward):
+        aws.terminate(request.parameters["InstanceIds"][0])
+        return forward(request)
+
+    aws.inject("SendCommand", strike, "poll", skip=5)
+    result = call("run", "--template", aws.new_template(), *TWO)
+    assert result.exit_code == 10, result.output
+    assert parity(out) == {"from": PARITY}  # was fetched before
+    gate.touch()
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert aws.ran.count(PARITY) == 1 and aws.ran.count(ACCURACY) == 2
+    assert aws.states() == ["terminated", "terminated"]
+
+
+def test_results_in_the_bucket_outlive_the_instance(call, aws, out, gate):
+    aws.s3.create_bucket(Bucket="results")
+    template = aws.new_template()
+
+    def strike(request, forward):
+        while not uploads.struck or "Contents" not in aws.s3.list_objects_v2(Bucket="results"):
+            time.sleep(0.01)
+        aws.terminate(request.parameters["InstanceIds"][0])
+        return forward(request)
+
+    # The instance has uploaded its first results, and ends before anybody has seen that.
+    uploads = aws.inject("PutObject presigned", lambda request, forward: forward(request))
+    aws.inject("SendCommand", strike, "poll", skip=1)
+    result = call("run", "--template", template, *TWO, "--bucket", "results")
+    assert result.exit_code == 10, result.output
+    assert not (out / "parity.json").exists()
+    gate.touch()
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert parity(out) == {"from": PARITY}
+    assert aws.ran.count(PARITY) == 1
+
+
+def test_stopped_instance_that_existed_is_gone_for_good(call, aws):
+    instance = aws.new_instance()
+    aws.inject("SendCommand", lambda r, f: [aws.terminate(instance), f(r)][1], "poll")
+    assert call("run", "--instance", instance, "--sets", "parity").exit_code == 10
+    assert call("run", "--resume").exit_code == 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"Status": "TimedOut", "StatusDetails": "ExecutionTimedOut"}, 9),
+        ({"Status": "Failed", "StatusDetails": "Undeliverable"}, 9),
+        ({"Status": "Cancelled", "StatusDetails": "Cancelled"}, 8),
+    ],
+    ids=["time-out", "undeliverable", "cancelled"],
+)
+def test_commands_fail(call, aws, out, changes, code):
+    fault = aws.inject("GetCommandInvocation", invocation(**changes), "chunk", times=ALWAYS)
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == code, result.output
+    assert not (out / "parity.json").exists()
+    assert aws.state(instance) == "stopped"
+    fault.times = 0
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert aws.ran == [PARITY]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: len(text) // 3],
+        flip,
+    ],
+    ids=["cut", "changed"],
+)
+def test_damaged_results_are_never_used(call, aws, out, change):
+    fault = aws.inject("GetCommandInvocation", change_output(change), "chunk", times=ALWAYS)
+    template = aws.new_template()
+    result = call("run", "--template", template, "--sets", "parity")
+    assert result.exit_code == 12, result.output
+    assert sorted(path.name for path in out.iterdir()) == ["job.json"]
+    assert aws.states() == ["stopped"]  # with its disk: there is something to fetch
+    fault.times = 0
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert parity(out) == {"from": PARITY}
+    assert aws.ran == [PARITY] and aws.states() == ["terminated"]
+
+
+def test_disk_with_results_survives_a_resume_that_fails(call, aws, out):
+    aws.inject("GetCommandInvocation", change_output(flip), "chunk", times=4)
+    assert call("run", "--template", aws.new_template(), "--sets", "parity").exit_code == 12
+    aws.is_online = False
+    assert call("run", "--resume").exit_code == 7
+    assert aws.states() == ["stopped"]
+    aws.is_online = True
+    again = call("run", "--resume", "--hours", "1")
+    assert again.exit_code == 0, again.output
+    assert "1 h" in again.output
+    assert aws.ran == [PARITY] and aws.states() == ["terminated"]
+
+
+S3 = ("--sets", "parity", "--bucket", "results")
+
+
+FETCHES = {
+    "services": [
+        ("GetObject", error("InternalError", 500), 1),
+        ("PutObject presigned", error("InternalError", 500), 0),
+        ("PutObject", close, 0),
+    ],
+    "payloads": [
+        ("GetObject presigned", body(lambda content: content[: len(content) // 2]), 0),
+        ("GetObject", body(lambda content: content.replace(b"a", b"b")), 1),
+        ("GetObject", body(lambda content: content[:-5]), 1),
+        ("PutObject presigned", close, 0),
+    ],
+}
+
+
+@pytest.mark.parametrize("faults", FETCHES.values(), ids=FETCHES)
+def test_s3_fails_and_recovers(call, aws, out, faults):
+    aws.s3.create_bucket(Bucket="results")
+    injected = [aws.inject(name, function, skip=skip) for name, function, skip in faults]
+    result = call("run", "--instance", aws.new_instance(), *S3)
+    assert result.exit_code == 0, result.output
+    assert all(fault.struck for fault in injected)
+    assert parity(out) == {"from": PARITY}
+
+
+def test_instance_cannot_upload(call, aws, out):
+    """Its first URLs do not work; the one that it gets later does."""
+    aws.s3.create_bucket(Bucket="results")
+    aws.inject("PutObject presigned", error("AccessDenied", 403), times=3)
+    result = call("run", "--instance", aws.new_instance(), *S3)
+    assert result.exit_code == 0, result.output
+    assert parity(out) == {"from": PARITY}
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("AccessDenied", 4), ("PreconditionFailed", 15), ("SlowDown", 5)]
+)
+def test_s3_refuses(call, aws, code, exit_code):
+    aws.s3.create_bucket(Bucket="results")
+    status = 503 if code == "SlowDown" else 403
+    aws.inject("PutObject", error(code, status), times=ALWAYS)
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, *S3)
+    assert result.exit_code == exit_code, result.output
+    assert aws.state(instance) == "stopped"
+
+
+@pytest.mark.parametrize("code", ["InsufficientInstanceCapacity", "VcpuLimitExceeded"])
+def test_no_capacity(call, aws, code):
+    instance, template = aws.new_instance(), aws.new_template()
+    aws.inject("RunInstances", error(code, 500 if "Capacity" in code else 400), times=ALWAYS)
+    aws.inject("StartInstances", error(code, 500 if "Capacity" in code else 400), times=ALWAYS)
+    result = call("run", "--template", template, "--sets", "parity")
+    assert result.exit_code == 6, result.output
+    assert aws.states() == ["stopped"]
+    aws.faults.pop(0)
+    assert call("run", "--resume").exit_code == 0
+    other = call("run", "--instance", instance, "--out", str(aws.folder / "other"))
+    assert other.exit_code == 6, other.output
+    assert aws.state(instance) == "stopped"
+
+
+def test_systems_manager_is_never_online(call, aws):
+    aws.is_online = False
+    result = call("run", "--template", aws.new_template(), "--sets", "parity")
+    assert result.exit_code == 7, result.output
+    assert "AmazonSSMManagedInstanceCore" in result.output
+    assert aws.states() == ["terminated"]
+
+
+def test_instance_that_cannot_be_stopped(call, aws):
+    aws.is_online = False
+    aws.inject("StopInstances", error("UnauthorizedOperation", 403), times=ALWAYS)
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 14, result.output
+    assert f"cannot stop {instance}" in result.output
+    aws.faults.clear()
+    assert call("stop").exit_code == 0
+    assert aws.state(instance) == "stopped"
+
+
+def test_set_fails(call, aws, out):
+    aws.behave({PARITY: {"exit": 3}})
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, *TWO)
+    assert result.exit_code == 1, result.output
+    assert "parity failed (exit code 3)" in result.output
+    assert parity(out) == {"from": PARITY}  # failures are results, too
+    assert (out / "accuracy.json").exists()
+    assert aws.state(instance) == "stopped"
+    assert call("run", "--resume").exit_code == 1
+    assert aws.ran == [PARITY, ACCURACY]
+
+
+def test_set_writes_nothing(call, aws, out):
+    aws.behave({PARITY: {"writes_nothing": True}})
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
+    assert result.exit_code == 1
+    assert "parity.json was not written" in result.output
+    assert (out / "parity.log").exists()
+
+
+def test_report_that_is_not_json(call, aws, out):
+    aws.behave({"-m pytest bench": {"content": '{"benchmarks": [{"na'}})
+    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
+    assert result.exit_code == 1
+    assert "is no report of pytest-benchmark" in result.output
+    assert (out / "benchmarks.json").exists()
+
+
+def test_disk_of_the_instance_is_full(call, aws, out):
+    fill = "import os; os.symlink('/dev/full', f'../.parity.payload.{os.getppid()}')"
+    aws.behave({PARITY: {"do": fill}})
+    result = call("run", "--template", aws.new_template(), *TWO)
+    assert result.exit_code == 1, result.output
+    assert "No space left on device" in result.output
+    assert (out / "accuracy.json").exists() and not (out / "parity.json").exists()
+    assert aws.states() == ["stopped"]
+    aws.behave({})
+    assert call("run", "--resume").exit_code == 0
+    assert aws.ran == [PARITY, ACCURACY, PARITY]
+
+
+def test_disk_of_the_instance_is_full_at_the_upload(call, aws):
+    def strike(request, forward):
+        (folder,) = aws.disk(instance).glob("trnfft-jobs/*")
+        (folder / "revision.part").symlink_to("/dev/full")
+        return forward(request)
+
+    instance = aws.new_instance()
+    aws.inject("SendCommand", strike, "receive")
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 8, result.output
+    assert "No space left on device" in result.output
+    assert aws.state(instance) == "stopped"
+
+
+def test_job_on_the_instance_is_killed(call, aws, gate):
+    def strike(request, forward):
+        aws.kill(instance)
+        return forward(request)
+
+    instance = aws.new_instance()
+    aws.inject("SendCommand", strike, "poll", skip=3)
+    result = call("run", "--instance", instance, *TWO)
+    assert result.exit_code == 8, result.output
+    gate.touch()
+    assert call("run", "--resume").exit_code == 0
+    assert aws.ran.count(PARITY) == 1 and aws.ran.count(ACCURACY) == 2
+
+
+def test_time_limit_before_anything_ran(call, aws):
+    aws.s3.create_bucket(Bucket="results")
+    result = call("run", "--template", aws.new_template(), *S3, "--hours", "0.0002")
+    assert result.exit_code == 13, result.output
+    assert aws.ran == [] and aws.states() == ["terminated"]
+
+
+@pytest.mark.slow
+def test_time_limit(call, aws, gate, out):
+    result = call("run", "--template", aws.new_template(), *TWO, "--hours", "0.002")
+    assert result.exit_code == 13, result.output
+    assert parity(out) == {"from": PARITY}
+    assert "running bench/accuracy.py" in (out / "accuracy.log").read_text()
+    assert aws.states() == ["terminated"]
+    gate.touch()
+    assert call("run", "--resume", "--hours", "1").exit_code == 0
+    assert aws.ran == [PARITY, ACCURACY, ACCURACY]
+
+
+def test_no_pip_no_run(call, aws):
+    (aws.venv / "bin" / "python").write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 1, result.output
+    assert aws.state(instance) == "stopped"
+
+
+def test_no_credentials(call, aws, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert call("run", "--instance", "i-0123").exit_code == 4
+
+
+def test_no_region(call, aws, monkeypatch):
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    assert call("run", "--instance", "i-0123").exit_code == 2
+
+
+def test_resume_runs_the_commit_of_the_job(call, aws, repository, gate, out):
+    aws.inject("SendCommand", error("AccessDeniedException"), "start")
+    assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 4
+    (repository / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
+    os.system(f"git -C {repository} commit -qam second")
+    aws.behave({PARITY: {"do": "print(open('pyproject.toml').read())"}})
+    assert call("run", "--resume").exit_code == 0
+    assert "changed" not in (out / "parity.log").read_text()
+
+
+def test_signal_during_a_run(call, aws, gate, out):
+    number = signal.SIGTERM
+
+    def strike(request, forward):
+        os.kill(os.getpid(), number)
+        return forward(request)
+
+    before = signal.getsignal(number)
+    aws.inject("SendCommand", strike, "poll", skip=4)
+    result = call("run", "--template", aws.new_template(), *TWO)
+    assert result.exit_code == 128 + number, result.output
+    assert set(aws.states()) <= {"stopped", "terminated"}
+    assert signal.getsignal(number) == before
+    gate.touch()
+    assert call("run", "--resume").exit_code == 0
+    assert parity(out) == {"from": PARITY}
+    assert aws.states()[-1] == "terminated" and aws.ran.count(PARITY) == 1
+
+
+def test_signal_during_the_launch(call, aws):
+    def strike(request, forward):
+        response = forward(request)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return response
+
+    aws.inject("RunInstances", strike)
+    result = call("run", "--template", aws.new_template(), "--sets", "parity")
+    assert result.exit_code == 143, result.output
+    assert aws.states() == ["terminated"]
+
+
+def test_signal_ends_the_job_on_an_instance_that_runs_on(call, aws, gate):
+    instance = aws.new_instance(stopped=False)
+    aws.inject("SendCommand", lambda r, f: [os.kill(os.getpid(), 2), f(r)][1], "poll", skip=4)
+    result = call("run", "--instance", instance, *TWO)
+    assert result.exit_code == 130, result.output
+    assert aws.state(instance) == "running" and not aws.background(instance)

@@ -1,0 +1,102 @@
+"""Sealed payloads: whole ones open, damaged ones never."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .conftest import SCRIPTS  # noqa: F401 - makes `remote` importable
+
+from remote.benchmark_summary import summarise  # isort: skip
+from remote.payload import OUTPUT_LIMIT, Damaged, decode, encode, pack, seal, unpack, unseal  # isort: skip
+from remote.worker import CHUNK, LOG_LIMIT, choose_venv  # isort: skip
+
+
+@given(st.binary(max_size=2000), st.data())
+def test_any_cut_and_any_changed_byte_is_found(content, data):
+    sealed = seal(content)
+    assert unseal(sealed) == content
+    place = data.draw(st.integers(0, len(sealed) - 1))
+    with pytest.raises(Damaged):
+        unseal(sealed[:place])
+    change = data.draw(st.integers(1, 255))
+    with pytest.raises(Damaged):
+        unseal(sealed[:place] + bytes([sealed[place] ^ change]) + sealed[place + 1 :])
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers()), st.integers(1, 200))
+def test_replies(answer, cut):
+    text = encode(answer)
+    assert decode(text) == decode(text + "\n") == answer
+    with pytest.raises(Damaged):
+        decode(text[:-cut])
+
+
+def test_the_longest_replies_fit_the_output_of_a_command():
+    noise = os.urandom(LOG_LIMIT).decode("utf-8", "replace")
+    text = encode({"log": noise * 3, "skipped": 7})
+    assert len(text) <= OUTPUT_LIMIT
+    answer = decode(text)
+    assert (noise * 3).endswith(answer["log"]) and answer["log"]
+    assert answer["skipped"] == 7 + len(noise * 3) - len(answer["log"])
+    import base64
+
+    assert len(encode({"data": base64.b64encode(os.urandom(CHUNK)).decode(), "size": 9**9})) < (
+        OUTPUT_LIMIT
+    )
+
+
+def test_an_answer_that_cannot_fit_is_refused():
+    with pytest.raises(ValueError, match="a reply has"):
+        encode({"data": os.urandom(40_000).hex()})
+
+
+def test_files():
+    files = {"a.json": b"{}", "b.log": os.urandom(1000)}
+    assert unpack(pack(files), {"a.json", "b.log", "c"}) == files
+
+
+@pytest.mark.parametrize("name", ["../job.json", "/etc/passwd", "other.json", "a/../../b"])
+def test_names_that_nobody_asked_for(name):
+    with pytest.raises(Damaged, match="nobody asked for"):
+        unpack(pack({name: b""}), {"a.json"})
+
+
+def test_links_are_no_files():
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        member = tarfile.TarInfo("a.json")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member)
+    with pytest.raises(Damaged):
+        unpack(seal(buffer.getvalue()), {"a.json"})
+
+
+def test_a_sealed_archive_that_is_none():
+    with pytest.raises(Damaged, match="is no archive"):
+        unpack(seal(b"not an archive"), set())
+
+
+def test_a_report_without_raw_samples_is_left_as_it_is():
+    report = {"benchmarks": [{"stats": {"mean": 1.0}}], "version": "5"}
+    assert json.loads(summarise(json.dumps(report).encode())) == report
+    one = {"benchmarks": [{"stats": {"data": [2.0]}}]}
+    assert json.loads(summarise(json.dumps(one).encode())) == {"benchmarks": [{"stats": {}}]}
+
+
+def test_the_newest_environment_is_chosen(tmp_path):
+    for name in ("pytorch_2_8", "pytorch_2_10", "pytorch_2_9", "pytorch_2_11_nxd", "jax_0_6"):
+        (tmp_path / f"aws_neuronx_venv_{name}" / "bin").mkdir(parents=True)
+        (tmp_path / f"aws_neuronx_venv_{name}" / "bin" / "python").touch()
+    (tmp_path / "aws_neuronx_venv_pytorch_3_0").mkdir()  # without Python
+    chosen = choose_venv(str(tmp_path / "aws_neuronx_venv_pytorch_*"))
+    assert chosen.name == "aws_neuronx_venv_pytorch_2_10"
+    assert choose_venv(str(tmp_path / "aws_neuronx_venv_jax_0_6")).name.endswith("jax_0_6")
+    with pytest.raises(FileNotFoundError, match="matches"):
+        choose_venv(str(tmp_path / "nothing_*"))

@@ -1,0 +1,268 @@
+"""Runs in which nothing goes wrong, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+PARITY = "bench/parity.py"
+
+
+def read(out, name):
+    return json.loads((out / name).read_text())
+
+
+def test_stopped_instance_without_bucket(call, aws, tmp_path):
+    instance = aws.new_instance()
+    aws.behave({"-m pytest tests": {"content": "<testsuites/>"}})
+    result = call("run", "--instance", instance)
+    assert result.exit_code == 0, result.output
+    out = tmp_path / "out"
+    assert (out / "tests.xml").read_text() == "<testsuites/>"
+    assert read(out, "parity.json") == {"from": PARITY}
+    assert read(out, "benchmarks.json") == {"from": "bench/run.py"}
+    assert read(out, "pytest-benchmark.json") == {"from": "-m pytest bench"}
+    assert read(out, "accuracy.json") == {"from": "bench/accuracy.py"}
+    assert "running bench/parity.py" in (out / "parity.log").read_text()
+    assert aws.state(instance) == "stopped"
+    assert not aws.operations("TerminateInstances", "RunInstances", "PutObject")
+    assert f"python bench/compare.py {out}/benchmarks.json --out plots/" in result.output
+
+
+def test_the_commands_are_those_of_the_bench_programs(hw_bench):
+    lines = {name: [" ".join(c) for c in one.commands] for name, one in hw_bench.sets.SETS.items()}
+    assert lines == {
+        "tests": ["python -m pytest tests -q -n auto --junitxml=tests.xml"],
+        "parity": ["python bench/parity.py --backend nki --out parity.json"],
+        "benchmarks": [
+            "python bench/run.py --backend nki --out benchmarks.json",
+            "python -m pytest bench --benchmark-only --benchmark-json=pytest-benchmark.json",
+        ],
+        "accuracy": ["python bench/accuracy.py --backend nki --out accuracy.json"],
+    }
+
+
+def test_launched_instance_with_bucket(call, aws, tmp_path):
+    aws.s3.create_bucket(Bucket="results")
+    result = call("run", "--template", aws.new_template(), "--bucket", "results")
+    assert result.exit_code == 0, result.output
+    assert read(tmp_path / "out", "accuracy.json") == {"from": "bench/accuracy.py"}
+    assert aws.states() == ["terminated"]
+    assert not [one for one in aws.requests if one.verb in ("chunk", "receive")]
+    left = aws.s3.list_objects_v2(Bucket="results").get("Contents", [])
+    assert [one["Key"].rpartition("/")[2] for one in left] == []
+
+
+def test_running_instance_by_tag_is_left_running(call, aws):
+    instance = aws.new_instance(stopped=False, Purpose="bench")
+    aws.new_instance(stopped=False, Purpose="other")
+    result = call("run", "--tag", "Purpose=bench", "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    assert aws.states() == ["running", "running"]
+    assert aws.shutdown_time(instance) is None
+    assert not aws.operations("StopInstances", "StartInstances")
+
+
+def test_launched_instance_is_armed_and_tagged(call, aws):
+    template = aws.new_template()
+    result = call("run", "--template", template, "--sets", "parity", "--hours", "1.5", "--keep")
+    assert result.exit_code == 0, result.output
+    (launch,) = aws.operations("RunInstances")
+    assert launch.parameters["InstanceInitiatedShutdownBehavior"] == "stop"
+    assert launch.parameters["TagSpecification.1.Tag.1.Key"] == "trnfft-job"
+    assert aws.states() == ["running"]
+    assert "left running" in result.output
+
+
+def test_instance_stops_itself_after_the_time_limit(call, aws):
+    instance = aws.new_instance()
+    seen = []
+    aws.inject("SendCommand", lambda r, f: [f(r), seen.append(aws.disk(instance))][0], "poll")
+    # The switch is set before the first poll: read it before the run ends and clears it.
+    aws.inject("StopInstances", lambda r, f: [seen.append(aws.shutdown_time(instance)), f(r)][1])
+    result = call("run", "--instance", instance, "--sets", "parity", "--hours", "1.5")
+    assert result.exit_code == 0, result.output
+    assert seen[-1] == "+90"  # 1.5 h and a minute of grace, without the part that has passed
+
+
+def test_estimate_comes_before_anything_costs(call, aws):
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity", "--hours", "1")
+    output = result.output
+    # An hour, and a minute of grace in the tests, at 1.34375 dollars.
+    assert "$1.37: 1.02 h at $1.34375" in output
+    assert output.index("cost at most") < output.index("starting i-")
+
+
+def test_unknown_price(call, aws):
+    aws.ec2.create_launch_template(
+        LaunchTemplateName="new",
+        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "trn2.48xlarge"},
+    )
+    result = call("run", "--template", "new", "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    assert "unknown: there is no price of trn2.48xlarge here" in result.output
+
+
+def test_environment_on_the_instance(call, aws, tmp_path):
+    check = (
+        "import os; print(os.environ['NEURON_CC_FLAGS'], os.environ['PATH'].split(':')[0]);"
+        "print(open('../constraints.txt').read())"
+    )
+    aws.behave({PARITY: {"do": check}})
+    assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 0
+    log = (tmp_path / "out" / "parity.log").read_text()
+    assert f"--auto-cast=none {aws.venv}/bin" in log
+    assert "torch==2.9.0" in log  # pip must not replace what belongs to the Neuron SDK
+    installs = (aws.venv / "pip.log").read_text()
+    assert "-m pip install -q -c" in installs and "-e .[dev]" in installs
+
+
+def test_results_longer_than_the_output_of_a_command(call, aws, tmp_path):
+    noise = os.urandom(60_000).hex()  # 60 kB however well it is packed
+    aws.behave({PARITY: {"content": noise}})
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "parity.json").read_text() == noise
+    assert len([one for one in aws.operations("SendCommand") if one.verb == "chunk"]) > 3
+
+
+def test_revision_longer_than_a_command(call, aws, repository, tmp_path):
+    (repository / "noise").write_bytes(os.urandom(60_000))
+    subprocess.run(["git", "-C", repository, "add", "noise"], check=True)
+    subprocess.run(["git", "-C", repository, "commit", "-qm", "noise"], check=True)
+    do = "import hashlib; print(hashlib.sha256(open('noise', 'rb').read()).hexdigest())"
+    aws.behave({PARITY: {"do": do}})
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    expected = subprocess.run(
+        ["sha256sum", repository / "noise"], capture_output=True, text=True, check=True
+    ).stdout.split()[0]
+    assert expected in (tmp_path / "out" / "parity.log").read_text()
+    sizes = [len(one.body) for one in aws.operations("SendCommand")]
+    assert len(sizes) > 5 and max(sizes) < 48_000
+
+
+def test_raw_samples_stay_on_the_instance(call, aws, tmp_path):
+    samples = [i / 1000 for i in range(1, 100_001)]
+    report = {"benchmarks": [{"name": "fft", "stats": {"mean": 50.0005, "data": samples}}]}
+    aws.behave({"-m pytest bench": {"content": json.dumps(report)}})
+    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
+    assert result.exit_code == 0, result.output
+    (benchmark,) = read(tmp_path / "out", "pytest-benchmark.json")["benchmarks"]
+    assert "data" not in benchmark["stats"] and benchmark["stats"]["mean"] == 50.0005
+    assert benchmark["stats"]["percentiles"]["95"] == pytest.approx(95, abs=0.01)
+    assert len([one for one in aws.operations("SendCommand") if one.verb == "chunk"]) == 1
+
+
+def test_long_log_is_shown_in_part_and_fetched_whole(call, aws, tmp_path):
+    do = "print('\\n'.join(f'line {i} \\x1b[31m' + 'x' * 80 for i in range(5000)))"
+    aws.behave({PARITY: {"do": do}})
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    log = (tmp_path / "out" / "parity.log").read_text()
+    assert "line 0 " in log and "line 4999 " in log
+    assert "bytes of log not shown" in result.output
+    assert "\x1b[31mxxx" not in result.output
+
+
+HOSTILE = "/tmp/$(touch pwned); `touch pwned` 'quoted\" & > pwned *"
+
+
+def test_no_shell_interprets_arguments(call, aws, tmp_path):
+    instance = aws.new_instance()
+    result = call("run", "--instance", instance, "--sets", "parity", "--venv", HOSTILE)
+    assert result.exit_code == 1
+    assert f"no folder with bin/python matches {HOSTILE}" in result.output
+    assert not list(tmp_path.rglob("pwned")) and not os.path.exists("pwned")
+
+
+def test_environment_in_a_hostile_folder(call, aws, tmp_path):
+    folder = aws.folder / "$(touch pwned); 'a\" b"
+    aws.venv.rename(folder)
+    aws.venv = folder
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    assert aws.ran == [PARITY]
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_output_folder_with_a_hostile_name(call, aws, tmp_path):
+    out = tmp_path / "$(touch pwned) 'x"
+    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert read(out, "benchmarks.json") == {"from": "bench/run.py"}
+    (line,) = [one for one in result.output.splitlines() if one.startswith("compare and plot: ")]
+    words = subprocess.run(
+        ["sh", "-c", f"printf '%s\\n' {line.partition(': ')[2]}"], capture_output=True, text=True
+    ).stdout.splitlines()
+    assert words[2] == str(out / "benchmarks.json")
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_only_the_commit_runs(call, aws, repository, tmp_path):
+    (repository / "new.txt").write_text("not committed")
+    aws.behave({PARITY: {"do": "import os; print(sorted(os.listdir('.')))"}})
+    assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 0
+    assert "['pyproject.toml']" in (tmp_path / "out" / "parity.log").read_text()
+
+
+def test_uncommitted_changes_are_refused(call, aws, repository):
+    (repository / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    result = call("run", "--instance", aws.new_instance())
+    assert result.exit_code == 2
+    assert "pyproject.toml: the commit" in result.output
+    assert not aws.requests
+
+
+BAD = {
+    "no target": [],
+    "two targets": ["--instance", "i-1", "--tag", "a=b"],
+    "tag": ["--tag", "nothing"],
+    "unused tag": ["--tag", "a=b"],
+    "unknown template": ["--template", "unknown"],
+    "impossible template": ["--template", "x"],
+    "set": ["--instance", "i-1", "--sets", "parity,speed"],
+    "hours": ["--instance", "i-1", "--hours", "0"],
+    "nan hours": ["--instance", "i-1", "--hours", "nan"],
+    "long hours": ["--instance", "i-1", "--hours", "1000"],
+    "bucket": ["--instance", "i-1", "--bucket", "../x"],
+    "venv": ["--instance", "i-1", "--venv", "venv"],
+    "resume nothing": ["--resume"],
+    "resume with sets": ["--resume", "--sets", "parity"],
+    "resume with target": ["--resume", "--instance", "i-1"],
+}
+
+
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD)
+def test_bad_arguments(call, aws, arguments):
+    result = call("run", *arguments)
+    assert result.exit_code == 2, result.output
+    assert not aws.operations("StartInstances", "RunInstances", "SendCommand")
+
+
+def test_unknown_bucket_is_noticed_before_anything_costs(call, aws):
+    result = call("run", "--instance", aws.new_instance(), "--bucket", "unknown")
+    assert result.exit_code == 2, result.output
+    assert not aws.operations("StartInstances", "SendCommand")
+
+
+def test_a_job_is_never_overwritten(call, aws):
+    instance = aws.new_instance()
+    assert call("run", "--instance", instance, "--sets", "parity").exit_code == 0
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 2 and "which holds a job" in result.output
+    assert call("run", "--resume").exit_code == 0  # nothing to do
+    assert aws.ran == [PARITY]
+
+
+def test_confirmation(call, aws, monkeypatch, hw_bench):
+    monkeypatch.setattr(hw_bench, "is_interactive", lambda: True)
+    instance = aws.new_instance()
+    monkeypatch.setattr(hw_bench.typer, "confirm", lambda *a, **k: False)
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 3
+    assert aws.state(instance) == "stopped" and not aws.operations("StartInstances")
+    assert call("run", "--instance", instance, "--sets", "parity", "--yes").exit_code == 0
