@@ -59,11 +59,11 @@ def errors(case: Case, backend: str, target: str) -> Row:
 
 def main(
     backend: program.BackendOption = "nki",
-    target: program.TargetOption = "trn1",
+    target: program.TargetOption = None,
     out: program.OutOption = Path("accuracy.json"),
 ) -> None:
     """Measure the errors of one-dimensional transforms in all precision modes."""
-    program.check(backend, target, out)
+    target = program.check(backend, target, out)
     rows, missing = program.rows_of(CASES, backend, lambda case: errors(case, backend, target))
     program.write("accuracy", backend, target, rows, missing, out)
 

@@ -26,6 +26,7 @@ SYSTEM_PACKAGES = (  # Debian's way to list them, and Amazon Linux's
     ("dpkg-query", "-W", "-f", "${Package} ${Version}\n", "aws-neuronx-*"),
     ("rpm", "-qa", "--qf", "%{NAME} %{VERSION}\n", "aws-neuronx-*"),
 )
+REVISION_VARIABLE = "TRNFFT_REVISION"
 SDK_OF_NKI = {"0.3": "2.29", "0.4": "2.30", "0.5": "2.31", "0.6": "2.32"}
 
 
@@ -64,10 +65,13 @@ def version(package: str) -> str:
 
 
 def git_state(root: Path) -> tuple[str, bool | None]:
-    """Revision, and whether files differ from it; ("", None) without git or outside of one."""
+    """Revision, and whether files differ from it; ("", None) without git or outside of one.
+
+    Where files of a commit were unpacked, as on an instance, TRNFFT_REVISION names it.
+    """
     revision = output_of("git", "-C", str(root), "rev-parse", "HEAD")
     if revision is None:
-        return "", None
+        return os.environ.get(REVISION_VARIABLE, ""), None
     return revision, bool(output_of("git", "-C", str(root), "status", "--porcelain"))
 
 

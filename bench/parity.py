@@ -36,7 +36,7 @@ def compared(case: Case, backend: str, target: str, tolerance: float | None) -> 
 def main(
     operations: program.OperationsArgument = None,
     backend: program.BackendOption = "nki",
-    target: program.TargetOption = "trn1",
+    target: program.TargetOption = None,
     tolerance: Annotated[
         float | None,
         typer.Option(help="Largest difference; by precision mode when left out.", min=0),
@@ -44,7 +44,7 @@ def main(
     out: program.OutOption = Path("parity.json"),
 ) -> None:
     """Compare the results of a backend with those of the simulator."""
-    program.check(backend, target, out)
+    target = program.check(backend, target, out)
     try:
         cases = cases_of(operations or ())
     except ValueError as error:

@@ -17,8 +17,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from nki_kernels import hardware
+
 BackendOption = Annotated[str, typer.Option(help="torch, matmul, nki-sim or nki.")]
-TargetOption = Annotated[str, typer.Option(help="The chip: trn1, trn2 or trn3.")]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"trn1, trn2 or trn3. Default: what {hardware.TARGET_VARIABLE} says, or trn1.",
+        show_default=False,
+    ),
+]
 OutOption = Annotated[Path, typer.Option(help="Results to write, as JSON.")]
 OperationsArgument = Annotated[
     list[str] | None,
@@ -33,8 +41,8 @@ def stop(sentence: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def check(backend: str, target: str, out: Path) -> None:
-    """Refuses, before any work, a backend, a chip or an output that cannot be had."""
+def check(backend: str, target: str | None, out: Path) -> str:
+    """The chip. Refuses, before any work, a backend, chip or output that cannot be had."""
     if backend == "auto":
         stop("argument '--backend' is 'auto', allowed are torch, matmul, nki-sim and nki", 2)
     if not out.parent.is_dir():
@@ -42,10 +50,12 @@ def check(backend: str, target: str, out: Path) -> None:
     if out.exists() and not out.is_file() or not os.access(out.parent, os.W_OK):
         stop(f"cannot write {out}: it is not a file that can be replaced", 2)
     try:
-        with settings(backend, target):
+        chip = hardware.current() if target is None else hardware.chip(target)
+        with settings(backend, chip.name):
             device_of(backend)
     except (ValueError, ImportError) as error:
         stop(str(error).replace("argument 'name'", "argument '--backend'"), 2)
+    return chip.name
 
 
 def list_operations() -> None:

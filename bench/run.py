@@ -19,7 +19,7 @@ from operations import cases_of
 def main(
     operations: program.OperationsArgument = None,
     backend: program.BackendOption = "nki-sim",
-    target: program.TargetOption = "trn1",
+    target: program.TargetOption = None,
     out: program.OutOption = Path("benchmarks.json"),
     listed: Annotated[bool, typer.Option("--list", help="Only list the operations.")] = False,
 ) -> None:
@@ -27,7 +27,7 @@ def main(
     if listed:
         program.list_operations()
         return
-    program.check(backend, target, out)
+    target = program.check(backend, target, out)
     try:
         cases = cases_of(operations or ())
     except ValueError as error:

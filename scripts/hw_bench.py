@@ -196,6 +196,7 @@ def estimate(aws: Aws, job: Record, keep: bool, screen: Screen) -> None:
         job.instance_type = ec2.template_type(aws, job.target)
     else:
         job.instance_type = ec2.find(aws, ec2.Target(job.kind, job.target))["InstanceType"]
+    ec2.chip_of(job.instance_type)  # an instance without a NeuronCore is refused before it costs
     screen.estimate(job, Estimate(job.instance_type, job.seconds + pace.GRACE), keep)
 
 
@@ -258,6 +259,17 @@ def stop(out: Out = OUT) -> None:
         elif state_of_instance(aws, job) == "running":
             Job(aws, job, screen.say).stop()
             screen.say(f"the job is stopped; {job.instance} ran before and is left running")
+
+
+@app.command()
+def doctor() -> None:
+    """Whether this machine is ready to run kernels on a NeuronCore."""
+    from trnfft.doctor import BROKEN, neuron_checks  # slow to import, and only this needs it
+
+    checks = neuron_checks()
+    Screen(Console(highlight=False)).checks(checks)
+    if any(check.status == BROKEN for check in checks):
+        raise typer.Exit(1)
 
 
 def opened(out: Path) -> tuple[Record, Aws, Screen]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +42,16 @@ def describe(aws: Aws, identifier: str) -> dict[str, Any]:
 def state_of(instance: dict[str, Any]) -> str:
     """pending, running, stopping, stopped, shutting-down or terminated."""
     return instance["State"]["Name"]
+
+
+def chip_of(instance_type: str) -> str:
+    """The chip of an instance type, as NKI's target is called: trn1 of trn1n.32xlarge."""
+    found = re.match(r"trn\d+|inf2", instance_type)
+    if found is None:
+        raise BadRequest(
+            f"an instance of type {instance_type} has no NeuronCore; take trn1 or later"
+        )
+    return found[0]
 
 
 def find(aws: Aws, target: Target) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from remote import command, pace
 from remote.aws import Aws
 from remote.bucket import Bucket
 from remote.failure import CommandFailed, CorruptPayload
+from remote.instance import chip_of
 from remote.payload import Damaged, decode, digest, unpack
 from remote.record import Record
 from remote.sets import SETS, STATE
@@ -123,6 +124,10 @@ class Job:
             sets=plans,
             venv=self.record.venv,
             seconds=seconds,
+            environment={
+                "TRNFFT_REVISION": self.record.commit,  # an archive has no git to ask
+                "NEURON_PLATFORM_TARGET_OVERRIDE": chip_of(self.record.instance_type),
+            },
             uploads=uploads,
         )
 

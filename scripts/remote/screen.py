@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +13,9 @@ from rich.table import Table
 from remote.cost import SOURCE, Estimate
 from remote.record import Record
 from remote.states import COMPLETE, FINISHED
+
+if TYPE_CHECKING:
+    from trnfft.doctor import Check
 
 COLORS = {"finished": "green", "failed": "red", "running": "cyan", "time limit": "red"}
 
@@ -29,6 +32,15 @@ class Screen:
         self.console.print(
             f"[dim]{time.strftime('%H:%M:%S')}[/] {escape(sentence)}", soft_wrap=True
         )
+
+    def checks(self, checks: list[Check]) -> None:
+        """What the doctor found, and below what is broken, what to do."""
+        for check in checks:
+            color = "green" if check.status == "ok" else "red"
+            line = f"[{color}]{check.status:<8}[/]{check.name:<18}{escape(check.detail)}"
+            self.console.print(line, soft_wrap=True)
+            if check.status != "ok":
+                self.console.print(f"        {escape(check.advice)}", soft_wrap=True)
 
     def log(self, text: str, skipped: int) -> None:
         """What the job printed since the last time."""

@@ -298,6 +298,7 @@ def run(arguments: list[str], job: Job, python: str, deadline: float) -> int:
         "PATH": f"{binaries}:{os.environ.get('PATH', os.defpath)}",
         "NEURON_CC_FLAGS": "--auto-cast=none",  # float32 stays float32
         "PYTHONUNBUFFERED": "1",
+        **json.loads(job.plan_file.read_text())["environment"],
     }
     if arguments[0] == "python":
         arguments = [python, *arguments[1:]]

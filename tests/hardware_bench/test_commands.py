@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from trnfft.doctor import Check
 
 from .conftest import PACE, SCRIPTS
 
@@ -231,3 +234,31 @@ def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
     assert imported - set(sys.stdlib_module_names) == {"remote"}
     inner = set(re.findall(r"from remote\.(\w+)", source))
     assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
+
+
+def test_doctor(hw_bench, monkeypatch):
+    found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
+    monkeypatch.setattr("trnfft.doctor.neuron_checks", lambda: found)
+    result = CliRunner().invoke(hw_bench.app, ["doctor"])
+    assert result.exit_code == 1
+    assert "a [placeholder]" in result.output and "do" in result.output
+    del found[1]
+    assert CliRunner().invoke(hw_bench.app, ["doctor"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "chip"),
+    [("trn1n.32xlarge", "trn1"), ("trn2.48xlarge", "trn2"), ("inf2.8xlarge", "inf2")],
+)
+def test_chip_of_an_instance(hw_bench, kind, chip):
+    assert hw_bench.ec2.chip_of(kind) == chip
+
+
+def test_instances_without_a_neuron_core_are_refused(call, aws):
+    aws.ec2.create_launch_template(
+        LaunchTemplateName="cheap",
+        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "t3.micro"},
+    )
+    result = call("run", "--template", "cheap", "--sets", "parity")
+    assert result.exit_code == 2 and "t3.micro has no NeuronCore" in result.output
+    assert aws.states() == []

@@ -109,12 +109,14 @@ def test_unknown_price(call, aws):
 def test_environment_on_the_instance(call, aws, tmp_path):
     check = (
         "import os; print(os.environ['NEURON_CC_FLAGS'], os.environ['PATH'].split(':')[0]);"
+        "print(os.environ['NEURON_PLATFORM_TARGET_OVERRIDE'], os.environ['TRNFFT_REVISION']);"
         "print(open('../constraints.txt').read())"
     )
     aws.behave({PARITY: {"do": check}})
     assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 0
     log = (tmp_path / "out" / "parity.log").read_text()
     assert f"--auto-cast=none {aws.venv}/bin" in log
+    assert f"trn1 {read(tmp_path / 'out', 'job.json')['commit']}" in log
     assert "torch==2.9.0" in log  # pip must not replace what belongs to the Neuron SDK
     installs = (aws.venv / "pip.log").read_text()
     assert "-m pip install -q -c" in installs and "-e .[dev]" in installs
