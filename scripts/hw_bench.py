@@ -119,7 +119,9 @@ def refuse_options(*options: object) -> None:
 def check_options(bucket: str | None, hours: float | None, venv: str | None) -> None:
     """Raises BadRequest for values that cannot work."""
     if hours is not None and not 0 < hours <= LONGEST_HOURS:
-        raise BadRequest(f"argument '--hours' is {hours:g}, allowed is up to {LONGEST_HOURS:g}")
+        raise BadRequest(
+            f"argument '--hours' is {hours:g}, allowed is more than 0, to {LONGEST_HOURS:g}"
+        )
     if bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket):
         raise BadRequest(
             f"argument '--bucket' is {bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"

@@ -201,10 +201,9 @@ def translate(error: ClientError | BotoCoreError) -> Failure:
         return CredentialsRefused(str(error))
     if isinstance(error, (exceptions.HTTPClientError, exceptions.IncompleteReadError)):
         return NetworkLost(str(error))
-    if isinstance(
-        error,
-        (exceptions.NoRegionError, exceptions.ProfileNotFound, exceptions.ParamValidationError),
-    ):
+    if isinstance(error, exceptions.NoRegionError):
+        return BadRequest("no region is chosen: set AWS_REGION, such as us-west-2")
+    if isinstance(error, (exceptions.ProfileNotFound, exceptions.ParamValidationError)):
         return BadRequest(str(error))
     return AwsRefused(str(error), type(error).__name__)
 
