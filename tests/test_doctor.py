@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextvars import ContextVar
 from importlib.resources import files
 
 import platformdirs
@@ -27,6 +28,8 @@ def plain_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", None)
     monkeypatch.setattr(doctor, "find_nki", lambda: FoundNki("absent"))
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache"))
+    # As in a new thread: other tests of this process may have chosen a backend.
+    monkeypatch.setattr(config, "_backend", ContextVar("backend", default=None))
     monkeypatch.setattr(doctor, "NEURON_DEVICES", tmp_path / "dev")
     monkeypatch.setattr(doctor, "NEURON_MODULE", tmp_path / "version")
     doctor.import_error.cache_clear()

@@ -9,6 +9,7 @@ import torch
 
 import trnfft
 
+pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
 pytest.importorskip("pydantic")  # of the extra bench
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
