@@ -41,6 +41,15 @@ def own_cache_folder(tmp_path_factory):
         yield
 
 
+@pytest.fixture(params=["trn1", "trn2"])
+def strict_chip(request):
+    """A test on both chips, one after the other; warnings of the simulator are errors."""
+    from nki_kernels import hardware, simulator
+
+    with hardware.select(hardware.chip(request.param)), simulator.strict():
+        yield request.param
+
+
 @pytest.fixture
 def no_complex_dtype():
     """A context that fails where an operation of torch returns a tensor of a complex dtype.

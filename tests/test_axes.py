@@ -16,14 +16,8 @@ from nki_kernels.real_stockham import inverse_real_stockham_tables, real_stockha
 from nki_kernels.stockham import stockham_tables
 from nki_kernels.strided_stockham import strided_stockham_tables
 
+pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(90)
-
-
-@pytest.fixture(params=["trn1", "trn2"], autouse=True)
-def strict_chip(request):
-    """Every test on both chips; warnings of the simulator are errors."""
-    with hardware.select(hardware.chip(request.param)), simulator.strict():
-        yield request.param
 
 
 def complex_pass(radices, axis, last, kept=None, inverse=False, scale=1.0):

@@ -7,22 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+from nki_kernels import simulator
 from nki_kernels.convolution import convolution_tables, convolve_rows
 from nki_kernels.lint import lint
 
+pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(110)
 
 SMALL = [(2, 2), (2, 3), (3, 2), (3, 5), (9, 7), (8, 8), (12, 5), (5, 12), (31, 2)]
 # Extremes of either radix, odd and even, up to the longest length.
 LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (50, 60), (65, 63), (64, 64), (80, 64)]
-
-
-@pytest.fixture(params=["trn1", "trn2"], autouse=True)
-def strict_chip(request):
-    """Every test on both chips; warnings of the simulator are errors."""
-    with hardware.select(hardware.chip(request.param)), simulator.strict():
-        yield request.param
 
 
 def real(*shape):

@@ -7,21 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import axes, hardware, simulator
+from nki_kernels import axes, simulator
 from nki_kernels.image_convolution import column_tables, convolve_images, stage_order
 from nki_kernels.lint import lint
 from nki_kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
 from nki_kernels.strided_stockham import blocks_of
 
+pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(120)
-
-
-@pytest.fixture(params=["trn1", "trn2"], autouse=True)
-def strict_chip(request):
-    """Every test on both chips; warnings of the simulator are errors."""
-    with hardware.select(hardware.chip(request.param)), simulator.strict():
-        yield request.param
 
 
 def real(*shape):
