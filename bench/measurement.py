@@ -112,17 +112,7 @@ def measure(case: Case, backend: str, target: str) -> Row:
 
 def described(case: Case, backend: str, target: str, **values: Any) -> Row:
     """A row with what was asked for, and these values."""
-    return Row(
-        operation=case.operation,
-        case=case.name,
-        algorithm=case.algorithm,
-        shape=case.shape,
-        batch=case.batch,
-        precision=case.precision,
-        backend=backend,
-        target=hardware.chip(target).name,
-        **values,
-    )
+    return Row(**case.asked, backend=backend, target=hardware.chip(target).name, **values)
 
 
 def predicted(case: Case, backend: str) -> dict[str, Any]:

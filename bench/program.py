@@ -88,23 +88,10 @@ def rows_of(
                 reason = str(error)
             except Exception as error:  # on a device anything can happen, and the rest is worth it
                 reason, is_failure = f"{type(error).__name__}: {error}", True
-        missing.append(without_row(case, reason, is_failure))
+        missing.append(Missing(**case.asked, reason=reason, is_failure=is_failure))
         sentence = escape(f"{title_of(missing[-1])}: {reason}")
         console.print(sentence, highlight=False, soft_wrap=True, style="yellow")
     return rows, missing
-
-
-def without_row(case: Case, reason: str, is_failure: bool) -> Missing:
-    return Missing(
-        operation=case.operation,
-        case=case.name,
-        algorithm=case.algorithm,
-        shape=case.shape,
-        batch=case.batch,
-        precision=case.precision,
-        reason=reason,
-        is_failure=is_failure,
-    )
 
 
 def title_of(row: Row | Missing) -> str:

@@ -43,6 +43,18 @@ class Case:
     algorithm: str = ""
     precision: str = "fast"
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked for, as `results.Row` and `results.Missing` name it."""
+        return {
+            "operation": self.operation,
+            "case": self.name,
+            "algorithm": self.algorithm,
+            "shape": self.shape,
+            "batch": self.batch,
+            "precision": self.precision,
+        }
+
     def why_not(self, backend: str) -> str:
         """Why it does not run on a backend; "" where it does."""
         if self.algorithm and backend not in KERNEL_BACKENDS:
