@@ -135,6 +135,7 @@ _CHIPS = {
     "trn3": TRN3,
     "gen4": TRN3,
 }
+NAMES = tuple(dict.fromkeys(core.name for core in _CHIPS.values()))  # without other names
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
 

@@ -12,7 +12,6 @@ from nki_kernels.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
 from trnfft.planner.plan import Plan
 
-CHIPS = ("trn1", "trn2", "trn3")
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
 BATCHES = (1, 128, 8192)
@@ -35,7 +34,7 @@ def requests(chip: str) -> list[Plan]:
 
 def main() -> None:
     """Searches every plan and writes one file a chip."""
-    for chip in CHIPS:
+    for chip in hardware.NAMES:
         start = time.perf_counter()
         plans = [planner.search(request).to_dict() for request in requests(chip)]
         write_whole(FOLDER / f"{chip}.json", wisdom.render(chip, plans))

@@ -25,14 +25,13 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE, find_nki
+from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from nki_kernels.stockham import stockham, stockham_tables
 from trnfft import config, ops
 from trnfft.planner import wisdom
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 
-CHIPS = ("trn1", "trn2", "trn3")
 DEVICES = {"cpu": "cpu", "xla": "xla", "neuron": "privateuseone"}  # torch's names
 TOLERANCE = 1e-6  # relative L2 error of float32 transforms in the precision mode "fast"
 IMPORT_SECONDS = 120
@@ -126,7 +125,7 @@ def _version(distribution: str) -> str | None:
 
 def _placeholder(distribution: str) -> Check | None:
     """A broken check where this is the public index's placeholder, whose description says so."""
-    if "WRONG PACKAGE" not in str(metadata.metadata(distribution).json.get("description", "")):
+    if PLACEHOLDER_MARK not in str(metadata.metadata(distribution).json.get("description", "")):
         return None
     detail = f"{_version(distribution)}, the placeholder of the public index"
     advice = f"pip install --force-reinstall {distribution} {FROM_NEURON}"
@@ -224,7 +223,7 @@ def _chip_setting() -> Check:
     variable, chip = hardware.TARGET_VARIABLE, _chip()
     value = os.environ.get(variable)
     if chip is None:
-        advice = f"unset {variable}, or set it to one of {', '.join(CHIPS)}"
+        advice = f"unset {variable}, or set it to one of {', '.join(hardware.NAMES)}"
         return Check("chip", BROKEN, f"{variable} is {value!r}, which is no chip", advice)
     return Check("chip", OK, f"{chip.name}, " + (f"as {variable} says" if value else "the default"))
 
@@ -252,14 +251,14 @@ def backend_checks() -> list[Check]:
 
 def wisdom_checks() -> list[Check]:
     """The folder of the user's plans, and for every chip what is remembered."""
-    folder = wisdom.user_file(CHIPS[0]).parent
+    folder = wisdom.user_file(hardware.NAMES[0]).parent
     existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         place = Check("your folder", OK, f"{folder}, writable")
     else:
         advice = f"without it, plans are searched for in every process: make {folder} writable"
         place = Check("your folder", NOTE, f"{folder}, not writable", advice)
-    return [place, *map(_wisdom_check, CHIPS)]
+    return [place, *map(_wisdom_check, hardware.NAMES)]
 
 
 def _wisdom_check(chip: str) -> Check:

@@ -13,6 +13,8 @@ from typing import Any
 
 SIMULATOR_VARIABLE = "TRNFFT_SIMULATOR"  # 1: the simulator, even where the real nki is installed
 
+PLACEHOLDER_MARK = "WRONG PACKAGE"  # in the placeholder's ImportError, and in its description
+
 
 @dataclass(frozen=True)
 class FoundNki:
@@ -37,7 +39,7 @@ def find_nki() -> FoundNki:
         try:
             module = importlib.import_module("nki")
         except Exception as error:  # whatever a half-installed SDK raises
-            is_placeholder = isinstance(error, ImportError) and "WRONG PACKAGE" in str(error)
+            is_placeholder = isinstance(error, ImportError) and PLACEHOLDER_MARK in str(error)
             return FoundNki("placeholder" if is_placeholder else "broken", error=str(error))
     if getattr(module, "__simulator__", False):
         return FoundNki("absent")
