@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-import trnfft.block_circulant
 import trnfft.nn.block_circulant
+import trnfft.ops.block_circulant
 from nki_kernels import hardware, simulator
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.planner.planner import plan, plan_block_circulant
@@ -134,7 +134,7 @@ def counted() -> Iterator[Counter[str]]:
 
     with (
         mock.patch.multiple(
-            trnfft.block_circulant,
+            trnfft.ops.block_circulant,
             rfft=counting("rfft", trnfft.rfft),
             irfft=counting("irfft", trnfft.irfft),
         ),
@@ -153,7 +153,7 @@ def transforms_of_a_step(model: nn.Module, x: torch.Tensor, is_naive: bool) -> i
     def naive(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return baselines.NaiveProduct.apply(x, weight) + bias
 
-    given = naive if is_naive else trnfft.block_circulant.block_circulant_product
+    given = naive if is_naive else trnfft.ops.block_circulant.block_circulant_product
     with (
         mock.patch.object(trnfft.nn.block_circulant, "block_circulant_product", given),
         counted() as counts,

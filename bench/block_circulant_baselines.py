@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
+from nki_kernels.kernels.real_stockham import evacuate, multiply, transpose
+from nki_kernels.kernels.stockham import load_identity
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.real_stockham import evacuate, multiply, transpose
-from nki_kernels.stockham import load_identity
 from trnfft import irfft, rfft
 
 PARTITIONS = 128
@@ -27,7 +27,7 @@ BANK = 512
 
 
 class NaiveProduct(torch.autograd.Function):
-    """`trnfft.block_circulant.block_circulant_product` by the formulas as they stand."""
+    """`trnfft.ops.block_circulant.block_circulant_product` by the formulas as they stand."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

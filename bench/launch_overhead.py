@@ -21,7 +21,7 @@ import numpy as np
 from seed_structure import launches, timelines
 
 from nki_kernels import hardware, simulator
-from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 
 Transform = tuple[str, int]  # algorithm, length
 RADICES = {"radix-4 Stockham": 4, "radix-8 Stockham": 8}

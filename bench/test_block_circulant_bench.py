@@ -15,8 +15,8 @@ from block_circulant import (
 from block_circulant_baselines import NaiveProduct, dense_product, multiply_pairs, sum_blocks
 
 from nki_kernels import simulator
-from trnfft.block_circulant import block_circulant_product
 from trnfft.nn import BlockCirculantLinear
+from trnfft.ops.block_circulant import block_circulant_product
 
 RNG = np.random.default_rng(0)
 

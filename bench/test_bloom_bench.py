@@ -20,12 +20,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from nki_kernels import axes, hardware, simulator
-from nki_kernels.image_convolution import column_tables, convolve_images
-from nki_kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
-from nki_kernels.stockham import stockham_tables
-from nki_kernels.strided_stockham import slabs_together, strided_stockham_tables
-from trnfft.bloom_filter import axis_order
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels import axes
+from nki_kernels.kernels.image_convolution import column_tables, convolve_images
+from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
+from nki_kernels.kernels.stockham import stockham_tables
+from nki_kernels.kernels.strided_stockham import slabs_together, strided_stockham_tables
+from trnfft.convolution.bloom import axis_order
 
 CHIPS = ("trn1", "trn2")
 CHANNELS = 3

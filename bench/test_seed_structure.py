@@ -18,9 +18,9 @@ import pytest
 from seed_structure import launches, timelines, transform
 
 from nki_kernels import hardware, simulator
-from nki_kernels.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
-from nki_kernels.four_step import four_step, four_step_tables
-from nki_kernels.stockham import stockham, stockham_tables
+from nki_kernels.kernels.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
+from nki_kernels.kernels.four_step import four_step, four_step_tables
+from nki_kernels.kernels.stockham import stockham, stockham_tables
 
 BATCH = 128
 LENGTHS = (64, 256, 512, 1024, 4096)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nki_kernels import simulator
-from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.nki_api import nisa, nl
 
 REPEATS = 1000

@@ -266,7 +266,7 @@ def stop(out: Out = OUT) -> None:
 @app.command()
 def doctor() -> None:
     """Whether this machine is ready to run kernels on a NeuronCore."""
-    from trnfft.doctor import BROKEN, neuron_checks  # slow to import, and only this needs it
+    from trnfft.cli.doctor import BROKEN, neuron_checks  # slow to import, and only this needs it
 
     checks = neuron_checks()
     Screen(Console(highlight=False)).checks(checks)

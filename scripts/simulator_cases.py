@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.axes import (
+from nki_kernels.kernels.axes import (
     DFT_GEMM,
     REAL_DFT_GEMM,
     STRIDED_STOCKHAM,
@@ -16,7 +16,7 @@ from nki_kernels.axes import (
     transform_axes_to_real,
     transform_real_axes,
 )
-from nki_kernels.block_circulant import (
+from nki_kernels.kernels.block_circulant import (
     block_circulant,
     block_circulant_gradients,
     block_circulant_tables,
@@ -25,33 +25,33 @@ from nki_kernels.block_circulant import (
     signs_of,
     spectrum_rows,
 )
-from nki_kernels.bluestein import bluestein, bluestein_tables
-from nki_kernels.butterfly import butterfly, butterfly_tables
-from nki_kernels.convolution import convolution_tables, convolve_rows
-from nki_kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.four_step import four_step, four_step_tables
-from nki_kernels.image_convolution import column_tables, convolve_images
-from nki_kernels.long_bluestein import (
+from nki_kernels.kernels.bluestein import bluestein, bluestein_tables
+from nki_kernels.kernels.butterfly import butterfly, butterfly_tables
+from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
+from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.kernels.four_step import four_step, four_step_tables
+from nki_kernels.kernels.image_convolution import column_tables, convolve_images
+from nki_kernels.kernels.long_bluestein import (
     long_bluestein,
     long_bluestein_tables,
     split_bluestein,
     split_bluestein_tables,
 )
-from nki_kernels.real_dft_gemm import (
+from nki_kernels.kernels.real_dft_gemm import (
     inverse_real_dft_gemm,
     inverse_real_dft_gemm_matrix,
     real_dft_gemm,
     real_dft_gemm_matrix,
 )
-from nki_kernels.real_stockham import (
+from nki_kernels.kernels.real_stockham import (
     inverse_real_stockham,
     inverse_real_stockham_tables,
     real_stockham,
     real_stockham_tables,
 )
-from nki_kernels.split_four_step import split_four_step, split_four_step_tables
-from nki_kernels.stockham import stockham, stockham_tables
-from nki_kernels.strided_stockham import strided_stockham, strided_stockham_tables
+from nki_kernels.kernels.split_four_step import split_four_step, split_four_step_tables
+from nki_kernels.kernels.stockham import stockham, stockham_tables
+from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
 
 FLOAT32 = 1e-6  # relative L2: float32 sums of the same products in another order
 BFLOAT16 = 5e-3  # where such sums are rounded to bfloat16 on the way, with 8 bits

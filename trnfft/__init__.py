@@ -8,9 +8,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from trnfft import complex_functions as _complex_functions  # noqa: F401
-from trnfft.bloom_filter import BloomFilter, bloom
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex import functions as _complex_functions  # noqa: F401
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
     backend,
     get_backend,
@@ -19,7 +18,8 @@ from trnfft.config import (
     set_backend,
     set_precision,
 )
-from trnfft.convolution import convolve, oaconvolve
+from trnfft.convolution.bloom import BloomFilter, bloom
+from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.signal import istft, stft
@@ -45,7 +45,8 @@ from trnfft.transforms import (
 )
 
 if TYPE_CHECKING:
-    from trnfft import nn, point_spread_functions, scipy_backend
+    from trnfft import nn, scipy_backend
+    from trnfft.convolution import point_spread_functions
     from trnfft.planner import order
     from trnfft.planner.planner import next_fast_len, plan
     from trnfft.planner.workspace import fft_workspace_bytes
@@ -111,6 +112,8 @@ def __getattr__(name: str) -> Any:
         return globals()[name]
     if name == "order":
         return import_module("trnfft.planner.order")
-    if name in ("nn", "point_spread_functions", "scipy_backend"):
+    if name == "point_spread_functions":
+        return import_module("trnfft.convolution.point_spread_functions")
+    if name in ("nn", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 
 fftfreq = torch.fft.fftfreq
 rfftfreq = torch.fft.rfftfreq

@@ -7,12 +7,12 @@ one, so that it is as large as the data:
 
 A transform along another dimension has N/2 columns then instead of N/2 + 1, which for powers of two
 leaves no tile of a NeuronCore nearly empty. Column 0 becomes the transform of a pair of real
-columns; `trnfft.row_pairs.separate_pair` separates them.
+columns; `trnfft.convolution.row_pairs.separate_pair` separates them.
 """
 
 import torch
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.transforms import Input, _check_size, _integer
 
 

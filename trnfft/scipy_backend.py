@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from trnfft import transforms
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 
 __ua_domain__ = "numpy.scipy.fft"
 

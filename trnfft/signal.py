@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import torch
 
-from trnfft import ops
-from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.ops import transforms as ops
 from trnfft.transforms import Input, _integer, fft, ifft, irfft, rfft
 
 # Where the squared windows add up to less, istft has nothing to compute a sample from.

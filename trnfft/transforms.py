@@ -30,8 +30,8 @@ from typing import Any
 
 import torch
 
-from trnfft import ops
-from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.ops import transforms as ops
 
 Input = torch.Tensor | ComplexTensor
 Sizes = int | Iterable[int] | None

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from operations.case import Arrays, Case, real
-from trnfft.block_circulant import block_circulant_product
+from trnfft.ops.block_circulant import block_circulant_product
 from trnfft.planner.plan import Candidate
 from trnfft.planner.planner import plan_block_circulant
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import dtypes
 from .enums import MemoryRegion
-from .plan import Plan
+from .issue import Issue
 from .tensor import NkiTensor, Storage, extent
 
 # (first byte, end byte, first partition, end partition, view, every element in between)
@@ -41,11 +41,11 @@ def _bounding_box(t: NkiTensor) -> Region:
 
 
 def after(
-    predecessors: list[int], storage: Storage, box: Region, n: int, plan: Plan, is_write: bool
+    predecessors: list[int], storage: Storage, box: Region, n: int, issue: Issue, is_write: bool
 ) -> None:
     """Append what instruction ``n`` waits for on ``storage``, and note its access."""
-    queue = plan.queue
-    in_order = plan.engine != "dma"
+    queue = issue.queue
+    in_order = issue.engine != "dma"
     # PSUM accumulates near memory: matmuls to the same region follow each other without a wait.
     psum_matmul = queue == "tensor" and storage.buffer is MemoryRegion.psum
     for other, m, writer in storage.writes:

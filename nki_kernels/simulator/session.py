@@ -22,13 +22,13 @@ from . import accumulation, dtypes
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .hazards import after, region
-from .plan import Plan
+from .issue import Issue
 from .register import VirtualRegister
 from .tensor import NkiTensor, Storage, extent
 
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
-_PLANS: dict[tuple[str, bool], dict[Any, Plan]] = {}
+_ISSUES: dict[tuple[str, bool], dict[Any, Issue]] = {}
 
 
 def active() -> Session:
@@ -57,8 +57,8 @@ class Session:
     def __init__(self, dry: bool = False, record: bool = False) -> None:
         self.chip: NeuronCore = hardware.current()
         self.dry = dry
-        self.trace: list[tuple[Plan, list[int], str]] | None = [] if record or dry else None
-        self.plans = _PLANS.setdefault((self.chip.name, dtypes.is_precise()), {})
+        self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
+        self.issues = _ISSUES.setdefault((self.chip.name, dtypes.is_precise()), {})
         self.storages: list[Storage] = []
         self.count = 0
         self.loop_scope: Any = None
@@ -127,12 +127,12 @@ class Session:
     # Instructions.
 
     def issue(
-        self, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor], name: str | None
+        self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str | None
     ) -> int:
         """Run one instruction; returns its number."""
         n = self.count
         self.count = n + 1
-        dynamic = plan.is_dynamic
+        dynamic = issue.is_dynamic
         if dynamic:
             reads = reads + [
                 t._dynamic[1]
@@ -145,42 +145,42 @@ class Session:
                 storage.first_use = n
             storage.last_use = n
             if storage.scope not in self.open_scopes:
-                self._escaped(plan, t)
+                self._escaped(issue, t)
             if storage.written is not True and not self.dry:
-                self._check_written(plan, t)
+                self._check_written(issue, t)
         for t in writes:
             storage = t.storage
             if storage.first_use < 0:
                 storage.first_use = n
             storage.last_use = n
             if storage.scope not in self.open_scopes:
-                self._escaped(plan, t)
+                self._escaped(issue, t)
         if not self.dry:
             if dynamic:
-                self._run_dynamic(plan, writes, reads)
+                self._run_dynamic(issue, writes, reads)
             else:
                 ins = [t.array() for t in reads]
-                if plan.accumulates:
-                    plan.run([writes[0].array()], ins, writes[0])
+                if issue.accumulates:
+                    issue.run([writes[0].array()], ins, writes[0])
                 else:
-                    plan.run([t.array() for t in writes], ins)
+                    issue.run([t.array() for t in writes], ins)
             for t in writes:
                 storage = t.storage
                 if storage.written is not True:
                     self._mark_written(t)
-                if storage.matmul_written is not False and not plan.accumulates:
+                if storage.matmul_written is not False and not issue.accumulates:
                     accumulation.note_other(t)
-        if plan.after is not None:
-            plan.after(self, writes)
+        if issue.after is not None:
+            issue.after(self, writes)
         if self.trace is not None:
-            self._record(n, plan, writes, reads, name or "")
+            self._record(n, issue, writes, reads, name or "")
         if name is not None:
             self.names[name] = n
         return n
 
-    def _escaped(self, plan: Plan, t: NkiTensor) -> None:
+    def _escaped(self, issue: Issue, t: NkiTensor) -> None:
         rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
-        raise NkiValidationError(plan.instruction, "operand", t.storage.describe(), rule)
+        raise NkiValidationError(issue.instruction, "operand", t.storage.describe(), rule)
 
     def warn(self, instruction: str, operand: str, value: Any, rule: str) -> None:
         """Warn, or raise NkiValidationError in strict mode."""
@@ -189,7 +189,7 @@ class Session:
             raise error
         warnings.warn(str(error), NkiSimulationWarning, stacklevel=4)
 
-    def _check_written(self, plan: Plan, t: NkiTensor) -> None:
+    def _check_written(self, issue: Issue, t: NkiTensor) -> None:
         storage = t.storage
         if storage.written is False:
             unwritten = storage.data is not None
@@ -197,9 +197,9 @@ class Session:
             unwritten = not (t._dynamic is not None or t.mask(storage.written).all())
             if storage.written.all():
                 storage.written = True
-        if unwritten and plan.checks_reads:
+        if unwritten and issue.checks_reads:
             rule = "reads memory that nothing has written"
-            self.warn(plan.instruction, "operand", storage.describe(), rule)
+            self.warn(issue.instruction, "operand", storage.describe(), rule)
 
     def _mark_written(self, t: NkiTensor) -> None:
         storage = t.storage
@@ -212,13 +212,13 @@ class Session:
 
     # Dynamic addresses.
 
-    def _run_dynamic(self, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-        outs = [_gather(t, plan) for t in writes]
-        ins = [_gather(t, plan) for t in reads]
+    def _run_dynamic(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+        outs = [_gather(t, issue) for t in writes]
+        ins = [_gather(t, issue) for t in reads]
         if any(array is None for array, _ in outs + ins):
             return
-        before = outs[0][0].copy() if plan.skips_out_of_bounds else None
-        plan.run([array for array, _ in outs], [array for array, _ in ins])
+        before = outs[0][0].copy() if issue.skips_out_of_bounds else None
+        issue.run([array for array, _ in outs], [array for array, _ in ins])
         for _, rows in ins:
             if before is not None and rows is not None:  # what was not gathered stays
                 out, valid = outs[0][0], rows[1]
@@ -231,23 +231,23 @@ class Session:
     # The timeline's view of an instruction.
 
     def _record(
-        self, n: int, plan: Plan, writes: list[NkiTensor], reads: list[NkiTensor], name: str
+        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
     ) -> None:
         predecessors: list[int] = []
-        queue = plan.queue
+        queue = issue.queue
         for t in reads:
             storage = t.storage
-            after(predecessors, storage, t._region or region(t), n, plan, False)
+            after(predecessors, storage, t._region or region(t), n, issue, False)
             storage.last_by_queue[queue] = n
         for t in writes:
             storage = t.storage
-            after(predecessors, storage, t._region or region(t), n, plan, True)
+            after(predecessors, storage, t._region or region(t), n, issue, True)
             storage.last_by_queue[queue] = n
         if self.no_reorder_depth:
             predecessors.extend(self.order_barrier)
             self.order_barrier = [n]
         assert self.trace is not None
-        self.trace.append((plan, predecessors, name))
+        self.trace.append((issue, predecessors, name))
 
     # What only the whole kernel shows.
 
@@ -335,10 +335,10 @@ def _collide(a: Storage, b: Storage) -> bool:
     )
 
 
-_RETURN = Plan("return", "dma", 0.0)
+_RETURN = Issue("return", "dma", 0.0)
 
 
-def _gather(t: NkiTensor, plan: Plan) -> tuple[Any, Any]:
+def _gather(t: NkiTensor, issue: Issue) -> tuple[Any, Any]:
     """Array of a view with a dynamic address, and the rows to scatter back (vector offsets).
 
     The array is None for a scalar offset out of bounds that the instruction skips.
@@ -354,18 +354,18 @@ def _gather(t: NkiTensor, plan: Plan) -> tuple[Any, Any]:
         else:
             value = int(index.array().reshape(-1)[0])
         static.offset = t.offset + value * step
-        return (static.array() if _is_inside(static, plan, value) else None), None
+        return (static.array() if _is_inside(static, issue, value) else None), None
     if index.shape != (t.shape[0], 1):
         rule = f"must have shape ({t.shape[0]}, 1): one index a partition"
-        raise NkiValidationError(plan.instruction, "vector_offset", f"shape {index.shape}", rule)
+        raise NkiValidationError(issue.instruction, "vector_offset", f"shape {index.shape}", rule)
     rows = index.array().reshape(-1).astype(np.int64)
     inner = (1,) + t.shape[1:]
     last = math.prod(t.storage.shape) - extent(inner, t.strides) - t.offset
     valid = (rows >= 0) & (rows * step <= last)
-    if not valid.all() and not plan.skips_out_of_bounds:
+    if not valid.all() and not issue.skips_out_of_bounds:
         bad = rows[~valid][0]
         rule = f"out of bounds of {t.storage.describe()}"
-        raise NkiValidationError(plan.instruction, "vector_offset", bad, rule)
+        raise NkiValidationError(issue.instruction, "vector_offset", bad, rule)
     out = np.zeros(t.shape, t._np_type)
     for p in np.flatnonzero(valid):
         out[p] = static._view(inner, t.strides, t.offset + int(rows[p]) * step).array()[0]
@@ -380,14 +380,14 @@ def _scatter(t: NkiTensor, array: Any, rows: Any) -> None:
         static.array()[0] = array[p]
 
 
-def _is_inside(static: NkiTensor, plan: Plan, value: int) -> bool:
+def _is_inside(static: NkiTensor, issue: Issue, value: int) -> bool:
     try:
         static._check_inside(value)
     except NkiValidationError:
-        if plan.skips_out_of_bounds:
+        if issue.skips_out_of_bounds:
             return False
         rule = f"out of bounds of {static.storage.describe()}"
-        raise NkiValidationError(plan.instruction, "scalar_offset", value, rule) from None
+        raise NkiValidationError(issue.instruction, "scalar_offset", value, rule) from None
     return True
 
 

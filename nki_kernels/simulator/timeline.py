@@ -23,7 +23,7 @@ from nki_kernels.whole_file import write_whole
 
 from .enums import MemoryRegion
 from .errors import NkiValidationError
-from .plan import Plan
+from .issue import Issue
 from .tensor import Storage
 
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "dma")
@@ -62,7 +62,7 @@ class Timeline:
         self.sbuf_peak_bytes = 0
         self.psum_peak_banks = 0
         self.launches = 0
-        self._runs: list[tuple[float, list[tuple[Plan, list[int], str]], _Schedule]] = []
+        self._runs: list[tuple[float, list[tuple[Issue, list[int], str]], _Schedule]] = []
 
     def add(self, session: Any, peaks: dict[str, int]) -> None:
         """Append one launch; several launches follow each other."""
@@ -73,11 +73,11 @@ class Timeline:
         self.total_ns += schedule.total_ns
         for engine in ENGINES:
             self.engine_busy_ns[engine] += schedule.busy[engine]
-        for plan, _, _ in trace:
-            if plan.dma_bytes:
-                self.dma_bytes += plan.dma_bytes
-                self.dma_descriptors += plan.dma_descriptors
-                self.hbm_bytes += plan.hbm_bytes
+        for issue, _, _ in trace:
+            if issue.dma_bytes:
+                self.dma_bytes += issue.dma_bytes
+                self.dma_descriptors += issue.dma_descriptors
+                self.hbm_bytes += issue.hbm_bytes
         self.instructions += len(trace)
         self.hbm_scratch_bytes = max(self.hbm_scratch_bytes, peaks["hbm_scratch_bytes"])
         self.sbuf_peak_bytes = max(self.sbuf_peak_bytes, peaks["sbuf_peak_bytes"])
@@ -136,11 +136,11 @@ class Timeline:
 
 
 def _event(
-    base: float, trace: list[tuple[Plan, list[int], str]], schedule: _Schedule, n: int
+    base: float, trace: list[tuple[Issue, list[int], str]], schedule: _Schedule, n: int
 ) -> Event:
-    plan, _, name = trace[n]
-    label = name or plan.instruction.removeprefix("nisa.")
-    return Event(n, label, plan.engine, base + schedule.start[n], base + schedule.end[n])
+    issue, _, name = trace[n]
+    label = name or issue.instruction.removeprefix("nisa.")
+    return Event(n, label, issue.engine, base + schedule.start[n], base + schedule.end[n])
 
 
 class _Queue:
@@ -188,10 +188,10 @@ class _Schedule:
     def _run(self) -> None:
         trace, done, end = self.trace, self.done, self.end
         queues: dict[str, _Queue] = {}
-        for n, (plan, _, _) in enumerate(trace):
-            queue = queues.get(plan.queue)
+        for n, (issue, _, _) in enumerate(trace):
+            queue = queues.get(issue.queue)
             if queue is None:
-                queue = queues[plan.queue] = _Queue(plan.engine)
+                queue = queues[issue.queue] = _Queue(issue.engine)
             queue.items.append(n)
         live = list(queues.values())
         while live:
@@ -221,66 +221,66 @@ class _Schedule:
                     "schedule", "edges", "circular", "depends_on/with_schedule edges form a cycle"
                 )
             n = best.items[best.position]
-            plan = trace[n][0]
+            issue = trace[n][0]
             if best.waits_for >= 0 and best.ready >= best.free:
                 self.blame[n] = best.waits_for
             else:
                 self.blame[n] = best.last
-            if plan.engine == "dma":
-                self._transfer(n, plan, best, best_start)
-            elif plan.engine == "tensor":
-                self._multiply(n, plan, best, best_start)
+            if issue.engine == "dma":
+                self._transfer(n, issue, best, best_start)
+            elif issue.engine == "tensor":
+                self._multiply(n, issue, best, best_start)
             else:
-                self._stream(n, plan, best, best_start)
+                self._stream(n, issue, best, best_start)
             best.last = n
             best.position += 1
             best.ready = -1.0
             if best.position == len(best.items):
                 live.remove(best)
 
-    def _stream(self, n: int, plan: Plan, queue: _Queue, start: float) -> None:
+    def _stream(self, n: int, issue: Issue, queue: _Queue, start: float) -> None:
         """VectorE, ScalarE, GpSimdE."""
-        for port in plan.ports:
+        for port in issue.ports:
             free, user = self._ports.get(port, (0.0, -1))
             if free > start:
                 start, self.blame[n] = free, user
-        finish = start + plan.cost_ns
-        for port in plan.ports:
+        finish = start + issue.cost_ns
+        for port in issue.ports:
             self._ports[port] = (finish, n)
         self.start[n], self.end[n] = start, finish
-        self.done[n] = finish + plan.latency_ns
+        self.done[n] = finish + issue.latency_ns
         queue.free = finish
-        self.busy[plan.engine] += plan.cost_ns
+        self.busy[issue.engine] += issue.cost_ns
 
-    def _multiply(self, n: int, plan: Plan, queue: _Queue, start: float) -> None:
+    def _multiply(self, n: int, issue: Issue, queue: _Queue, start: float) -> None:
         """LoadStationary in the background, then MultiplyMoving on its part of the array."""
-        loaded = max(start, self._stationary_free) + plan.load_stationary_ns
+        loaded = max(start, self._stationary_free) + issue.load_stationary_ns
         free = self._array_free
-        if plan.rows == _FULL_ARRAY and plan.columns == _FULL_ARRAY:
+        if issue.rows == _FULL_ARRAY and issue.columns == _FULL_ARRAY:
             start = max(loaded, max(free))
-            finish = start + plan.cost_ns
+            finish = start + issue.cost_ns
             self._array_free = [finish] * 16
         else:
-            cells = [4 * r + c for r in range(*plan.rows) for c in range(*plan.columns)]
+            cells = [4 * r + c for r in range(*issue.rows) for c in range(*issue.columns)]
             start = max(loaded, max(free[c] for c in cells))
-            finish = start + plan.cost_ns
+            finish = start + issue.cost_ns
             for c in cells:
                 free[c] = finish
         self.start[n], self.end[n] = start, finish
-        self.done[n] = finish + plan.latency_ns
+        self.done[n] = finish + issue.latency_ns
         # The next LoadStationary may overwrite the shadow weights once this pass has begun.
         self._stationary_free = start
-        queue.free = start if plan.load_stationary_ns else finish
-        self.busy["tensor"] += plan.cost_ns
+        queue.free = start if issue.load_stationary_ns else finish
+        self.busy["tensor"] += issue.cost_ns
 
-    def _transfer(self, n: int, plan: Plan, queue: _Queue, start: float) -> None:
+    def _transfer(self, n: int, issue: Issue, queue: _Queue, start: float) -> None:
         """One dma_copy on the engines that hold its partitions."""
         chip = self.chip
         first = start + chip.dma_start_ns
         finish = first
         free, busy = self._dma_free, self._dma_busy
         latest = -1
-        for engine, cost in enumerate(plan.dma_ns):
+        for engine, cost in enumerate(issue.dma_ns):
             if cost:
                 begin = free[engine]
                 if begin < first:

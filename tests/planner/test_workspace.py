@@ -9,7 +9,7 @@ import trnfft
 from nki_kernels.simulator.enums import MemoryRegion
 from nki_kernels.simulator.session import Session
 from trnfft import ComplexTensor
-from trnfft.fused_convolution import convolve_images, convolve_rows, spectrum_for_images
+from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.tables import arrays_of
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import trnfft
-from trnfft import ComplexTensor, ops
+from trnfft import ComplexTensor
 from trnfft.backends import matmul
+from trnfft.ops import transforms as ops
 
 torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
 

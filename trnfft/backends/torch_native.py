@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 
 Input = torch.Tensor | ComplexTensor
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}

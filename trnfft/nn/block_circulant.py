@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.block_circulant import block_circulant_product, saved_bytes
-from trnfft.complex_tensor import PART_DTYPES
+from trnfft.complex.tensor import PART_DTYPES
 from trnfft.nn.split import check_dtype, check_positive
+from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
 
 
 class BlockCirculantLinear(nn.Module):

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import as_complex, check_dtype, check_positive
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, as_complex, bilinear, check_positive
 
 Size = int | tuple[int, ...]

@@ -2,7 +2,7 @@
 
 import torch
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, as_complex, bilinear, check_positive
 
 

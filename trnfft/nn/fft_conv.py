@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft import config, ops
-from trnfft.complex_tensor import PART_DTYPES, ComplexTensor
-from trnfft.convolution import _lengthened, fast_length
+from trnfft import config
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.convolution.convolve import _lengthened, fast_length
 from trnfft.nn.split import bilinear
+from trnfft.ops import transforms as ops
 from trnfft.transforms import irfftn, rfftn
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear, check_positive
 from trnfft.transforms import irfft, irfft2, rfft, rfft2
 

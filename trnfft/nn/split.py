@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.complex_tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

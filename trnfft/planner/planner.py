@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
-from nki_kernels import hardware, stockham
+from nki_kernels import hardware
+from nki_kernels.kernels import stockham
 from trnfft import config
 from trnfft.planner import accuracy, algorithms, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, PASSES, SEED, Axes

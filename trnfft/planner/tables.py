@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nki_kernels.dft_gemm import dft_gemm_matrix
+from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
 
 Tables = TypeVar("Tables")  # an array, or a tuple of arrays and tuples
 
@@ -76,6 +76,6 @@ def dft_matrix(
         n: length of the transform.
         inverse: the sign of the exponent: False for exp(-2 pi i j k / n), True for exp(+ ...).
         scale: a factor on the transform.
-        dtype, refined: as for `nki_kernels.dft_gemm.dft_gemm_matrix`.
+        dtype, refined: as for `nki_kernels.kernels.dft_gemm.dft_gemm_matrix`.
     """
     return cached(dft_gemm_matrix, n, inverse, scale, dtype, refined)

@@ -12,7 +12,7 @@ from ..enums import (
     reduce_cmd,
 )
 from ..errors import NkiValidationError
-from ..plan import NkiInstruction
+from ..issue import NkiInstruction
 from ..register import VirtualRegister
 from .data_movement import (
     dma_copy,

@@ -1,4 +1,4 @@
-"""What instructions cost: plans for the streaming engines. Figures: nki_kernels.hardware."""
+"""What instructions cost: `Issue`s of the streaming engines. Figures: nki_kernels.hardware."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nki_kernels import hardware
 
 from .. import dtypes
 from ..enums import MemoryRegion
-from ..plan import Plan
+from ..issue import Issue
 from ..session import active
 from ..tensor import NkiTensor
 from .rules import free_size
@@ -23,8 +23,8 @@ def stream(
     reads: dict[str, NkiTensor],
     factor: float = 1.0,
     elements: int | None = None,
-) -> Plan:
-    """Plan of a VectorE, ScalarE or GpSimdE instruction.
+) -> Issue:
+    """Issue of a VectorE, ScalarE or GpSimdE instruction.
 
     Cycles = factor * elements + start-up; ``factor`` is 2 with two inputs in SBUF. A stride of
     more than 16 bytes in the innermost dimension doubles the streaming part.
@@ -38,7 +38,7 @@ def stream(
     if count < start_up:
         start_up += chip.dependent_cycles  # tiny instructions cost the full 100 cycles
     clock = chip.clock_ghz(engine)
-    plan = Plan(
+    issue = Issue(
         instruction,
         engine,
         (factor * count + start_up) / clock,
@@ -46,9 +46,9 @@ def stream(
         tuple(writes),
         tuple(reads),
     )
-    plan.latency_ns = chip.dependent_cycles / clock
-    plan.ports = _ports(engine, tiles)
-    return plan
+    issue.latency_ns = chip.dependent_cycles / clock
+    issue.ports = _ports(engine, tiles)
+    return issue
 
 
 def is_slow(t: NkiTensor) -> bool:

@@ -11,7 +11,7 @@ from nki_kernels import hardware
 
 from .. import dtypes
 from ..enums import MemoryRegion, dge_mode, engine, oob_mode
-from ..plan import Plan, instruction
+from ..issue import Issue, instruction
 from ..session import active
 from ..tensor import NkiTensor, coalesce
 from .costs import stream, vector_speedup
@@ -29,7 +29,7 @@ def dma_copy(
     dge_mode: dge_mode = dge_mode.unknown,
     engine: engine = engine.unknown,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """Copy ``src`` to ``dst`` by DMA; either may be in HBM or SBUF. Casts through float32."""
     rules = Rules("nisa.dma_copy")
     _dma_operands(rules, dst, src)
@@ -37,9 +37,9 @@ def dma_copy(
     if dst.size != src.size:
         value = f"{src.shape} to {dst.shape}"
         raise rules.fail("src and dst", value, "must have the same number of elements")
-    plan = _dma_plan("nisa.dma_copy", dst, src, _copy_run(dst, src))
-    plan.skips_out_of_bounds = oob_mode.name == "skip"
-    return plan
+    issue = _dma_issue("nisa.dma_copy", dst, src, _copy_run(dst, src))
+    issue.skips_out_of_bounds = oob_mode.name == "skip"
+    return issue
 
 
 def _dma_operands(rules: Rules, dst: NkiTensor, src: NkiTensor) -> None:
@@ -101,24 +101,24 @@ def _copy_run(dst: NkiTensor, src: NkiTensor) -> Any:
     return run
 
 
-def _dma_plan(label: str, dst: NkiTensor, src: NkiTensor, run: Any) -> Plan:
+def _dma_issue(label: str, dst: NkiTensor, src: NkiTensor, run: Any) -> Issue:
     """Descriptors and time on each of the DMA engines."""
     chip = active().chip
-    plan = Plan(label, "dma", 0.0, run, ("dst",), ("src",))
-    plan.queue = "dma store" if not on_chip(dst) else "dma load"
+    issue = Issue(label, "dma", 0.0, run, ("dst",), ("src",))
+    issue.queue = "dma store" if not on_chip(dst) else "dma load"
     src_bytes = src.size * dtypes.itemsize(src.dtype)
     dst_bytes = dst.size * dtypes.itemsize(dst.dtype)
     moved = max(src_bytes, dst_bytes)
     runs = descriptors(dst, src)
     slow = max(_stride_slowdown(dst), _stride_slowdown(src))
-    plan.dma_ns = _spread(dst, src, runs, moved, slow)
-    plan.cost_ns = max(plan.dma_ns)
-    plan.dma_bytes = moved
-    plan.dma_descriptors = runs
-    plan.hbm_bytes = (0 if on_chip(src) else src_bytes) + (0 if on_chip(dst) else dst_bytes)
-    plan.after = _note_dma_write
-    assert len(plan.dma_ns) == chip.dma_engines
-    return plan
+    issue.dma_ns = _spread(dst, src, runs, moved, slow)
+    issue.cost_ns = max(issue.dma_ns)
+    issue.dma_bytes = moved
+    issue.dma_descriptors = runs
+    issue.hbm_bytes = (0 if on_chip(src) else src_bytes) + (0 if on_chip(dst) else dst_bytes)
+    issue.after = _note_dma_write
+    assert len(issue.dma_ns) == chip.dma_engines
+    return issue
 
 
 def _note_dma_write(session: Any, writes: list[NkiTensor]) -> None:
@@ -184,7 +184,7 @@ def dma_transpose(
     dge_mode: dge_mode = dge_mode.unknown,
     oob_mode: oob_mode = oob_mode.error,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """Transpose by DMA: axes (1, 0), (2, 1, 0) or (3, 1, 2, 0); ``dst`` in SBUF."""
     rules = Rules("nisa.dma_transpose")
     _dma_operands(rules, dst, src)
@@ -208,17 +208,17 @@ def dma_transpose(
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = ins[0].transpose(expected)
 
-    plan = _dma_plan("nisa.dma_transpose", dst, src, run)
+    issue = _dma_issue("nisa.dma_transpose", dst, src, run)
     # One element a descriptor where the DMA engines cannot transpose (NeuronCore-v2); 90 % of
     # the copy rate from HBM and 50 % from SBUF where they can (trainium2_arch.rst).
     if rules.chip.generation == 2:
-        plan.dma_descriptors = src.size
-        plan.dma_ns = _spread(dst, src, src.size, plan.dma_bytes, 1.0)
+        issue.dma_descriptors = src.size
+        issue.dma_ns = _spread(dst, src, src.size, issue.dma_bytes, 1.0)
     else:
         share = 0.5 if on_chip(src) else 0.9
-        plan.dma_ns = _spread(dst, src, dst.shape[0], plan.dma_bytes, 1.0 / share)
-    plan.cost_ns = max(plan.dma_ns)
-    return plan
+        issue.dma_ns = _spread(dst, src, dst.shape[0], issue.dma_bytes, 1.0 / share)
+    issue.cost_ns = max(issue.dma_ns)
+    return issue
 
 
 def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
@@ -236,7 +236,7 @@ def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
 @instruction
 def tensor_copy(
     dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown, name: str | None = None
-) -> Plan:
+) -> Issue:
     """Copy within SBUF/PSUM; bit-exact when the dtypes are equal (not on ScalarE of v2)."""
     rules = Rules("nisa.tensor_copy")
     rules.output("dst", dst)
@@ -265,7 +265,7 @@ def _engines(**reasons: str) -> dict[engine, str]:
 @instruction
 def memset(
     dst: NkiTensor, value: Any, engine: engine = engine.unknown, name: str | None = None
-) -> Plan:
+) -> Issue:
     """Fill ``dst`` with a constant of its own kind (int for integer dtypes)."""
     rules = Rules("nisa.memset")
     rules.output("dst", dst)
@@ -295,7 +295,7 @@ def memset(
 @instruction
 def nc_stream_shuffle(
     dst: NkiTensor, src: NkiTensor, shuffle_mask: Any, name: str | None = None
-) -> Plan:
+) -> Issue:
     """Partition i of each 32-partition quadrant of ``dst`` gets partition mask[i] of ``src``."""
     rules = Rules("nisa.nc_stream_shuffle")
     rules.output("dst", dst)
@@ -323,9 +323,9 @@ def nc_stream_shuffle(
         outs[0][to] = ins[0][of].reshape((len(to),) + outs[0].shape[1:])
 
     reads = {"src": src, "dst": dst} if 255 in mask else {"src": src}
-    plan = stream("nisa.nc_stream_shuffle", "vector", run, {"dst": dst}, reads)
-    plan.reads = ("src",)
-    return plan
+    issue = stream("nisa.nc_stream_shuffle", "vector", run, {"dst": dst}, reads)
+    issue.reads = ("src",)
+    return issue
 
 
 def _shuffle_start(rules: Rules, operand: str, t: NkiTensor, partitions: int) -> None:
@@ -344,7 +344,7 @@ def tensor_copy_predicated(
     predicate: NkiTensor,
     reverse_pred: bool = False,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """Copy ``src`` (tile or number) to ``dst`` where ``predicate`` is nonzero."""
     rules = Rules("nisa.tensor_copy_predicated")
     rules.output("dst", dst)

@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import dtypes
 from ..enums import MemoryRegion, engine, reduce_cmd
+from ..issue import Issue, instruction
 from ..operators import Operator
-from ..plan import Plan, instruction
 from ..session import active
 from ..tensor import NkiTensor
 from .costs import stream, vector_speedup
@@ -28,7 +28,7 @@ def tensor_tensor(
     op: Any,
     engine: engine = engine.unknown,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
     operator = rules.operator("op", op, "binary")
@@ -111,7 +111,7 @@ def tensor_scalar(
     reverse1: bool = False,
     engine: engine = engine.unknown,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``(data <op0> operand0) <op1> operand1`` with numbers or (partitions, 1) tiles."""
     rules = Rules("nisa.tensor_scalar")
     rules.output("dst", dst)
@@ -248,7 +248,7 @@ def scalar_tensor_tensor(
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``(data <op0> operand0) <op1> operand1``: a number or column, then a tile. VectorE."""
     rules = Rules("nisa.scalar_tensor_tensor")
     first = rules.operator("op0", op0, "binary")
@@ -282,7 +282,7 @@ def scalar_tensor_tensor(
 
 
 @instruction
-def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Plan:
+def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
     """``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
     rules.output("dst", dst)
@@ -309,7 +309,7 @@ def activation(
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``dst = op(data * scale + bias)`` on ScalarE, with an optional sum over the free axes."""
     rules = Rules("nisa.activation")
     return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd)
@@ -325,7 +325,7 @@ def activation_reduce(
     bias: Any = None,
     scale: Any = 1.0,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``activation`` that resets, reduces and writes the sum to ``reduce_res``."""
     rules = Rules("nisa.activation_reduce")
     cmd = reduce_cmd.reset_reduce
@@ -342,7 +342,7 @@ def _activation(
     reduce_op: Any,
     reduce_res: Any,
     cmd: Any,
-) -> Plan:
+) -> Issue:
     operator = rules.operator("op", op, "activation")
     rules.output("dst", dst)
     rules.tile("data", data)
@@ -376,11 +376,11 @@ def _activation(
             total = accumulator("scalar", 0.0)[lanes].reshape(outs[1].shape)
             dtypes.store(outs[1], total, reduce_res.dtype)
 
-    plan = stream(rules.instruction, "scalar", run, writes, reads)
+    issue = stream(rules.instruction, "scalar", run, writes, reads)
     if reduce_res is not None:
         # Reading the accumulator is a second, short instruction.
-        plan.cost_ns += rules.chip.start_up_cycles / rules.chip.scalar_ghz
-    return plan
+        issue.cost_ns += rules.chip.start_up_cycles / rules.chip.scalar_ghz
+    return issue
 
 
 def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:

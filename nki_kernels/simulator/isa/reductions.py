@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..issue import Issue, instruction
 from ..operators import Operator
-from ..plan import Plan, instruction
 from ..tensor import NkiTensor
 from .costs import stream
 from .rules import SBUF, Rules, free_size
@@ -25,7 +25,7 @@ def tensor_reduce(
     negate: bool = False,
     keepdims: bool = False,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """Reduce the last free axes of ``data`` (``axis``: int or list ending at the last axis)."""
     rules = Rules("nisa.tensor_reduce")
     operator = rules.operator("op", op, "reduction")
@@ -82,7 +82,7 @@ def reduce_last(operator: Operator, values: Any) -> Any:
 @instruction
 def tensor_partition_reduce(
     dst: NkiTensor, op: Any, data: NkiTensor, name: str | None = None
-) -> Plan:
+) -> Issue:
     """Reduce across partitions on GpSimdE; ``dst`` has one partition."""
     rules = Rules("nisa.tensor_partition_reduce")
     operator = rules.operator("op", op, "reduction")
@@ -115,7 +115,7 @@ def tensor_partition_reduce(
 
 
 @instruction
-def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Plan:
+def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
     """Count, mean and variance*count of even, then of odd elements: 6 numbers a partition."""
     rules = Rules("nisa.bn_stats")
     rules.output("dst", dst)
@@ -140,7 +140,7 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Plan:
 
 
 @instruction
-def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Plan:
+def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
     """Mean and variance from (count, mean, variance*count) triples of ``bn_stats``."""
     rules = Rules("nisa.bn_aggr")
     rules.output("dst", dst)
@@ -165,7 +165,7 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Plan:
 
 
 @instruction
-def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Plan:
+def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Issue:
     """The 8 largest values of each partition, descending."""
     rules = Rules("nisa.max8")
     rules.output("dst", dst)
@@ -197,7 +197,7 @@ def tensor_tensor_scan(
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i]`` along the free axis."""
     rules = Rules("nisa.tensor_tensor_scan")
     first = rules.operator("op0", op0, "binary")

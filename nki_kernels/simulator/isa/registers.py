@@ -7,7 +7,7 @@ from typing import Any
 from .. import dtypes
 from ..enums import MemoryRegion
 from ..errors import NkiValidationError
-from ..plan import Plan
+from ..issue import Issue
 from ..register import VirtualRegister
 from ..session import active
 from ..tensor import NkiTensor
@@ -41,7 +41,7 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         value.append(int(ins[0].reshape(-1)[0]))
 
-    session.issue(_plan(label, run, (), ("src",)), [], [src], None)
+    session.issue(_issue(label, run, (), ("src",)), [], [src], None)
     if session.dry:
         rule = "dry_run has no data: a loaded register is unknown"
         raise NkiValidationError(label, "src", src.storage.describe(), rule)
@@ -58,15 +58,15 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = number
 
-    active().issue(_plan(label, run, ("dst",), ()), [dst], [], None)
+    active().issue(_issue(label, run, ("dst",), ()), [dst], [], None)
 
 
-def _plan(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Plan:
+def _issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Issue:
     # A sequencer access, about one tensor access long; SyncE runs it, shown as gpsimd's clock.
     chip = active().chip
-    plan = Plan(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
-    plan.queue = "sync"
-    return plan
+    issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
+    issue.queue = "sync"
+    return issue
 
 
 def _register(label: str, operand: str, value: Any) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import dtypes
 from ..enums import reduce_cmd
+from ..issue import Issue, instruction
 from ..operators import Operator, operator_of
-from ..plan import Plan, instruction
 from ..tensor import NkiTensor
 from .costs import stream
 from .rules import SBUF, Rules, accumulator, free_size, lanes_of
@@ -28,7 +28,7 @@ def iota(
     offset: int = 0,
     channel_multiplier: int = 0,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``offset + partition * channel_multiplier + pattern`` in int32, cast to ``dst``."""
     rules = Rules("nisa.iota")
     rules.output("dst", dst, SBUF)
@@ -72,7 +72,7 @@ def affine_select(
     cmp_op: Any = _EQUAL,
     offset: int = 0,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``on_true_tile`` where ``affine <cmp_op> 0`` holds, else ``on_false_value``. GpSimdE."""
     rules = Rules("nisa.affine_select")
     rules.output("dst", dst, SBUF)
@@ -118,7 +118,7 @@ def range_select(
     range_start: int = 0,
     on_false_value: Any = _FLOAT32_MIN,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """Keep elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
     rules.generation("instruction", "range_select", 3)
@@ -168,7 +168,7 @@ def select_reduce(
     reduce_op: Any = _MAXIMUM,
     reverse_pred: bool = False,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``on_true`` where ``predicate``, else ``on_false``; optional maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
     rules.output("dst", dst)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import accumulation, dtypes
 from ..enums import MemoryRegion, engine, matmul_perf_mode
-from ..plan import Plan, instruction
+from ..issue import Issue, instruction
 from ..session import active
 from ..tensor import NkiTensor
 from .costs import is_slow, stream
@@ -39,7 +39,7 @@ def nc_matmul(
     tile_size: tuple[int, ...] = (),
     perf_mode: matmul_perf_mode = matmul_perf_mode.none,
     name: str | None = None,
-) -> Plan:
+) -> Issue:
     """``dst[M, N] = stationary[K, M].T @ moving[K, N]``, in PSUM, accumulated in fp32."""
     rules = Rules("nisa.nc_matmul")
     double = _mode(rules, perf_mode, stationary, moving)
@@ -55,7 +55,7 @@ def nc_matmul(
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
     _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
-    plan = Plan(
+    issue = Issue(
         "nisa.nc_matmul",
         "tensor",
         0.0,
@@ -65,11 +65,11 @@ def nc_matmul(
     )
     onezero = is_stationary_onezero or is_moving_onezero
     onezero = onezero or (is_transpose and rules.chip.native_transpose)
-    _matmul_cost(plan, stationary, moving, m, n, onezero)
-    plan.rows, plan.columns = rows, columns
-    plan.run = _with_accumulation(rules, plan.run, accumulate, dst)
-    plan.accumulates = True
-    return plan
+    _matmul_cost(issue, stationary, moving, m, n, onezero)
+    issue.rows, issue.columns = rows, columns
+    issue.run = _with_accumulation(rules, issue.run, accumulate, dst)
+    issue.accumulates = True
+    return issue
 
 
 def _mode(rules: Rules, perf_mode: Any, stationary: Any, moving: Any) -> bool:
@@ -164,7 +164,7 @@ def _matmul_sizes(
 
 
 def _matmul_cost(
-    plan: Plan,
+    issue: Issue,
     stationary: NkiTensor,
     moving: NkiTensor,
     m: int,
@@ -179,11 +179,11 @@ def _matmul_cost(
     load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
     moving_slow = 2 if is_slow(moving) else 1
     stationary_slow = 2 if is_slow(stationary) else 1
-    plan.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / chip.tensor_ghz
-    plan.load_stationary_ns = (
+    issue.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / chip.tensor_ghz
+    issue.load_stationary_ns = (
         load * m * stationary_slow / chip.load_stationary_speedup / chip.tensor_ghz
     )
-    plan.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
+    issue.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
 
 
 def _matmul_run(dst: NkiTensor, accumulate: Any, exact: bool, double: bool) -> Any:
@@ -251,7 +251,7 @@ def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
 @instruction
 def nc_transpose(
     dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown, name: str | None = None
-) -> Plan:
+) -> Issue:
     """Swap partition and (flattened) free axis: TensorE 128x128 to PSUM, VectorE 32x32."""
     rules = Rules("nisa.nc_transpose")
     rules.output("dst", dst)
@@ -268,11 +268,11 @@ def nc_transpose(
 
     if chosen == "vector":
         return stream("nisa.nc_transpose", "vector", run, {"dst": dst}, {"data": data})
-    plan = Plan("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
-    _matmul_cost(plan, data, data, f, p, rules.chip.native_transpose)
+    issue = Issue("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
+    _matmul_cost(issue, data, data, f, p, rules.chip.native_transpose)
     if not rules.chip.native_transpose:
-        plan.run = _inexact_transpose(dst, p, f)
-    return plan
+        issue.run = _inexact_transpose(dst, p, f)
+    return issue
 
 
 def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: Any) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from .. import dtypes, isa
 from ..enums import ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
+from ..issue import Issue
 from ..operators import OPERATORS
-from ..plan import Plan
 from ..session import active
 from ..tensor import NkiTensor
 
@@ -66,14 +66,14 @@ def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         dtypes.store(outs[0], np.asarray(value), tensor.dtype)
 
-    plan = Plan("nl.full", "dma", 0.0, run, ("dst",), ())
-    plan.queue = "dma store"
-    plan.dma_bytes = plan.hbm_bytes = tensor.size * dtypes.itemsize(tensor.dtype)
-    plan.dma_descriptors = chip.dma_engines
-    share = plan.dma_bytes / chip.dma_total_bytes_per_ns + chip.dma_descriptor_ns
-    plan.dma_ns = (share,) * chip.dma_engines
-    plan.cost_ns = share
-    session.issue(plan, [tensor], [], None)
+    issue = Issue("nl.full", "dma", 0.0, run, ("dst",), ())
+    issue.queue = "dma store"
+    issue.dma_bytes = issue.hbm_bytes = tensor.size * dtypes.itemsize(tensor.dtype)
+    issue.dma_descriptors = chip.dma_engines
+    share = issue.dma_bytes / chip.dma_total_bytes_per_ns + chip.dma_descriptor_ns
+    issue.dma_ns = (share,) * chip.dma_engines
+    issue.cost_ns = share
+    session.issue(issue, [tensor], [], None)
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:

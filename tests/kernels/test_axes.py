@@ -1,0 +1,297 @@
+"""The kernels over several axes in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels import axes
+from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
+from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
+from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
+from nki_kernels.kernels.stockham import stockham_tables
+from nki_kernels.kernels.strided_stockham import strided_stockham_tables
+from nki_kernels.lint import lint
+
+pytestmark = pytest.mark.usefixtures("strict_chip")
+RNG = np.random.default_rng(90)
+
+
+def complex_pass(radices, axis, last, kept=None, inverse=False, scale=1.0):
+    """A pass of ``transform_axes`` and its tables."""
+    n = math.prod(radices)
+    options = n, radices, inverse, scale
+    if axis < last:
+        kind, tables = axes.STRIDED_STOCKHAM, strided_stockham_tables(*options)
+    elif len(radices) == 1:
+        kind, tables = axes.DFT_GEMM, dft_gemm_matrix(n, inverse, scale)
+    else:
+        kind, tables = axes.STOCKHAM, stockham_tables(*options)
+    return (kind, axis, n, kept or n, radices), tables
+
+
+def real_pass(radices, axis, kept=None, scale=1.0):
+    """A pass that makes half spectra or, with ``kept`` outputs, real rows; and its tables."""
+    n = math.prod(radices)
+    if len(radices) == 1:
+        make = real_dft_gemm_matrix if kept is None else inverse_real_dft_gemm_matrix
+        kind, tables = axes.REAL_DFT_GEMM, make(n, scale=scale)
+    else:
+        make = real_stockham_tables if kept is None else inverse_real_stockham_tables
+        kind, tables = axes.REAL_STOCKHAM, make(n, radices, scale=scale)
+    return (kind, axis, n, kept or n // 2 + 1, radices), tables
+
+
+def launch(kernel, arrays, passes):
+    """Result, complex in float64, and timeline."""
+    kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
+    with simulator.record() as timeline:
+        result = simulator.simulate(kernel)(*arrays, kinds, tables)
+    assert timeline.launches == 1
+    if isinstance(result, tuple):
+        return result[0] + 1j * result[1].astype(np.float64), timeline
+    return result, timeline
+
+
+def parts(x):
+    return [np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)]
+
+
+def transform(x, radices, order, kept=None, inverse=False):
+    """``transform_axes`` and the exact result, of complex x [B, n1, ...], in this order."""
+    lengths = [math.prod(r) for r in radices]
+    kept = kept or lengths
+    x = x.astype(np.complex64)
+    passes = [complex_pass(radices[a - 1], a, len(radices), kept[a - 1], inverse) for a in order]
+    result, timeline = launch(axes.transform_axes, parts(x), passes)
+    places = range(1, x.ndim)
+    x = x.astype(complex)
+    exact = (
+        np.fft.ifftn(x, lengths, places, "forward") if inverse else np.fft.fftn(x, lengths, places)
+    )
+    return result, timeline, exact[(slice(None), *map(slice, kept))]
+
+
+def error(result, reference):
+    assert result.shape == reference.shape
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def real(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def normal(*shape):
+    return real(*shape) + 1j * real(*shape)
+
+
+def orders(count):
+    return [tuple(order) for order in itertools.permutations(range(1, count + 1))]
+
+
+# Radices of each axis; one for DFT-GEMM, and each length in every kernel that takes it.
+PLANE = [((12,), (20,)), ((3, 5), (7,)), ((8, 8), (10, 12)), ((2, 2), (2, 2)), ((31,), (129,))]
+SPACE = [((6,), (8,), (10,)), ((2, 3), (5,), (3, 4)), ((4,), (3, 3), (2, 2, 2))]
+
+
+@pytest.mark.parametrize("radices", [((20,),), ((200,),), ((4, 5, 6),)], ids=str)
+def test_one_axis(radices):
+    result, _, exact = transform(normal(5, math.prod(radices[0])), radices, (1,))
+    assert error(result, exact) <= 6e-7
+
+
+@pytest.mark.parametrize("radices", PLANE + SPACE, ids=str)
+def test_all_orders_and_batches_both_ways(radices):
+    shape = [math.prod(r) for r in radices]
+    for order in orders(len(shape)):
+        for batch, inverse in ((1, False), (3, True)):
+            result, _, exact = transform(normal(batch, *shape), radices, order, None, inverse)
+            assert error(result, exact) <= 8e-7
+
+
+def test_four_axes():
+    radices = ((3,), (2, 2), (5,), (6,))
+    for order in ((4, 3, 2, 1), (1, 2, 3, 4), (2, 4, 1, 3)):
+        result, _, exact = transform(normal(2, 3, 4, 5, 6), radices, order)
+        assert error(result, exact) <= 8e-7
+
+
+def test_some_axes_are_left_alone():
+    x = normal(2, 6, 7, 8)
+    passes = [complex_pass((6,), 1, 3), complex_pass((8,), 3, 3)]
+    result, _ = launch(axes.transform_axes, parts(x), passes)
+    assert error(result, np.fft.fftn(x.astype(complex), axes=(1, 3))) <= 8e-7
+    result, _ = launch(axes.transform_axes, parts(x), [complex_pass((7,), 2, 3)])
+    assert error(result, np.fft.fft(x.astype(complex), axis=2)) <= 8e-7
+
+
+# Radices, what the input holds of each axis, and what is kept of the output: whole and partial
+# rows of a partition, less than one, one number.
+PADDED = [
+    (((8, 8), (10, 30)), (40, 200), (50, 250)),
+    (((8, 8), (16, 16)), (41, 255), (7, 1)),
+    (((12,), (20,)), (1, 1), (11, 19)),
+    (((5, 6), (60,)), (3, 31), (29, 60)),
+    (((4, 9), (4, 9)), (35, 36), (1, 35)),
+    (((6,), (2, 4), (3, 5)), (5, 3, 11), (4, 7, 8)),
+    (((2, 3), (8,), (10,)), (1, 8, 4), (6, 3, 10)),
+    (((10, 20), (4, 5)), (190, 17), (200, 19)),  # several rows a partition
+    (((10, 20), (12,)), (200, 7), (3, 5)),
+    (((4,), (128, 64)), (3, 5000), (4, 8000)),  # rows that GpSimdE copies
+]
+
+
+@pytest.mark.parametrize(("radices", "held", "kept"), PADDED, ids=str)
+def test_padded_input_and_cropped_output(radices, held, kept):
+    for order in orders(len(held)):
+        x = normal(2, *held)
+        result, _, exact = transform(x, radices, order, kept)
+        assert error(result, exact) <= 8e-7
+        result, _, exact = transform(x, radices, order, None, inverse=True)  # padded only
+        assert error(result, exact) <= 8e-7
+
+
+def test_powers_of_two():
+    for radices in (((8, 8), (16, 16)), ((4, 4), (128,)), ((4,), (8,), (128,)), ((16,), (16, 32))):
+        shape = [math.prod(r) for r in radices]
+        for order in orders(len(shape)):
+            result, _, exact = transform(normal(1, *shape), radices, order)
+            assert error(result, exact) <= 8e-7
+
+
+def test_rows_between_passes_avoid_a_pitch_of_a_power_of_two():
+    def pitch(shape, *strided):
+        passes = [(axes.STOCKHAM, len(shape) - 1, 1, 1, ())]
+        passes += [(axes.STRIDED_STOCKHAM, axis, 1, 1, ()) for axis in strided]
+        return axes.row_pitch(shape, tuple(passes))
+
+    assert pitch((2, 64, 256), 1) == 272
+    assert pitch((2, 64, 128), 1) == 144
+    assert pitch((2, 64, 64), 1) == 64
+    assert pitch((2, 64, 250), 1) == 250
+    assert pitch((2, 8, 64, 256), 2) == 272
+    assert pitch((2, 8, 64, 256), 2, 1) == 256  # runs of axis 1 go over rows
+
+
+# Radices of each axis, the last one real, and real numbers that the input holds.
+REAL = [
+    (((12,), (20,)), None),
+    (((12,), (21,)), None),
+    (((3, 5), (10, 30)), (9, 211)),
+    (((3, 5), (9, 5)), (15, 44)),
+    (((16,), (127, 2)), None),  # rows of 128 numbers
+    (((2, 2), (128,)), (3, 100)),
+    (((10, 20), (4, 5)), (190, 17)),  # several rows a partition
+    (((10, 20), (12,)), (199, 7)),
+    (((6,), (5,), (7,)), None),
+    (((6,), (2, 4), (8, 3)), (5, 5, 17)),
+]
+
+
+@pytest.mark.parametrize(("radices", "held"), REAL, ids=str)
+def test_real_data_forward_and_back(radices, held):
+    lengths = [math.prod(r) for r in radices]
+    held, last = held or lengths, len(lengths)
+    places = range(1, last + 1)
+    for batch, order in itertools.product((1, 3), orders(last - 1)):
+        x = real(batch, *held)
+        passes = [complex_pass(radices[a - 1], a, last) for a in order]
+        passes.insert(0, real_pass(radices[-1], last))
+        spectrum, _ = launch(axes.transform_real_axes, [x], passes)
+        assert error(spectrum, np.fft.rfftn(x.astype(float), lengths, places)) <= 8e-7
+
+        passes = [
+            complex_pass(radices[a - 1], a, last, held[a - 1], True, 1 / lengths[a - 1])
+            for a in order
+        ]
+        passes.append(real_pass(radices[-1], last, held[-1], 1 / lengths[-1]))
+        back, _ = launch(axes.transform_axes_to_real, parts(spectrum.astype(np.complex64)), passes)
+        assert error(back, x) <= 1.2e-6
+
+
+@pytest.mark.parametrize("radices", [(30,), (5, 6), (9, 5)], ids=str)
+def test_real_data_of_one_axis(radices):
+    n = math.prod(radices)
+    x = real(4, n - 3)
+    spectrum, _ = launch(axes.transform_real_axes, [x], [real_pass(radices, 1)])
+    assert error(spectrum, np.fft.rfft(x.astype(float), n)) <= 6e-7
+    passes = [real_pass(radices, 1, n - 3, 1 / n)]
+    back, _ = launch(axes.transform_axes_to_real, parts(spectrum.astype(np.complex64)), passes)
+    assert error(back, x) <= 8e-7
+
+
+def test_any_half_spectrum_backwards():
+    """As NumPy: of the last axis, imaginary parts of the first and Nyquist number are ignored."""
+    for radices in (((6,), (8,)), ((2, 4), (5, 6)), ((5,), (3, 3))):
+        lengths = [math.prod(r) for r in radices]
+        z = normal(2, lengths[0], lengths[1] // 2 + 1)
+        passes = [complex_pass(radices[0], 1, 2, None, True), real_pass(radices[1], 2, lengths[1])]
+        result, _ = launch(axes.transform_axes_to_real, parts(z), passes)
+        exact = np.fft.irfftn(z.astype(complex), lengths, (1, 2), "forward")
+        assert error(result, exact) <= 8e-7
+
+
+def dry(kernel, shape, count, passes):
+    """Timeline without data of ``count`` arguments of this shape."""
+
+    def specs(tables):
+        if isinstance(tables, tuple):
+            return tuple(map(specs, tables))
+        return tables.shape, "float32"
+
+    kinds, tables = tuple(p for p, _ in passes), tuple(specs(t) for _, t in passes)
+    return simulator.dry_run(kernel, *[(shape, "float32")] * count, kinds, tables)
+
+
+def test_dry_run_is_the_real_timeline():
+    passes = [complex_pass((8, 8), 1, 2), complex_pass((16, 16), 2, 2)]
+    _, timeline = launch(axes.transform_axes, parts(normal(2, 64, 256)), passes)
+    assert dry(axes.transform_axes, (2, 64, 256), 2, passes).total_ns == timeline.total_ns
+
+
+def test_modelled_time_of_a_plane(strict_chip):
+    """Two passes over HBM are two DMA floors; the second chip has 4/3 of the first one's rate."""
+    limit = {"trn1": 3.7, "trn2": 5.0}[strict_chip]
+    floor = hardware.current().dma_floor_ns(2**20)
+    for order in ((1, 2), (2, 1)):
+        passes = [complex_pass((16, 64), a, 2) for a in order]
+        plane = dry(axes.transform_axes, (1, 1024, 1024), 2, passes).total_ns
+        assert plane <= limit * floor
+    passes = [real_pass((16, 64), 2), complex_pass((16, 64), 1, 2)]
+    assert dry(axes.transform_real_axes, (1, 1024, 1024), 1, passes).total_ns <= 0.6 * plane
+
+
+LARGE = [
+    ((1, 2000, 3000), ((40, 50), (50, 60))),
+    ((1, 4096, 640), ((64, 64), (20, 32))),
+    ((1, 64, 8192), ((64,), (128, 64))),
+    ((1, 4096, 32), ((64, 64), (32,))),
+]
+
+
+@pytest.mark.parametrize(("shape", "radices"), LARGE, ids=str)
+def test_large_planes_fit(shape, radices):
+    passes = [complex_pass(radices[0], 1, 2), complex_pass(radices[1], 2, 2)]
+    dry(axes.transform_axes, shape, 2, passes)
+    dry(axes.transform_real_axes, shape, 1, [real_pass(radices[1], 2), passes[0]])
+    half = (*shape[:2], shape[2] // 2 + 1)
+    passes[1] = real_pass(radices[1], 2, shape[2])
+    dry(axes.transform_axes_to_real, half, 2, passes)
+
+
+def test_the_kernels_stay_inside_the_compilers_subset():
+    assert lint(axes.transform_axes) == []
+    assert lint(axes.transform_real_axes) == []
+    assert lint(axes.transform_axes_to_real) == []
+
+
+def test_parts_of_different_shapes_are_refused():
+    x = real(2, 6, 8)
+    passes = [complex_pass((6,), 1, 2)]
+    for kernel in (axes.transform_axes, axes.transform_axes_to_real):
+        with pytest.raises(AssertionError, match="differs from x_re"):
+            launch(kernel, [x, x[:, :, 1:]], passes)

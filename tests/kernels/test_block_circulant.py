@@ -1,0 +1,180 @@
+"""The block circulant kernels in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.block_circulant import (
+    block_circulant,
+    block_circulant_gradients,
+    block_circulant_tables,
+    layouts,
+    row_pitch,
+    signs_of,
+    spectrum_rows,
+)
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(60)
+SHAPES = [  # rows, p, q, k
+    (3, 2, 3, 4),
+    (5, 1, 2, 8),
+    (4, 3, 2, 7),
+    (2, 3, 2, 1),
+    (3, 2, 2, 2),
+    (130, 2, 5, 16),
+    (3, 70, 130, 3),
+    (17, 32, 4, 64),
+    (5, 2, 1, 100),
+    (3, 2, 3, 128),
+    (3, 2, 2, 129),
+    (3, 2, 2, 255),
+    (3, 4, 8, 256),
+    (600, 3, 3, 16),
+    (1024, 2, 1, 16),
+    (4100, 2, 3, 4),  # rows in two parts
+    (8200, 65, 66, 1),  # in three, and blocks in two
+]
+
+
+@pytest.fixture
+def plan_block_circulant():
+    """The planner's function; it needs torch, the kernels do not."""
+    pytest.importorskip("torch")
+    from trnfft.planner import planner
+
+    return planner.plan_block_circulant
+
+
+def real(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def arguments(p, q, k, layout):
+    return block_circulant_tables(k), signs_of(q), layout
+
+
+def fitting(rows, p, q, k):
+    """Layouts that take so many rows."""
+    return [layout for layout in layouts(p, q, k) if rows * max(layout[3:]) <= 128 or rows > 128]
+
+
+def run(kernel, *given):
+    with simulator.strict(), simulator.record() as timeline:
+        result = simulator.simulate(kernel)(*given)
+    assert timeline.launches == 1
+    return result
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def spectra(x, k):
+    return np.fft.rfft(x.astype(np.float64).reshape(len(x), -1, k))
+
+
+def assert_right(rows, p, q, k, layout):
+    x, weight, bias, grad = real(rows, q * k), real(p, q, k), real(1, p * k), real(rows, p * k)
+    rest = arguments(p, q, k, layout)
+    y, of_x, of_w = run(block_circulant, x, weight, bias, *rest)
+    by_x, by_w = run(block_circulant_gradients, grad, of_x, of_w, *rest)
+    of_grad, of_x, of_w = spectra(grad, k), spectra(x, k), spectra(weight.reshape(p, -1), k)
+    products = {
+        "y": (y - bias, np.einsum("bjf,ijf->bif", of_x, of_w)),
+        "x": (by_x, np.einsum("bif,ijf->bjf", of_grad, of_w.conj())),
+        "weight": (by_w, np.einsum("bif,bjf->ijf", of_grad, of_x.conj())),
+    }
+    for name, (result, product) in products.items():
+        exact = np.fft.irfft(product, k).reshape(len(result), -1)
+        assert error(result, exact) <= 1e-6, name
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_product_and_gradients(shape):
+    assert_right(*shape, fitting(*shape)[0])
+
+
+@pytest.mark.parametrize("shape", [(32, 8, 16, 16), (20, 4, 4, 32), (64, 8, 4, 64), (200, 2, 2, 8)])
+def test_every_layout_computes_the_same(shape):
+    for layout in fitting(*shape):
+        assert_right(*shape, layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", range(1, 257))
+def test_every_block_size(k):
+    for shape in ((3, 2, 3, k), (33, 4, 1, k)):
+        assert_right(*shape, fitting(*shape)[0])
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("shape", [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16)])
+def test_every_chip_computes_the_same(monkeypatch, chip, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    assert_right(*shape, fitting(*shape)[0])
+
+
+def test_spectra_are_those_of_numpy():
+    rows, p, q, k = 5, 2, 3, 8
+    x, weight = real(rows, q * k), real(p, q, k)
+    rest = arguments(p, q, k, layouts(p, q, k)[-1])
+    _, of_x, _ = run(block_circulant, x, weight, real(1, p * k), *rest)
+    exact = spectra(x, k)
+    assert of_x.shape == (q, spectrum_rows(k), row_pitch(rows))
+    parts = of_x.reshape(q, 2, k // 2, rows).transpose(3, 0, 1, 2)
+    np.testing.assert_allclose(parts[:, :, 0], exact.real[:, :, : k // 2], atol=1e-5)
+    np.testing.assert_allclose(parts[:, :, 1, 1:], exact.imag[:, :, 1 : k // 2], atol=1e-5)
+    np.testing.assert_allclose(parts[:, :, 1, 0], exact.real[:, :, k // 2], atol=1e-5)
+
+
+def test_the_kernels_stay_inside_the_compilers_subset():
+    assert lint(block_circulant) == []
+    assert lint(block_circulant_gradients) == []
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_plan_shows_its_layout_and_its_price(gradients, plan_block_circulant):
+    plan = plan_block_circulant((64, 64, 64), batch=32, gradients=gradients, target="trn1")
+    assert plan.launches == 1 and plan.recipe.layout in layouts(64, 64, 64)
+    assert "pieces: weight 2, input 4, output 4" in plan.tree()
+    assert sum(candidate.predicted_ns is not None for candidate in plan.candidates) >= 4
+    assert type(plan).from_json(plan.to_json()) == plan
+
+
+def test_a_price_is_the_time_of_the_kernel(plan_block_circulant):
+    plan = plan_block_circulant((4, 8, 16), batch=32, target="trn1")
+    x, weight, bias = (((shape), "float32") for shape in ((32, 128), (4, 8, 16), (1, 64)))
+    with hardware.select(hardware.TRN1):
+        rest = arguments(4, 8, 16, plan.recipe.layout)
+        timeline = simulator.dry_run(block_circulant, x, weight, bias, *rest)
+    assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
+
+
+def test_few_blocks_share_products(plan_block_circulant):
+    plan = plan_block_circulant((4, 4, 64), batch=256, target="trn1")
+    assert plan.recipe.layout[0] == 16
+    alone = [c for c in plan.candidates if c.recipe.layout[0] == 1 and c.predicted_ns is not None]
+    assert min(c.predicted_ns for c in alone) > 1.1 * plan.predicted_ns
+
+
+@pytest.mark.parametrize("batch", [32, 2048])
+def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_block_circulant):
+    plan = plan_block_circulant((64, 64, 64), batch=batch, target="trn1")
+    chip = hardware.TRN1
+    cycles = 32 * 32 * chip.fp32_matmul_factor * max(batch, chip.matmul_min_cycles)
+    dense = max(4 * 4096**2 / chip.dma_total_bytes_per_ns, cycles / chip.tensor_ghz)
+    assert plan.predicted_ns < dense / 2.5
+
+
+@pytest.mark.parametrize("k", [0, 257])
+def test_blocks_out_of_range_are_refused(k):
+    with pytest.raises(ValueError, match=f"k = {k}.*1 to 256"):
+        block_circulant_tables(k)
+
+
+def test_plans_that_do_not_exist(plan_block_circulant):
+    with pytest.raises(NotImplementedError, match="blocks of up to 256"):
+        plan_block_circulant((2, 2, 257))

@@ -1,0 +1,193 @@
+"""The Bluestein kernel in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import nki_kernels.kernels.stockham
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.bluestein import (
+    MAX_CONVOLVED,
+    bluestein,
+    bluestein_tables,
+    convolution_lengths,
+)
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(997)
+TOLERANCE = 1e-6  # relative L2; 2e-7 to 4e-7 is usual
+
+
+def split(m):
+    """Radices with product ``m``: two as equal as can be, the larger first, or one."""
+    pairs = [(m // r, r) for r in range(2, 102) if m % r == 0 and r <= m // r <= 128]
+    return min(pairs, default=(m,))
+
+
+def relative_error(batch, n, inverse=False, m=None, radices=None):
+    """Error of one strict launch on random rows, as norm(result - exact) / norm(exact)."""
+    m = m or convolution_lengths(n)[0]
+    radices = radices or split(m)
+    re, im = RNG.standard_normal((2, batch, n)).astype(np.float32)
+    tables = bluestein_tables(n, m, radices, inverse, 1 / n if inverse else 1.0)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(bluestein)(re, im, tables, radices)
+    assert timeline.launches == 1
+    assert y_re.shape == y_im.shape == (batch, n)
+    x = re + 1j * im.astype(np.float64)
+    exact = np.fft.ifft(x) if inverse else np.fft.fft(x)
+    return np.linalg.norm(y_re + 1j * y_im.astype(np.float64) - exact) / np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("n", range(1, 41))
+def test_every_short_length(n, inverse):
+    for batch in (1, 2, 130):
+        assert relative_error(batch, n, inverse) <= TOLERANCE
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("n", [127, 131, 257, 509, 997, 998, 1009, 2039, 2048])
+def test_primes_and_long_lengths(n, inverse):
+    for batch in (2, 130) if n > 512 else (1, 2, 130):
+        assert relative_error(batch, n, inverse) <= TOLERANCE
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("n", [2053, 2999, 4096, 4099, 5119, 5120])
+def test_lengths_whose_tables_are_streamed(n, inverse):
+    for batch in (1, 2, 130):
+        assert relative_error(batch, n, inverse, m=convolution_lengths(n)[-1]) <= TOLERANCE
+
+
+def test_prime_of_three_radices_and_two_blocks():
+    assert relative_error(255, 4099, m=8320, radices=(64, 13, 10)) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "radices", "batch"), [(131, 264, (66, 4), 600), (7, 16, (16,), 2)]
+)
+def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, n, m, radices, batch):
+    x = RNG.standard_normal((2, batch, n)).astype(np.float32)
+    tables = bluestein_tables(n, m, radices)
+    resident = simulator.simulate(bluestein)(x[0], x[1], tables, radices)
+    monkeypatch.setattr(nki_kernels.kernels.stockham, "_SBUF", 0)
+    with simulator.strict(), simulator.record() as timeline:
+        streamed = simulator.simulate(bluestein)(x[0], x[1], tables, radices)
+    assert timeline.engine_busy_ns["gpsimd"] == 0.0  # copies what is to stay
+    np.testing.assert_array_equal(streamed, resident)
+
+
+@pytest.mark.parametrize("n", [1, 50, 307, 997])
+def test_every_convolution_length_gives_the_same(n):
+    for m in convolution_lengths(n):
+        assert relative_error(3, n, m=m) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "radices",
+    [(64, 64), (128, 16), (16, 128), (125, 16), (16, 125), (8, 16, 16), (4, 8, 8, 8)],
+)
+def test_any_radices(radices):
+    assert relative_error(130, 997, m=math.prod(radices), radices=radices) <= TOLERANCE
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 4096), (64, 128), (63, 125), (20, 40)])
+def test_much_padding_and_single_stages(n, m):
+    radices = (m,) if m <= 128 else split(m)
+    assert relative_error(5, n, m=m, radices=radices) <= TOLERANCE
+
+
+@pytest.mark.parametrize(("n", "batch"), [(31, 4500), (131, 1500), (499, 700)])
+def test_batches_of_several_rows_a_partition(n, batch):
+    assert relative_error(batch, n) <= TOLERANCE
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("n", [1, 17, 257, 997])
+def test_other_chips_compute_the_same(monkeypatch, chip, n):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    assert relative_error(130, n) <= TOLERANCE
+
+
+def test_modelled_time_is_near_what_the_tensor_engine_needs():
+    batch, n, radices = 2**20 // 997, 997, (32, 64)
+    spec = ((batch, n), "float32")
+    tables = bluestein_tables(n, 2048, radices)
+    timeline = simulator.dry_run(bluestein, spec, spec, tables, radices)
+    assert timeline.total_ns <= 5.5 * hardware.chip("trn1").dma_floor_ns(n * batch)
+    assert timeline.total_ns <= 1.25 * timeline.engine_busy_ns["tensor"]
+
+
+@pytest.mark.filterwarnings("error")  # of more SBUF than DMA should fill
+@pytest.mark.parametrize(
+    ("n", "radices", "most"),
+    [
+        (3001, (96, 63), 7.0),
+        (4099, (98, 84), 8.5),
+        (4099, (64, 13, 10), 11.0),
+        (5120, (128, 80), 9.0),
+    ],
+)
+def test_modelled_time_with_streamed_tables(n, radices, most):
+    spec = ((255, n), "float32")
+    tables = bluestein_tables(n, math.prod(radices), radices)
+    timeline = simulator.dry_run(bluestein, spec, spec, tables, radices)
+    assert timeline.total_ns <= most * hardware.chip("trn1").dma_floor_ns(n * 255)
+
+
+@pytest.mark.parametrize(("n", "m", "radices"), [(131, 264, (24, 11)), (40, 80, (80,))])
+def test_dry_run_is_the_real_timeline(n, m, radices):
+    tables, x = bluestein_tables(n, m, radices), np.ones((300, n), np.float32)
+    with simulator.record() as timeline:
+        simulator.simulate(bluestein)(x, x, tables, radices)
+    spec = (x.shape, "float32")
+    dry = simulator.dry_run(bluestein, spec, spec, tables, radices)
+    assert dry.total_ns == timeline.total_ns
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(bluestein) == []
+
+
+def test_convolution_lengths_are_long_enough_smooth_and_sorted():
+    assert convolution_lengths(997) == [2000, 2016, 2048]
+    assert convolution_lengths(2048) == [4095, 4096]
+    for n in range(1, MAX_CONVOLVED + 1):
+        lengths = convolution_lengths(n)
+        assert lengths == sorted(set(lengths))
+        assert 2 * n - 1 <= lengths[0] and lengths[0] >= 2 and lengths[-1] <= 10240
+
+
+@pytest.mark.parametrize("n", [0, -3, 5121])
+def test_lengths_out_of_range_are_refused(n):
+    with pytest.raises(ValueError, match=f"n = {n}.*1 to 5120"):
+        convolution_lengths(n)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "radices", "message"),
+    [
+        (0, 4, (4,), "n >= 1"),
+        (3, 4, (4,), "m >= 2 n - 1"),
+        (3, 8, (4,), "product must be"),
+        (3, 8, (8, 1), "each must be 2 to 128"),
+        (997, 2049, (3, 683), "each must be 2 to 128"),
+        (2049, 16384, (128, 128), "up to 10240"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(n, m, radices, message):
+    with pytest.raises(ValueError, match=message):
+        bluestein_tables(n, m, radices)
+
+
+def test_arguments_that_do_not_match_are_refused():
+    tables, x = bluestein_tables(5, 9, (3, 3)), np.ones((2, 5), np.float32)
+    run = simulator.simulate(bluestein)
+    with pytest.raises(AssertionError, match="differs from"):
+        run(x, x[:1], tables, (3, 3))
+    with pytest.raises(AssertionError, match="4 tables for 2 stages"):
+        run(x, x, tables, (9,))

@@ -1,0 +1,136 @@
+"""The butterfly kernel in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.butterfly import (
+    MAX_COMPENSATED_LENGTH,
+    MAX_LENGTH,
+    butterfly,
+    butterfly_tables,
+)
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(21)
+CASES = [(2**k, False) for k in range(1, 15)] + [(2**k, True) for k in range(1, 13)]
+ONE_ROUNDING = 2**-24  # the most that rounding the result once can do
+COMPENSATED_BOUND = 3.5e-8  # and what it does to many numbers: 2.6e-8
+
+
+def batches(n, compensated):
+    """Batches with ragged blocks; one of several rows a partition where that is quick."""
+    return (1, 3, 128, 300) if n <= (256 if compensated else 1024) else (3,)
+
+
+def bound(n, compensated):
+    if compensated:
+        return ONE_ROUNDING if n < 64 else COMPENSATED_BOUND
+    return 6e-7 if n <= 4096 else 8e-7
+
+
+def transform(x, inverse=False, scale=1.0, compensated=False):
+    """Result, timeline and float64 input of one launch on the rows of complex ``x``."""
+    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
+    tables = butterfly_tables(x.shape[-1], inverse, scale, compensated)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(butterfly)(re, im, tables, compensated)
+    assert timeline.launches == 1
+    return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+@pytest.mark.parametrize(("n", "compensated"), CASES)
+def test_every_length_both_ways(n, compensated):
+    for batch in batches(n, compensated):
+        forward, _, x = transform(normal(batch, n), compensated=compensated)
+        assert error(forward, np.fft.fft(x)) <= bound(n, compensated)
+        backward, _, x = transform(normal(batch, n), True, 1 / n, compensated)
+        assert error(backward, np.fft.ifft(x)) <= bound(n, compensated)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "compensated"), CASES)
+def test_more_rows_than_a_block(n, compensated):
+    rows = 128 * max(1, (2048 if compensated else 4096) // n)
+    batch = rows + 131 if n <= 4096 else 131
+    result, _, x = transform(normal(batch, n), compensated=compensated)
+    assert error(result, np.fft.fft(x)) <= bound(n, compensated)
+
+
+@pytest.mark.parametrize("compensated", [False, True])
+@pytest.mark.parametrize("n", [2, 32, 1024, 4096])
+def test_inverse_of_forward_is_the_input(n, compensated):
+    forward, _, x = transform(normal(3, n), compensated=compensated)
+    back, _, _ = transform(forward, True, 1 / n, compensated)
+    # The spectrum is rounded to float32 between the two, whatever the mode.
+    assert error(back, x) <= (6e-8 if compensated else 6e-7)
+
+
+@pytest.mark.parametrize("compensated", [False, True])
+def test_scale_is_part_of_the_tables(compensated):
+    result, _, x = transform(normal(5, 256), scale=1 / 16, compensated=compensated)
+    assert error(result, np.fft.fft(x, norm="ortho")) <= bound(256, compensated)
+
+
+def test_compensated_transform_of_a_small_signal_on_a_large_constant():
+    x = 1e4 + normal(4, 1024)
+    result, _, x = transform(x, compensated=True)
+    reference = np.fft.fft(x)
+    signal = slice(1, None)  # everything but the constant, a 3e5th of the norm
+    assert error(result[:, signal], reference[:, signal]) <= COMPENSATED_BOUND
+    fast, _, _ = transform(x)
+    assert error(fast[:, signal], reference[:, signal]) > 1e-5
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize(("n", "compensated"), [(128, False), (8192, False), (512, True)])
+def test_other_chips_compute_the_same(monkeypatch, chip, n, compensated):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    result, _, x = transform(normal(3, n), compensated=compensated)
+    assert error(result, np.fft.fft(x)) <= bound(n, compensated)
+
+
+@pytest.mark.parametrize(("n", "compensated", "batch"), [(64, False, 500), (4096, True, 3)])
+def test_dry_run_is_the_real_timeline(n, compensated, batch):
+    _, timeline, _ = transform(normal(batch, n), compensated=compensated)
+    spec, tables = ((batch, n), "float32"), butterfly_tables(n, compensated=compensated)
+    dry = simulator.dry_run(butterfly, spec, spec, tables, compensated)
+    assert dry.total_ns == timeline.total_ns
+
+
+@pytest.mark.parametrize(
+    ("n", "compensated", "ratio"),
+    [(64, False, 4.6), (4096, False, 9.8), (16384, False, 13.5), (64, True, 35), (4096, True, 83)],
+)
+def test_modelled_time_is_bound_by_the_vector_engine(n, compensated, ratio):
+    batch = max(128, 2**20 // n)
+    spec, tables = ((batch, n), "float32"), butterfly_tables(n, compensated=compensated)
+    timeline = simulator.dry_run(butterfly, spec, spec, tables, compensated)
+    assert timeline.total_ns <= ratio * hardware.chip("trn1").dma_floor_ns(batch * n)
+    assert timeline.engine_busy_ns["vector"] >= 0.8 * timeline.total_ns
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(butterfly) == []
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 96, -2, 2 * MAX_LENGTH])
+def test_lengths_out_of_range_are_refused(n):
+    with pytest.raises(ValueError, match=f"n = {n}: the butterfly takes powers .* 2 to 16384"):
+        butterfly_tables(n)
+
+
+@pytest.mark.parametrize("n", [1, 12, 2 * MAX_COMPENSATED_LENGTH])
+def test_compensated_lengths_out_of_range_are_refused(n):
+    with pytest.raises(ValueError, match=f"n = {n}: the compensated .* 2 to 4096"):
+        butterfly_tables(n, compensated=True)

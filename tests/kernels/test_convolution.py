@@ -1,0 +1,144 @@
+"""The circular convolution of real rows in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
+from nki_kernels.lint import lint
+
+pytestmark = pytest.mark.usefixtures("strict_chip")
+RNG = np.random.default_rng(110)
+
+SMALL = [(2, 2), (2, 3), (3, 2), (3, 5), (9, 7), (8, 8), (12, 5), (5, 12), (31, 2)]
+# Extremes of either radix, odd and even, up to the longest length.
+LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (50, 60), (65, 63), (64, 64), (80, 64)]
+
+
+def real(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def launch(x, spectrum, radices):
+    """Rows and timeline of one launch with half spectra of the filters."""
+    re, im = spectrum.real.astype(np.float32), spectrum.imag.astype(np.float32)
+    tables = convolution_tables(x.shape[1], radices)
+    with simulator.record() as timeline:
+        y = simulator.simulate(convolve_rows)(x, re, im, tables, radices)
+    assert timeline.launches == 1
+    return y, timeline
+
+
+def convolve(x, h, radices):
+    """The kernel's and the exact convolution of rows x with filters h, given as rows, too."""
+    spectrum = np.fft.rfft(h.astype(float)).astype(np.complex64)
+    exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * spectrum.astype(complex), x.shape[1])
+    return launch(x, spectrum, radices)[0], exact
+
+
+def error(result, reference):
+    assert result.shape == reference.shape
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def dry(batch, radices, filters):
+    """Timeline without data."""
+    n = math.prod(radices)
+
+    def specs(tables):
+        if isinstance(tables, tuple):
+            return tuple(map(specs, tables))
+        return tables.shape, "float32"
+
+    x, h = ((batch, n), "float32"), ((filters, n // 2 + 1), "float32")
+    return simulator.dry_run(convolve_rows, x, h, h, specs(convolution_tables(n, radices)), radices)
+
+
+@pytest.mark.parametrize("radices", SMALL + LARGE, ids=str)
+def test_one_filter_and_one_a_row(radices):
+    n = math.prod(radices)
+    for batch in (1, 2, 130, 300) if n < 1000 else (1, 130):
+        for filters in {1, batch}:
+            result, exact = convolve(real(batch, n), real(filters, n), radices)
+            assert error(result, exact) <= 8e-7
+
+
+@pytest.mark.parametrize("radices", [(2, 2), (3, 5), (8, 15), (15, 8), (32, 16)], ids=str)
+def test_several_rows_a_partition(radices):
+    """Also more of them in the first block than in the last."""
+    n = math.prod(radices)
+    for batch in (257, 1500):
+        for filters in (1, batch):
+            result, exact = convolve(real(batch, n), real(filters, n), radices)
+            assert max(map(error, result, exact)) <= 4e-6  # no row is another one's
+
+
+@pytest.mark.parametrize("radices", [(6, 7), (9, 5), (127, 2), (16, 64)], ids=str)
+def test_a_delta_changes_nothing_and_a_shifted_one_shifts(radices):
+    x = real(5, math.prod(radices))
+    delta = np.zeros_like(x[:1])
+    delta[0, 0] = 1
+    assert error(convolve(x, delta, radices)[0], x) <= 8e-7
+    assert error(convolve(x, np.roll(delta, 3), radices)[0], np.roll(x, 3, 1)) <= 8e-7
+
+
+def test_it_is_circular():
+    x, h = real(1, 12), real(1, 12)
+    result, _ = convolve(x, h, (3, 4))
+    exact = [sum(x[0, j] * h[0, (k - j) % 12] for j in range(12)) for k in range(12)]
+    assert error(result[0], np.array(exact)) <= 8e-7
+
+
+@pytest.mark.parametrize("radices", [(2, 5), (5, 2), (4, 6), (7, 9)], ids=str)
+def test_imaginary_parts_that_real_filters_have_not_are_ignored(radices):
+    n = math.prod(radices)
+    x, spectrum = real(4, n), np.fft.rfft(real(1, n))
+    other = spectrum.copy()
+    other[:, [0, n // 2] if n % 2 == 0 else [0]] += 3j
+    assert error(launch(x, other, radices)[0], launch(x, spectrum, radices)[0]) <= 8e-7
+
+
+def test_dry_run_is_the_real_timeline():
+    for filters in (1, 300):
+        spectrum = np.fft.rfft(real(filters, 320))
+        timeline = launch(real(300, 320), spectrum, (16, 20))[1]
+        assert dry(300, (16, 20), filters).total_ns == timeline.total_ns
+
+
+@pytest.mark.parametrize("radices", [(64, 64), (128, 32), (65, 63), (80, 64), (128, 40)], ids=str)
+def test_the_longest_rows_fit(radices):
+    for batch in (128, 200, 512):
+        for filters in (1, batch):
+            dry(batch, radices, filters)
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(convolve_rows) == []
+
+
+@pytest.mark.parametrize(
+    ("n", "radices", "message"),
+    [
+        (8192, (128, 64), "n = 8192: convolutions in SBUF take lengths up to 5120"),
+        (12, (3, 5), "must be two with the product n = 12"),
+        (12, (12,), "must be two with the product n = 12"),
+        (258, (129, 2), "the first must be 2 to 128"),
+        (130, (2, 65), "the second 2 to 64"),
+    ],
+)
+def test_bad_plans_are_refused(n, radices, message):
+    with pytest.raises(ValueError, match=message):
+        convolution_tables(n, radices)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(AssertionError, match=r"radices \(3, 5\) for N = 12"):
+        simulator.simulate(convolve_rows)(
+            real(4, 12), real(1, 7), real(1, 7), convolution_tables(15, (3, 5)), (3, 5)
+        )
+    with pytest.raises(AssertionError, match="3 filters for 4 rows"):
+        launch(real(4, 12), np.fft.rfft(real(3, 12)), (3, 4))

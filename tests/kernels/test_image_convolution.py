@@ -1,0 +1,223 @@
+"""The convolution of real images in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.kernels import axes
+from nki_kernels.kernels.image_convolution import column_tables, convolve_images, stage_order
+from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
+from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
+from nki_kernels.kernels.strided_stockham import blocks_of
+from nki_kernels.lint import lint
+
+pytestmark = pytest.mark.usefixtures("strict_chip")
+RNG = np.random.default_rng(120)
+
+
+def real(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def arguments(rows, columns, kept):
+    """Passes and tables for radices of rows, one for DFT-GEMM, and of columns."""
+    n, m = math.prod(rows), math.prod(columns)
+    middle = column_tables(m, columns)
+    if len(rows) == 1:
+        ends = real_dft_gemm_matrix(n), inverse_real_dft_gemm_matrix(n, scale=1 / n)
+        kind = axes.REAL_DFT_GEMM
+    else:
+        ends = real_stockham_tables(n, rows), inverse_real_stockham_tables(n, rows, scale=1 / n)
+        kind = axes.REAL_STOCKHAM
+    return (kind, n, rows, m, columns, *kept), (ends[0], middle, ends[1])
+
+
+def launch(x, filters, rows, columns, kept=None):
+    """Images and timeline of one launch on x [B, h, w] with filters [F, M, N]."""
+    m, n = filters.shape[1:]
+    passes, tables = arguments(rows, columns, kept or (m, n))
+    spectra = np.fft.rfft2(filters.astype(float)).transpose(0, 2, 1)
+    spectra = spectra[:, :, stage_order(m, columns)].astype(np.complex64)
+    parts = [np.ascontiguousarray(part) for part in (spectra.real, spectra.imag)]
+    with simulator.record() as timeline:
+        y = simulator.simulate(convolve_images)(x, *parts, passes, tables)
+    assert timeline.launches == 1
+    return y, timeline
+
+
+def convolve(batch, count, rows, columns, held, kept):
+    """The kernel's and the exact convolution of random images with ``count`` random filters."""
+    m, n = math.prod(columns), math.prod(rows)
+    x, filters = real(batch, *held), real(count, m, n)
+    spectrum = np.fft.rfft2(x.astype(float), (m, n))
+    spectrum *= np.fft.rfft2(filters.astype(float))[np.arange(batch) % count]
+    exact = np.fft.irfft2(spectrum, (m, n))[:, : kept[0], : kept[1]]
+    return launch(x, filters, rows, columns, kept)[0], exact
+
+
+def error(result, reference):
+    assert result.shape == reference.shape
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def dry(batch, held, rows, columns, kept=None, filters=1):
+    """Timeline without data."""
+
+    def specs(tables):
+        if isinstance(tables, tuple):
+            return tuple(map(specs, tables))
+        return tables.shape, "float32"
+
+    passes, tables = arguments(rows, columns, kept or held)
+    h = (filters, math.prod(rows) // 2 + 1, math.prod(columns)), "float32"
+    x = (batch, *held), "float32"
+    return simulator.dry_run(convolve_images, x, h, h, passes, specs(tables))
+
+
+# Radices of rows and columns, what the images hold and what is kept of them: all, whole and
+# partial rows of a partition, less than one, one number.
+IMAGES = [
+    ((16,), (4, 4), (16, 16), (16, 16)),
+    ((16,), (4, 4), (10, 12), (10, 12)),
+    ((21,), (3, 5), (11, 20), (13, 21)),
+    ((129,), (9, 7), (50, 100), (63, 3)),
+    ((2,), (2, 2), (1, 1), (4, 2)),
+    ((1,), (2, 3), (5, 1), (6, 1)),
+    ((2, 2), (2, 2), (4, 4), (4, 4)),
+    ((2, 3), (2, 3), (1, 1), (1, 1)),
+    ((3, 5), (3, 3), (7, 13), (9, 15)),
+    ((6, 10), (5, 6), (13, 40), (20, 51)),
+    ((10, 32), (6, 8), (30, 300), (30, 300)),
+    ((9, 7), (5, 13), (64, 63), (65, 1)),
+    ((12, 20), (2, 61), (121, 33), (60, 240)),
+    ((8, 9), (61, 2), (119, 72), (1, 70)),
+    ((4, 8), (20, 30), (599, 30), (598, 31)),
+    ((5, 4), (33, 31), (1000, 20), (1023, 20)),  # one slab a product
+]
+
+
+@pytest.mark.parametrize(("rows", "columns", "held", "kept"), IMAGES, ids=str)
+def test_images_and_filters(rows, columns, held, kept):
+    for batch, filters in ((1, 1), (3, 1), (3, 3), (6, 3)):
+        result, exact = convolve(batch, filters, rows, columns, held, kept)
+        assert max(map(error, result, exact)) <= 1.2e-6  # no image is another one's
+
+
+def test_many_columns():
+    """Several groups of columns and several blocks of them, of two images."""
+    rows, columns = (20, 62), (4, 4)
+    assert len(blocks_of(2, 621, 4, 4, 2**18)) > 2
+    result, exact = convolve(2, 2, rows, columns, (11, 1200), (16, 1240))
+    assert max(map(error, result, exact)) <= 1.2e-6
+
+
+def test_many_images_of_few_columns():
+    """More images than the partitions of a product hold, with more filters than that, too."""
+    for batch, filters in ((70, 1), (70, 3), (70, 70)):
+        result, exact = convolve(batch, filters, (6,), (3, 4), (9, 5), (12, 6))
+        assert max(map(error, result, exact)) <= 1.2e-6
+
+
+# One length with all the rest of SBUF for three groups of columns, and longer ones.
+@pytest.mark.parametrize("columns", [(32, 64), (33, 62), (36, 64), (50, 60), (64, 64)], ids=str)
+def test_long_columns(columns):
+    m = math.prod(columns)
+    result, exact = convolve(1, 1, (20, 13), columns, (m // 2 + 7, 200), (m - 5, 260))
+    assert error(result, exact) <= 1.2e-6
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((12,), (4, 5)), ((3, 4), (5, 3))], ids=str)
+def test_a_delta_changes_nothing_and_a_shifted_one_shifts(rows, columns):
+    m, n = math.prod(columns), math.prod(rows)
+    x = real(2, m, n)
+    delta = np.zeros((1, m, n), np.float32)
+    delta[0, 0, 0] = 1
+    assert error(launch(x, delta, rows, columns)[0], x) <= 1e-6
+    delta = np.roll(delta, (2, 3), (1, 2))
+    assert error(launch(x, delta, rows, columns)[0], np.roll(x, (2, 3), (1, 2))) <= 1e-6
+
+
+def test_padding_makes_it_linear():
+    """Every output by the sum that defines it."""
+    x, filters = real(1, 5, 6), np.zeros((1, 8, 9), np.float32)
+    filters[0, :3, :4] = real(3, 4)
+    exact = np.zeros((1, 7, 9))
+    for j in range(3):
+        for k in range(4):
+            exact[0, j : j + 5, k : k + 6] += filters[0, j, k] * x[0].astype(float)
+    assert error(launch(x, filters, (3, 3), (2, 4), (7, 9))[0], exact) <= 8e-7
+
+
+@pytest.mark.parametrize("radices", [(2, 2), (3, 5), (64, 2), (16, 54), (64, 64)], ids=str)
+def test_the_stage_order_is_a_permutation(radices):
+    m = math.prod(radices)
+    order = stage_order(m, radices)
+    assert sorted(order) == list(range(m))
+    slabs = order.reshape(radices)
+    assert (slabs == np.arange(radices[0])[:, None] + radices[0] * np.arange(radices[1])).all()
+
+
+def test_dry_run_is_the_real_timeline():
+    for columns in ((8, 8), (36, 64)):
+        held = math.prod(columns) - 7, 100
+        timeline = launch(real(2, *held), real(1, held[0] + 7, 120), (10, 12), columns, held)[1]
+        assert dry(2, held, (10, 12), columns).total_ns == timeline.total_ns
+
+
+# Images, rows and columns of pictures, and the extremes of what a block of columns takes.
+FIT = [
+    (3, (720, 1280), (22, 64), (14, 64)),
+    (3, (1280, 720), (14, 64), (22, 64)),
+    (3, (1080, 1920), (32, 64), (19, 64)),
+    (3, (1920, 1080), (19, 64), (32, 64)),
+    (1, (2160, 1000), (16, 64), (36, 64)),
+    (1, (2000, 1000), (16, 64), (64, 64)),
+    (1, (1, 1000), (16, 64), (64, 64)),
+    (5, (2000, 60), (60,), (64, 64)),
+    (1, (700, 1000), (73, 14), (17, 59)),  # groups of 128 columns from here on
+    (1, (900, 1000), (73, 14), (16, 61)),
+    (1, (2000, 1000), (73, 14), (33, 62)),
+    (1, (2000, 1000), (73, 14), (61, 61)),
+    (1, (183, 1000), (73, 14), (3, 61)),
+]
+
+
+@pytest.mark.parametrize(("batch", "held", "rows", "columns"), FIT, ids=str)
+def test_large_images_fit(batch, held, rows, columns):
+    assert dry(batch, held, rows, columns, filters=batch).launches == 1
+
+
+def test_less_data_takes_less_time():
+    whole = dry(3, (896, 1408), (22, 64), (14, 64)).total_ns
+    assert dry(3, (720, 1280), (22, 64), (14, 64)).total_ns < 0.93 * whole
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(convolve_images) == []
+
+
+@pytest.mark.parametrize(
+    ("m", "radices", "message"),
+    [
+        (12, (3, 5), r"radices \(3, 5\): must be one or two with the product n = 12"),
+        (12, (12,), r"radices \(12,\): must be two with the product m = 12"),
+        (12, (2, 2, 3), "must be two with the product m = 12"),
+        (12, (12, 1), "each must be 2 to 64"),
+        (130, (65, 2), "each must be 2 to 64"),
+    ],
+)
+def test_bad_plans_are_refused(m, radices, message):
+    with pytest.raises(ValueError, match=message):
+        column_tables(m, radices)
+
+
+def test_spectra_that_do_not_fit_are_refused():
+    passes, tables = arguments((12,), (4, 5), (20, 12))
+    for shape in ((1, 7, 24), (1, 6, 20)):
+        h = real(*shape)
+        with pytest.raises(AssertionError, match="for 7 columns of 20"):
+            simulator.simulate(convolve_images)(real(1, 20, 12), h, h, passes, tables)

@@ -1,0 +1,112 @@
+"""The long Bluestein kernel in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.long_bluestein import (
+    long_bluestein,
+    long_bluestein_tables,
+    split_bluestein,
+    split_bluestein_tables,
+)
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(50)
+
+
+def transform(x, radices, inverse=False, split=False):
+    """Result, timeline and exact input of one launch on the rows of complex ``x``."""
+    n = x.shape[-1]
+    kernel, make = long_bluestein, long_bluestein_tables
+    if split:
+        kernel, make = split_bluestein, split_bluestein_tables
+    tables = make(n, radices, inverse, 1 / n if inverse else 1.0)
+    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(kernel)(re, im, tables, radices)
+    return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+@pytest.mark.parametrize(
+    ("n", "radices"),
+    [
+        (1, (65, 2)),
+        (7, (65, 2)),
+        (65, (65, 2)),  # the data fill exactly one row
+        (67, (67, 2)),
+        (131, (128, 3)),
+        (509, (70, 15)),
+        (1009, (70, 3, 10)),
+        (4099, (100, 82)),
+        (4099, (80, 2, 52)),
+    ],
+)
+def test_lengths_and_batches_both_ways(n, radices):
+    for batch in (1, 2, 4):
+        forward, timeline, x = transform(normal(batch, n), radices)
+        assert timeline.launches == 1
+        assert error(forward, np.fft.fft(x)) <= 2e-6
+    backward, _, x = transform(normal(3, n), radices, inverse=True)
+    assert error(backward, np.fft.ifft(x)) <= 2e-6
+
+
+@pytest.mark.parametrize(
+    ("n", "radices"),
+    [(5, (2, 3, 5)), (37, (4, 5, 4)), (1009, (2, 32, 33)), (1009, (4, 20, 2, 13))],
+)
+def test_split_transforms_both_ways(n, radices):
+    for batch in (1, 3):
+        forward, timeline, x = transform(normal(batch, n), radices, split=True)
+        assert timeline.launches == 1
+        assert error(forward, np.fft.fft(x)) <= 2e-6
+    backward, _, x = transform(normal(2, n), radices, inverse=True, split=True)
+    assert error(backward, np.fft.ifft(x)) <= 2e-6
+
+
+@pytest.mark.slow
+def test_the_longest_prime_below_2_to_the_20():
+    result, timeline, x = transform(normal(1, 1048573), (4, 64, 64, 128), split=True)
+    assert timeline.launches == 1
+    assert error(result, np.fft.fft(x)) <= 2e-6
+
+
+def test_a_long_prime():
+    result, timeline, x = transform(normal(1, 65537), (128, 9, 114))
+    assert timeline.launches == 1
+    assert error(result, np.fft.fft(x)) <= 2e-6
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_other_chips_compute_the_same(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    result, _, x = transform(normal(2, 997), (70, 29))
+    assert error(result, np.fft.fft(x)) <= 2e-6
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(long_bluestein) == []
+    assert lint(split_bluestein) == []
+
+
+@pytest.mark.parametrize(
+    ("n", "radices", "message"),
+    [
+        (0, (70, 2), "n >= 1"),
+        (100, (66, 3), "M = 198 >= 2 n - 1"),
+        (10, (64, 2), "the first must be 65 to 128"),
+    ],
+)
+def test_bad_plans_are_refused(n, radices, message):
+    with pytest.raises(ValueError, match=message):
+        long_bluestein_tables(n, radices)

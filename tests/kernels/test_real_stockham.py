@@ -1,0 +1,214 @@
+"""The real Stockham kernels in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.real_stockham import (
+    inverse_real_stockham,
+    inverse_real_stockham_tables,
+    real_stockham,
+    real_stockham_tables,
+)
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(60)
+
+SMALL = list(itertools.product((2, 3, 4, 5, 8, 15), repeat=2))
+# Extremes of either radix, odd and even, and what 64 and 128 numbers a product leave unused.
+LARGE = [
+    (2, 64),
+    (2, 63),
+    (3, 64),
+    (33, 2),
+    (128, 2),
+    (127, 2),
+    (127, 3),
+    (16, 16),
+    (21, 21),
+    (43, 22),
+    (50, 60),
+    (64, 64),
+    (65, 33),
+    (127, 61),
+    (128, 64),
+]
+CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+
+
+def forward(x, radices, inverse=False, scale=1.0):
+    """Spectrum, timeline and exact result of one launch on the rows of ``x``."""
+    x = x.astype(np.float32)
+    n = x.shape[1]
+    tables = real_stockham_tables(n, radices, inverse, scale)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(real_stockham)(x, tables, radices)
+    exact = scale * np.fft.rfft(x.astype(np.float64))
+    return y_re + 1j * y_im.astype(np.float64), timeline, exact.conj() if inverse else exact
+
+
+def backward(z, radices, inverse=True, scale=1.0):
+    """Real rows, timeline and exact result of one launch on the half spectra ``z``."""
+    n = math.prod(radices)
+    re, im = z.real.astype(np.float32), z.imag.astype(np.float32)
+    tables = inverse_real_stockham_tables(n, radices, inverse, scale)
+    with simulator.strict(), simulator.record() as timeline:
+        y = simulator.simulate(inverse_real_stockham)(re, im, tables, radices)
+    z = re + 1j * im.astype(np.float64)
+    return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def real(*shape):
+    return RNG.standard_normal(shape)
+
+
+def spectra(batch, n):
+    """Half spectra, with imaginary parts everywhere."""
+    return real(batch, n // 2 + 1) + 1j * real(batch, n // 2 + 1)
+
+
+def specs(tables):
+    """Tables as ``dry_run`` takes them."""
+    return tuple(specs(t) if isinstance(t, tuple) else (t.shape, "float32") for t in tables)
+
+
+def modelled(radices, batch):
+    """Modelled nanoseconds, forward and backward."""
+    n = math.prod(radices)
+    x, z = ((batch, n), "float32"), ((batch, n // 2 + 1), "float32")
+    tables = specs(real_stockham_tables(n, radices))
+    there = simulator.dry_run(real_stockham, x, tables, radices)
+    tables = specs(inverse_real_stockham_tables(n, radices))
+    return there.total_ns, simulator.dry_run(inverse_real_stockham, z, z, tables, radices).total_ns
+
+
+@pytest.mark.parametrize("radices", SMALL + LARGE, ids=str)
+def test_radices_and_batches_both_ways(radices):
+    n = math.prod(radices)
+    for batch in (1, 2, 130, 300) if n < 1000 else (1, 130):
+        result, timeline, exact = forward(real(batch, n), radices)
+        assert timeline.launches == 1
+        assert error(result, exact) <= 6e-7
+        result, timeline, exact = backward(spectra(batch, n), radices)
+        assert timeline.launches == 1
+        assert error(result, exact) <= 6e-7
+
+
+@pytest.mark.parametrize("radices", [*SMALL, (16, 20), (43, 22), (50, 60)], ids=str)
+def test_the_other_sign_and_a_scale(radices):
+    n = math.prod(radices)
+    result, _, exact = forward(real(3, n), radices, inverse=True, scale=1 / n)
+    assert error(result, exact) <= 6e-7
+    result, _, exact = backward(spectra(3, n), radices, inverse=False, scale=-0.3)
+    assert error(result, exact) <= 6e-7
+
+
+@pytest.mark.parametrize("radices", [(2, 2), (5, 3), (8, 15), (15, 8), (32, 30)], ids=str)
+def test_several_transforms_a_partition(radices):
+    n = math.prod(radices)
+    for batch in (257, 1500):
+        result, _, exact = forward(real(batch, n), radices)
+        assert max(map(error, result, exact)) <= 2e-6  # no row is another one's
+        result, _, exact = backward(spectra(batch, n), radices)
+        assert max(map(error, result, exact)) <= 2e-6
+
+
+@pytest.mark.parametrize("radices", [(6, 7), (9, 4), (9, 5), (127, 2)], ids=str)
+def test_the_inverse_returns_the_input(radices):
+    n = math.prod(radices)
+    x = real(5, n)
+    spectrum, _, _ = forward(x, radices)
+    result, _, _ = backward(spectrum, radices, scale=1 / n)
+    assert error(result, x) <= 8e-7
+
+
+@pytest.mark.parametrize("radices", [(2, 2), (2, 5), (5, 2), (4, 6), (7, 9), (64, 3)], ids=str)
+def test_imaginary_parts_that_real_data_has_not_are_ignored(radices):
+    n = math.prod(radices)
+    z = spectra(4, n)
+    other = z.copy()
+    own = [0, n // 2] if n % 2 == 0 else [0]
+    other[:, own] = z[:, own].real + 1e6j
+    np.testing.assert_array_equal(backward(z, radices)[0], backward(other, radices)[0])
+
+
+@CHIPS
+def test_every_chip_computes_the_same(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for radices in ((20, 24), (9, 31)):
+        n = math.prod(radices)
+        result, _, exact = forward(real(130, n), radices)
+        assert error(result, exact) <= 6e-7
+        result, _, exact = backward(spectra(130, n), radices)
+        assert error(result, exact) <= 6e-7
+
+
+def test_dry_run_is_the_real_timeline():
+    radices = (16, 20)
+    there = forward(real(300, 320), radices)[1]
+    back = backward(spectra(300, 320), radices)[1]
+    assert modelled(radices, 300) == (there.total_ns, back.total_ns)
+
+
+@CHIPS
+@pytest.mark.parametrize("radices", [(16, 64), (64, 64)], ids=str)
+def test_modelled_time_is_little_over_half_of_a_complex_transforms(chip, radices):
+    pytest.importorskip("torch")
+    from trnfft.planner.planner import plan
+
+    n = math.prod(radices)
+    batch = 2**20 // n
+    with hardware.select(hardware.chip(chip)):
+        limit = 0.6 * plan(n, batch=batch, target=chip).predicted_ns
+        assert max(modelled(radices, batch)) <= limit
+
+
+@CHIPS
+@pytest.mark.parametrize("radices", [(128, 64), (128, 63), (127, 64), (2, 64), (128, 2)], ids=str)
+def test_the_longest_transforms_fit(chip, radices):
+    with hardware.select(hardware.chip(chip)), simulator.strict():
+        for batch in (1, 300, 1000):
+            assert min(modelled(radices, batch)) > 0
+
+
+def test_the_kernels_stay_inside_the_compilers_subset():
+    assert lint(real_stockham) == []
+    assert lint(inverse_real_stockham) == []
+
+
+@pytest.mark.parametrize("make", [real_stockham_tables, inverse_real_stockham_tables])
+@pytest.mark.parametrize(
+    ("n", "radices", "message"),
+    [
+        (12, (3, 5), r"radices \(3, 5\): must be two with the product n = 12"),
+        (12, (12,), "must be two with the product n = 12"),
+        (12, (2, 2, 3), "must be two with the product n = 12"),
+        (12, (12, 1), "the first must be 2 to 128, the second 2 to 64"),
+        (12, (1, 12), "the first must be 2 to 128"),
+        (258, (129, 2), "the first must be 2 to 128"),
+        (130, (2, 65), "the second 2 to 64"),
+    ],
+)
+def test_bad_plans_are_refused(make, n, radices, message):
+    with pytest.raises(ValueError, match=message):
+        make(n, radices)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    tables, back = real_stockham_tables(12, (3, 4)), inverse_real_stockham_tables(12, (3, 4))
+    x = np.zeros((2, 7), np.float32)
+    with pytest.raises(AssertionError, match=r"radices \(3, 4\) for N = 7"):
+        simulator.simulate(real_stockham)(x, tables, (3, 4))
+    with pytest.raises(AssertionError, match="differs from x_re"):
+        simulator.simulate(inverse_real_stockham)(x, x[:, :6], back, (3, 4))
+    with pytest.raises(AssertionError, match="half spectra of 6 numbers for N = 12"):
+        simulator.simulate(inverse_real_stockham)(x[:, :6], x[:, :6], back, (3, 4))

@@ -1,0 +1,215 @@
+"""The Stockham kernel in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import nki_kernels.kernels.stockham
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.stockham import MAX_LENGTH, stockham, stockham_tables
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(30)
+
+# The seed's plans, wide plans, odd radices, radices above 64, and one stage alone.
+PLANS = [
+    (2, 2),
+    (4, 4, 4, 4),
+    (8, 8, 8),
+    (8, 8, 4, 4),
+    (8, 8, 8, 4),
+    (4,) * 6,
+    (8,) * 4,
+    (64, 64),
+    (32, 125),
+    (27, 81),
+    (3, 5, 7, 11),
+    (2, 127),
+    (128, 2),
+    (13, 64),
+    (100,),
+    (2,),
+    (5, 5, 5, 5, 5),
+]
+
+# Whose tables do not all stay in SBUF; beyond N = 4096 the input comes in two parts.
+STREAMED = [
+    (2,) * 12,
+    (32, 128),
+    (70, 70),
+    (8, 8, 8, 4, 4),
+    (32, 16, 16),
+    (64, 128),
+    (128, 64),
+    (80, 128),
+]
+
+# Table options, and bounds of the relative L2 error up to N = 4096.
+BF16 = ({"dtype": "bfloat16"}, 1e-3, 1e-2)
+REFINED = ({"dtype": "bfloat16", "refined": True}, 0.0, 1.5e-5)
+PRECISIONS = pytest.mark.parametrize(
+    ("options", "least", "most"), [BF16, REFINED], ids=["bf16", "refined"]
+)
+
+
+def transform(x, radices, inverse=False, **options):
+    """Result, timeline and exact input of one launch on the rows of complex ``x``."""
+    n = x.shape[-1]
+    tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0, **options)
+    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(stockham)(re, im, tables, radices)
+    return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+@pytest.mark.parametrize("radices", PLANS, ids=str)
+def test_radices_and_batches_both_ways(radices):
+    n = math.prod(radices)
+    for batch in (1, 2, 130):
+        forward, timeline, x = transform(normal(batch, n), radices)
+        assert timeline.launches == 1
+        assert error(forward, np.fft.fft(x)) <= 6e-7
+    backward, _, x = transform(normal(3, n), radices, inverse=True)
+    assert error(backward, np.fft.ifft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize("radices", STREAMED, ids=str)
+def test_streamed_tables_both_ways(radices):
+    n = math.prod(radices)
+    for batch, inverse in ((1, False), (2, True), (130, False)):
+        result, timeline, x = transform(normal(batch, n), radices, inverse)
+        assert timeline.launches == 1
+        assert error(result, np.fft.ifft(x) if inverse else np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize(("radices", "batch"), [((4, 8, 16), 300), ((3, 90), 500), ((2, 65), 2)])
+@pytest.mark.parametrize("options", [{}, BF16[0], REFINED[0]], ids=["fp32", "bf16", "refined"])
+def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, radices, batch, options):
+    x = normal(batch, math.prod(radices))
+    resident, before, _ = transform(x, radices, **options)
+    monkeypatch.setattr(nki_kernels.kernels.stockham, "_SBUF", 0)
+    streamed, after, _ = transform(x, radices, **options)
+    assert after.sbuf_peak_bytes != before.sbuf_peak_bytes
+    np.testing.assert_array_equal(streamed, resident)
+
+
+@pytest.mark.parametrize("n", [n for n in range(4, 130) if n % 2 == 0])
+def test_every_even_length_in_two_stages(n):
+    result, _, x = transform(normal(5, n), (2, n // 2))
+    assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize(("radices", "batch"), [((16, 16), 1500), ((5, 6, 7), 700)])
+def test_several_transforms_a_partition(radices, batch):
+    result, _, x = transform(normal(batch, math.prod(radices)), radices)
+    assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_other_chips_compute_the_same(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    result, _, x = transform(normal(130, 480), (20, 24))
+    assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@PRECISIONS
+@pytest.mark.parametrize("radices", PLANS, ids=str)
+def test_bfloat16_radices_and_batches_both_ways(radices, options, least, most):
+    n = math.prod(radices)
+    for batch, inverse in ((2, True), (130 if n < 1000 else 5, False)):
+        result, timeline, x = transform(normal(batch, n), radices, inverse, **options)
+        assert timeline.launches == 1
+        found = error(result, np.fft.ifft(x) if inverse else np.fft.fft(x))
+        assert found <= most
+        assert found >= least or n * batch < 1000  # coarse, or it was not bfloat16
+
+
+@PRECISIONS
+@pytest.mark.parametrize("radices", [(2,) * 12, (32, 16, 16), (128, 64), (80, 128)], ids=str)
+def test_bfloat16_streamed_tables(radices, options, least, most):
+    result, _, x = transform(normal(2, math.prod(radices)), radices, **options)
+    assert least <= error(result, np.fft.fft(x)) <= most
+
+
+@PRECISIONS
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("radices", [(20, 24), (2, 127), (4, 4, 4)], ids=str)
+def test_bfloat16_on_other_chips(monkeypatch, chip, radices, options, least, most):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    result, _, x = transform(normal(300, math.prod(radices)), radices, **options)
+    assert least <= error(result, np.fft.fft(x)) <= most
+
+
+def test_dry_run_is_the_real_timeline():
+    radices = (16, 32)
+    _, timeline, x = transform(normal(300, 512), radices)
+    spec = (x.shape, "float32")
+    tables = stockham_tables(512, radices)
+    assert simulator.dry_run(stockham, spec, spec, tables, radices).total_ns == timeline.total_ns
+
+
+def modelled(radices, **options):
+    """Modelled time of 256 transforms on trn1, over the DMA floor of 16 bytes a point."""
+    n = math.prod(radices)
+    spec = ((256, n), "float32")
+    tables = stockham_tables(n, radices, **options)
+    timeline = simulator.dry_run(stockham, spec, spec, tables, radices)
+    return timeline.total_ns / hardware.chip("trn1").dma_floor_ns(256 * n)
+
+
+def test_wide_radices_beat_the_seeds():
+    assert modelled((64, 64)) < 0.8 * modelled((8, 8, 8, 8)) < modelled((4,) * 6)
+
+
+@pytest.mark.filterwarnings("error")  # of more SBUF than DMA should fill
+def test_modelled_time_of_long_transforms():
+    assert modelled((64, 64)) <= 1.9
+    assert modelled((64, 64), **BF16[0]) <= 1.7
+    assert modelled((64, 64), **REFINED[0]) <= 2.7
+    assert modelled((128, 64)) <= 3.2
+    assert modelled((128, 64), **BF16[0]) <= 1.7
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("radices", [(4,) * 5 + (10,), (8, 8, 8, 20), (128, 80)], ids=str)
+def test_the_longest_transforms_fit(radices):
+    assert math.prod(radices) == MAX_LENGTH
+    for options in ({}, BF16[0], REFINED[0]):
+        assert modelled(radices, **options) <= 9
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(stockham) == []
+
+
+def test_refined_tables_add_up():
+    exact, refined = stockham_tables(60, (3, 20)), stockham_tables(60, (3, 20), **REFINED[0])
+    for table, (high, low) in zip(exact, refined, strict=True):
+        added = high.astype(np.float64) + low.astype(np.float64)
+        np.testing.assert_allclose(added, table, atol=2.0**-17)
+
+
+@pytest.mark.parametrize(
+    ("n", "radices", "message"),
+    [
+        (12, (3, 5), "product must be n = 12"),
+        (12, (), "product must be n = 12"),
+        (12, (1, 12), "each must be 2 to 128"),
+        (258, (2, 129), "each must be 2 to 128"),
+        (16384, (128, 128), "lengths up to 10240"),
+    ],
+)
+def test_bad_plans_are_refused(n, radices, message):
+    with pytest.raises(ValueError, match=message):
+        stockham_tables(n, radices)

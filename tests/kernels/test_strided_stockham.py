@@ -1,0 +1,142 @@
+"""The strided Stockham kernel in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
+from nki_kernels.lint import lint
+
+RNG = np.random.default_rng(80)
+
+ONE = [(2,), (3,), (5,), (8,), (31,), (32,), (63,), (64,)]
+TWO = [*itertools.product((2, 3, 4, 5, 9), repeat=2), (2, 64), (64, 2), (3, 61), (61, 3), (22, 21)]
+LONG = [(40, 50), (61, 59), (64, 64)]
+CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+
+
+def transform(x, radices, inverse=False, scale=1.0):
+    """Result, timeline and exact result of one launch along the middle axis of ``x``."""
+    n = math.prod(radices)
+    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
+    tables = strided_stockham_tables(n, radices, inverse, scale)
+    with simulator.strict(), simulator.record() as timeline:
+        y_re, y_im = simulator.simulate(strided_stockham)(re, im, tables, radices)
+    x = re + 1j * im.astype(np.float64)
+    exact = scale * (n * np.fft.ifft(x, axis=1) if inverse else np.fft.fft(x, axis=1))
+    return y_re + 1j * y_im.astype(np.float64), timeline, exact
+
+
+def error(result, reference):
+    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
+
+
+def modelled(radices, members, columns):
+    """Timeline of a launch without data."""
+    n = math.prod(radices)
+    spec = ((members, n, columns), "float32")
+    tables = tuple((t.shape, "float32") for t in strided_stockham_tables(n, radices))
+    return simulator.dry_run(strided_stockham, spec, spec, tables, radices)
+
+
+@pytest.mark.parametrize("radices", ONE + TWO, ids=str)
+def test_radices_members_and_columns_both_ways(radices):
+    n = math.prod(radices)
+    for members, columns in ((1, 1), (3, 1), (2, 7), (5, 40), (2, 128), (2, 129)):
+        result, timeline, exact = transform(normal(members, n, columns), radices)
+        assert timeline.launches == 1
+        assert error(result, exact) <= 6e-7
+    result, _, exact = transform(normal(2, n, 9), radices, inverse=True, scale=1 / n)
+    assert error(result, exact) <= 6e-7
+
+
+@pytest.mark.parametrize("radices", [(7,), (64,), (6, 10), (2, 61), (61, 2), (16, 16)], ids=str)
+@pytest.mark.parametrize("columns", [255, 256, 512, 513, 700, 1025])
+def test_many_columns(radices, columns):
+    result, _, exact = transform(normal(1, math.prod(radices), columns), radices)
+    assert error(result, exact) <= 6e-7
+    assert error(result[:, :, -1], exact[:, :, -1]) <= 2e-6
+
+
+@pytest.mark.parametrize("radices", [(5,), (3, 4)], ids=str)
+@pytest.mark.parametrize(("members", "columns"), [(300, 1), (131, 1), (40, 5), (9, 63), (5, 65)])
+def test_several_members_in_one_product(radices, members, columns):
+    result, _, exact = transform(normal(members, math.prod(radices), columns), radices)
+    assert max(map(error, result, exact)) <= 2e-6  # no member is another one's
+
+
+@pytest.mark.parametrize("radices", LONG, ids=str)
+def test_long_transforms(radices):
+    for shape, inverse in (((1, 3), False), ((2, 70), True), ((1, 200), False)):
+        x = normal(shape[0], math.prod(radices), shape[1])
+        result, _, exact = transform(x, radices, inverse)
+        assert error(result, exact) <= 6e-7
+
+
+@CHIPS
+def test_every_chip_computes_the_same(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for radices in ((20,), (10, 12)):
+        result, _, exact = transform(normal(2, math.prod(radices), 150), radices)
+        assert error(result, exact) <= 6e-7
+
+
+def test_dry_run_is_the_real_timeline():
+    _, timeline, _ = transform(normal(2, 96, 150), (8, 12))
+    assert modelled((8, 12), 2, 150).total_ns == timeline.total_ns
+
+
+@CHIPS
+@pytest.mark.parametrize(
+    "radices",
+    [(64,), (2, 64), (64, 2), (2, 61), (7, 53), (64, 16), (32, 61), (61, 61), (64, 64)],
+    ids=str,
+)
+def test_every_shape_fits(chip, radices):
+    with hardware.select(hardware.chip(chip)), simulator.strict():
+        for columns in (1, 128, 600, 1025):
+            modelled(radices, 2, columns)
+
+
+@pytest.mark.slow
+def test_every_pair_of_radices_fits():
+    with simulator.strict():
+        for radices in itertools.product(range(2, 65, 2), range(3, 65, 2)):
+            modelled(radices, 1, 512)
+            modelled(radices[::-1], 1, 512)
+
+
+def test_the_kernel_stays_inside_the_compilers_subset():
+    assert lint(strided_stockham) == []
+
+
+@pytest.mark.parametrize(
+    ("n", "radices", "message"),
+    [
+        (12, (3, 5), r"radices \(3, 5\): must be one or two with the product n = 12"),
+        (12, (), "must be one or two with the product n = 12"),
+        (12, (2, 2, 3), "must be one or two with the product n = 12"),
+        (12, (12, 1), r"radices \(12, 1\): each must be 2 to 64"),
+        (65, (65,), "each must be 2 to 64"),
+        (130, (2, 65), "each must be 2 to 64"),
+    ],
+)
+def test_bad_plans_are_refused(n, radices, message):
+    with pytest.raises(ValueError, match=message):
+        strided_stockham_tables(n, radices)
+
+
+def test_parts_of_different_shapes_are_refused():
+    x = np.zeros((2, 12, 7), np.float32)
+    tables = strided_stockham_tables(12, (3, 4))
+    with pytest.raises(AssertionError, match="differs from x_re"):
+        simulator.simulate(strided_stockham)(x, x[:, :, :6], tables, (3, 4))

@@ -1,0 +1,131 @@
+"""The fake AWS, a small repository to run, and scripts/hw_bench.py with short waits."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+for package in ("boto3", "moto.server", "typer"):  # of the extras bench and dev
+    pytest.importorskip(package)
+
+from botocore.loaders import JSONFileLoader  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from .fake_aws import FakeAws  # noqa: E402
+
+SCRIPTS = Path(__file__).parents[3] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+PACE = {
+    "POLL": 0.2,
+    "STATE": 0.02,
+    "COMMAND": 0.01,
+    "START": 2.0,
+    "END": 1.0,
+    "PATIENCE": 0.5,
+    "COMMAND_LIMIT": 20.0,
+    "GRACE": 60.0,
+    "ATTEMPTS": 3,
+}
+
+
+@pytest.fixture(scope="session")
+def moto_url():
+    """One moto server for all tests, on a port that the system chooses."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_and_quiet():
+    """botocore reads its large models once, and moto logs no requests."""
+    plain = JSONFileLoader()
+    load = functools.lru_cache(maxsize=None)(plain.load_file)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda self, path: load(path))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def dummy_environment(monkeypatch):
+    """No credentials, files or endpoints of anybody."""
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/nonexistent",
+        "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+        "NO_PROXY": "*",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def aws(moto_url, dummy_environment, monkeypatch, tmp_path):
+    """A fresh AWS that boto3 finds through the environment."""
+    urllib.request.urlopen(urllib.request.Request(f"{moto_url}/moto-api/reset", method="POST"))
+    fake = FakeAws(moto_url, tmp_path / "aws")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", fake.url)
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A checked-out repository with one commit."""
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "pyproject.toml").write_text("[project]\n")
+    for arguments in (
+        ["init", "-q"],
+        ["config", "user.name", "Tester"],
+        ["config", "user.email", "tester@example.com"],
+        ["add", "-A"],
+        ["commit", "-qm", "first"],
+    ):
+        subprocess.run(["git", "-C", root, *arguments], check=True)
+    return root
+
+
+@pytest.fixture
+def hw_bench(repository, monkeypatch):
+    """The module scripts/hw_bench.py, at work in the small repository and without long waits."""
+    module = importlib.import_module("hw_bench")
+    pace = importlib.import_module("remote.pace")
+    monkeypatch.setattr(module, "ROOT", repository)
+    for name, value in PACE.items():
+        monkeypatch.setattr(pace, name, value)
+    # botocore waits up to 20 s between attempts.
+    time = importlib.import_module("time")
+    patient = SimpleNamespace(sleep=lambda seconds: None, time=time.time)
+    monkeypatch.setattr("botocore.endpoint.time", patient)
+    return module
+
+
+@pytest.fixture
+def call(hw_bench, aws, tmp_path):
+    """Runs a command of hw_bench with the output folder tmp_path/out and the fake environment."""
+
+    def run(command: str, *arguments: str):
+        options = ["--out", str(tmp_path / "out")]
+        if command == "run" and "--resume" not in arguments:
+            options += ["--venv", str(aws.venv)]
+        return CliRunner().invoke(hw_bench.app, [command, *options, *arguments])
+
+    return run

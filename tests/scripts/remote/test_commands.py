@@ -1,0 +1,264 @@
+"""The other commands, the dry run, the exit codes, and ends that leave no time to tidy up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnfft.cli.doctor import Check
+
+from .conftest import PACE, SCRIPTS
+
+PARITY = "bench/parity.py"
+ACCURACY = "bench/accuracy.py"
+TWO = ("--sets", "parity,accuracy")
+DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def process(aws, tmp_path, repository):
+    """Starts hw_bench as a process of its own."""
+    settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
+    program = (
+        f"import sys; sys.path.insert(0, {str(SCRIPTS)!r}); import pathlib, hw_bench;"
+        f"from remote import pace; {settings};"
+        f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
+    )
+    started = []
+
+    def start(*arguments: str) -> subprocess.Popen:
+        options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
+        with open(tmp_path / "output", "w") as output:
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", program, "run", *options, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                )
+            )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signal_from_outside(process, aws, tmp_path, number):
+    aws.behave({ACCURACY: {"until": str(tmp_path / "gate")}})
+    running = process("--template", aws.new_template(), *TWO)
+    wait_for((tmp_path / "out" / "parity.json").exists)
+    running.send_signal(number)
+    assert running.wait(60) == 128 + number, (tmp_path / "output").read_text()
+    assert set(aws.states()) <= {"stopped", "terminated"}
+
+
+def test_killed_without_warning(process, call, aws, tmp_path):
+    gate = tmp_path / "gate"
+    aws.behave({ACCURACY: {"until": str(gate)}})
+    instance = aws.new_instance()
+    running = process("--instance", instance, *TWO, "--hours", "1")
+    wait_for((tmp_path / "out" / "parity.json").exists)
+    running.kill()
+    running.wait()
+    assert aws.state(instance) == "running"
+    assert aws.shutdown_time(instance) in ("+59", "+60")  # an hour and a minute, less a part
+    gate.touch()  # the job ends with nobody there
+    wait_for(lambda: not aws.background(instance))
+    aws.let_time_pass(instance)
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert aws.ran == [PARITY, ACCURACY]
+    assert aws.state(instance) == "stopped"
+
+
+def test_a_running_job_is_taken_up_again(process, call, aws, tmp_path):
+    gate = tmp_path / "gate"
+    aws.behave({ACCURACY: {"until": str(gate)}})
+    instance = aws.new_instance()
+    running = process("--instance", instance, *TWO)
+    wait_for((tmp_path / "out" / "parity.json").exists)
+    running.kill()
+    running.wait()
+
+    aws.inject("SendCommand", lambda r, f: [gate.touch(), f(r)][1], "poll", skip=1)
+    again = call("run", "--resume")
+    assert again.exit_code == 0, again.output
+    assert aws.ran == [PARITY, ACCURACY]  # neither was repeated
+    assert aws.state(instance) == "stopped"
+
+
+def test_status_fetch_and_stop(call, aws, tmp_path):
+    """A run with --keep that ends early goes on without us."""
+    gate, out = tmp_path / "gate", tmp_path / "out"
+    aws.behave({ACCURACY: {"until": str(gate)}, PARITY: {"print": "parity was here"}})
+
+    def interrupt(request, forward):
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(request)
+
+    aws.inject("SendCommand", interrupt, "poll", skip=1)
+    instance = aws.new_instance()
+    assert call("run", "--instance", instance, *TWO, "--keep").exit_code == 130
+    assert aws.state(instance) == "running" and aws.shutdown_time(instance) is None
+    wait_for(lambda: len(aws.ran) == 2)
+    shown = call("status")
+    assert shown.exit_code == 0, shown.output
+    assert "parity was here" in shown.output and f"instance {instance}: running" in shown.output
+    partly = call("fetch")
+    assert partly.exit_code == 1 and "accuracy running" in partly.output
+    assert json.loads((out / "parity.json").read_text()) == {"from": PARITY}
+    gate.touch()
+    wait_for(lambda: not aws.background(instance))
+    assert call("fetch").exit_code == 0
+    assert (out / "accuracy.json").exists()
+    ended = call("stop")
+    assert ended.exit_code == 0, ended.output
+    assert aws.state(instance) == "stopped"
+    assert call("stop").exit_code == 0  # nothing left to stop
+    assert "stopped" in call("status").output
+
+
+def test_stop_deletes_what_was_launched(call, aws, tmp_path):
+    assert (
+        call("run", "--template", aws.new_template(), "--sets", "parity", "--keep").exit_code == 0
+    )
+    assert aws.states() == ["running"]
+    assert call("stop").exit_code == 0
+    assert aws.states() == ["terminated"]
+
+
+@pytest.mark.parametrize("command", ["status", "fetch", "stop"])
+def test_commands_without_a_job(call, aws, command):
+    result = call(command)
+    assert result.exit_code == 2 and "holds no job.json" in result.output
+
+
+def test_damaged_record(call, aws, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "job.json").write_text('{"job": ')
+    result = call("status")
+    assert result.exit_code == 2 and "is not a record of a job" in result.output
+
+
+@pytest.mark.parametrize("bucket", [None, "results"])
+def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, tmp_path, bucket):
+    aws.s3.create_bucket(Bucket="results")
+    options = ["--template", aws.new_template(), "--sets", "parity"]
+    options += ["--bucket", bucket] if bucket else []
+    with monkeypatch.context() as without:
+        without.delenv("AWS_ACCESS_KEY_ID")
+        without.delenv("AWS_SECRET_ACCESS_KEY")
+        rehearsed = call("run", "--dry-run", *options)
+    assert rehearsed.exit_code == 0, rehearsed.output
+    assert not aws.requests and not (tmp_path / "out").exists()
+    shown = re.findall(r"^(?:ec2|ssm|s3)\.(\w+) (\{.*\})$", rehearsed.output, re.MULTILINE)
+    assert call("run", *options).exit_code == 0
+
+    def distinct(operations):
+        """Each operation once: how often the job is polled is a matter of luck."""
+        return list(dict.fromkeys(operations))
+
+    ours = [one.operation for one in aws.requests if "presigned" not in one.operation]
+    assert distinct(name for name, _ in shown) == distinct(ours)
+    parameters = [json.loads(text) for _, text in shown]
+    verbs = [one["Comment"].split()[1] for one in parameters if "Comment" in one]
+    commands = aws.operations("SendCommand")
+    assert distinct(verbs) == distinct(one.verb for one in commands)
+
+
+def test_every_exit_code_is_its_own_and_documented(hw_bench):
+    from remote import failure
+
+    kinds = [
+        kind
+        for kind in vars(failure).values()
+        if isinstance(kind, type) and issubclass(kind, failure.Failure) and "code" in vars(kind)
+    ]
+    codes = [kind.code for kind in kinds]
+    assert len(set(codes)) == len(codes)
+    rows = re.findall(r"^\| (\d+) \|", DOCUMENTATION.read_text(), re.MULTILINE)
+    assert sorted(map(int, rows)) == sorted([0, *codes, 129, 130, 143])
+
+
+def test_the_policy_in_the_documentation_allows_every_call(call, aws):
+    """The actions of the policy are those that the dry runs show, and those beside them."""
+    aws.s3.create_bucket(Bucket="results")
+    text = DOCUMENTATION.read_text()
+    policies = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    statements = [one for policy in policies for one in policy["Statement"]]
+    allowed = {action for one in statements for action in one["Action"]}
+    needed = set()
+    for target in (["--template", "trnfft"], ["--instance", "i-1"]):
+        output = call("run", "--dry-run", *target, "--bucket", "results").output
+        needed |= {":".join(pair) for pair in re.findall(r"^(ec2|ssm|s3)\.(\w+) \{", output, re.M)}
+    assert needed <= allowed
+    # ListBucket: otherwise S3 answers AccessDenied where there is no object.
+    beside = {"iam:PassRole", "ec2:CreateTags", "ssm:GetParameters", "s3:ListBucket"}
+    assert allowed - needed == beside
+
+
+def test_documented_options_exist(hw_bench):
+    from typer.main import get_command
+
+    commands = get_command(hw_bench.app).commands
+    for line in re.findall(r"scripts/hw_bench\.py (.*)", DOCUMENTATION.read_text()):
+        name, *words = line.replace("`", " ").split()
+        known = {option for one in commands[name].params for option in one.opts} | {"--help"}
+        assert {word for word in words if word.startswith("--")} <= known, line
+
+
+def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
+    from remote.job import ON_INSTANCE
+
+    source = "".join((Path(SCRIPTS) / "remote" / name).read_text() for name in ON_INSTANCE)
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE))
+    assert imported - set(sys.stdlib_module_names) == {"remote"}
+    inner = set(re.findall(r"from remote\.(\w+)", source))
+    assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
+
+
+def test_doctor(hw_bench, monkeypatch):
+    found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
+    monkeypatch.setattr("trnfft.cli.doctor.neuron_checks", lambda: found)
+    result = CliRunner().invoke(hw_bench.app, ["doctor"])
+    assert result.exit_code == 1
+    assert "a [placeholder]" in result.output and "do" in result.output
+    del found[1]
+    assert CliRunner().invoke(hw_bench.app, ["doctor"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "chip"),
+    [("trn1n.32xlarge", "trn1"), ("trn2.48xlarge", "trn2"), ("inf2.8xlarge", "inf2")],
+)
+def test_chip_of_an_instance(hw_bench, kind, chip):
+    assert hw_bench.ec2.chip_of(kind) == chip
+
+
+def test_instances_without_a_neuron_core_are_refused(call, aws):
+    aws.ec2.create_launch_template(
+        LaunchTemplateName="cheap",
+        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "t3.micro"},
+    )
+    result = call("run", "--template", "cheap", "--sets", "parity")
+    assert result.exit_code == 2 and "t3.micro has no NeuronCore" in result.output
+    assert aws.states() == []

@@ -1,0 +1,169 @@
+"""scripts/compare_simulators.py: two processes, one a simulator, and what it says of differences.
+
+The real nki is not here. A package of that name stands in for it: our simulator, with faults.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nki_kernels
+from nki_kernels import simulator
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "compare_simulators.py"
+
+STAND_IN = """
+import os, sys
+from nki_kernels.simulator.install import simulated_nki
+
+modules = simulated_nki()
+jit = modules.pop("nki").jit
+sys.modules.update(modules)
+
+def simulate(kernel):
+    return lambda *arguments: faulty(kernel.__name__, kernel(*arguments))
+
+def faulty(name, outputs):
+"""
+FAITHFUL = "    return outputs\n"
+FAULTY = """
+    if name == "four_step":
+        raise AssertionError("partition dimension 256 exceeds maximum 128")
+    if name == "bluestein":
+        os._exit(7)
+    if name == "real_dft_gemm":
+        return outputs[0], outputs[1][:, 1:]
+    factor = {"stockham": 1.001, "dft_gemm": 1 + 3e-7}.get(name, 1)
+    outputs[0][...] *= factor
+    return outputs
+"""
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """The module with the cases."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        return importlib.import_module("simulator_cases")
+
+
+@pytest.fixture
+def compare(tmp_path):
+    """Runs the script with an nki of this source, or without one."""
+
+    def run(source, *arguments):
+        if source is not None:
+            (tmp_path / "nki.py").write_text(source)
+        command = [sys.executable, str(SCRIPT), *arguments]
+        variables = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+
+    return run
+
+
+def rows_of(path):
+    return {row["case"]: row for row in json.loads(path.read_text())["cases"]}
+
+
+def test_every_kernel_has_a_case(cases):
+    folder = Path(nki_kernels.__file__).parent
+    modules = [importlib.import_module(f"nki_kernels.{path.stem}") for path in folder.glob("*.py")]
+    kernels = {
+        thing.__name__
+        for module in modules
+        for thing in vars(module).values()
+        if isinstance(thing, simulator.Kernel) and thing.__module__ == module.__name__
+    }
+    assert len(kernels) > 15
+    assert {case.kernel.__name__ for case in cases.all_cases()} == kernels
+    names = [case.name for case in cases.all_cases()]
+    assert len(set(names)) == len(names)
+
+
+def test_our_simulator_computes_every_case_without_a_warning(cases):
+    with simulator.strict():
+        for case in cases.all_cases():
+            outputs = simulator.simulate(case.kernel)(*case.arguments())
+            parts = outputs if isinstance(outputs, tuple) else [outputs]
+            assert all(np.isfinite(part).all() and part.any() for part in parts), case.name
+
+
+def test_equal_simulators_agree_on_every_kernel(compare, cases, tmp_path):
+    done = compare(STAND_IN + FAITHFUL, "--target", "trn2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = rows_of(tmp_path / "comparison.json")
+    assert set(rows) == {case.name for case in cases.all_cases()}
+    assert {row["status"] for row in rows.values()} == {"bitwise equal"}
+    assert json.loads((tmp_path / "comparison.json").read_text())["target"] == "trn2"
+
+
+def test_differences_rejections_and_crashes_are_told_apart(compare, tmp_path):
+    names = "dft_gemm", "bluestein", "stockham", "four_step", "real_dft_gemm", "butterfly"
+    done = compare(STAND_IN + FAULTY, *names, "--out", "found.json")
+    assert done.returncode == 1, done.stderr
+    rows = rows_of(tmp_path / "found.json")
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "dft_gemm": "close",
+        "bluestein": "rejected",
+        "stockham": "different",
+        "four_step": "rejected",
+        "real_dft_gemm": "different",
+        "butterfly": "bitwise equal",
+    }
+    assert 0 < rows["dft_gemm"]["relative_l2"] < rows["dft_gemm"]["tolerance"]
+    assert rows["stockham"]["relative_l2"] > rows["stockham"]["tolerance"]
+    assert "AWS's simulator: the process ended with code 7" in rows["bluestein"]["detail"]
+    assert "AssertionError: partition dimension 256" in rows["four_step"]["detail"]
+    for name, row in rows.items():
+        assert name in done.stdout and row["status"] in done.stdout
+
+
+@pytest.mark.parametrize("name", ["stockham", "four_step", "bluestein"])
+def test_one_fault_is_enough_to_fail(compare, name):
+    assert compare(STAND_IN + FAULTY, "butterfly", name).returncode == 1
+
+
+def test_nan_is_a_difference_and_the_report_stays_json(compare, tmp_path):
+    done = compare(STAND_IN + "    outputs[0][0] = float('nan')\n    return outputs\n", "butterfly")
+    assert done.returncode == 1
+    row = rows_of(tmp_path / "comparison.json")["butterfly"]
+    assert row["status"] == "different" and row["relative_l2"] is None
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (None, "nki is not installed; pip install nki"),
+        ("", "the placeholder of the public index; pip install nki"),
+        ("raise ImportError('WRONG PACKAGE.')", "the placeholder of the public index: WRONG"),
+        ("raise OSError('no libnrt')", "cannot be imported: no libnrt"),
+    ],
+)
+def test_without_the_real_nki_it_says_so_and_ends_with_2(compare, tmp_path, source, sentence):
+    done = compare(source)
+    assert done.returncode == 2
+    assert sentence in done.stderr and "pip.repos.neuron.amazonaws.com" in done.stderr
+    assert not (tmp_path / "comparison.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fft"], "argument CASE is 'fft', allowed are dft_gemm"),
+        (["--target", "trn9"], "argument --target: target 'trn9' is not known"),
+        (["--out", "missing/a.json"], "there is no folder missing"),
+    ],
+)
+def test_bad_arguments(compare, arguments, sentence):
+    done = compare(STAND_IN + FAITHFUL, *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr

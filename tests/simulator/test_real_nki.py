@@ -1,0 +1,84 @@
+"""Where the real nki is installed, kernels are its own; prices and simulation work all the same.
+
+The real nki is not here. A package of that name stands in for it whose kernels only refuse to run.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = """
+import sys
+from nki_kernels.simulator.install import simulated_nki
+
+modules = simulated_nki()
+del modules["nki"]
+sys.modules.update(modules)
+
+class Opaque:
+    __slots__ = "function",
+
+def jit(function):
+    kernel = Opaque()
+    kernel.function = function
+    return kernel
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs Python code where the stand-in is installed; returns what it prints."""
+
+    def run(code):
+        (tmp_path / "nki.py").write_text(STAND_IN)
+        variables = os.environ | {
+            "PYTHONPATH": f"{tmp_path}:{ROOT}",
+            "XDG_CACHE_HOME": str(tmp_path),
+            "TRNFFT_SIMULATOR": "0",
+        }
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_a_plan_is_searched_for_and_simulated(run):
+    code = """
+import torch, trnfft
+from nki_kernels import nki_api
+from nki_kernels.kernels import stockham
+from nki_kernels.simulator import Kernel
+assert nki_api.REAL_NKI and not isinstance(stockham.stockham, Kernel)
+n = 1190
+plan = trnfft.plan(n, batch=8)
+x = torch.randn(8, n)
+with trnfft.backend("nki-sim"):
+    y = trnfft.fft(x).to_complex()
+exact = torch.fft.fft(x.double())
+assert torch.linalg.norm(y - exact) < 1e-6 * torch.linalg.norm(exact)
+print(plan.predicted_ns)
+"""
+    assert float(run(code)) > 0
+
+
+def test_other_kernels_of_the_real_nki_are_refused(run):
+    code = """
+import nki
+from nki_kernels import simulator
+
+@nki.jit
+def kernel(x):
+    return x
+
+try:
+    simulator.simulate(kernel)
+except TypeError as error:
+    print(error)
+"""
+    assert "set TRNFFT_SIMULATOR=1" in run(code)

@@ -1,0 +1,144 @@
+"""The command shows a launch and its error, writes a picture, and refuses bad input in one line."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from nki_kernels import hardware
+from trnfft import cli
+from trnfft.cli.recording import read_recording
+
+pytest.importorskip("matplotlib")
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs `trnfft spectrum ...` in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(cli.app, ["spectrum", *map(str, arguments)])
+
+
+@pytest.fixture
+def noise(tmp_path):
+    """A recording of 400 samples: two frames."""
+    path = tmp_path / "noise.npy"
+    np.save(path, np.random.default_rng(1).standard_normal(400))
+    return path
+
+
+def refused(result, code=2):
+    """The sentence of a command that ended with it."""
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_without_a_file_the_ecg(run, tmp_path):
+    pytest.importorskip("pywt")
+    result = run()
+    assert result.exit_code == 0, result.output
+    assert "ECG" in result.stdout
+    assert re.search(r"time on the chip .* us, modelled", result.stdout)
+    assert re.search(r"DMA floor .* us, .*% of the modelled time", result.stdout)
+    assert "wrote spectrum.png" in result.stdout
+    assert (tmp_path / "spectrum.png").read_bytes().startswith(PNG_SIGNATURE)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_every_chip(run, noise, target, monkeypatch):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "inf2")
+    result = run(noise, "--target", target)
+    assert result.exit_code == 0, result.output
+    assert target in result.stdout
+    assert os.environ[hardware.TARGET_VARIABLE] == "inf2"
+
+
+@pytest.mark.parametrize("samples", [2, 3, 100, 255, 256, 257, 384, 1000])
+def test_any_length(run, tmp_path, samples):
+    (tmp_path / "a.csv").write_text("\n".join(str(i % 7) for i in range(samples)))
+    result = run("a.csv", "--out", "a.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "a.png").read_bytes().startswith(PNG_SIGNATURE)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 3e38])
+def test_silent_soft_and_loud_recordings(run, tmp_path, scale):
+    np.save(tmp_path / "a.npy", scale * np.cos(np.arange(300)))
+    assert run("a.npy").exit_code == 0
+
+
+def test_name_that_looks_like_markup_or_mathematics(run, tmp_path):
+    (tmp_path / "[red]$\\x.csv").write_text("1\n2\n3\n")
+    result = run("[red]$\\x.csv")
+    assert result.exit_code == 0, result.output
+    assert "[red]$\\x.csv" in result.stdout
+
+
+def test_frames_cover_the_signal():
+    samples = np.arange(512.0)
+    frames = cli.cut_frames(samples)
+    assert frames.shape == (3, 256)
+    # Half overlapping Hann windows add up to one, so the middle comes back.
+    np.testing.assert_allclose(frames[0, 128:] + frames[1, :128], samples[128:256], rtol=1e-12)
+
+
+def test_launch_is_measured_against_numpy(noise):
+    frames = cli.cut_frames(read_recording(noise).samples)
+    launch = cli.transform(frames, hardware.chip("trn1"))
+    assert 0 < launch.error <= cli.TOLERANCE
+    assert launch.floor_ns == hardware.chip("trn1").dma_floor_ns(2 * 256)
+    ratio = launch.spectra / np.fft.fft(frames)
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-3)
+
+
+def test_bad_file_leaves_no_picture(run, tmp_path):
+    (tmp_path / "a.csv").write_text("1\nnan\n")
+    assert "a.csv" in refused(run("a.csv"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_failure_leaves_an_existing_picture_alone(run, tmp_path):
+    (tmp_path / "spectrum.png").write_bytes(b"old")
+    refused(run("missing.wav"))
+    assert (tmp_path / "spectrum.png").read_bytes() == b"old"
+
+
+def test_error_above_the_limit_fails_without_a_picture(run, noise, tmp_path, monkeypatch):
+    right = cli.dft_matrix
+    monkeypatch.setattr(cli, "dft_matrix", lambda *arguments: right(*arguments) * np.float32(1.001))
+    assert "above the limit" in refused(run(noise), code=1)
+    assert not (tmp_path / "spectrum.png").exists()
+
+
+def test_unknown_target(run, noise):
+    assert "trn9" in refused(run(noise, "--target", "trn9"))
+
+
+@pytest.mark.parametrize(
+    "out, sentence",
+    [
+        ("missing/a.png", "there is no folder missing"),
+        (".", "not a regular file"),
+        ("/dev/null", "not a regular file"),
+        ("noise.npy", "the input itself"),
+        ("a" * 300 + ".png", "too long"),
+        ("a" * 254, "too long"),
+    ],
+)
+def test_output_that_cannot_be(run, noise, out, sentence):
+    before = noise.read_bytes()
+    assert sentence in refused(run(noise, "--out", out))
+    assert noise.read_bytes() == before
+    assert [path.name for path in noise.parent.iterdir()] == ["noise.npy"]
+
+
+def test_help_names_the_subcommand():
+    result = CliRunner().invoke(cli.app, ["--help"])
+    assert result.exit_code == 0
+    assert "spectrum" in result.stdout

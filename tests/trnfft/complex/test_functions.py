@@ -1,0 +1,818 @@
+"""torch's functions on ComplexTensors against the same on native complex tensors."""
+
+import copy
+import io
+import pickle
+
+import hypothesis.extra.numpy as st_numpy
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import trnfft
+from trnfft import ComplexTensor
+from trnfft.complex.tensor import FUNCTIONS
+
+DTYPES = [torch.complex64, torch.complex128]
+SHAPES = [(), (0,), (1,), (5,), (2, 3), (2, 1, 4), (3, 0, 2)]
+
+
+def random_complex(*shape, dtype=torch.complex128, seed=0):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def split(value):
+    """The ComplexTensors of native complex tensors, also in lists; the rest as it is."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(split, value))
+    is_complex = isinstance(value, torch.Tensor) and value.is_complex()
+    return ComplexTensor.from_complex(value) if is_complex else value
+
+
+def assert_same(result, expected, **tolerances):
+    """Equal types, shapes, dtypes and values; ComplexTensor for native complex."""
+    if isinstance(expected, (list, tuple)):
+        assert isinstance(result, tuple) and len(result) == len(expected)
+        for one, another in zip(result, expected, strict=True):
+            assert_same(one, another, **tolerances)
+    elif isinstance(expected, torch.Tensor) and expected.is_complex():
+        assert isinstance(result, ComplexTensor)
+        expected = expected.resolve_conj()
+        torch.testing.assert_close(result.to_complex(), expected, equal_nan=True, **tolerances)
+    elif isinstance(expected, torch.Tensor):
+        assert isinstance(result, torch.Tensor)
+        torch.testing.assert_close(result, expected, equal_nan=True, **tolerances)
+    else:
+        assert type(result) is type(expected) and result == expected
+
+
+TIGHT = {torch.complex64: {}, torch.complex128: {"rtol": 1e-12, "atol": 1e-12}}
+INDEX = torch.tensor([1, 0, 1])
+MASK = torch.tensor([True, False, True])
+
+
+class NoComplexDtypes(TorchDispatchMode):
+    """An error wherever an operation makes a native complex tensor, as on a NeuronCore."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for x in result if isinstance(result, (list, tuple)) else (result,):
+            assert not (isinstance(x, torch.Tensor) and x.is_complex()), func
+        return result
+
+
+def on_parts(function, *operands):
+    operands = [split(x) for x in operands]
+    with NoComplexDtypes():
+        return function(*operands)
+
+
+# Every case is named by its function, perhaps with more words.
+
+ANY_SHAPE = {
+    "abs": torch.abs,
+    "absolute": torch.absolute,
+    "all": torch.all,
+    "angle": torch.angle,
+    "any": torch.any,
+    "argwhere": torch.argwhere,
+    "atleast_1d": torch.atleast_1d,
+    "atleast_2d": torch.atleast_2d,
+    "atleast_3d": torch.atleast_3d,
+    "broadcast_to": lambda z: torch.broadcast_to(z, (2, *z.shape)),
+    "clone": torch.clone,
+    "conj": torch.conj,
+    "conj_physical": torch.conj_physical,
+    "contiguous": lambda z: z.contiguous(),
+    "cos": torch.cos,
+    "cosh": torch.cosh,
+    "count_nonzero": torch.count_nonzero,
+    "cpu": lambda z: z.cpu(),
+    "detach": torch.detach,
+    "dim": lambda z: z.dim(),
+    "exp": torch.exp,
+    "expand": lambda z: z.expand(2, *z.shape),
+    "flatten": torch.flatten,
+    "full_like": lambda z: torch.full_like(z, 2 - 1j),
+    "full_like of a real number": lambda z: torch.full_like(z, 2.0),
+    "full_like in a real dtype": lambda z: torch.full_like(z, 2.0, dtype=torch.float64),
+    "imag": torch.imag,
+    "is_complex": torch.is_complex,
+    "is_conj": torch.is_conj,
+    "is_floating_point": torch.is_floating_point,
+    "isfinite": torch.isfinite,
+    "isinf": torch.isinf,
+    "isnan": torch.isnan,
+    "isreal": torch.isreal,
+    "linalg.norm": torch.linalg.norm,
+    "linalg.vector_norm": torch.linalg.vector_norm,
+    "log": torch.log,
+    "log10": torch.log10,
+    "log2": torch.log2,
+    "logical_not": torch.logical_not,
+    "mean": torch.mean,
+    "method": lambda z: z.reshape(-1).unsqueeze(0).exp().sum(dim=0).abs(),
+    "neg": torch.neg,
+    "negative": torch.negative,
+    "nonzero": torch.nonzero,
+    "norm": torch.norm,
+    "numel": torch.numel,
+    "ones_like": torch.ones_like,
+    "ones_like in a complex dtype": lambda z: torch.ones_like(z, dtype=torch.complex64),
+    "positive": torch.positive,
+    "pow 0": lambda z: z**0,
+    "pow 1": lambda z: torch.pow(z, 1),
+    "pow 2": lambda z: torch.pow(z, 2),
+    "pow 7": lambda z: z**7,
+    "pow -3": lambda z: z**-3,
+    "pow 0.5": lambda z: z**0.5,
+    "pow -1.5": lambda z: z**-1.5,
+    "pow complex": lambda z: z ** (0.5 - 2j),
+    "pow of a number": lambda z: 2**z,
+    "pow of a complex number": lambda z: (1 - 2j) ** z,
+    "pow of itself": lambda z: z**z,
+    "prod": torch.prod,
+    "ravel": torch.ravel,
+    "real": torch.real,
+    "reciprocal": torch.reciprocal,
+    "resolve_conj": torch.resolve_conj,
+    "resolve_neg": torch.resolve_neg,
+    "rsqrt": torch.rsqrt,
+    "sgn": torch.sgn,
+    "sin": torch.sin,
+    "sinh": torch.sinh,
+    "sqrt": torch.sqrt,
+    "square": torch.square,
+    "squeeze": torch.squeeze,
+    "sum": torch.sum,
+    "tan": torch.tan,
+    "tanh": torch.tanh,
+    "tile": lambda z: torch.tile(z, (2,)),
+    "unsqueeze": lambda z: torch.unsqueeze(z, -1),
+    "view_as_real": torch.view_as_real,
+    "where of one argument": torch.where,
+    "zeros_like": torch.zeros_like,
+    "zeros_like in a real dtype": lambda z: torch.zeros_like(z, dtype=torch.float32),
+}
+
+BINARY = {
+    "add": torch.add,
+    "add alpha": lambda z, w: torch.add(z, w, alpha=2),
+    "allclose": lambda z, w: torch.allclose(z, w),
+    "broadcast_tensors": lambda z, w: torch.broadcast_tensors(z, w),
+    "div": torch.div,
+    "divide": torch.divide,
+    "eq": torch.eq,
+    "equal": torch.equal,
+    "isclose": torch.isclose,
+    "mul": torch.mul,
+    "multiply": torch.multiply,
+    "ne": torch.ne,
+    "not_equal": torch.not_equal,
+    "pow": torch.pow,
+    "rsub": torch.rsub,
+    "rsub alpha": lambda z, w: torch.rsub(z, w, alpha=3),
+    "sub": torch.sub,
+    "sub alpha": lambda z, w: torch.sub(z, w, alpha=-2),
+    "subtract": lambda z, w: z.subtract(w, alpha=1j),
+    "true_divide": torch.true_divide,
+    "where": lambda z, w: torch.where(torch.tensor([True, False, True]), z, w),
+    "where of a method": lambda z, w: torch.where(MASK, z, 1.5) if z.is_complex() else w.exp(),
+}
+
+# Of z and w of shape (3, 3) and x and y of shape (2, 3, 4).
+CERTAIN_SHAPES = {
+    "adjoint": lambda z, w, x, y: torch.adjoint(x),
+    "all dim": lambda z, w, x, y: torch.all(x, 0),
+    "any dim": lambda z, w, x, y: x.any(dim=1, keepdim=True),
+    "bmm": lambda z, w, x, y: torch.bmm(x, y.mT),
+    "cat": lambda z, w, x, y: torch.cat([x, y], dim=1),
+    "cat with a real tensor": lambda z, w, x, y: torch.cat([torch.ones(1, 3), z]),
+    "cat with an integer tensor": lambda z, w, x, y: torch.cat([z, INDEX[None]]),
+    "chunk": lambda z, w, x, y: torch.chunk(x, 2, dim=-1),
+    "column_stack": lambda z, w, x, y: torch.column_stack((z, w)),
+    "concat": lambda z, w, x, y: torch.concat((z, w)),
+    "concatenate": lambda z, w, x, y: torch.concatenate((z, w)),
+    "conv1d": lambda z, w, x, y: F.conv1d(x, y, z[0, :2], padding=1),
+    "conv1d of a real kernel": lambda z, w, x, y: F.conv1d(
+        x, y.real if isinstance(x, ComplexTensor) else y.real.to(x.dtype), stride=2
+    ),
+    "conv2d": lambda z, w, x, y: F.conv2d(x, y[None, :, :2, :2].repeat(3, 1, 1, 1), z[0]),
+    "conv3d": lambda z, w, x, y: F.conv3d(x[None], y[None, None, :1, :2, :2], dilation=(1, 1, 2)),
+    "count_nonzero dim": lambda z, w, x, y: torch.count_nonzero(x, dim=1),
+    "cumsum": lambda z, w, x, y: torch.cumsum(x, dim=1),
+    "diag": lambda z, w, x, y: torch.diag(z, 1),
+    "diag_embed": lambda z, w, x, y: torch.diag_embed(x),
+    "diagonal": lambda z, w, x, y: torch.diagonal(x, 0, 1, 2),
+    "diff": lambda z, w, x, y: torch.diff(x, prepend=y),
+    "dot": lambda z, w, x, y: torch.dot(z[0], w[1]),
+    "dsplit": lambda z, w, x, y: torch.dsplit(x, 2),
+    "dstack": lambda z, w, x, y: torch.dstack((z, w)),
+    "einsum of one": lambda z, w, x, y: torch.einsum("ijk->kj", x),
+    "einsum of two": lambda z, w, x, y: torch.einsum("ijk,lm->ikm", x, z),
+    "einsum of three": lambda z, w, x, y: torch.einsum("ijk,jm,imn->kn", x, z, y),
+    "einsum of a list": lambda z, w, x, y: torch.einsum("...j,...k", [z, w]),
+    "flatten dims": lambda z, w, x, y: torch.flatten(x, 1, 2),
+    "flip": lambda z, w, x, y: torch.flip(x, (0, 2)),
+    "fliplr": lambda z, w, x, y: torch.fliplr(z),
+    "flipud": lambda z, w, x, y: torch.flipud(z),
+    "gather": lambda z, w, x, y: torch.gather(z, 1, INDEX[None]),
+    "hsplit": lambda z, w, x, y: torch.hsplit(z, (1, 2)),
+    "hstack": lambda z, w, x, y: torch.hstack((z, w)),
+    "index_add": lambda z, w, x, y: torch.index_add(z, 0, INDEX, w),
+    "index_copy": lambda z, w, x, y: torch.index_copy(z, 0, INDEX[:2], w[:2]),
+    "index_select": lambda z, w, x, y: torch.index_select(x, 2, INDEX),
+    "inner": lambda z, w, x, y: torch.inner(z, w),
+    "kron": lambda z, w, x, y: torch.kron(z, w),
+    "linalg.matmul": lambda z, w, x, y: torch.linalg.matmul(z, w),
+    "linalg.norm fro": lambda z, w, x, y: torch.linalg.norm(x, "fro", (0, 1)),
+    "linalg.norm 1": lambda z, w, x, y: torch.linalg.norm(z, 1),
+    "linalg.norm dim": lambda z, w, x, y: torch.linalg.norm(x, 2, dim=1, keepdim=True),
+    "linalg.vector_norm 3": lambda z, w, x, y: torch.linalg.vector_norm(x, 3, (0, 1)),
+    "linear": lambda z, w, x, y: F.linear(z, w, z[0]),
+    "linear of no bias": lambda z, w, x, y: F.linear(z, w[:1]),
+    "masked_fill": lambda z, w, x, y: torch.masked_fill(z, MASK, 2j),
+    "masked_fill by a tensor": lambda z, w, x, y: z.masked_fill(MASK, w[0, 0]),
+    "masked_scatter": lambda z, w, x, y: torch.masked_scatter(z, MASK, w),
+    "masked_select": lambda z, w, x, y: torch.masked_select(z, MASK),
+    "matmul": lambda z, w, x, y: torch.matmul(z, x),
+    "matmul operator": lambda z, w, x, y: z @ w[0],
+    "mean dim": lambda z, w, x, y: torch.mean(x, (0, 1), keepdim=True),
+    "mm": lambda z, w, x, y: torch.mm(z, w),
+    "moveaxis": lambda z, w, x, y: torch.moveaxis(x, 0, 1),
+    "movedim": lambda z, w, x, y: torch.movedim(x, (0, 1), (2, 0)),
+    "mv": lambda z, w, x, y: torch.mv(z, w[0]),
+    "narrow": lambda z, w, x, y: torch.narrow(x, 2, 1, 2),
+    "new_zeros": lambda z, w, x, y: z.new_zeros(2, 3),
+    "nonzero as tuple": lambda z, w, x, y: torch.nonzero(z, as_tuple=True),
+    "norm 1": lambda z, w, x, y: torch.norm(x, 1, dim=(0, 1)),
+    "outer": lambda z, w, x, y: torch.outer(z[0], w[0]),
+    "pad": lambda z, w, x, y: F.pad(x, (1, 2, 0, -1), value=2.0),
+    "pad circular": lambda z, w, x, y: F.pad(x, (1, 2), mode="circular"),
+    "permute": lambda z, w, x, y: torch.permute(x, (2, 0, 1)),
+    "permute method": lambda z, w, x, y: x.permute(1, 0, 2),
+    "prod dim": lambda z, w, x, y: torch.prod(x, 1),
+    "prod keepdim": lambda z, w, x, y: torch.prod(x, -1, keepdim=True),
+    "prod dtype": lambda z, w, x, y: torch.prod(x, 0, dtype=torch.complex128),
+    "repeat": lambda z, w, x, y: z.repeat(2, 1, 2),
+    "repeat_interleave": lambda z, w, x, y: torch.repeat_interleave(z, INDEX, dim=0),
+    "reshape": lambda z, w, x, y: torch.reshape(x, (4, -1)),
+    "reshape to a torch.Size": lambda z, w, x, y: x.reshape(torch.Size((6, 4))),
+    "roll": lambda z, w, x, y: torch.roll(x, (1, -2), (0, 2)),
+    "rot90": lambda z, w, x, y: torch.rot90(x, 1, (0, 1)),
+    "scatter_add": lambda z, w, x, y: torch.scatter_add(z, 0, INDEX.expand(3, 3), w),
+    "select": lambda z, w, x, y: torch.select(x, 1, 2),
+    "split": lambda z, w, x, y: torch.split(x, 2, dim=1),
+    "split_with_sizes": lambda z, w, x, y: torch.split_with_sizes(x, (1, 3), -1),
+    "squeeze dim": lambda z, w, x, y: x[:1].squeeze(0),
+    "stack": lambda z, w, x, y: torch.stack([x, y], dim=-1),
+    "std": lambda z, w, x, y: torch.std(x),
+    "std dim": lambda z, w, x, y: x.std(1, keepdim=True),
+    "sum dim": lambda z, w, x, y: torch.sum(input=x, dim=1, keepdim=True),
+    "sum dtype": lambda z, w, x, y: x.sum(0, dtype=torch.complex128),
+    "swapaxes": lambda z, w, x, y: torch.swapaxes(x, 0, 1),
+    "swapdims": lambda z, w, x, y: torch.swapdims(x, 0, 2),
+    "t": lambda z, w, x, y: torch.t(z),
+    "take": lambda z, w, x, y: torch.take(x, INDEX),
+    "take_along_dim": lambda z, w, x, y: torch.take_along_dim(z, INDEX[:, None], dim=1),
+    "tensor_split": lambda z, w, x, y: torch.tensor_split(x, 3, dim=2),
+    "tensordot": lambda z, w, x, y: torch.tensordot(x, z, dims=([1], [0])),
+    "trace": lambda z, w, x, y: torch.trace(z),
+    "transpose": lambda z, w, x, y: torch.transpose(x, 0, -1),
+    "tril": lambda z, w, x, y: torch.tril(x),
+    "triu": lambda z, w, x, y: torch.triu(x, 1),
+    "unbind": lambda z, w, x, y: torch.unbind(x, 1),
+    "unflatten": lambda z, w, x, y: torch.unflatten(x, 2, (2, 2)),
+    "unfold": lambda z, w, x, y: x.unfold(2, 2, 1),
+    "var": lambda z, w, x, y: torch.var(x, correction=0),
+    "var dim": lambda z, w, x, y: x.var((0, 1)),
+    "vdot": lambda z, w, x, y: torch.vdot(z[0], w[1]),
+    "view": lambda z, w, x, y: x.view(6, 4),
+    "vsplit": lambda z, w, x, y: torch.vsplit(z, 3),
+    "vstack": lambda z, w, x, y: torch.vstack((z, w)),
+    "where by its method": lambda z, w, x, y: z.where(MASK, w),
+    "where of a number": lambda z, w, x, y: torch.where(MASK, z, 2.5),
+    "properties": lambda z, w, x, y: (z.T, x.mT, z.H, x.mH),
+}
+
+IN_PLACE = {
+    "add_": lambda z, w: z.add_(w, alpha=2),
+    "+=": lambda z, w: z.__iadd__(w),
+    "-=": lambda z, w: z.__isub__(1),
+    "*=": lambda z, w: z.__imul__(2j),
+    "/=": lambda z, w: z.__itruediv__(w.real),
+    "**=": lambda z, w: z.__ipow__(2),
+    "conj_physical_": lambda z, w: z.conj_physical_(),
+    "copy_": lambda z, w: z.copy_(w),
+    "copy_ broadcasts and converts": lambda z, w: z.copy_(w[0].to(torch.complex64)),
+    "cos_": lambda z, w: z.cos_(),
+    "cosh_": lambda z, w: z.cosh_(),
+    "div_": lambda z, w: z.div_(w),
+    "divide_": lambda z, w: z.divide_(w),
+    "exp_": lambda z, w: z.exp_(),
+    "fill_": lambda z, w: z.fill_(2j),
+    "index_add_": lambda z, w: z.index_add_(0, INDEX, w),
+    "index_copy_": lambda z, w: z.index_copy_(0, INDEX[:2], w[:2]),
+    "log_": lambda z, w: z.log_(),
+    "masked_fill_": lambda z, w: z.masked_fill_(MASK, 1),
+    "masked_scatter_": lambda z, w: z.masked_scatter_(MASK, w),
+    "mul_": lambda z, w: z.mul_(w[0]),
+    "multiply_": lambda z, w: z.multiply_(3),
+    "neg_": lambda z, w: z.neg_(),
+    "negative_": lambda z, w: z.negative_(),
+    "pow_": lambda z, w: z.pow_(3),
+    "reciprocal_": lambda z, w: z.reciprocal_(),
+    "scatter_add_": lambda z, w: z.scatter_add_(0, INDEX.expand(3, 3), w),
+    "sgn_": lambda z, w: z.sgn_(),
+    "sin_": lambda z, w: z.sin_(),
+    "sinh_": lambda z, w: z.sinh_(),
+    "sqrt_": lambda z, w: z.sqrt_(),
+    "square_": lambda z, w: z.square_(),
+    "sub_": lambda z, w: z.sub_(1j),
+    "subtract_": lambda z, w: z.subtract_(w),
+    "tanh_": lambda z, w: z.tanh_(),
+    "true_divide_": lambda z, w: z.true_divide_(w),
+    "zero_": lambda z, w: z.zero_(),
+}
+
+WITH_OTHER_TESTS = {
+    *("bfloat16", "double", "float", "half", "cuda"),
+    *("empty_like", "new_empty", "rand_like", "randn_like"),
+}
+
+
+def test_every_function_has_a_case():
+    cases = {**ANY_SHAPE, **BINARY, **CERTAIN_SHAPES, **IN_PLACE}
+    tested = {name.split()[0].replace(".", "_") for name in cases}
+    transforms = {f.__name__ for f in FUNCTIONS if "fft" in f.__name__}
+    assert {f.__name__ for f in FUNCTIONS} - tested - transforms == WITH_OTHER_TESTS
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ANY_SHAPE)
+def test_functions_of_any_shape(name, dtype):
+    function = ANY_SHAPE[name]
+    for shape in SHAPES:
+        z = random_complex(*shape, dtype=dtype)
+        strided = random_complex(*shape, 2, dtype=dtype)[..., 0]
+        for operand in (z, strided, z.transpose(0, -1) if shape else z):
+            assert_same(on_parts(function, operand), function(operand), **TIGHT[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_tensors(name, dtype):
+    function, z = BINARY[name], random_complex(2, 3, dtype=dtype)
+    real = random_complex(2, 3, seed=1).real.to(dtype.to_real())
+    others = [z, z[0], z[:, :1], z[0, 0], random_complex(4, 2, 3, dtype=dtype, seed=1), z.conj()]
+    for w in (*others, *(() if "close" in name else (real, real[0]))):
+        assert_same(on_parts(function, z, w), function(z, w))
+        assert_same(on_parts(function, w, z), function(w, z))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CERTAIN_SHAPES)
+def test_functions_of_certain_shapes(name, dtype):
+    shapes = [(3, 3), (3, 3), (2, 3, 4), (2, 3, 4)]
+    operands = [random_complex(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
+    function = CERTAIN_SHAPES[name]
+    assert_same(on_parts(function, *operands), function(*operands), **TIGHT[dtype])
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_functions_in_place(name):
+    z, w = random_complex(3, 3), random_complex(3, 3, seed=1)
+    x = ComplexTensor(z.real.clone(), z.imag.clone())
+    real, imag = x.real, x.imag
+    result = IN_PLACE[name](x, split(w))
+    assert result is x and x.real is real and x.imag is imag
+    assert_same(x, IN_PLACE[name](z, w))
+
+
+# Special values
+
+
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "log", "angle", "abs", "sgn", "square", "tanh"])
+def test_special_values(name):
+    """Zeros, where the sign chooses the side of a cut, and infinite and tiny absolute values."""
+    z = [complex(a, b) for a in (0.0, -0.0, 4.0, -4.0, 1e-300) for b in (0.0, -0.0, 9.0, -1e-300)]
+    z = torch.tensor(z, dtype=torch.complex128)
+    function, native = getattr(torch, name), getattr(np, {"sgn": "sign"}.get(name, name), None)
+    # Of tiny numbers, NumPy knows more than torch.
+    z = z[z != 0] if name in ("rsqrt", "log", "sgn") else z
+    expected = 1 / np.sqrt(z.numpy()) if native is None else native(z.numpy())
+    assert_same(function(split(z)), torch.from_numpy(expected), rtol=1e-14, atol=0)
+
+
+def test_logarithm_and_powers_of_zero():
+    x = ComplexTensor(torch.zeros(3), torch.zeros(3))
+    assert torch.equal(torch.log(x).real, torch.full((3,), -torch.inf))
+    assert_same(x**0, torch.ones(3, dtype=torch.complex64))
+    assert_same(x**2.5, torch.zeros(3, dtype=torch.complex64))
+    assert_same(x ** (1 + 1j), torch.zeros(3, dtype=torch.complex64))
+    assert not torch.isfinite(x**-1).any() and not torch.isfinite(x**-0.3).any()
+
+
+# In units of 2^-24
+BOUNDS = {
+    **dict.fromkeys(
+        ["exp", "log", "sqrt", "rsqrt", "sin", "cos", "sinh", "cosh", "tan", "tanh"], 5
+    ),
+    **dict.fromkeys(["reciprocal", "sgn", "square"], 4),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_accuracy(name):
+    """Relative errors of float32 of small, large and close to one numbers, against float64."""
+    z = random_complex(4000) * torch.logspace(-3, 1, 4000, dtype=torch.float64)
+    z = torch.cat([z, 1 + z / 1000]).to(torch.complex64)
+    expected = getattr(torch, name)(z.to(torch.complex128))
+    result = getattr(torch, name)(split(z)).to_complex()
+    error = ((result - expected).abs() / expected.abs()).max()
+    assert error < BOUNDS[name] * 2**-24
+
+
+NOT_FINITE = [complex(a, b) for a in (1, torch.nan, torch.inf) for b in (0, torch.nan, -torch.inf)]
+
+
+@pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite", "isreal"])
+def test_classes_of_numbers(name):
+    z = torch.tensor(NOT_FINITE)
+    assert_same(getattr(torch, name)(split(z)), getattr(torch, name)(z))
+    assert_same(getattr(split(z), name)(), getattr(z, name)())
+
+
+@pytest.mark.parametrize("equal_nan", [False, True])
+def test_closeness(equal_nan):
+    z = torch.tensor(NOT_FINITE)
+    for w in (z, z + 1e-6, z * (1 + 1e-7j), z.conj()):
+        expected = torch.isclose(z, w, equal_nan=equal_nan)
+        assert_same(torch.isclose(split(z), split(w), equal_nan=equal_nan), expected)
+    assert torch.allclose(split(z), split(z), equal_nan=equal_nan) == equal_nan
+    assert torch.allclose(split(z[:1]), split(z[:1] + 0.1), atol=0.2)
+    assert not torch.equal(split(z[:1]), split(z[:1, None]))
+
+
+# Derivatives
+
+
+def weighted_sum(result):
+    """A real number that depends on every element of the result in another way."""
+    if isinstance(result, (list, tuple)):
+        return sum(map(weighted_sum, result))
+    result = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
+    return (result * torch.linspace(1, 2, result.numel()).reshape(result.shape)).sum()
+
+
+def assert_same_gradients(function, *operands):
+    natives = [z.clone().requires_grad_() for z in operands]
+    xs = [split(z.detach().clone()).clone().requires_grad_() for z in operands]
+    result, expected = function(*xs), function(*natives)
+    if not isinstance(expected, (torch.Tensor, list, tuple)):
+        return
+    result, expected = weighted_sum(result), weighted_sum(expected)
+    assert result.requires_grad == expected.requires_grad
+    if expected.requires_grad:
+        expected.backward()
+        result.backward()
+        for x, z in zip(xs, natives, strict=True):
+            if z.grad is not None:
+                assert_same(x.grad, z.grad, rtol=1e-9, atol=1e-9)
+            else:
+                assert x.grad is None
+
+
+# z ** 0 does not depend on z: no gradient here, zeros in torch.
+@pytest.mark.parametrize("name", [name for name in ANY_SHAPE if name != "pow 0"])
+def test_gradients(name):
+    assert_same_gradients(ANY_SHAPE[name], random_complex(2, 3))
+
+
+@pytest.mark.parametrize("name", [n for n in BINARY if "close" not in n and n != "equal"])
+def test_gradients_of_functions_of_two_tensors(name):
+    assert_same_gradients(BINARY[name], random_complex(2, 3), random_complex(2, 1, 3, seed=1))
+
+
+@pytest.mark.parametrize("name", [n for n in CERTAIN_SHAPES if n != "masked_fill by a tensor"])
+def test_gradients_of_functions_of_certain_shapes(name):
+    shapes = [(3, 3), (3, 3), (2, 3, 4), (2, 3, 4)]
+    operands = [random_complex(*shape, seed=i) for i, shape in enumerate(shapes)]
+    assert_same_gradients(CERTAIN_SHAPES[name], *operands)
+
+
+@pytest.mark.parametrize("name", ["abs", "angle", "exp", "log", "sgn", "sqrt", "tanh", "prod"])
+def test_gradients_on_the_axes(name):
+    z = torch.tensor([4, -4, 4j, -4j], dtype=torch.complex128)
+    assert_same_gradients(getattr(torch, name), z)
+
+
+def test_gradients_at_zero():
+    z = torch.tensor([0, 0, 2j], dtype=torch.complex128)
+    for function in (torch.prod, torch.abs, torch.linalg.norm, torch.sgn, torch.square):
+        assert_same_gradients(function, z)
+    assert_same_gradients(torch.linalg.norm, torch.zeros(3, dtype=torch.complex128))
+
+
+def test_backward_and_grad():
+    x = split(random_complex(3)).clone().requires_grad_()
+    assert x.grad is None
+    with pytest.raises(RuntimeError, match=r"'gradient' is None.*x\.abs\(\)\.sum\(\)"):
+        (x * 2).backward()
+    gradient = split(random_complex(3, seed=1))
+    (x * 2j).backward(gradient, retain_graph=True)
+    assert_same(x.grad, (gradient * -2j).to_complex())
+    part = ComplexTensor(torch.ones(2, requires_grad=True), torch.zeros(2))
+    part.backward(part.detach())
+    assert_same(part.grad, torch.ones(2, dtype=torch.complex64))
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        x.detach().backward(gradient)
+
+
+# Broadcasting and indexing
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_broadcasting(data):
+    shapes = data.draw(st_numpy.mutually_broadcastable_shapes(num_shapes=2, max_dims=4))
+    z, w = (random_complex(*shape, seed=i) for i, shape in enumerate(shapes.input_shapes))
+    for function in (torch.add, torch.mul, torch.div, torch.eq, torch.broadcast_tensors):
+        assert_same(function(split(z), split(w)), function(z, w))
+    assert_same(split(z) * w.real, z * w.real)
+
+
+INDICES = st.one_of(
+    st_numpy.basic_indices((3, 1, 4), allow_newaxis=True),
+    st_numpy.integer_array_indices((3, 1, 4), dtype=np.dtype(np.int64)),
+    st_numpy.arrays(bool, (3, 1)),
+)
+
+
+@given(index=INDICES)
+@settings(deadline=None, max_examples=100)
+def test_indexing(index):
+    arrays = isinstance(index, tuple) and any(isinstance(i, np.ndarray) for i in index)
+    index = tuple(map(torch.from_numpy, index)) if arrays else index
+    index = torch.from_numpy(index) if isinstance(index, np.ndarray) else index
+    z = random_complex(3, 1, 4)
+    try:
+        expected = z[index]
+    except ValueError:
+        with pytest.raises(ValueError, match="step must be greater than zero"):
+            split(z)[index]
+        return
+    assert_same(split(z)[index], expected)
+    values = [2, 1 - 1j, torch.tensor(3.0, dtype=torch.float64), z[0, 0, 0] + 1]
+    # The order of writing is open where an index is there twice.
+    values += [] if arrays else [expected * 2, expected.real]
+    for value in values:
+        written, x = z.clone(), split(z).clone()
+        written[index] = value.to(z.dtype) if isinstance(value, torch.Tensor) else value
+        x[index] = split(value)
+        assert_same(x, written)
+
+
+def test_numbers_of_numpy():
+    z = random_complex(3)
+    for number in (np.float32(2), np.complex64(1 - 2j), np.int64(3)):
+        assert_same(split(z).masked_fill(MASK, number), z.masked_fill(MASK, number.item()))
+        assert_same(split(z).pow(number), z ** number.item())
+
+
+def test_what_cannot_be_written():
+    x = split(random_complex(2, 3))
+    with pytest.raises(TypeError, match="'value' is of type str"):
+        x[0] = "a"
+    with pytest.raises(RuntimeError, match="size"):
+        x[0] = torch.ones(4)
+    with pytest.raises(RuntimeError, match="broadcast shape"):
+        x += torch.ones(4, 2, 3)
+
+
+# What has no implementation
+
+UNSUPPORTED = {
+    "erf": lambda x: torch.erf(x),
+    "max": lambda x: torch.max(x),
+    "sort": lambda x: torch.sort(x),
+    "linalg.svd": lambda x: torch.linalg.svd(x),
+    "functional.relu": lambda x: F.relu(x),
+    "add_": lambda x: torch.ones(2, 2).add_(x),
+    "__setitem__": lambda x: torch.ones(2, 2).__setitem__(0, x),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_functions_are_named(name):
+    with pytest.raises(TypeError, match=rf"{name}.*to_complex\(\)"):
+        UNSUPPORTED[name](split(random_complex(2, 2)))
+
+
+def test_unsupported_methods_are_named():
+    x = split(random_complex(2))
+    with pytest.raises(AttributeError, match=r"'erf'.*to_complex\(\)"):
+        x.erf()
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
+        x.nonsense()
+
+
+def test_views_of_another_dtype_are_refused():
+    with pytest.raises(TypeError, match=r"torch\.float32.*view_as_real"):
+        split(random_complex(2)).view(torch.float32)
+
+
+def test_conditions_must_be_boolean():
+    with pytest.raises(TypeError, match="'condition' has dtype torch.complex128.*x != 0"):
+        torch.where(split(random_complex(2)), 1.0, 2.0)
+    with pytest.raises(TypeError, match="'mask' has dtype torch.complex128.*x != 0"):
+        torch.masked_fill(torch.ones(2), split(random_complex(2)), 0)
+
+
+def test_norms_of_singular_values_are_refused():
+    x = split(random_complex(2, 2))
+    for function in (
+        lambda: torch.norm(x, "nuc"),
+        lambda: torch.linalg.norm(x, 2),
+        lambda: torch.linalg.norm(x, -2, dim=(0, 1)),
+    ):
+        with pytest.raises(TypeError, match=r"singular values.*to_complex\(\)"):
+            function()
+
+
+@pytest.mark.parametrize("function", [torch.add, torch.pow, torch.matmul, torch.eq])
+def test_foreign_operands(function):
+    x = split(random_complex(2))
+    with pytest.raises(TypeError):
+        function(x, "a")
+    with pytest.raises(TypeError, match="str"):
+        x.mul("a")
+
+
+# Creation, dtypes and places
+
+
+@pytest.mark.parametrize("name", ["empty_like", "rand_like", "randn_like"])
+def test_tensors_alike(name):
+    z = random_complex(200, 100)
+    x, z = getattr(torch, name)(split(z)), getattr(torch, name)(z)
+    assert (x.shape, x.dtype) == (z.shape, z.dtype)
+    if name != "empty_like":
+        for part, expected in ((x.real, z.real), (x.imag, z.imag)):
+            torch.testing.assert_close(part.mean(), expected.mean(), atol=0.03, rtol=0)
+            torch.testing.assert_close(part.std(), expected.std(), atol=0.03, rtol=0)
+        assert not torch.equal(x.real, x.imag)
+    assert getattr(torch, name)(x, dtype=torch.float32).dtype == torch.float32
+    assert x.new_empty(2, 3).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["half", "bfloat16", "float", "double"])
+def test_dtypes_of_the_parts(name):
+    x = split(random_complex(3))
+    assert getattr(x, name)().real.dtype == getattr(x.real, name)().dtype
+
+
+def test_meta_tensors():
+    x = split(random_complex(3, 4)).to("meta")
+    assert torch.exp(x @ x.mH).sum(0).shape == (3,)
+
+
+def test_results_are_written_into_out():
+    x, out = split(random_complex(2, 3)), ComplexTensor(*torch.zeros(2, 3, dtype=torch.float64))
+    assert torch.sum(x, 0, out=out) is not None
+    assert torch.equal(out, x.sum(0))
+
+
+def test_parameters_and_tensor_subclasses_as_operands():
+    z = random_complex(3)
+    weight = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    assert_same((weight * split(z)).detach(), z)
+    assert_same((split(z) - weight).detach(), z - 1)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "fft2", "irfft", "hfft", "fftn", "fftshift"])
+def test_the_transforms_of_torch_are_those_of_trnfft(name):
+    x = split(random_complex(4, 4))
+    result, expected = getattr(torch.fft, name)(x), getattr(trnfft, name)(x)
+    assert type(result) is type(expected) and torch.equal(result, expected)
+
+
+# Conversion
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_numpy(dtype):
+    array = random_complex(2, 3).numpy().astype(dtype)
+    x = ComplexTensor.from_numpy(array)
+    for back in (x.numpy(), np.asarray(x)):
+        assert back.dtype == dtype and np.array_equal(back, array)
+    assert np.asarray(x, dtype=np.complex128).dtype == np.complex128
+    x.real[0, 0] = 5
+    assert array[0, 0].real == 5
+    assert x.half().numpy().dtype == np.complex64
+    assert_same(ComplexTensor.from_numpy(np.ones(2)), torch.ones(2, dtype=torch.complex128))
+
+
+def test_numpy_errors():
+    for array in (np.arange(3), [1j], np.array(["a"])):
+        with pytest.raises(TypeError, match="'array'"):
+            ComplexTensor.from_numpy(array)
+    with pytest.raises(ValueError, match="'copy'"):
+        np.array(split(random_complex(2)), copy=False)
+    with pytest.raises(RuntimeError, match="detach"):
+        split(random_complex(2)).clone().requires_grad_().numpy()
+
+
+def test_python_numbers():
+    z = random_complex(2, 2)
+    assert split(z).clone().requires_grad_().tolist() == z.tolist()
+    assert split(z[0, 0]).item() == complex(split(z[0, 0])) == z[0, 0].item()
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        split(z).item()
+
+
+def test_polar_coordinates():
+    absolute, angle = torch.rand(3, 1), torch.randn(4)
+    x = ComplexTensor.from_polar(absolute, angle)
+    assert_same(x, torch.polar(absolute.expand(3, 4), angle.expand(3, 4)))
+
+
+def test_copies_and_files():
+    x = split(random_complex(3)).clone().requires_grad_()
+    file = io.BytesIO()
+    torch.save({"x": x}, file)
+    file.seek(0)
+    for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), torch.load(file)["x"]):
+        assert_same(y.detach(), x.detach().to_complex())
+        assert y.requires_grad and y.real is not x.real
+
+
+# Modules and compilation
+
+
+class Filter(torch.nn.Module):
+    """A learned filter in the frequency domain, with its complex weight as two parameters."""
+
+    def __init__(self, size):
+        super().__init__()
+        weight = split(random_complex(size, dtype=torch.complex64))
+        self.weight_real = torch.nn.Parameter(weight.real.clone())
+        self.weight_imag = torch.nn.Parameter(weight.imag.clone())
+        self.bias = torch.nn.ParameterDict({"real": torch.ones(1), "imag": torch.zeros(1)})
+
+    def forward(self, x):
+        weight = ComplexTensor(self.weight_real, self.weight_imag)
+        y = torch.fft.fft(x + ComplexTensor(**self.bias)) * weight
+        return torch.abs(trnfft.ifft(y)).mean()
+
+
+def test_modules():
+    first, second = Filter(8), Filter(8)
+    optimizer = torch.optim.SGD(first.parameters(), lr=0.1)
+    x = split(random_complex(2, 8, dtype=torch.complex64))
+    before = first(x)
+    before.backward()
+    optimizer.step()
+    assert first(x) < before
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(x), second(x))
+    assert first.double()(x.double()).dtype == torch.float64
+
+
+def compiled(function):
+    return torch.compile(function, fullgraph=True, backend="aot_eager")
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_compilation(backend):
+    def function(real, imag):
+        z = trnfft.fft(ComplexTensor(real, imag))
+        w = torch.cat([z * z.conj() + real, 2 * z]) ** 2 / (1j + z.sum())
+        w = torch.roll(w, 1, 0).exp().sqrt() - torch.einsum("ij,kj->ik", z, z).mean()
+        w = torch.where(w.abs() > 1, w, 2.5).masked_fill(w.abs() > 2, 1j)
+        w = w + F.pad(torch.fft.ifft(w), (1, 0))[:, :-1].tanh()
+        w *= 2
+        w[0] = 2j
+        return torch.abs(torch.sum(w)) + torch.linalg.norm(real @ z.mH), w
+
+    inputs = [torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    with trnfft.backend(backend):
+        (scalar, w), (expected, expected_w) = compiled(function)(*inputs), function(*inputs)
+        assert_same(w.detach(), expected_w.detach().to_complex())
+        for part, expected_part in zip(
+            torch.autograd.grad(scalar, inputs),
+            torch.autograd.grad(expected, inputs),
+            strict=True,
+        ):
+            torch.testing.assert_close(part, expected_part)
+
+
+def test_compilation_of_functions_of_complex_tensors_and_of_modules():
+    x = split(random_complex(2, 8, dtype=torch.complex64))
+    assert_same(compiled(lambda x: torch.roll(x, 1) * 2)(x), torch.roll(x.to_complex(), 1) * 2)
+    module = Filter(8)
+    torch.testing.assert_close(compiled(module)(x), module(x))

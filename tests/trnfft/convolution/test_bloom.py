@@ -1,0 +1,319 @@
+"""Bloom against direct convolution, and what it must keep: pictures, energy, derivatives."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.signal import convolve2d
+
+import trnfft
+from trnfft.convolution import point_spread_functions
+from trnfft.convolution.bloom import PADDINGS, axis_order
+
+SIZES = [(7, 10), (12, 5), (1, 1), (3, 20)]  # some rows first, some columns first
+PSF_SIZES = [(1, 1), (3, 5), (4, 6), (5, 2), (9, 13)]  # some larger than the picture
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.rand(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def delta(*size, dtype=torch.float64):
+    psf = torch.zeros(size, dtype=dtype)
+    psf[size[0] // 2, size[1] // 2] = 1
+    return psf
+
+
+def directly(image, psf, padding):
+    """The definition: a sum over all pixels of the PSF, on the picture with its surroundings."""
+    (height, width), (h, w) = image.shape, psf.shape
+    mode = "symmetric" if padding == "mirror" else "constant"
+    surrounded = np.pad(image.numpy(), ((h, h), (w, w)), mode)
+    full = convolve2d(surrounded, psf.numpy())
+    top, left = h + h // 2, w + w // 2
+    return torch.from_numpy(full[top : top + height, left : left + width])
+
+
+def assert_close(actual, expected, tolerance=1e-12):
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("psf_size", PSF_SIZES)
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_as_direct_convolution(size, psf_size, padding, backend):
+    image, psf = random(*size), random(*psf_size, seed=1)
+    with trnfft.backend(backend):
+        actual = trnfft.bloom(image, psf, padding=padding)
+    assert_close(actual, directly(image, psf, padding))
+
+
+def test_mirror_padding_is_the_symmetric_boundary_of_scipy():
+    image, psf = random(9, 12), random(5, 7, seed=1)
+    expected = convolve2d(image.numpy(), psf.numpy(), mode="same", boundary="symm")
+    assert_close(trnfft.bloom(image, psf, padding="mirror"), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_on_the_simulator(padding):
+    image, psf = random(2, 5, 6, dtype=torch.float32), random(3, 5, dtype=torch.float32, seed=1)
+    with trnfft.backend("nki-sim"):
+        actual = trnfft.bloom(image, psf, padding=padding)
+    expected = torch.stack([directly(channel, psf, padding) for channel in image])
+    assert_close(actual, expected.float(), 1e-5)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_without_complex_dtypes(no_complex_dtype, padding):
+    image, psf = random(6, 8), random(3, 3, seed=1)
+    with trnfft.backend("matmul"), no_complex_dtype:
+        actual = trnfft.bloom(image, psf, strength=0.5, padding=padding)
+    assert_close(actual, (image + directly(image, psf, padding)) / 2)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_delta_changes_nothing(padding):
+    for size in [(1, 1), (3, 3), (4, 6)]:
+        assert_close(trnfft.bloom(random(3, 8, 9), delta(*size), padding=padding), random(3, 8, 9))
+
+
+def test_strength_interpolates_from_the_picture():
+    image, psf = random(8, 9), random(5, 5, seed=1)
+    full = directly(image, psf, "zero")
+    for strength in (0, 0.25, 1):
+        expected = (1 - strength) * image + strength * full
+        assert_close(trnfft.bloom(image, psf, strength=strength), expected)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_energy_inside_of_a_dark_border_stays(padding):
+    image = torch.nn.functional.pad(random(3, 8, 9), (7, 7, 7, 7))
+    psf = point_spread_functions.gaussian(13, 2.5).double()
+    bloomed = trnfft.bloom(image, psf / psf.sum(), padding=padding)
+    assert_close(bloomed.sum((-2, -1)), image.sum((-2, -1)))
+
+
+def test_zero_padding_loses_light_at_borders_and_mirror_padding_does_not():
+    white, psf = torch.ones(10, 14, dtype=torch.float64), point_spread_functions.star(9).double()
+    psf = psf / psf.sum()
+    assert_close(trnfft.bloom(white, psf, padding="mirror"), white)
+    dark = trnfft.bloom(white, psf, padding="zero")
+    assert_close(dark[5, 7], white[5, 7])
+    assert dark[0, 0] < dark[0, 7] < 0.9
+
+
+def test_a_point_becomes_the_kernel():
+    psf = point_spread_functions.heart(16)
+    point = torch.zeros(40, 50)
+    point[18, 23] = 2.0
+    bloomed = trnfft.bloom(point, psf)
+    assert_close(bloomed[10:26, 15:31], 2 * psf, 1e-6)
+    bloomed[10:26, 15:31] = 0
+    assert bloomed.abs().max() < 1e-7
+
+
+def test_channels_and_batches():
+    image, psf = random(2, 3, 6, 7), random(3, 5, 4, seed=1)
+    bloomed = trnfft.bloom(image, psf)
+    for batch in range(2):
+        for channel in range(3):
+            expected = directly(image[batch, channel], psf[channel], "zero")
+            assert_close(bloomed[batch, channel], expected)
+    assert_close(trnfft.bloom(image, psf[0])[1, 2], directly(image[1, 2], psf[0], "zero"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_dtype_of_the_picture_stays(dtype):
+    bloomed = trnfft.bloom(random(6, 7).to(dtype), delta(3, 3))
+    assert bloomed.dtype == dtype
+    assert_close(bloomed, random(6, 7).to(dtype), 1e-2 if dtype != torch.float32 else 1e-6)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_derivatives(padding, backend):
+    image, psf = random(3, 4).requires_grad_(), random(3, 2, seed=1).requires_grad_()
+
+    def bloomed(image, psf):
+        return trnfft.bloom(image, psf, strength=0.7, padding=padding)
+
+    with trnfft.backend(backend):
+        assert torch.autograd.gradcheck(bloomed, (image, psf))
+
+
+def test_compiled():
+    bloom_filter = trnfft.BloomFilter(random(5, 5, seed=1), (8, 9))
+    compiled = torch.compile(bloom_filter, fullgraph=True, backend="eager")
+    assert_close(compiled(random(3, 8, 9)), bloom_filter(random(3, 8, 9)))
+
+
+def test_filter_keeps_its_spectrum(monkeypatch):
+    psf = random(5, 5, seed=1)
+    bloom_filter = trnfft.BloomFilter(psf, (8, 9), padding="mirror")
+    monkeypatch.delattr("trnfft.convolution.bloom._centred_spectrum")
+    for seed in range(2):
+        image = random(8, 9, seed=seed)
+        assert_close(bloom_filter(image), directly(image, psf, "mirror"))
+    assert all(size % 2 == 0 for size in bloom_filter.padded_size)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_both_orders_agree(monkeypatch, backend, padding):
+    image, psf = random(2, 11, 6), random(4, 5, seed=1)
+    results = []
+    for order in ("rows", "columns"):
+        monkeypatch.setattr(
+            "trnfft.convolution.bloom.axis_order", lambda *sizes, order=order: order
+        )
+        with trnfft.backend(backend):
+            bloom_filter = trnfft.BloomFilter(psf, (11, 6), padding=padding)
+            assert bloom_filter.order == order
+            results.append(bloom_filter(image))
+    assert_close(*results)
+
+
+def test_axis_order_is_that_of_the_article():
+    # 1280 x 720 pixels: measured there, columns first is faster with a PSF of 256 pixels, rows
+    # first with one of 512.
+    assert axis_order((720, 1280), (1024, 2048)) == "columns"
+    assert axis_order((720, 1280), (2048, 2048)) == "rows"
+    # Only the upper half holds lines to transform: rows first.
+    assert axis_order((32, 64), (64, 64)) == "rows"
+    assert axis_order((64, 32), (64, 64)) == "columns"
+
+
+def relative_error(source, psf, size=(60, 84)):
+    """Of a filter resampled from one for pictures of `source`, against the exact filter."""
+    image = random(*size) ** 8
+    image[20, 30] = 100
+    exact = trnfft.BloomFilter(psf, size)(image)
+    resampled = trnfft.BloomFilter(psf, source).resampled(size)(image)
+    return ((resampled - exact).norm() / exact.norm()).item()
+
+
+def test_resampling_is_measured_against_the_exact_filter():
+    star = point_spread_functions.star(65).double()
+    gaussian = point_spread_functions.gaussian(65, 8).double()
+    heart = point_spread_functions.heart(65).double()
+    # From the spectrum of the PSF alone, as in the article: the wider the PSF, the worse.
+    errors = [relative_error((1, 1), psf) for psf in (star, gaussian, heart)]
+    assert errors == sorted(errors)
+    assert errors[0] < 4e-3 and errors[1] < 5e-2 and 5e-2 < errors[2] < 0.2
+    # From one for larger pictures: four times the padded size, a sixteenth of the error.
+    for psf, error in zip((star, gaussian, heart), errors, strict=True):
+        assert relative_error((260, 260), psf) < error / 10
+        assert relative_error((60, 84), psf) < 1e-12
+
+
+def test_resampling_leaves_ghosts_one_period_away():
+    psf = point_spread_functions.gaussian(33, 4).double()
+    small = trnfft.BloomFilter(psf, (1, 1))
+    period = small.padded_size[0]
+    line = torch.zeros(1, 120, dtype=torch.float64)
+    line[0, 20] = 1
+    exact = trnfft.BloomFilter(psf, (1, 120))(line)[0]
+    resampled = small.resampled((1, 120))(line)[0]
+    assert exact[20 + period - 6 : 20 + period + 7].abs().max() < 1e-12
+    ghost = resampled[20 + period - 6 : 20 + period + 7].abs().max() / exact[20]
+    assert 1e-4 < ghost < 3e-2
+
+
+@pytest.mark.parametrize("size", [(5, 31), (31, 5), (50, 50)])
+def test_resampling_keeps_energy_and_the_first_filter(size):
+    psf = random(3, 7, 5, seed=1)
+    first = trnfft.BloomFilter(psf, (12, 12))
+    resampled = first.resampled(size)
+    assert (resampled.size, first.size) == (size, (12, 12))
+    # The number for frequency 0 is the sum of the PSF.
+    assert_close(resampled._spectrum.real[:, 0, 0], psf.sum((-2, -1)))
+    assert resampled(random(3, *size)).shape == (3, *size)
+    assert_close(first(random(3, 12, 12))[0], directly(random(3, 12, 12)[0], psf[0], "zero"))
+
+
+@pytest.mark.parametrize(
+    "psf",
+    [
+        point_spread_functions.gaussian(21, 3),
+        point_spread_functions.star(32),
+        point_spread_functions.star(33, blades=5),
+        point_spread_functions.heart(32),
+        point_spread_functions.heart(1),
+    ],
+)
+def test_point_spread_functions(psf):
+    assert psf.dtype == torch.float32
+    assert psf.shape[0] == psf.shape[1]
+    assert psf.min() >= 0
+    assert abs(psf.sum().item() - 1) < 1e-6
+
+
+def test_point_spread_functions_need_no_float64_of_the_backend():
+    with trnfft.backend("nki-sim"):
+        psf = point_spread_functions.star(9)
+    assert torch.equal(psf, point_spread_functions.star(9))
+
+
+def test_shapes_of_the_point_spread_functions():
+    gaussian = point_spread_functions.gaussian(41, 3)
+    assert_close(gaussian[20, 23] / gaussian[20, 20], torch.tensor(np.exp(-0.5)).float(), 1e-6)
+    star = point_spread_functions.star(65)
+    assert star.argmax() == 32 * 65 + 32
+    # A spike to the right, where blades are vertical, and none upwards.
+    assert star[32, 60] > 20 * star[4, 32]
+    heart = point_spread_functions.heart(33)
+    assert_close(heart, heart.flip(-1), 1e-6)
+    assert heart[0:3, 16].sum() == 0 and heart[30, 16] > 0  # the cleft above, the tip below
+    assert heart[30, 4] == 0 and heart[8, 4] > 0
+
+
+@pytest.mark.parametrize(
+    "call, error, sentence",
+    [
+        (lambda: trnfft.bloom(np.ones((3, 3)), delta(1, 1)), TypeError, "'image' is of type nd"),
+        (lambda: trnfft.bloom(torch.ones(3, 3).int(), delta(1, 1)), TypeError, "int32, allowed"),
+        (lambda: trnfft.bloom(torch.ones(3), delta(1, 1)), ValueError, r"'image' has shape \(3,\)"),
+        (lambda: trnfft.bloom(torch.ones(0, 3), delta(1, 1)), ValueError, r"shape \(0, 3\)"),
+        (lambda: trnfft.bloom(torch.ones(3, 3), 1.0), TypeError, "'psf' is of type float"),
+        (lambda: trnfft.bloom(torch.ones(3, 3), torch.ones(3)), ValueError, "'psf' has shape"),
+        (
+            lambda: trnfft.bloom(torch.ones(3, 3), torch.ones(2, 3, 3)),
+            ValueError,
+            "'psf' has 2 channels",
+        ),
+        (
+            lambda: trnfft.bloom(torch.ones(4, 3, 3), torch.ones(2, 3, 3)),
+            ValueError,
+            r"allowed is \[..., 2, H, W\]",
+        ),
+        (
+            lambda: trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength=1.5),
+            ValueError,
+            "'strength' is 1.5, allowed is 0 to 1",
+        ),
+        (
+            lambda: trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength=float("nan")),
+            ValueError,
+            "'strength' is nan",
+        ),
+        (
+            lambda: trnfft.bloom(torch.ones(3, 3), delta(1, 1), padding="repeat"),
+            ValueError,
+            "'padding' is 'repeat', allowed are 'zero', 'mirror'",
+        ),
+        (
+            lambda: trnfft.BloomFilter(delta(1, 1), (3, 4))(torch.ones(4, 3)),
+            ValueError,
+            r"this filter is for \[..., 3, 4\]",
+        ),
+        (lambda: trnfft.BloomFilter(delta(1, 1), (3, 0)), ValueError, r"'size' is \(3, 0\)"),
+        (lambda: trnfft.BloomFilter(delta(1, 1), (3,)), ValueError, r"'size' is \(3,\)"),
+        (lambda: trnfft.BloomFilter(delta(1, 1), (3, 4.5)), TypeError, "'size' must be an int"),
+        (lambda: point_spread_functions.heart(0), ValueError, "'size' is 0"),
+        (lambda: point_spread_functions.gaussian(3, 0), ValueError, "'sigma' is 0"),
+        (lambda: point_spread_functions.star(3, 2), ValueError, "'blades' is 2"),
+    ],
+)
+def test_refused(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()

@@ -1,0 +1,295 @@
+"""convolve and oaconvolve against scipy.signal and scipy.ndimage in float64."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage, signal
+
+import trnfft
+from trnfft import ComplexTensor
+from trnfft.convolution import convolve as convolution
+from trnfft.convolution.convolve import convolve, oaconvolve
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+BOTH = [convolve, oaconvolve]
+
+both = pytest.mark.parametrize("function", BOTH)
+modes = pytest.mark.parametrize("mode", convolution.MODES)
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def native(x):
+    return x.to_complex() if isinstance(x, ComplexTensor) else x
+
+
+def wide(x):
+    """As a NumPy array in double precision."""
+    x = native(x).numpy()
+    return x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+
+
+def assert_near(actual, expected, tolerance, whole=None):
+    """L2 error relative to that of `whole`, of which `expected` is a part."""
+    actual = wide(actual)
+    assert actual.shape == expected.shape
+    assert np.iscomplexobj(actual) == np.iscomplexobj(expected)
+    norm = np.linalg.norm(expected if whole is None else whole)
+    assert np.linalg.norm(actual - expected) <= tolerance * norm
+
+
+def expected_of(function, x, h, mode, dims=None):
+    """What scipy says; broadcast first, as its "same" would crop the other dimensions, too."""
+    theirs = signal.fftconvolve if function is convolve else signal.oaconvolve
+    if dims is not None:
+        others = [n if d in dims else max(n, h.shape[d]) for d, n in enumerate(x.shape)]
+        x = x.expand(others)
+    return theirs(wide(x), wide(h), mode, axes=dims)
+
+
+@st.composite
+def operands(draw, longest=40):
+    """Shapes of input and filter, and the dimensions to convolve along."""
+    ndim = draw(st.integers(1, 3))
+    dims = draw(st.none() | st.sets(st.integers(0, ndim - 1), min_size=1))
+    shapes = [[], []]
+    for dim in range(ndim):
+        if dims is None or dim in dims:
+            most = longest if ndim == 1 else 9
+            sizes = draw(st.integers(1, most)), draw(st.integers(1, most))
+        else:
+            sizes = draw(st.sampled_from([(1, 1), (2, 2), (1, 3), (3, 1)]))
+        for shape, size in zip(shapes, sizes, strict=True):
+            shape.append(size)
+    return *shapes, None if dims is None else tuple(dims)
+
+
+@given(
+    operands(),
+    st.sampled_from(convolution.MODES),
+    st.sampled_from(BOTH),
+    st.sampled_from([torch.float32, torch.float64, torch.complex64, torch.complex128]),
+    st.booleans(),
+    st.sampled_from(["torch", "matmul"]),
+)
+@settings(deadline=None, max_examples=300)
+def test_as_scipy(shapes, mode, function, dtype, real_filter, backend):
+    *shapes, dims = shapes
+    x, h = random(*shapes[0], dtype=dtype), random(*shapes[1], dtype=dtype, seed=1)
+    h = h.real if real_filter else h
+    longer = [n - m for d, (n, m) in enumerate(zip(*shapes, strict=True)) if not dims or d in dims]
+    if mode == "valid" and min(longer) < 0 < max(longer):  # scipy allows it beside a size of 1
+        with pytest.raises(ValueError, match="the longer one along all of 'dims'"):
+            function(x, h, mode, dims)
+        return
+    expected = expected_of(function, x, h, mode, dims)
+    with trnfft.backend(backend):
+        actual = function(x, h, mode, dims)
+    part = torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32
+    assert actual.real.dtype == part
+    assert isinstance(actual, ComplexTensor) == dtype.is_complex
+    # A single point of "valid" may be near zero by chance.
+    assert_near(actual, expected, TOLERANCE[part], expected_of(function, x, h, "full", dims))
+
+
+@modes
+@pytest.mark.parametrize("function", BOTH)
+@pytest.mark.parametrize("sizes", [(3000, 37), (40, 700), (513, 512), (100_000, 3)])
+def test_long_operands(function, sizes, mode):
+    x, h = random(2, sizes[0]), random(1, sizes[1], seed=1)
+    assert_near(function(x, h, mode, -1), expected_of(function, x, h, mode, (1,)), 1e-12)
+    x, h = x.float(), h.float()
+    assert_near(function(x, h, mode, -1), expected_of(function, x, h, mode, (1,)), 1e-5)
+
+
+@both
+def test_long_planes(function):
+    x, h = random(90, 70), random(5, 80, seed=1)  # each is the longer one once
+    assert_near(function(x, h), expected_of(function, x, h, "full"), 1e-12)
+    assert_near(function(x, h, dims=(1, 0)), expected_of(function, x, h, "full"), 1e-12)
+
+
+NDIMAGE = {"zero": "constant", "circular": "wrap", "mirror": "mirror"}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 15)), min_size=1, max_size=3),
+    st.sampled_from(convolution.PADDINGS),
+)
+@settings(deadline=None, max_examples=150)
+def test_padding_as_ndimage(sizes, padding):
+    x, h = random(*(n for n, _ in sizes)), random(*(m for _, m in sizes), seed=1)
+    origin = [0 if m % 2 else -1 for _, m in sizes]
+    expected = ndimage.convolve(x.numpy(), h.numpy(), mode=NDIMAGE[padding], origin=origin)
+    assert_near(convolve(x, h, "same", padding=padding), expected, 1e-12)
+
+
+@modes
+@pytest.mark.parametrize("padding, extend", [("circular", "wrap"), ("mirror", "reflect")])
+@pytest.mark.parametrize("n, m", [(8, 3), (8, 8), (5, 4), (3, 10), (1, 4), (2, 6)])
+def test_padding_in_every_mode(n, m, padding, extend, mode):
+    x, h = random(n), random(m, seed=1)
+    if mode == "valid":  # needs no extension, and takes the longer one first
+        expected = np.convolve(x.numpy(), h.numpy(), "valid")
+    else:
+        extended = np.pad(x.numpy(), m - 1, extend if n > 1 else "edge")
+        start, size = (0, n + m - 1) if mode == "full" else ((m - 1) // 2, n)
+        expected = np.convolve(extended, h.numpy())[m - 1 + start :][:size]
+    assert_near(convolve(x, h, mode, padding=padding), expected, 1e-12)
+
+
+@pytest.mark.parametrize("padding", convolution.PADDINGS)
+def test_padding_of_complex_input(padding):
+    x, h = random(2, 7, dtype=torch.complex128), random(1, 4)
+    parts = [convolve(part, h, "same", -1, padding) for part in (x.real, x.imag)]
+    assert_near(convolve(x, h, "same", -1, padding), wide(torch.complex(*parts)), 1e-12)
+
+
+@both
+@modes
+def test_kernels(function, mode):
+    x, h = random(3, 100, dtype=torch.float32), random(1, 9, dtype=torch.float32, seed=1)
+    with trnfft.backend("nki-sim"):
+        actual = function(x, h, mode, -1)
+    assert_near(actual, expected_of(function, x, h, mode, (1,)), 1e-5)
+
+
+@pytest.mark.parametrize("padding", convolution.PADDINGS)
+def test_kernels_with_paddings(padding):
+    x, h = random(9, 12, dtype=torch.float32), random(3, 4, dtype=torch.float32, seed=1)
+    expected = wide(convolve(x, h, "same", padding=padding))
+    with trnfft.backend("nki-sim"):
+        assert_near(convolve(x, h, "same", padding=padding), expected, 1e-5)
+        z = ComplexTensor(x, x.flip(0))
+        assert_near(convolve(z, h, "same", padding=padding).real, expected, 1e-5)
+
+
+@both
+def test_kernels_of_priced_lengths(function):
+    x, h = random(1, 300, dtype=torch.float32), random(1, 30, dtype=torch.float32, seed=1)
+    with trnfft.backend("nki-sim"):
+        assert_near(function(x, h), expected_of(function, x, h, "full"), 1e-5)
+
+
+def test_real_operands_need_no_complex_dtype(no_complex_dtype):
+    with trnfft.backend("matmul"), no_complex_dtype:
+        for x in (random(3, 20), ComplexTensor(random(3, 20), random(3, 20))):
+            convolve(x, random(2, 5), padding="mirror")
+            oaconvolve(x, random(2, 5))
+
+
+@pytest.mark.parametrize(
+    "function, mode, shapes, padding",
+    [(convolve, mode, ((2, 6), (1, 3)), "zero") for mode in convolution.MODES]
+    + [(convolve, "same", ((3, 4), (1, 7)), padding) for padding in ("circular", "mirror")]
+    + [(oaconvolve, mode, ((2, 13), (1, 2)), None) for mode in convolution.MODES],
+)
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_gradients(function, mode, shapes, padding, backend):
+    x, h = random(*shapes[0]).requires_grad_(), random(*shapes[1], seed=1).requires_grad_()
+    options = {} if padding is None else dict(padding=padding)
+    with trnfft.backend(backend):
+        assert torch.autograd.gradcheck(lambda x, h: function(x, h, mode, -1, **options), (x, h))
+
+
+@both
+def test_gradients_of_complex_operands(function):
+    parts = [random(2, 5, seed=seed).requires_grad_() for seed in range(4)]
+
+    def convolved(*parts):
+        y = function(ComplexTensor(*parts[:2]), ComplexTensor(*parts[2:]), "same")
+        return y.real, y.imag
+
+    assert torch.autograd.gradcheck(convolved, parts)
+
+
+@both
+def test_compiled_and_mapped(function):
+    x, h = random(2, 3000), random(1, 40, seed=1)
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    for part in (x, x[:, :2900]):
+        expected = wide(function(part, h, "same", -1))
+        assert_near(compiled(part, h, "same", -1), expected, 1e-12)
+    z = ComplexTensor(x, x.flip(0))
+    assert_near(compiled(z, h, "same", -1), wide(function(z, h, "same", -1)), 1e-12)
+    mapped = torch.func.vmap(lambda row: function(row, h[0], "same"))(x)
+    assert_near(mapped, wide(function(x, h, "same", -1)), 1e-12)
+
+
+@both
+def test_dtypes(function):
+    x, h = torch.tensor([1, 2, 3]), torch.tensor([True, False])
+    assert function(x, h).dtype == torch.float32
+    assert function(x.half(), h).dtype == function(x.bfloat16(), h).dtype == torch.float32
+    assert function(x.double(), x.float()).dtype == torch.float64
+    mixed = function(ComplexTensor(x.float(), x.float()), x.double())
+    assert isinstance(mixed, ComplexTensor) and mixed.real.dtype == torch.float64
+    torch.testing.assert_close(function(x, h), torch.tensor([1.0, 2.0, 3.0, 0.0]))
+
+
+@both
+def test_a_batch_of_nothing(function):
+    assert function(torch.ones(0, 8), torch.ones(1, 3), "same", -1).shape == (0, 8)
+
+
+def test_blocks_are_short_where_the_filter_is():
+    device = torch.device("cpu")
+    assert convolution._block_size(2**20, 30, device) < 2**10
+    assert convolution._block_size(100, 90, device) >= 189
+    with trnfft.backend("matmul"):  # prices of the plans that trnfft ships
+        assert 2**8 <= convolution._block_size(2**20, 30, device) <= 2**16
+
+
+ERRORS = [
+    ((torch.ones(3), [1.0]), {}, TypeError, "argument 'filter' is of type list"),
+    ((3.0, torch.ones(3)), {}, TypeError, "argument 'input' is of type float"),
+    (
+        (torch.ones(3), torch.ones(3).to(torch.float8_e4m3fn)),
+        {},
+        TypeError,
+        "argument 'filter' has dtype torch.float8_e4m3fn",
+    ),
+    ((torch.ones(3), torch.ones(3)), dict(mode="whole"), ValueError, "argument 'mode' is 'whole'"),
+    (
+        (torch.ones(3), torch.ones(3, device="meta")),
+        {},
+        ValueError,
+        "argument 'filter' is on device 'meta' and argument 'input' on 'cpu'",
+    ),
+    ((torch.ones(3), torch.ones(3, 3)), {}, ValueError, "argument 'filter' has 2 dimensions"),
+    ((torch.ones(()), torch.ones(())), {}, ValueError, "at least one"),
+    ((torch.ones(3), torch.ones(0)), {}, ValueError, r"argument 'filter' has shape \(0,\)"),
+    ((torch.ones(0, 2), torch.ones(1, 2)), {}, ValueError, r"argument 'input' has shape \(0, 2\)"),
+    ((torch.ones(3), torch.ones(3)), dict(dims=1), IndexError, "argument 'dims' is 1"),
+    ((torch.ones(3), torch.ones(3)), dict(dims=(0, -1)), ValueError, "distinct"),
+    ((torch.ones(3), torch.ones(3)), dict(dims=()), ValueError, "at least one"),
+    ((torch.ones(3), torch.ones(3)), dict(dims=0.5), TypeError, "argument 'dims' must be an int"),
+    (
+        (torch.ones(2, 3), torch.ones(3, 3)),
+        dict(dims=1),
+        ValueError,
+        "argument 'filter' has size 3 along dimension 0 and argument 'input' 2",
+    ),
+    (
+        (torch.ones(2, 3), torch.ones(3, 2)),
+        dict(mode="valid"),
+        ValueError,
+        "argument 'mode' is 'valid'",
+    ),
+]
+
+
+@both
+@pytest.mark.parametrize("operands, options, error, message", ERRORS)
+def test_errors(function, operands, options, error, message):
+    with pytest.raises(error, match=message):
+        function(*operands, **options)
+
+
+def test_unknown_padding():
+    with pytest.raises(ValueError, match="argument 'padding' is 'reflect', allowed are 'zero'"):
+        convolve(torch.ones(3), torch.ones(3), padding="reflect")

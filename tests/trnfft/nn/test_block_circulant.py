@@ -1,0 +1,348 @@
+"""BlockCirculantLinear against dense layers, and what it computes and keeps."""
+
+import copy
+import pickle
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import trnfft
+from nki_kernels import simulator
+from trnfft.nn import BlockCirculantLinear, convert_linear
+from trnfft.ops import block_circulant
+from trnfft.ops.block_circulant import block_circulant_product
+
+F64 = dict(dtype=torch.float64)
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def assert_near(actual, expected, tolerance):
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    if expected.numel():
+        assert torch.linalg.norm(actual - expected) <= tolerance * torch.linalg.norm(expected)
+
+
+def step(layer, x):
+    """Output and gradients of input, weight and bias, for the loss <y, cos y>."""
+    x = x.clone().requires_grad_()
+    layer.zero_grad()
+    y = layer(x)
+    (y * torch.cos(torch.arange(y.numel(), dtype=y.dtype).view_as(y))).sum().backward()
+    return y.detach(), x.grad, layer.weight.grad, None if layer.bias is None else layer.bias.grad
+
+
+def assert_as_dense(layer, x, tolerance):
+    dense = layer.to_dense()
+    y, by_x, by_weight, by_bias = step(layer, x)
+    dense_y, dense_x, dense_weight, dense_bias = step(dense, x)
+    assert_near(y, dense_y, tolerance)
+    assert_near(by_x, dense_x, tolerance)
+    folded = torch.zeros_like(layer.weight).flatten()
+    folded.index_add_(0, layer._index().flatten(), dense_weight.flatten())
+    assert_near(by_weight, folded.view_as(by_weight), tolerance)
+    if by_bias is not None:
+        assert_near(by_bias, dense_bias, tolerance)
+
+
+class Transforms(Counter):
+    """Counts transforms, forward and inverse, by the rows that rfft and irfft are called with."""
+
+    def __init__(self, monkeypatch, module=block_circulant):
+        super().__init__()
+        for name in ("rfft", "irfft"):
+            monkeypatch.setattr(module, name, self._counting(name, getattr(module, name)))
+
+    def _counting(self, name, function):
+        def counted(x, *rest):
+            self[name] += x.shape[:-1].numel()
+            return function(x, *rest)
+
+        return counted
+
+
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.booleans(),
+    st.sampled_from([(), (1,), (5,), (2, 3), (0,)]),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.sampled_from(["torch", "matmul"]),
+)
+@settings(deadline=None, max_examples=60)
+def test_as_dense(features_in, features_out, block_size, bias, lead, dtype, backend):
+    layer = BlockCirculantLinear(features_in, features_out, block_size, bias, dtype=dtype)
+    with trnfft.backend(backend):
+        tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+        assert_as_dense(layer, random(*lead, features_in, dtype=dtype), tolerance)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("block_size", [1, 2, 31, 127, 128, 255, 256, 512, 1024, 2048, 4096])
+def test_block_sizes(block_size, backend):
+    layer = BlockCirculantLinear(block_size + 5, 2 * block_size - 1, block_size)
+    with trnfft.backend(backend):
+        assert_as_dense(layer, random(3, block_size + 5, dtype=torch.float32), 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("block_size", range(1, 257))
+def test_every_block_size(block_size, backend):
+    layer = BlockCirculantLinear(2 * block_size, 2 * block_size + 3, block_size)
+    with trnfft.backend(backend):
+        assert_as_dense(layer, random(3, 2 * block_size, dtype=torch.float32), 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("shape", [(1, 2, 4), (2, 1, 3), (1, 1, 1), (1, 1, 2)])
+def test_derivatives(shape, backend):
+    p, q, k = shape
+    given = [random(2, q * k), random(p, q, k), random(p * k)]
+    with trnfft.backend(backend):
+        given = [x.requires_grad_() for x in given]
+        assert torch.autograd.gradcheck(block_circulant_product, given)
+        assert torch.autograd.gradgradcheck(block_circulant_product, given)
+        assert torch.autograd.gradcheck(block_circulant_product, (*given[:2], None))
+
+
+@pytest.mark.parametrize("frozen", ["input", "weight", "bias"])
+def test_frozen_tensors_get_no_gradient(frozen):
+    layer = BlockCirculantLinear(6, 8, 4, **F64)
+    x = random(3, 6).requires_grad_(frozen != "input")
+    if frozen != "input":
+        getattr(layer, frozen).requires_grad_(False)
+    layer(x).sum().backward()
+    assert (x.grad is None) == (frozen == "input")
+    assert (layer.weight.grad is None) == (frozen == "weight")
+    assert (layer.bias.grad is None) == (frozen == "bias")
+
+
+def test_a_step_takes_the_optimised_number_of_transforms(monkeypatch):
+    rows, p, q, k = 5, 3, 4, 8
+    layer, x = BlockCirculantLinear(q * k, p * k, k), random(rows, q * k, dtype=torch.float32)
+    x.requires_grad_()
+    counts = Transforms(monkeypatch)
+    y = layer(x)
+    assert counts == {"rfft": rows * q + p * q, "irfft": rows * p}  # no inverse for each pair
+    counts.clear()
+    y.sum().backward()
+    assert counts == {"rfft": rows * p, "irfft": rows * q + p * q}  # nothing anew but dy
+
+
+def test_a_first_layer_makes_no_gradient_of_its_input(monkeypatch):
+    layer = BlockCirculantLinear(32, 24, 8)
+    y = layer(random(5, 32, dtype=torch.float32))
+    counts = Transforms(monkeypatch)
+    y.sum().backward()
+    assert counts == {"rfft": 5 * 3, "irfft": 3 * 4}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1)])
+def test_spectra_are_all_that_is_saved(shape, backend, dtype):
+    rows, features_in, features_out, k = shape
+    layer = BlockCirculantLinear(features_in, features_out, k, dtype=dtype)
+    x = random(rows, features_in, dtype=dtype).requires_grad_()
+    saved = []
+    with (
+        trnfft.backend(backend),
+        torch.autograd.graph.saved_tensors_hooks(
+            lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
+        ),
+    ):
+        layer(x)
+    assert sum(x.untyped_storage().nbytes() for x in saved) == layer.saved_bytes(rows, dtype)
+    assert {tuple(x.shape[1:3]) for x in saved} == {(2, k // 2 + 1)}
+
+
+def test_the_backward_direction_takes_saved_spectra():
+    layer, x = BlockCirculantLinear(16, 16, 4, **F64), random(3, 16).requires_grad_()
+    y = layer(x)
+    with torch.no_grad():
+        layer.weight.data.zero_()  # goes unnoticed by autograd, and nobody reads it
+        x.data.zero_()
+    y.sum().backward()
+    assert x.grad.abs().min() > 0 and layer.weight.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("features", [(12, 8), (13, 9), (3, 5), (1, 7)])
+def test_from_dense_is_the_best_approximation(features):
+    linear = nn.Linear(*features, **F64)
+    layer = BlockCirculantLinear.from_dense(linear, 4)
+    # Least squares over all weights: the dense matrix is linear in them.
+    basis = torch.eye(layer.weight.numel(), **F64)[:, layer._index().flatten()].T
+    best = torch.linalg.lstsq(basis, linear.weight.flatten()[:, None], driver="gelsd").solution
+    nearest = (basis @ best).view_as(linear.weight)
+    torch.testing.assert_close(layer.to_dense().weight, nearest)
+    assert torch.equal(layer.bias, linear.bias)
+
+
+def test_from_dense_returns_what_to_dense_made():
+    layer = BlockCirculantLinear(13, 22, 5, bias=False, dtype=torch.float64).eval()
+    again = BlockCirculantLinear.from_dense(layer.to_dense(), 5)
+    torch.testing.assert_close(again.to_dense().weight, layer.to_dense().weight)
+    assert again.bias is None and not again.training
+
+
+def test_counts():
+    layer = BlockCirculantLinear(4096, 4096, 64, bias=False)
+    assert (layer.parameter_count, layer.compression_ratio) == (64 * 64 * 64, 64.0)
+    layer = BlockCirculantLinear(10, 5, 4)
+    assert layer.parameter_count == 2 * 3 * 4 + 5
+    assert layer.compression_ratio == 55 / 29
+
+
+@pytest.mark.parametrize("features", [(1000, 600), (1024, 600)])
+def test_first_values_keep_the_variance_of_a_dense_layer(features):
+    torch.manual_seed(0)
+    x = random(500, features[0], dtype=torch.float32, seed=1)
+    dense = nn.Linear(*features)(x).var()
+    assert abs(BlockCirculantLinear(*features, 64)(x).var() / dense - 1) < 0.05
+
+
+def test_half_precision_is_computed_in_float32():
+    layer = BlockCirculantLinear(32, 16, 8, dtype=torch.bfloat16)
+    x = random(4, 32, dtype=torch.bfloat16)
+    expected = layer.float()(x.float()).to(torch.bfloat16)
+    assert torch.equal(layer.to(torch.bfloat16)(x), expected)
+
+
+def test_torch_func_and_compile():
+    layer = BlockCirculantLinear(12, 8, 4, **F64)
+    x = random(3, 5, 12)
+    assert_near(torch.func.vmap(layer)(x), layer(x), 1e-12)
+    loss = torch.func.grad(lambda w, x: block_circulant_product(x, w).square().sum())
+    each = torch.func.vmap(loss, (None, 0))(layer.weight.detach(), x)
+    assert_near(each[1], loss(layer.weight.detach(), x[1]), 1e-12)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert_near(compiled(x), layer(x), 1e-12)
+
+
+def test_no_complex_dtype_on_the_way(no_complex_dtype):
+    layer = BlockCirculantLinear(12, 8, 4)
+    with trnfft.backend("matmul"), no_complex_dtype:
+        layer(random(3, 12, dtype=torch.float32)).sum().backward()
+
+
+def test_state_and_copies():
+    layer = BlockCirculantLinear(12, 8, 4)
+    x = random(3, 12, dtype=torch.float32)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(other(x), layer(x))
+    other = BlockCirculantLinear(12, 8, 4)
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(x), layer(x))
+    assert repr(layer) == (
+        "BlockCirculantLinear(in_features=12, out_features=8, block_size=4, bias=True)"
+    )
+
+
+def test_conversion_of_a_model():
+    shared = nn.Linear(16, 16)
+    model = nn.Sequential(shared, nn.ReLU(), nn.Sequential(shared, nn.Linear(16, 3)))
+    attention = nn.MultiheadAttention(16, 2)
+    assert convert_linear(model, 4) is model
+    assert isinstance(model[0], BlockCirculantLinear) and model[0] is model[2][0]
+    assert type(model[2][1]) is nn.Linear  # fewer features than a block
+    assert isinstance(convert_linear(attention, 4).out_proj, nn.Linear)
+    assert isinstance(convert_linear(shared, 4), BlockCirculantLinear)
+
+
+def test_conversion_of_a_transformer():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    model = convert_linear(nn.TransformerEncoder(layer, 2), 4)
+    assert isinstance(model.layers[1].linear2, BlockCirculantLinear)
+    x = random(2, 5, 16, dtype=torch.float32)
+    expected = model(x)
+    with torch.no_grad():
+        assert_near(model.eval()(x), expected, 1e-5)
+
+
+def test_conversion_of_chosen_layers():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    convert_linear(model, 4, lambda name, linear: name == "1" and linear.bias is not None)
+    assert type(model[0]) is nn.Linear and isinstance(model[1], BlockCirculantLinear)
+
+
+@pytest.mark.parametrize("name", ["in_features", "out_features", "block_size"])
+def test_sizes_that_are_refused(name):
+    sizes = {"in_features": 8, "out_features": 8, "block_size": 4, name: 0}
+    with pytest.raises(ValueError, match=f"argument '{name}' is 0, allowed is 1 or more"):
+        BlockCirculantLinear(**sizes)
+
+
+def test_inputs_that_are_refused():
+    layer = BlockCirculantLinear(8, 8, 4)
+    with pytest.raises(ValueError, match=r"shape \(2, 7\), allowed is \[..., 8\]"):
+        layer(torch.zeros(2, 7))
+    with pytest.raises(TypeError, match="dtype torch.int64"):
+        layer(torch.zeros(2, 8, dtype=torch.int64))
+    with pytest.raises(TypeError, match="type list"):
+        layer([0.0] * 8)
+    with pytest.raises(TypeError, match="argument 'dtype' is torch.complex64"):
+        BlockCirculantLinear(8, 8, 4, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize("block_size", [1, 3, 8, 16, 100, 256, 257, 512])
+def test_kernels(block_size):
+    layer = BlockCirculantLinear(2 * block_size + 1, 2 * block_size, block_size)
+    with trnfft.backend("nki-sim"):
+        assert_as_dense(layer, random(5, 2 * block_size + 1, dtype=torch.float32), 1e-5)
+
+
+def test_a_launch_in_each_direction():
+    layer, x = BlockCirculantLinear(30, 20, 8), random(2, 3, 30, dtype=torch.float32)
+    x.requires_grad_()
+    with trnfft.backend("nki-sim"):
+        with simulator.record() as forward:
+            y = layer(x)
+        with simulator.record() as backward:
+            y.sum().backward()
+    assert (forward.launches, backward.launches) == (1, 1)
+
+
+@pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1), (1024, 4, 4, 4)])
+def test_spectra_are_all_that_kernels_save(shape):
+    rows, features_in, features_out, k = shape
+    layer = BlockCirculantLinear(features_in, features_out, k)
+    saved = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
+    )
+    with trnfft.backend("nki-sim"), hooks:
+        layer(random(rows, features_in, dtype=torch.float32))
+        expected = layer.saved_bytes(rows)
+    assert sum(x.untyped_storage().nbytes() for x in saved) == expected
+    assert expected <= 1.02 * layer.saved_bytes(rows)  # of the transforms, on another backend
+
+
+@pytest.mark.parametrize("k", [4, 5])
+def test_second_derivatives_of_kernels(k):
+    given = [
+        random(*size, dtype=torch.float32).requires_grad_() for size in [(3, 2 * k), (2, 2, k)]
+    ]
+
+    def second():
+        y = block_circulant_product(*given)
+        by_x, by_w = torch.autograd.grad(y.square().sum(), given, create_graph=True)
+        return torch.autograd.grad(by_x.square().sum() + by_w.square().sum(), given)
+
+    with trnfft.backend("nki-sim"):
+        actual = second()
+    for result, expected in zip(actual, second(), strict=True):
+        assert_near(result, expected, 1e-5)
+
+
+def test_kernels_under_torch_func():
+    layer, x = BlockCirculantLinear(12, 8, 4), random(3, 5, 12, dtype=torch.float32)
+    with trnfft.backend("nki-sim"):
+        assert_near(torch.func.vmap(layer)(x), layer(x), 1e-6)

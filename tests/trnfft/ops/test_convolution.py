@@ -1,0 +1,146 @@
+"""Transforms of real data, of several axes, and convolutions are one launch on "nki-sim"."""
+
+import numpy as np
+import pytest
+import torch
+
+import trnfft
+from nki_kernels import simulator
+from trnfft.ops.convolution import convolve_images, spectrum_for_images
+
+
+@pytest.fixture(autouse=True)
+def simulated():
+    with trnfft.backend("nki-sim"):
+        yield
+
+
+def random(*shape, seed=0, requires_grad=False):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, requires_grad=requires_grad)
+
+
+def relative(actual, expected):
+    return ((actual.double() - expected).norm() / expected.norm()).item()
+
+
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("rfft", (3, 100)),
+        ("rfft", (3, 1001)),
+        ("irfft", (3, 51)),
+        ("hfft", (3, 501)),
+        ("ihfft", (3, 640)),
+        ("fft2", (2, 12, 20)),
+        ("ifftn", (4, 6, 10)),
+        ("rfft2", (2, 15, 300)),
+        ("irfft2", (2, 12, 151)),
+        ("hfftn", (6, 5, 9)),
+        ("ihfft2", (2, 9, 16)),
+    ],
+)
+def test_one_launch(name, shape):
+    x = random(*shape)
+    with simulator.record() as timeline:
+        y = getattr(trnfft, name)(x)
+    assert timeline.launches == 1
+    expected = getattr(torch.fft, name)(x.double())
+    y = y.to_complex().to(torch.complex128) if expected.is_complex() else y.double()
+    assert ((y - expected).norm() / expected.norm()).item() < 1e-6
+
+
+def test_dimensions_that_are_not_the_last_are_one_launch_too():
+    x = random(6, 3, 10)
+    with simulator.record() as timeline:
+        y = trnfft.fftn(x, dim=(0, 2))
+    assert timeline.launches == 1
+    expected = torch.fft.fftn(x.double(), dim=(0, 2))
+    assert (y.to_complex() - expected).abs().max() < 1e-5
+
+
+def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
+    x = random(257, 6)  # 257 is a prime: columns have no kernel for it
+    with simulator.record() as timeline:
+        y = trnfft.rfft2(x)
+    assert timeline.launches == 2
+    assert (y.to_complex() - torch.fft.rfft2(x.double())).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("n, m", [(1000, 25), (100, 100), (40, 3), (3000, 500)])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
+    x, h = random(5, n, requires_grad=True), random(1, m, seed=1, requires_grad=True)
+    with simulator.record() as timeline:
+        y = trnfft.convolve(x, h, mode, dims=-1)
+    assert timeline.launches == 2
+    with trnfft.backend("torch"):
+        expected = trnfft.convolve(x.double(), h.double(), mode, dims=-1)
+    assert relative(y, expected) < 1e-6
+    gradients = torch.autograd.grad((y**2).sum(), (x, h))
+    references = torch.autograd.grad((expected**2).sum(), (x, h))
+    for actual, reference in zip(gradients, references, strict=True):
+        assert relative(actual, reference) < 2e-6
+
+
+def test_each_row_may_have_its_own_filter():
+    x, h = random(2, 7, 60), random(1, 7, 5, seed=1)
+    with trnfft.backend("torch"):
+        expected = trnfft.convolve(x.double(), h.double(), dims=-1)
+    assert relative(trnfft.convolve(x, h, dims=-1), expected) < 1e-6
+
+
+def test_second_derivatives_and_vmap():
+    x, h = random(3, 40, requires_grad=True), random(1, 7, seed=1)
+    y = trnfft.convolve(x, h, dims=-1)
+    (first,) = torch.autograd.grad((y**3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), x)
+    with trnfft.backend("torch"):
+        z = trnfft.convolve(x.double(), h.double(), dims=-1)
+        (first,) = torch.autograd.grad((z**3).sum(), x, create_graph=True)
+        (expected,) = torch.autograd.grad(first.square().sum(), x)
+    assert relative(second, expected) < 1e-5
+    batched = torch.func.vmap(lambda row: trnfft.convolve(row, h[0]))(x.detach())
+    assert relative(batched, z.detach()) < 1e-6
+
+
+@pytest.mark.parametrize("padding", ["zero", "mirror"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_bloom_is_one_launch(padding, channels):
+    image = random(3, 40, 50, requires_grad=True)
+    psf = random(channels, 9, 8, seed=1).abs()
+    psf = psf[0] if channels == 1 else psf
+    bloom = trnfft.BloomFilter(psf, (40, 50), padding=padding)
+    bloom(image)  # puts the filter's spectrum in the order of the stages
+    with simulator.record() as timeline:
+        y = bloom(image, 0.7)
+    assert timeline.launches == 1
+    with trnfft.backend("torch"):
+        expected = trnfft.bloom(image.double(), psf.double(), strength=0.7, padding=padding)
+    assert relative(y, expected) < 1e-6
+    (gradient,) = torch.autograd.grad((y**3).sum(), image)
+    (reference,) = torch.autograd.grad((expected**3).sum(), image)
+    assert relative(gradient, reference) < 3e-6
+
+
+def test_gradients_of_the_psf_take_the_way_of_several_launches():
+    image, psf = random(10, 12), random(3, 3, seed=1, requires_grad=True)
+    trnfft.bloom(image, psf).square().sum().backward()
+    reference = psf.detach().double().requires_grad_()
+    with trnfft.backend("torch"):
+        trnfft.bloom(image.double(), reference).square().sum().backward()
+    assert relative(psf.grad, reference.grad) < 1e-5
+
+
+def test_spectra_without_a_kernel_for_their_columns_say_so():
+    with pytest.raises(NotImplementedError, match="columns of 257 points"):
+        spectrum_for_images(trnfft.rfft(random(257, 8)))
+
+
+def test_results_may_be_larger_than_images():
+    image, psf = random(1, 10, 12), random(16, 20, seed=1)
+    spectrum = trnfft.ComplexTensor.from_complex(torch.fft.rfft2(psf))
+    y = convolve_images(image, spectrum_for_images(spectrum), (16, 20), (16, 20))
+    whole = np.fft.rfft2(image.double().numpy(), (16, 20)) * np.fft.rfft2(psf.double().numpy())
+    expected = torch.from_numpy(np.fft.irfft2(whole, (16, 20)))
+    assert relative(y, expected) < 1e-6

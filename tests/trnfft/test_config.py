@@ -1,0 +1,125 @@
+"""Settings: known names, nesting, and isolation of threads and tasks."""
+
+import asyncio
+import contextvars
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import config
+from trnfft.ops import transforms as ops
+
+
+@pytest.fixture(autouse=True)
+def restore_backend():
+    before = trnfft.get_backend()
+    yield
+    trnfft.set_backend(before)
+
+
+def test_the_default_is_auto():
+    assert contextvars.Context().run(trnfft.get_backend) == "auto"
+
+
+@pytest.mark.parametrize("name", ["auto", "torch", "matmul", "nki-sim"])
+def test_set_backend_is_read_by_get_backend(name):
+    trnfft.set_backend(name)
+    assert trnfft.get_backend() == name
+
+
+def test_blocks_nest_and_restore():
+    with trnfft.backend("torch"):
+        with trnfft.backend("nki-sim"):
+            assert trnfft.get_backend() == "nki-sim"
+        assert trnfft.get_backend() == "torch"
+    assert trnfft.get_backend() == "auto"
+
+
+def test_a_block_restores_after_an_error_and_after_set_backend_inside():
+    with pytest.raises(KeyError), trnfft.backend("torch"):
+        trnfft.set_backend("nki-sim")
+        raise KeyError
+    assert trnfft.get_backend() == "auto"
+
+
+@pytest.mark.parametrize("name", ["neuron", "", "AUTO", None, ["auto"]])
+def test_unknown_names_list_the_known(name):
+    with pytest.raises(ValueError, match='"auto".*"torch".*"nki-sim"') as error:
+        trnfft.set_backend(name)
+    assert repr(name) in str(error.value)
+    with pytest.raises(ValueError), trnfft.backend(name):
+        pass
+    assert trnfft.get_backend() == "auto"
+
+
+def test_a_thread_changes_the_backend_for_itself():
+    seen = []
+
+    def work():
+        seen.append(trnfft.get_backend())
+        trnfft.set_backend("torch")
+        seen.append(trnfft.get_backend())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == ["auto", "torch"]
+    assert trnfft.get_backend() == "auto"
+
+
+def test_tasks_change_the_backend_for_themselves():
+    async def work(name):
+        with trnfft.backend(name):
+            await asyncio.sleep(0)
+            return trnfft.get_backend()
+
+    async def both():
+        return await asyncio.gather(work("torch"), work("nki-sim"))
+
+    assert asyncio.run(both()) == ["torch", "nki-sim"]
+
+
+def test_auto_depends_on_the_device_and_on_nki(monkeypatch):
+    assert ops.backend_for(torch.device("cpu")) == "torch"
+    for device in ("xla", "mps"):
+        assert ops.backend_for(torch.device(device)) == "matmul"
+    monkeypatch.setattr(config, "has_nki", lambda: True)
+    assert ops.backend_for(torch.device("xla")) == "nki"
+    assert ops.backend_for(torch.device("mps")) == "matmul"
+    with trnfft.backend("nki-sim"):
+        assert ops.backend_for(torch.device("xla")) == "nki-sim"
+
+
+@pytest.mark.skipif(config.has_nki(), reason="the real nki is here")
+def test_nki_says_what_is_missing_and_how_to_get_it(monkeypatch):
+    for choose in (trnfft.set_backend, lambda name: trnfft.backend(name).__enter__()):
+        with pytest.raises(ImportError, match=r"'nki'.*pip install nki .*neuron.*\"nki-sim\""):
+            choose("nki")
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "nki")
+    with pytest.raises(ImportError, match="environment variable TRNFFT_BACKEND is 'nki'"):
+        contextvars.Context().run(trnfft.get_backend)
+
+
+def test_the_environment_names_the_backend_where_none_is_chosen(monkeypatch):
+    fresh = contextvars.Context()  # no backend was chosen in it
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "matmul")
+    assert fresh.run(trnfft.get_backend) == "matmul"
+    fresh.run(trnfft.set_backend, "auto")
+    assert fresh.run(trnfft.get_backend) == "auto"
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
+    with pytest.raises(ValueError, match="TRNFFT_BACKEND is 'fftw'.*matmul"):
+        contextvars.Context().run(trnfft.get_backend)
+
+
+def test_the_environment_is_read_at_import():
+    code = "import trnfft; print(trnfft.get_backend())"
+    environment = os.environ | {"TRNFFT_BACKEND": "matmul"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "matmul"

@@ -1,0 +1,1 @@
+"""Complex numbers as pairs of real tensors, and what torch's functions do with them."""

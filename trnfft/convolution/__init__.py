@@ -1,0 +1,1 @@
+"""Convolution of signals and images, and the point spread functions of bloom."""

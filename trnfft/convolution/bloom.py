@@ -1,0 +1,381 @@
+"""Bloom: light of every pixel spread by a point spread function (PSF), as lenses and eyes do.
+
+    y = x * ((1 - s) delta + s psf),   Y = X ((1 - s) + s PSF),   s the strength
+
+Every channel is convolved by itself, by real transforms along both axes of the padded picture. How
+that avoids work (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla"):
+
+- The spectrum of the PSF is computed once a filter. Interpolating with the identity takes no
+  transform, because the spectrum of delta is all ones.
+- The PSF is centred in its array. Multiplying its spectrum by (-1)^(j+k) moves the centre to the
+  origin, exactly, because padded sizes are even: no data moves.
+- Only lines with data are transformed along the first axis, and back only those that are kept.
+  With mirror padding the other lines' spectra are copies. `axis_order` chooses the first axis.
+- On backends with NKI kernels all of it is one launch, whose spectra stay in the order that the
+  stages leave; the filter's is put in that order once.
+- The second axis gets half of every line's spectrum. On backends that compute real transforms as
+  complex ones, two lines run as one complex transform, and the half is packed.
+"""
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from trnfft import config
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
+from trnfft.ops.convolution import (
+    KERNEL_BACKENDS,
+    convolve_images,
+    has_kernels,
+    spectrum_for_images,
+)
+from trnfft.ops.transforms import backend_for
+from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.planner.factorization import prime_factors
+from trnfft.transforms import _integers, fft, ifft, irfft, rfft
+
+PADDINGS = ("zero", "mirror")
+
+Size = tuple[int, int]
+Turned = TypeVar("Turned", torch.Tensor, ComplexTensor)
+
+
+def bloom(
+    image: torch.Tensor, psf: torch.Tensor, *, strength: float = 1.0, padding: str = "zero"
+) -> torch.Tensor:
+    """Convolve a picture with a centred point spread function. Differentiable in both.
+
+        y[p] = (1 - s) x[p] + s sum_q psf[q + c] x[p - q],   c = (h // 2, w // 2)
+
+    For many pictures of one size make a `BloomFilter`. float16 and bfloat16 are computed in
+    float32.
+
+    Args:
+        image: real [H, W], [C, H, W] or [..., C, H, W], in linear light.
+        psf: real [h, w], or [C, h, w] with a PSF for each channel. It is taken as it is; a sum of
+            1 keeps the energy. `trnfft.point_spread_functions` has some.
+        strength: s, 0 (the picture as it is) to 1.
+        padding: what surrounds the picture: "zero" (black, so that borders lose light) or
+            "mirror" (its mirror images, edge pixels twice: a constant picture stays constant).
+
+    Returns:
+        Tensor of the shape and dtype of `image`.
+
+    Raises:
+        TypeError: an argument is of the wrong type or dtype.
+        ValueError: a shape, `strength` or `padding` is not as above.
+        NotImplementedError: the padded lengths or the precision are beyond the backend.
+    """
+    _check_real("image", image)
+    _check_image(image)
+    _check_real("psf", psf)
+    bloom_filter = BloomFilter(psf.to(_computed_in(image)), image.shape[-2:], padding=padding)
+    return bloom_filter(image, strength)
+
+
+class BloomFilter:
+    """`bloom` for pictures of one size, whose filter spectrum is computed once and kept.
+
+    Args:
+        psf: as for `bloom`, float64 where pictures are to be computed in float64.
+        size: (H, W) of the pictures.
+        padding: as for `bloom`.
+
+    Attributes:
+        size: (H, W).
+        padded_size: that of the transforms, even.
+        order: "rows" or "columns": what is transformed first, by `axis_order` or, on backends
+            with NKI kernels, by the planner's prices.
+
+    Raises:
+        TypeError, ValueError, NotImplementedError: as `bloom`.
+    """
+
+    def __init__(self, psf: torch.Tensor, size: Sequence[int], *, padding: str = "zero") -> None:
+        _check_real("psf", psf)
+        if psf.ndim not in (2, 3) or psf.numel() == 0:
+            raise ValueError(
+                f"argument 'psf' has shape {tuple(psf.shape)}, allowed are [h, w] and [C, h, w], "
+                f"not empty; reshape it"
+            )
+        if padding not in PADDINGS:
+            raise ValueError(
+                f"argument 'padding' is {padding!r}, allowed are {', '.join(map(repr, PADDINGS))}"
+            )
+        self.padding = padding
+        self.channels = psf.shape[0] if psf.ndim == 3 else None
+        self.psf_size = (psf.shape[-2], psf.shape[-1])
+        self._device = psf.device
+        self._lay_out(size)
+        # [..., M, N/2 + 1] for transforms of N points first, then of M.
+        self._spectrum = _centred_spectrum(self._turned(psf.to(_computed_in(psf))), self._padded)
+
+    def __call__(self, image: torch.Tensor, strength: float = 1.0) -> torch.Tensor:
+        """The bloomed picture, of the shape and dtype of `image`; arguments as for `bloom`.
+
+        Raises:
+            TypeError, ValueError, NotImplementedError: as `bloom`.
+        """
+        _check_real("image", image)
+        self._check_fits(image)
+        if not 0 <= strength <= 1:
+            raise ValueError(f"argument 'strength' is {strength}, allowed is 0 to 1")
+        x = self._turned(image.to(_computed_in(image)))
+        if has_kernels(x) and not self._spectrum.requires_grad:
+            with contextlib.suppress(NotImplementedError):
+                return self._turned(self._launched(x, strength)).to(image.dtype)
+        spectrum = _mixed(self._spectrum.to(x.dtype), strength)
+        return self._turned(self._convolved(x, spectrum)).to(image.dtype)
+
+    def resampled(self, size: Sequence[int]) -> "BloomFilter":
+        """This filter for pictures of another size, without a transform: an approximation.
+
+        The spectrum is interpolated linearly along both axes. In space that multiplies the PSF by
+        sinc^2(x / N), with N the padded size of this filter, and leaves copies of it N pixels
+        apart, which the same factor damps but does not remove: bright points get faint ghosts and
+        rings there. The sum of the PSF stays exact. The error falls with the square of N over the
+        size of the PSF, so that a filter for large pictures serves smaller ones well; one for
+        pictures of (1, 1) pixel keeps the least memory and rings most. Errors of several
+        resamplings add up: start from the first filter.
+
+        Args:
+            size: (H, W) of the pictures.
+
+        Raises:
+            TypeError, ValueError: `size` is not two positive ints.
+        """
+        other = copy.copy(self)
+        other._lay_out(size)
+        full = self._turned(_full(self._spectrum))
+        for dim, padded in zip((-2, -1), other.padded_size, strict=True):
+            full = _interpolated(full, dim, padded)
+        half = other._turned(full)[..., : other._padded[1] // 2 + 1]
+        other._spectrum = _each(torch.Tensor.contiguous, half)
+        return other
+
+    def _lay_out(self, size: Sequence[int]) -> None:
+        """Sets what depends on the size of the pictures, except for the spectrum."""
+        self.size = _checked_size(size)
+        self._ordered: ComplexTensor | None = None
+        least = tuple(
+            _least_length(points, taps, self.padding)
+            for points, taps in zip(self.size, self.psf_size, strict=True)
+        )
+        height, width = (_next_even_fast_length(points) for points in least)
+        self.padded_size = (height, width)
+        self.order = axis_order(self.size, self.padded_size)
+        if backend_for(self._device) in KERNEL_BACKENDS:
+            with contextlib.suppress(NotImplementedError):
+                self._plan(least)
+                height, width = self.padded_size
+        # As the transforms see it, with the axis that comes first last.
+        self._padded = (height, width) if self.order == "rows" else (width, height)
+
+    def _plan(self, least: tuple[int, ...]) -> None:
+        """The padded size and the order that the planner finds cheapest."""
+        from trnfft.planner.planner import plan_images  # here: only its users load the kernels
+
+        plan = plan_images(self.size, (least[0], least[1]))
+        turned = plan.padded_from != self.size
+        self.order = "columns" if turned else "rows"
+        m, n = plan.shape
+        self.padded_size = (n, m) if turned else (m, n)
+
+    def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:
+        """`_convolved` as one kernel. NotImplementedError where there is none."""
+        if self._ordered is None:
+            self._ordered = spectrum_for_images(self._spectrum.to(x.dtype))
+        (m, n), kept = self._padded, (x.shape[-2], x.shape[-1])
+        if self.padding == "mirror":
+            taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]
+            x = _mirror_padded(_mirror_padded(x, -1, n, taps[1]), -2, m, taps[0])
+        return convolve_images(x, _mixed(self._ordered, strength), (m, n), kept)
+
+    def _turned(self, x: Turned) -> Turned:
+        """With the axis that is transformed first as the last dimension, and back."""
+        return x if self.order == "rows" else x.mT
+
+    def _convolved(self, x: torch.Tensor, spectrum: ComplexTensor) -> torch.Tensor:
+        """x [..., R, P] with R lines of P points, convolved."""
+        (lines, points), (m, n) = x.shape[-2:], self._padded
+        taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]
+        if self.padding == "mirror":
+            x = _mirror_padded(x, -1, n, taps[1])
+        columns = _line_spectra(x, n)
+        if self.padding == "mirror":
+            columns = _each(lambda part: _mirror_padded(part, -2, m, taps[0]), columns)
+        product = _product(fft(columns, m, dim=-2), spectrum)
+        return _lines(ifft(product, dim=-2)[..., :lines, :], n)[..., :points]
+
+    def _check_fits(self, image: torch.Tensor) -> None:
+        _check_image(image)
+        if tuple(image.shape[-2:]) != self.size:
+            raise ValueError(
+                f"argument 'image' has shape {tuple(image.shape)}, this filter is for "
+                f"[..., {self.size[0]}, {self.size[1]}]; make another, or use resampled"
+            )
+        if self.channels is not None and (image.ndim < 3 or image.shape[-3] != self.channels):
+            raise ValueError(
+                f"argument 'image' has shape {tuple(image.shape)}, allowed is "
+                f"[..., {self.channels}, H, W] because argument 'psf' has {self.channels} "
+                f"channels; pass a psf [h, w] for all channels"
+            )
+
+
+def axis_order(size: Size, padded_size: Size) -> str:
+    """What to transform first, "rows" or "columns": whichever is less work.
+
+    Lines of L x N pixels, padded to M x N, are L/2 complex transforms of N points, as two real
+    lines go in one, and then N/2 of M points. A transform of N points counts as N log2 N. The way
+    back is the same again, hence left out.
+
+    Args:
+        size: (H, W) of the picture.
+        padded_size: (H, W) of the padded picture.
+    """
+    (height, width), (padded_height, padded_width) = size, padded_size
+    rows = _work(math.ceil(height / 2), padded_width, padded_height)
+    columns = _work(math.ceil(width / 2), padded_height, padded_width)
+    return "rows" if rows <= columns else "columns"
+
+
+def _work(transforms: int, first: int, second: int) -> float:
+    """Transforms of `first` points, then half as many as that of `second` points."""
+    return first * (transforms * math.log2(first) + second * math.log2(second) / 2)
+
+
+def _mixed(spectrum: ComplexTensor, strength: float) -> ComplexTensor:
+    """Interpolated with the spectrum of the identity, which is all ones in any order."""
+    return spectrum if strength == 1 else spectrum * strength + (1 - strength)
+
+
+def _least_length(points: int, taps: int, padding: str) -> int:
+    """The least length without wraparound between picture and PSF.
+
+    Zeros between the end of a line and its beginning serve both, mirror images do not.
+    """
+    margin = taps - 1 if padding == "mirror" else taps // 2
+    return max(points + margin, taps)
+
+
+def _next_even_fast_length(n: int) -> int:
+    """The least even number from n on without prime factors above 5."""
+    n += n % 2
+    while prime_factors(n)[-1] > 5:
+        n += 2
+    return n
+
+
+def _centred_spectrum(psf: torch.Tensor, padded: Size) -> ComplexTensor:
+    """The spectrum [..., M, N/2 + 1] of a PSF whose centre is moved to the origin."""
+    before = [size // 2 - taps // 2 for size, taps in zip(padded, psf.shape[-2:], strict=True)]
+    after = [
+        size - start - taps
+        for size, start, taps in zip(padded, before, psf.shape[-2:], strict=True)
+    ]
+    lines = rfft(torch.nn.functional.pad(psf, (before[1], after[1])))
+    rows = (0, 0, before[0], after[0])
+    columns = fft(_each(lambda part: torch.nn.functional.pad(part, rows), lines), dim=-2)
+    odd = [torch.arange(size, device=psf.device) % 2 for size in columns.shape[-2:]]
+    return columns * (1 - 2 * (odd[0][:, None] ^ odd[1])).to(psf.dtype)
+
+
+def _mirror_padded(x: torch.Tensor, dim: int, padded: int, taps: int) -> torch.Tensor:
+    """Mirror images after the data and, at the end of the period, those before it."""
+    before = (taps - 1) // 2
+    period = torch.cat([x, x.flip(dim)], dim)
+    images = torch.cat([period] * math.ceil(padded / period.shape[dim]), dim)
+    after = images.narrow(dim, 0, padded - before)
+    return torch.cat([after, images.narrow(dim, images.shape[dim] - before, before)], dim)
+
+
+def _line_spectra(x: torch.Tensor, n: int) -> ComplexTensor:
+    """`rfft(x, n)`; packed, by pairs of lines, where there are no real transforms."""
+    if _has_real_transforms(x.device):
+        return rfft(x, n)
+    return pack_spectrum(rfft_of_pairs(x, n))
+
+
+def _lines(spectra: ComplexTensor, n: int) -> torch.Tensor:
+    """Inverse of `_line_spectra`."""
+    if spectra.shape[-1] > n // 2:
+        return irfft(spectra, n)
+    return irfft_of_pairs(unpack_spectrum(spectra), n)
+
+
+def _has_real_transforms(device: torch.device) -> bool:
+    """Whether the backend computes `rfft` faster than `fft`; while compiling nobody knows it."""
+    if torch.compiler.is_compiling():
+        return True
+    return config.get_precision() == "double" or backend_for(device) != "matmul"
+
+
+def _product(columns: ComplexTensor, spectrum: ComplexTensor) -> ComplexTensor:
+    """Columns [..., M, N/2 + 1], or packed [..., M, N/2], times a spectrum [..., M, N/2 + 1].
+
+    Packed column 0 is the transform of two real columns, X[0] and X[N/2], each with its factor.
+    """
+    if columns.shape[-1] == spectrum.shape[-1]:
+        return columns * spectrum
+    first, last = separate_pair(columns[..., :1], -2)
+    a, b = first * spectrum[..., :1], last * spectrum[..., -1:]
+    pair = ComplexTensor(a.real - b.imag, a.imag + b.real)
+    return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
+
+
+def _full(half: ComplexTensor) -> ComplexTensor:
+    """The spectrum [..., M, N] of real data, given half of it [..., M, N/2 + 1]."""
+    rest = mirrored(half[..., 1:-1], -2).flip(-1).conj()
+    return torch.cat([half, rest], -1)  # type: ignore[list-item, return-value]
+
+
+def _interpolated(x: ComplexTensor, dim: int, size: int) -> ComplexTensor:
+    """`size` numbers over one period of x along `dim`, linear between those of x."""
+    period = x.shape[dim]
+    steps = torch.arange(size, device=x.device) * period
+    lower = steps // size
+    weight = (steps % size).to(x.real.dtype) / size
+    weight = weight[:, None] if dim == -2 else weight
+
+    def along(part: torch.Tensor) -> torch.Tensor:
+        below = part.index_select(dim, lower)
+        return below + weight * (part.index_select(dim, (lower + 1) % period) - below)
+
+    return _each(along, x)
+
+
+def _each(function: Callable[[torch.Tensor], torch.Tensor], x: ComplexTensor) -> ComplexTensor:
+    return ComplexTensor(function(x.real), function(x.imag))
+
+
+def _computed_in(x: torch.Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _checked_size(size: Sequence[int]) -> Size:
+    sizes = _integers("size", size)
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise ValueError(f"argument 'size' is {size}, allowed are (H, W) of 1 pixel or more")
+    return sizes[0], sizes[1]
+
+
+def _check_real(name: str, x: torch.Tensor) -> None:
+    if not isinstance(x, torch.Tensor) or x.dtype not in PART_DTYPES:
+        kind = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
+        raise TypeError(
+            f"argument '{name}' is of type {kind}, allowed are tensors of "
+            f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
+        )
+
+
+def _check_image(image: torch.Tensor) -> None:
+    if image.ndim < 2 or 0 in image.shape[-2:]:
+        raise ValueError(
+            f"argument 'image' has shape {tuple(image.shape)}, allowed are [H, W], [C, H, W] and "
+            f"[..., C, H, W] with H and W of 1 or more; reshape it"
+        )

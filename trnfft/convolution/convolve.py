@@ -1,0 +1,370 @@
+"""Convolution by transforms: `convolve`, and `oaconvolve` for a long signal and a short filter.
+
+Along each dimension, for n points of the input x and m of the filter h, and wherever x is
+extended to indices below 0 and from n on:
+
+    y[j] = sum_k h[k] x[j - k],  0 <= k < m,  0 <= j < n + m - 1
+
+By the convolution theorem that is a product of spectra, of transforms long enough that what wraps
+around falls outside of the result:
+
+    y = F^-1 (F x . F h)
+
+Overlap-add (Stockham, "High-speed convolution and correlation", 1966) cuts x into blocks of B
+points and adds up their convolutions, each of B + m - 1 points, which begin B points apart.
+
+Both compute float64 and complex128 in float64, all smaller dtypes in float32; integers and bool
+are converted to torch's default dtype first. Both operands take the wider of their dtypes. Real
+operands have a real result, others a ComplexTensor. All is differentiable in both operands.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+
+from trnfft import config
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.ops import transforms as ops
+from trnfft.ops.convolution import (
+    KERNEL_BACKENDS,
+    convolve_rows,
+    has_kernels,
+    has_rows_kernel_for,
+)
+from trnfft.planner.factorization import next_smooth_number
+from trnfft.signal import _overlap_add
+from trnfft.transforms import Input, _integers, fftn, ifftn, irfft, irfftn, rfft, rfftn
+
+MODES = ("full", "same", "valid")
+PADDINGS = ("zero", "circular", "mirror")
+LONGEST_BLOCK = 2**16  # of oaconvolve: above, a transform takes longer for each of its points
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Kept = list[tuple[int, int]]  # where the result starts and stops in y, for each dimension
+
+
+def convolve(
+    input: Input,
+    filter: Input,
+    mode: str = "full",
+    dims: int | Iterable[int] | None = None,
+    padding: str = "zero",
+) -> torch.Tensor | ComplexTensor:
+    """Convolution of two tensors, as scipy.signal.fftconvolve: y as in `trnfft.convolution`.
+
+    Args:
+        input: real, native complex or ComplexTensor, of any shape with at least one dimension.
+        filter: likewise, with as many dimensions; those not in `dims` broadcast.
+        mode: what to return of y along `dims`. "full": all n + m - 1 points. "same": n points
+            from (m - 1) // 2 on. "valid": the n - m + 1 points from m - 1 on, which need no
+            extension of the input; where the filter is the longer one, the two change places.
+        dims: the dimensions to convolve along. Default: all.
+        padding: how the input continues beyond its borders. "zero": with zeros. "circular":
+            a b c | a b c | a b c. "mirror": d c b | a b c d | c b a. With mode "same" these are
+            the modes "constant", "wrap" and "mirror" of scipy.ndimage.convolve (with origin=-1
+            along a dimension where m is even).
+
+    Returns:
+        torch.Tensor in float32 or float64, or a ComplexTensor of such, where an operand is
+        complex.
+
+    Raises:
+        TypeError: an argument is of the wrong type or an operand's dtype cannot be transformed.
+        IndexError: a dimension is out of range.
+        ValueError: `mode` or `padding` is unknown; `dims` has none or one twice; the operands
+            have not the same number of dimensions, do not broadcast, are on different devices
+            or have no points along `dims`; for "valid", neither is the longer one along all.
+        NotImplementedError: the length or the precision is beyond what the backend can do.
+    """
+    x, h, axes = _operands(input, filter, mode, dims)
+    if padding not in PADDINGS:
+        raise ValueError(
+            f"argument 'padding' is {padding!r}, allowed are {', '.join(map(repr, PADDINGS))}"
+        )
+    kept = _kept(mode, x, h, axes)
+    if padding == "circular" and mode != "valid":
+        return _wrapped(x, h, axes, kept)
+    if padding == "mirror" and mode != "valid":
+        for i, (dim, (start, stop)) in enumerate(zip(axes, kept, strict=True)):
+            before = h.shape[dim] - 1
+            x = _periodic(_mirrored(x, dim), start - before, stop, dim)
+            kept[i] = before, before + stop - start
+    sizes = []
+    for dim, (start, stop) in zip(axes, kept, strict=True):
+        n, m = x.shape[dim], h.shape[dim]
+        # y from the size on wraps around to its beginning, which must come before `start`.
+        least = max(n, m, stop, n + m - 1 - start)
+        sizes.append(fast_length(least, x.device, len(axes) == 1 and _are_real(x, h)))
+    return _cropped(_circular(x, h, axes, sizes), axes, kept)
+
+
+def oaconvolve(
+    input: Input,
+    filter: Input,
+    mode: str = "full",
+    dims: int | Iterable[int] | None = None,
+) -> torch.Tensor | ComplexTensor:
+    """`convolve` by overlap-add: for operands of which one is much longer, as scipy's oaconvolve.
+
+    Along each dimension the longer operand is cut into blocks of the length for which all
+    transforms together take the least time.
+
+    Args:
+        input, filter, mode, dims: as for `convolve`.
+
+    Returns:
+        As `convolve`.
+
+    Raises:
+        TypeError, IndexError, ValueError, NotImplementedError: as `convolve`.
+    """
+    x, h, axes = _operands(input, filter, mode, dims)
+    axes = sorted(axes)
+    kept = _kept(mode, x, h, axes)
+    sizes = [_block_size(x.shape[dim], h.shape[dim], x.device) for dim in axes]
+    hops = [
+        size - min(x.shape[dim], h.shape[dim]) + 1 for dim, size in zip(axes, sizes, strict=True)
+    ]
+    for dim, hop in reversed(list(zip(axes, hops, strict=True))):
+        x, h = _blocks(x, dim, hop), _blocks(h, dim, hop)
+    # Each dimension is two now, blocks and points, and further back by the i before it.
+    points = [dim + i + 1 for i, dim in enumerate(axes)]
+    y = _circular(x, h, points, sizes)
+    for dim, hop in reversed(list(zip(points, hops, strict=True))):
+        y = _overlap_add(y.movedim((dim - 1, dim), (-2, -1)), hop).movedim(-1, dim - 1)
+    return _cropped(y, axes, kept)
+
+
+def _constant_when_compiled(function: Function) -> Function:
+    """As torch.compiler.assume_constant_result, which imports the compiler: that takes a second."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
+    """A length from `least` on that the backend of tensors on this device is fast with.
+
+    rows: whether real rows are to be convolved, for which some backends have a kernel.
+    """
+    # operator.index: torch.compile shall take a symbolic size as it is now, and guard it.
+    return _fast_length(operator.index(least), device, rows)
+
+
+@_constant_when_compiled
+def _fast_length(least: int, device: torch.device, rows: bool) -> int:
+    if not _is_planned(device):
+        return next_smooth_number(least)
+    from trnfft.planner.planner import next_fast_len  # here: only its users load the kernels
+
+    if rows and ops.backend_for(device) in KERNEL_BACKENDS:
+        n = next_fast_len(least, real=True)
+        # The next one that the kernel for rows takes, which is close.
+        return next((m for m in range(n, n + n // 16 + 4) if has_rows_kernel_for(m)), n)
+    return next_fast_len(least)
+
+
+def _block_size(n: int, m: int, device: torch.device) -> int:
+    """Length of the transforms that convolve n points with m in blocks."""
+    n, m = operator.index(n), operator.index(m)  # as in fast_length
+    longer, shorter, whole = max(n, m), min(n, m), n + m - 1
+    sizes = [1 << bits for bits in range(LONGEST_BLOCK.bit_length())]
+    sizes = [size for size in sizes if 2 * shorter <= size < whole]
+    if not sizes:
+        return fast_length(whole, device)
+
+    def cost(size: int) -> float:
+        return -(-longer // (size - shorter + 1)) * _cost(size, device)
+
+    best = min(sizes, key=cost)
+    return best if best < longer else fast_length(whole, device)
+
+
+@_constant_when_compiled
+def _cost(size: int, device: torch.device) -> float:
+    """What a transform of this length takes, a power of two up to `LONGEST_BLOCK`."""
+    if not _is_planned(device):
+        return size * math.log2(size)
+    from trnfft.planner.planner import plan
+
+    batch = 8192 if size <= 4096 else 128  # trnfft ships these plans: nothing to search for
+    return (plan(size, batch=batch, precision="fast").predicted_ns or 0.0) / batch
+
+
+def _is_planned(device: torch.device) -> bool:
+    """Whether transforms of tensors on this device follow the planner."""
+    return config.get_precision() != "double" and ops.backend_for(device) != "torch"
+
+
+def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
+    """Convolution of x and h, where every dimension is a circle of one of the sizes."""
+    if not _are_real(x, h):
+        return ifftn(fftn(x, sizes, axes) * fftn(h, sizes, axes), sizes, axes)
+    if len(axes) > 1:
+        return irfftn(rfftn(x, sizes, axes) * rfftn(h, sizes, axes), sizes, axes)
+    dim, size = axes[0], sizes[0]
+    rows = [_lengthened(part.transpose(dim, -1), -1, size) for part in (x, h)]
+    return _circular_rows(*rows).transpose(dim, -1)
+
+
+def _are_real(x: Any, h: Any) -> bool:
+    return not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
+
+
+def _circular_rows(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    """Circular convolution of real rows [..., N], whose leading dimensions broadcast."""
+    if has_kernels(x, h) and has_rows_kernel_for(x.shape[-1]):
+        return convolve_rows(x, rfft(h))
+    return irfft(rfft(x) * rfft(h), x.shape[-1])
+
+
+def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
+    """Convolution of x, continued periodically: circles as long as x, with h wound onto them."""
+    sizes = [x.shape[dim] for dim in axes]
+    for dim, size in zip(axes, sizes, strict=True):
+        turns = -(-h.shape[dim] // size)
+        h = _blocks(h, dim, size).sum(dim) if turns > 1 else h
+    y = _circular(x, h, axes, sizes)
+    for dim, (start, stop) in zip(axes, kept, strict=True):
+        y = _periodic(y, start, stop, dim)
+    return y
+
+
+def _periodic(x: Any, start: int, stop: int, dim: int) -> Any:
+    """The numbers from `start` to `stop` of what repeats x along a dimension."""
+    first = start % x.shape[dim]
+    last = first + stop - start
+    turns = -(-last // x.shape[dim])
+    return torch.cat([x] * turns, dim).narrow(dim, first, last - first)
+
+
+def _mirrored(x: Any, dim: int) -> Any:
+    """One period of x between its mirror images: a b c d | c b, of ... d c b a b c d c b a ..."""
+    if x.shape[dim] <= 2:
+        return x
+    return torch.cat([x, x.narrow(dim, 1, x.shape[dim] - 2).flip(dim)], dim)
+
+
+def _blocks(x: Any, dim: int, size: int) -> Any:
+    """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
+    count = -(-x.shape[dim] // size)
+    return torch.unflatten(_lengthened(x, dim, count * size), dim, (count, size))
+
+
+def _lengthened(x: Any, dim: int, size: int) -> Any:
+    """x with zeros at the end of a dimension."""
+    after = x.ndim - 1 - dim % x.ndim
+    return torch.nn.functional.pad(x, (0, 0) * after + (0, size - x.shape[dim]))
+
+
+def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
+    for dim, (start, stop) in zip(axes, kept, strict=True):
+        y = y.narrow(dim, start, stop - start)
+    return y
+
+
+def _kept(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
+    """Where the result of a mode starts and stops in y."""
+    kept = []
+    for dim in axes:
+        n, m = x.shape[dim], h.shape[dim]
+        start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+        size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+        kept.append((start, start + size))
+    return kept
+
+
+def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, Any, list[int]]:
+    """Both operands in one dtype, and the dimensions from 0 on; for "valid" the longer one first.
+
+    Raises:
+        TypeError, IndexError, ValueError: as `convolve`.
+    """
+    x, h = _operand("input", input), _operand("filter", filter)
+    if mode not in MODES:
+        raise ValueError(f"argument 'mode' is {mode!r}, allowed are {', '.join(map(repr, MODES))}")
+    if x.device != h.device:
+        raise ValueError(
+            f"argument 'filter' is on device '{h.device}' and argument 'input' on '{x.device}'; "
+            f"move one with .to(device)"
+        )
+    if x.ndim != h.ndim:
+        raise ValueError(
+            f"argument 'filter' has {h.ndim} dimensions and argument 'input' has {x.ndim}, they "
+            f"must have as many; give one more of size 1, for example with .reshape or [None]"
+        )
+    axes = _axes(dims, x.ndim)
+    for name, operand in (("input", x), ("filter", h)):
+        if not all(operand.shape[dim] for dim in axes):
+            raise ValueError(
+                f"argument '{name}' has shape {tuple(operand.shape)}, which has no points to "
+                f"convolve; allowed is a size of 1 or more along the dimensions {tuple(axes)}"
+            )
+    _check_others(x, h, axes)
+    dtype = torch.promote_types(x.real.dtype, h.real.dtype)
+    x, h = x.to(dtype), h.to(dtype)
+    if mode == "valid":
+        x, h = _longer_first(x, h, axes)
+    return x, h, axes
+
+
+def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
+    """Real, or a ComplexTensor; in float32 or float64."""
+    if not isinstance(x, (torch.Tensor, ComplexTensor)):
+        raise TypeError(
+            f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
+            f"ComplexTensor; convert it with torch.as_tensor"
+        )
+    if isinstance(x, torch.Tensor) and x.is_complex():
+        x = ComplexTensor.from_complex(x)
+    elif not x.is_floating_point() and isinstance(x, torch.Tensor):
+        x = x.to(torch.get_default_dtype())
+    if x.real.dtype not in PART_DTYPES:
+        raise TypeError(
+            f"argument '{name}' has dtype {x.dtype}, allowed are complex, integer and bool "
+            f"dtypes and {', '.join(map(str, PART_DTYPES))}; convert it with .float()"
+        )
+    return x if x.real.dtype == torch.float64 else x.to(torch.float32)
+
+
+def _axes(dims: Any, ndim: int) -> list[int]:
+    """The dimensions to convolve along, from 0 on."""
+    chosen = tuple(range(ndim)) if dims is None else _integers("dims", dims)
+    for dim in chosen:
+        if not -ndim <= dim < ndim:
+            raise IndexError(
+                f"argument 'dims' is {dims}, allowed is {-ndim} to {ndim - 1} for operands of "
+                f"{ndim} dimensions"
+            )
+    axes = [dim % ndim for dim in chosen]
+    if not axes or len(set(axes)) < len(axes):
+        raise ValueError(
+            f"argument 'dims' is {dims} for operands of {ndim} dimensions, allowed are distinct "
+            f"dimensions, at least one"
+        )
+    return axes
+
+
+def _check_others(x: Any, h: Any, axes: list[int]) -> None:
+    """ValueError where dimensions that are not convolved along do not broadcast."""
+    for dim, (n, m) in enumerate(zip(x.shape, h.shape, strict=True)):
+        if dim not in axes and n != m and 1 not in (n, m):
+            raise ValueError(
+                f"argument 'filter' has size {m} along dimension {dim} and argument 'input' {n}, "
+                f"allowed are equal sizes or 1, as 'dims' does not have {dim}"
+            )
+
+
+def _longer_first(x: Any, h: Any, axes: list[int]) -> tuple[Any, Any]:
+    sizes = [(x.shape[dim], h.shape[dim]) for dim in axes]
+    if all(n >= m for n, m in sizes):
+        return x, h
+    if all(n <= m for n, m in sizes):
+        return h, x
+    raise ValueError(
+        f"argument 'mode' is 'valid', for which one operand must be the longer one along all "
+        f"of 'dims', but argument 'input' has shape {tuple(x.shape)} and argument 'filter' "
+        f"{tuple(h.shape)}; use mode 'same' or 'full'"
+    )

@@ -1,0 +1,71 @@
+"""Real transforms by complex ones: two real rows in one transform.
+
+The transform Z of a + i b, with a and b real, holds the spectra A and B of both, which differ in
+their symmetry:
+
+    A[k] = (Z[k] + conj Z[N-k]) / 2,   B[k] = (Z[k] - conj Z[N-k]) / 2i
+
+(Press et al., "Numerical Recipes", section "FFT of Real Functions".) Back, Z = A + i B. This is
+half the work where a real transform runs as a complex one, on all backends but "torch".
+"""
+
+import torch
+
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.transforms import fft, ifft
+
+
+def separate_pair(z: ComplexTensor, dim: int) -> tuple[ComplexTensor, ComplexTensor]:
+    """The spectra A and B of a and b, given the transform `z` of a + i b along `dim`."""
+    m = mirrored(z, dim)
+    a = ComplexTensor((z.real + m.real) / 2, (z.imag - m.imag) / 2)
+    return a, ComplexTensor((z.imag + m.imag) / 2, (m.real - z.real) / 2)
+
+
+def mirrored(z: ComplexTensor, dim: int) -> ComplexTensor:
+    """Z[-k] along `dim`: all but the first in reverse order."""
+    first, rest = z.narrow(dim, 0, 1), z.narrow(dim, 1, z.shape[dim] - 1)
+    return torch.cat([first, rest.flip(dim)], dim)  # type: ignore[list-item, return-value]
+
+
+def rfft_of_pairs(rows: torch.Tensor, n: int) -> ComplexTensor:
+    """`rfft(rows, n)` by one complex transform for every two rows.
+
+    That halves the work of backends which compute `rfft` as a complex transform.
+
+    Args:
+        rows: real [..., R, P], of which zeros make [..., R, n].
+        n: length of the transform.
+
+    Returns:
+        ComplexTensor [..., R, n // 2 + 1].
+    """
+    count = rows.shape[-2]
+    rows = torch.nn.functional.pad(rows, (0, 0, 0, count % 2))
+    z = fft(ComplexTensor(rows[..., 0::2, :], rows[..., 1::2, :]), n)
+    a, b = (spectrum[..., : n // 2 + 1] for spectrum in separate_pair(z, -1))
+    return torch.stack([a, b], -2).flatten(-3, -2)[..., :count, :]  # type: ignore[list-item, return-value]
+
+
+def irfft_of_pairs(spectra: ComplexTensor, n: int) -> torch.Tensor:
+    """`irfft(spectra, n)` by one complex transform for every two rows; n is even.
+
+    Args:
+        spectra: [..., R, n/2 + 1], whose first and last column are real.
+        n: length of the result.
+
+    Returns:
+        Real tensor [..., R, n].
+    """
+    count = spectra.shape[-2]
+    odd = (0, 0, 0, count % 2)
+    real, imag = (torch.nn.functional.pad(part, odd) for part in (spectra.real, spectra.imag))
+    a = ComplexTensor(real[..., 0::2, :], imag[..., 0::2, :])
+    b = ComplexTensor(real[..., 1::2, :], imag[..., 1::2, :])
+    # A + i B, and from N/2 + 1 on conj A[N-k] + i conj B[N-k].
+    upper_real = (a.real + b.imag)[..., 1:-1].flip(-1)
+    upper_imag = (b.real - a.imag)[..., 1:-1].flip(-1)
+    z_real = torch.cat([a.real - b.imag, upper_real], -1)
+    z_imag = torch.cat([a.imag + b.real, upper_imag], -1)
+    z = ifft(ComplexTensor(z_real, z_imag))
+    return torch.stack([z.real, z.imag], -2).flatten(-3, -2)[..., :count, :]

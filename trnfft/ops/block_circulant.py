@@ -1,0 +1,238 @@
+"""Products with block circulant matrices, by transforms: what BlockCirculantLinear computes.
+
+    y_i = sum_j w_ij * x_j = F^-1 (sum_j F w_ij . F x_j)        * circular, for blocks of k numbers
+
+Three things keep the number of transforms low (Dong, "Exploring GPU acceleration of DNNs using
+block circulant matrices", 2020): sums are taken between transforms, one inverse for each block of
+the result; the derivatives take conjugate spectra where the formula has reversed blocks; and they
+take the spectra that the forward direction made, which are kept in place of x and w.
+
+    dx_j = F^-1 (sum_i conj F w_ij . F dy_i)      dw_ij = F^-1 (sum_b conj F x_bj . F dy_bi)
+
+A matrix [rows, blocks k] of real numbers has the spectra [blocks, 2, k // 2 + 1, rows]: for every
+block real and imaginary parts, frequency by frequency. Kernels have them packed a little closer.
+"""
+
+from typing import Any
+
+import torch
+
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import transforms as ops
+from trnfft.ops.convolution import has_kernels
+from trnfft.transforms import irfft, rfft
+
+
+def block_circulant_product(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Rows times a block circulant matrix, plus a bias. Differentiable, twice, too.
+
+    On backends with NKI kernels it is one launch, and its derivative another, for blocks of up to
+    256 numbers.
+
+    Args:
+        x: float32 or float64, [B, q k].
+        weight: [p, q, k]: for each pair of blocks the first column of a circulant matrix.
+        bias: [p k], or None.
+
+    Returns:
+        [B, p k].
+    """
+    backend = ""
+    if has_kernels(x, weight) and _has_plan(x.shape[0], tuple(weight.shape)):
+        backend = ops.backend_for(x.device)
+    return _Product.apply(x, weight, bias, backend)[0]
+
+
+def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
+    """Bytes that `block_circulant_product` keeps for its derivatives: the spectra of both."""
+    p, q, k = weight.shape
+    if has_kernels(x, weight) and _has_plan(x.shape[0], (p, q, k)):
+        from nki_kernels.kernels.block_circulant import (  # only its users load it
+            row_pitch,
+            spectrum_rows,
+        )
+
+        return 4 * q * spectrum_rows(k) * (row_pitch(x.shape[0]) + row_pitch(p))
+    return x.dtype.itemsize * q * 2 * (k // 2 + 1) * (x.shape[0] + p)
+
+
+def _has_plan(rows: int, shape: tuple[int, ...]) -> bool:
+    from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
+
+    try:
+        for gradients in (False, True):
+            plan_block_circulant(shape, batch=rows, gradients=gradients)  # type: ignore[arg-type]
+    except NotImplementedError:
+        return False
+    return True
+
+
+@torch.library.custom_op("trnfft::block_circulant", mutates_args=())
+def _block_circulant(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The product, and the spectra of x and of the weight as the kernel leaves them."""
+    from trnfft.backends import nki  # here, so that only its users load the kernels
+    from trnfft.planner.planner import plan_block_circulant
+
+    p, q, k = weight.shape
+    row = x.new_zeros(p * k) if bias is None else bias
+    recipe = plan_block_circulant((p, q, k), batch=x.shape[0]).recipe
+    y, of_x, of_w = nki.run_block_circulant(recipe, (x, weight, row[None]), backend)
+    return y, of_x, of_w
+
+
+@torch.library.custom_op("trnfft::block_circulant_gradients", mutates_args=())
+def _block_circulant_gradients(
+    grad: torch.Tensor, of_x: torch.Tensor, of_w: torch.Tensor, k: int, backend: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of x and of the weight, [p, q k], from that of the product."""
+    from trnfft.backends import nki  # here, so that only its users load the kernels
+    from trnfft.planner.planner import plan_block_circulant
+
+    shape = (grad.shape[1] // k, of_x.shape[0], k)
+    recipe = plan_block_circulant(shape, batch=grad.shape[0], gradients=True).recipe
+    by_x, by_w = nki.run_block_circulant(recipe, (grad, of_x, of_w), backend)
+    return by_x, by_w
+
+
+@_block_circulant.register_fake
+def _(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
+) -> tuple[torch.Tensor, ...]:
+    from nki_kernels.kernels.block_circulant import row_pitch, spectrum_rows
+
+    p, q, k = weight.shape
+    spectra = [x.new_empty(q, spectrum_rows(k), row_pitch(rows)) for rows in (x.shape[0], p)]
+    return x.new_empty(x.shape[0], p * k), *spectra
+
+
+@_block_circulant_gradients.register_fake
+def _(
+    grad: torch.Tensor, of_x: torch.Tensor, of_w: torch.Tensor, k: int, backend: str
+) -> tuple[torch.Tensor, ...]:
+    q = of_x.shape[0]
+    return grad.new_empty(grad.shape[0], q * k), grad.new_empty(grad.shape[1] // k, q * k)
+
+
+def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
+    """Spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
+    spectra = rfft(matrix.unflatten(-1, (-1, k)))
+    parts = [part.permute(1, 2, 0) for part in (spectra.real, spectra.imag)]
+    return torch.stack(parts, 1)
+
+
+def matrix_of(spectra: torch.Tensor, k: int) -> torch.Tensor:
+    """The inverse of `spectra_of`."""
+    return irfft(_complex(spectra).permute(2, 0, 1), k).flatten(1)
+
+
+def _one_by_one(operator: Any, tensors: int) -> Any:
+    """The vmap rule of an operator without one more leading dimension: a call for each index."""
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        results = []
+        for index in range(info.batch_size):
+            each = [
+                x if dim is None else x.select(dim, index)
+                for x, dim in zip(arguments[:tensors], in_dims[:tensors], strict=True)
+            ]
+            results.append(operator(*each, *arguments[tensors:]))
+        stacked = tuple(torch.stack(part) for part in zip(*results, strict=True))
+        return stacked, (0,) * len(stacked)
+
+    return rule
+
+
+_block_circulant.register_vmap(_one_by_one(_block_circulant, 3))
+_block_circulant_gradients.register_vmap(_one_by_one(_block_circulant_gradients, 3))
+
+
+class _Product(torch.autograd.Function):
+    """The product and both spectra, which are results so that derivatives of derivatives exist."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
+    ) -> tuple[torch.Tensor, ...]:
+        if backend:
+            return _block_circulant(x, weight, bias, backend)
+        k = weight.shape[-1]
+        x_spectra, w_spectra = spectra_of(x, k), spectra_of(weight.flatten(1), k)
+        y = matrix_of(_mixed("jfi,jfb->ifb", w_spectra, x_spectra), k)
+        return (y if bias is None else y + bias), x_spectra, w_spectra
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        x, weight, _, ctx.backend = inputs
+        _, x_spectra, w_spectra = output
+        ctx.rows, ctx.shape = x.shape[0], weight.shape
+        by_x, by_weight = (needed or ctx.backend for needed in ctx.needs_input_grad[:2])
+        ctx.save_for_backward(x_spectra if by_weight else None, w_spectra if by_x else None)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, of_x: Any, of_w: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        x_spectra, w_spectra = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        p, q, k = ctx.shape
+        by_x = by_weight = by_bias = None
+        if grad is not None and needs[2]:
+            by_bias = grad.sum(0)
+        is_first = of_x is None and of_w is None and not torch.is_grad_enabled()
+        if ctx.backend and is_first:
+            gradients = _block_circulant_gradients(grad, x_spectra, w_spectra, k, ctx.backend)
+            by_x, by_weight = gradients[0], gradients[1].view(ctx.shape)
+            return by_x if needs[0] else None, by_weight if needs[1] else None, by_bias, None
+        if ctx.backend:
+            x_spectra, of_x = (_unpacked(part, k, ctx.rows) for part in (x_spectra, of_x))
+            w_spectra, of_w = (_unpacked(part, k, p) for part in (w_spectra, of_w))
+        if grad is not None:
+            spectra = spectra_of(grad, k)
+            if needs[0]:
+                by_x = matrix_of(_mixed("jfi,ifb->jfb", w_spectra, spectra, True), k)
+            if needs[1]:
+                by_weight = matrix_of(_mixed("jfb,ifb->jfi", x_spectra, spectra, True), k)
+        if of_x is not None:
+            by_x = _sum(by_x, _derivative_of_spectra(of_x, k))
+        if of_w is not None:
+            by_weight = _sum(by_weight, _derivative_of_spectra(of_w, k))
+        return by_x, None if by_weight is None else by_weight.view(ctx.shape), by_bias, None
+
+
+def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor | None:
+    """Spectra as `spectra_of` makes them, of those that a kernel does: [blocks, slots, pitch].
+
+    In place of the imaginary part of frequency 0 stands the real frequency k / 2, where k is even.
+    """
+    if spectra is None:
+        return None
+    real, imag = spectra[:, :, :rows].chunk(2, 1)
+    zero = torch.zeros_like(real[:, :1])
+    last = [imag[:, :1]] if k % 2 == 0 else []
+    ends = [zero] * len(last)
+    return torch.stack([torch.cat([real, *last], 1), torch.cat([zero, imag[:, 1:], *ends], 1)], 1)
+
+
+def _complex(spectra: torch.Tensor) -> ComplexTensor:
+    return ComplexTensor(spectra[:, 0], spectra[:, 1])
+
+
+def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
+    """Products of spectra, or of the conjugate of x and y, summed over blocks or rows."""
+    first = _complex(x).conj() if conj else _complex(x)
+    product = torch.einsum(sum, first, _complex(y))
+    return torch.stack([product.real, product.imag], 1)
+
+
+def _derivative_of_spectra(grad: torch.Tensor, k: int) -> torch.Tensor:
+    """What `spectra_of` makes of a gradient of its result. Of the second derivative only."""
+    return matrix_of(grad * (k * ops._interior(grad, k, 0.5))[:, None], k)
+
+
+def _sum(x: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:
+    return y if x is None else x + y

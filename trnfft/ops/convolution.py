@@ -1,0 +1,208 @@
+"""Convolutions in one launch: real data times a spectrum, on backends with NKI kernels.
+
+    y = crop(F^-1 (F pad(x) . H))
+
+`trnfft::convolve_rows` and `trnfft::convolve_images` of torch.library are its operators. Both are
+their own derivatives in x, with conj H, and with what is padded and what is cropped exchanged. The
+derivative in H of rows is a product of spectra; images have none, as filters of images are kept.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from trnfft import config
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import transforms as ops
+from trnfft.transforms import rfft
+
+KERNEL_BACKENDS = ("nki", "nki-sim")
+
+
+def has_kernels(*tensors: torch.Tensor) -> bool:
+    """Whether these tensors are convolved by kernels. While compiling nobody knows it."""
+    if torch.compiler.is_compiling() or config.get_precision() != "fast":
+        return False
+    if any(x.dtype != torch.float32 or x.numel() == 0 for x in tensors):
+        return False
+    return ops.backend_for(tensors[0].device) in KERNEL_BACKENDS
+
+
+def has_rows_kernel_for(n: int) -> bool:
+    """Whether `convolve_rows` can take rows of n points."""
+    from trnfft.planner.algorithms import ALGORITHMS  # here: only its users load the kernels
+
+    return not ALGORITHMS["convolve_rows"].why_not(n)
+
+
+def convolve_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
+    """Circular convolution of real rows x [..., N] by half spectra h [..., N // 2 + 1].
+
+    Leading dimensions broadcast. Differentiable in both. Only where
+    `has_kernels` and `has_rows_kernel_for`.
+    """
+    return _ConvolveRows.apply(x, h.real, h.imag, ops.backend_for(x.device))
+
+
+def convolve_images(
+    x: torch.Tensor, h: ComplexTensor, padded: tuple[int, int], kept: tuple[int, int]
+) -> torch.Tensor:
+    """Convolution of real images x [..., h, w], padded with zeros to [M, N], cropped to `kept`.
+
+    Args:
+        x: float32.
+        h: spectrum of the filter by `spectrum_for_images`, [..., N // 2 + 1, M] with no leading
+            dimensions or one, which is the dimension before the last two of x. It gets no gradient.
+        padded: (M, N).
+        kept: sizes of the result, from the first row and column on.
+
+    Raises:
+        NotImplementedError: no kernel takes these sizes.
+    """
+    backend = ops.backend_for(x.device)
+    return _ConvolveImages.apply(x, h.real, h.imag, list(padded), list(kept), backend)
+
+
+def spectrum_for_images(h: ComplexTensor) -> ComplexTensor:
+    """Half spectra [..., M, C] as [..., C, M], each column in the order that its stages leave.
+
+    Raises:
+        NotImplementedError: no kernel takes columns of this length.
+    """
+    from trnfft.planner.algorithms import ImageConvolution  # here: only its users load the kernels
+
+    pairs = ImageConvolution.column_pairs(h.shape[-2])
+    if not pairs:
+        raise NotImplementedError(f"no kernel takes columns of {h.shape[-2]} points")
+    radix, left = pairs[0]
+
+    def ordered(part: torch.Tensor) -> torch.Tensor:
+        digits = part.transpose(-2, -1).unflatten(-1, (left, radix))
+        return digits.transpose(-2, -1).flatten(-2).contiguous()
+
+    return ComplexTensor(ordered(h.real), ordered(h.imag))
+
+
+@torch.library.custom_op("trnfft::convolve_rows", mutates_args=())
+def _convolve_rows(
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str
+) -> torch.Tensor:
+    """Rows x [..., N] by half spectra [..., N // 2 + 1]; leading dimensions broadcast."""
+    from trnfft.backends import nki  # here, so that only its users load the kernels
+    from trnfft.planner.planner import plan_convolution
+
+    lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
+    rows = x.expand(*lead, -1).reshape(-1, x.shape[-1])
+    spectra = [real, imag]
+    if real.shape[:-1].numel() > 1:
+        spectra = [part.expand(*lead, -1) for part in spectra]
+    spectra = [part.reshape(-1, part.shape[-1]) for part in spectra]
+    recipe = plan_convolution(tuple(rows.shape[1:]), batch=rows.shape[0]).recipe
+    return nki.run_convolution(recipe, (rows, *spectra), backend).reshape(*lead, -1)
+
+
+@torch.library.custom_op("trnfft::convolve_images", mutates_args=())
+def _convolve_images(
+    x: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    padded: list[int],
+    kept: list[int],
+    backend: str,
+) -> torch.Tensor:
+    """As `convolve_images`."""
+    from trnfft.backends import nki  # here, so that only its users load the kernels
+    from trnfft.planner.planner import plan_convolution
+
+    images = x.reshape(-1, *x.shape[-2:])
+    spectra = [part.reshape(-1, *part.shape[-2:]) for part in (real, imag)]
+    m, n = padded
+    held = x.shape[-2], x.shape[-1]
+    plan = plan_convolution((m, n), padded_from=held)
+    rows, columns, back = plan.recipe.passes
+    passes = (rows, replace(columns, kept=kept[0]), replace(back, kept=kept[1]))
+    recipe = replace(plan.recipe, passes=passes)
+    y = nki.run_convolution(recipe, (images, *spectra), backend)
+    return y.reshape(*x.shape[:-2], *kept)
+
+
+@_convolve_rows.register_fake
+def _(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str) -> torch.Tensor:
+    lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
+    return x.new_empty((*lead, x.shape[-1]))
+
+
+@_convolve_images.register_fake
+def _(
+    x: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    padded: list[int],
+    kept: list[int],
+    backend: str,
+) -> torch.Tensor:
+    return x.new_empty((*x.shape[:-2], *kept))
+
+
+class _ConvolveRows(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str
+    ) -> torch.Tensor:
+        return _convolve_rows(x, real, imag, backend)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, real, imag, ctx.backend = inputs
+        ctx.save_for_backward(x, real, imag)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        x, real, imag = ctx.saved_tensors
+        by_x = by_real = by_imag = None
+        if ctx.needs_input_grad[0]:
+            by_x = _ConvolveRows.apply(grad, real, -imag, ctx.backend).sum_to_size(x.shape)
+        if any(ctx.needs_input_grad[1:3]):
+            product = rfft(x).conj() * rfft(grad)
+            # Of the numbers whose conjugates are not there, too, each counts twice.
+            n = x.shape[-1]
+            weights = x.new_full((real.shape[-1],), 2.0 / n)
+            weights[:: n // 2 if n % 2 == 0 else n] = 1.0 / n
+            by_real = (product.real * weights).sum_to_size(real.shape)
+            by_imag = (product.imag * weights).sum_to_size(imag.shape)
+        return by_x, by_real, by_imag, None
+
+
+class _ConvolveImages(torch.autograd.Function):
+    @staticmethod
+    def forward(*arguments: Any) -> torch.Tensor:
+        return _convolve_images(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, real, imag, ctx.padded, _, ctx.backend = inputs
+        ctx.held = list(x.shape[-2:])
+        ctx.save_for_backward(real, imag)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        real, imag = ctx.saved_tensors
+        by_x = _ConvolveImages.apply(grad, real, -imag, ctx.padded, ctx.held, ctx.backend)
+        return by_x, None, None, None, None, None
+
+
+def _batched_rows(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
+    """The vmap rule: one more leading dimension, the same for all tensors."""
+    tensors = [
+        x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        for x, dim in zip(arguments[:3], in_dims[:3], strict=True)
+    ]
+    most = max(x.ndim for x in tensors)
+    aligned = [x.reshape(x.shape[0], *(1,) * (most - x.ndim), *x.shape[1:]) for x in tensors]
+    return _convolve_rows(*aligned, *arguments[3:]), 0
+
+
+_convolve_rows.register_vmap(_batched_rows)
