@@ -11,7 +11,7 @@ import itertools
 import pytest
 
 from trnfft.planner import accuracy, planner, wisdom
-from trnfft.planner.plan import Plan
+from trnfft.planner.problem import Problem
 
 LONGEST = [(4096, 2**20), (64, 2**20), (2, 2**20), (1536, 1024), (65521, 128)]
 
@@ -19,8 +19,8 @@ LONGEST = [(4096, 2**20), (64, 2**20), (2, 2**20), (1536, 1024), (65521, 128)]
 @pytest.mark.benchmark(group="search")
 @pytest.mark.parametrize("n, batch", LONGEST)
 def test_search(benchmark, n, batch):
-    request = Plan(n, batch, False, "fast", "trn1", accuracy.MAX_ERRORS["fast"], ())
-    benchmark.pedantic(planner.search, [request], rounds=3)
+    usual = {"precision": "fast", "target": "trn1", "max_error": accuracy.MAX_ERRORS["fast"]}
+    benchmark.pedantic(planner.search, [Problem(n=n, batch=batch, **usual)], rounds=3)
 
 
 @pytest.mark.benchmark(group="remembered")
@@ -34,8 +34,8 @@ def test_from_a_file(benchmark):
     keys = itertools.cycle(wisdom.shipped("trn1"))
 
     def another():
-        planner._plans.clear()  # and not what was read from files
-        n, batch, precision = next(keys)
+        planner.solved.cache_clear()  # and not what was read from files
+        n, batch, precision, *_ = next(keys)
         return (n,), {"batch": batch, "precision": precision, "target": "trn1"}
 
     benchmark.pedantic(planner.plan, setup=another, rounds=1000)

@@ -10,7 +10,7 @@ from pathlib import Path
 from nki_kernels import hardware
 from nki_kernels.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
-from trnfft.planner.plan import Plan
+from trnfft.planner.problem import Problem
 
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
@@ -19,8 +19,8 @@ LARGEST = 4096 * 8192  # points of a batch
 FOLDER = Path(__file__).parent.parent / "plans"
 
 
-def requests(chip: str) -> list[Plan]:
-    """What is remembered for a chip: plans without candidates."""
+def requests(chip: str) -> list[Problem]:
+    """The problems whose plans are remembered for a chip."""
     wanted = [
         (n, batch, "fast")
         for n in sorted(POWERS + OTHERS)
@@ -29,7 +29,10 @@ def requests(chip: str) -> list[Plan]:
     ]
     wanted += [(n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
     chip = hardware.chip(chip).name
-    return [Plan(n, b, False, p, chip, accuracy.MAX_ERRORS[p], ()) for n, b, p in wanted]
+    return [
+        Problem(n=n, batch=b, precision=p, target=chip, max_error=accuracy.MAX_ERRORS[p])
+        for n, b, p in wanted
+    ]
 
 
 def main() -> None:

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from trnfft import nn, scipy_backend
     from trnfft.convolution import point_spread_functions
     from trnfft.planner import order
-    from trnfft.planner.planner import next_fast_len, plan
+    from trnfft.planner.lengths import next_fast_len
+    from trnfft.planner.planner import plan
     from trnfft.planner.workspace import fft_workspace_bytes
 
 __version__ = version("trnfft")
@@ -102,7 +103,7 @@ __all__ = [
 ]
 
 
-_PLANNER = {"plan": "planner", "next_fast_len": "planner", "fft_workspace_bytes": "workspace"}
+_PLANNER = {"plan": "planner", "next_fast_len": "lengths", "fft_workspace_bytes": "workspace"}
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,16 @@ STOCKHAM = 1
 STRIDED_STOCKHAM = 2
 REAL_DFT_GEMM = 3
 REAL_STOCKHAM = 4
+# By the name of the kernel that does the same to a whole array.
+PASS_NUMBERS = {
+    "dft_gemm": DFT_GEMM,
+    "stockham": STOCKHAM,
+    "strided_stockham": STRIDED_STOCKHAM,
+    "real_dft_gemm": REAL_DFT_GEMM,
+    "inverse_real_dft_gemm": REAL_DFT_GEMM,
+    "real_stockham": REAL_STOCKHAM,
+    "inverse_real_stockham": REAL_STOCKHAM,
+}
 
 
 @nki.jit

@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS, PSUM_BANK
+from .dft_gemm import table_spec
 from .real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from .real_stockham import evacuate, multiply, transpose
 from .stockham import load_identity
 
 MAX_BLOCK = 256
 ROWS_SUMMED = 4096  # that gradients of the weight are summed over at once
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _LOADED = 8192  # fp32 numbers of a partition that a load brings, at most
 _BLOCKS = 64  # that a product takes, with both parts
 
@@ -48,12 +48,12 @@ def spectrum_rows(k: int) -> int:
 
 def row_pitch(rows: int) -> int:
     """Numbers from row to row of spectra; gaps a power of two apart would halve the rate of DMA."""
-    return rows + 16 if rows > _BANK and rows & (rows - 1) == 0 else rows
+    return rows + 16 if rows > PSUM_BANK and rows & (rows - 1) == 0 else rows
 
 
 def blocks_together(k: int) -> int:
     """Blocks that one product transforms, at least 1."""
-    return max(1, _PARTITIONS // spectrum_rows(k))
+    return max(1, PARTITIONS // spectrum_rows(k))
 
 
 def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -72,13 +72,30 @@ def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     return np.kron(copies, there.reshape(k, -1)), np.kron(copies, back)
 
 
+def block_circulant_specs(k: int) -> tuple[Any, Any]:
+    """(shape, dtype) of each of ``block_circulant_tables(k)``."""
+    g = blocks_together(k)
+    shape = g * k, g * spectrum_rows(k)
+    return table_spec(shape), table_spec(shape[::-1])
+
+
+def spectra_shape(blocks: int, k: int, rows: int) -> tuple[int, int, int]:
+    """Shape of the spectra of a real matrix [rows, blocks k], as the kernels leave them."""
+    return blocks, spectrum_rows(k), row_pitch(rows)
+
+
 def signs_of(blocks: int) -> np.ndarray[Any, Any]:
     """[128, 2]: 1 and -1 on rows (part, block), for whole chunks of blocks and for the last."""
     chunk = chunk_size(blocks)
     last = blocks - (blocks - 1) // chunk * chunk
-    rows = np.arange(_PARTITIONS)
+    rows = np.arange(PARTITIONS)
     columns = [1 - 2 * (rows // width % 2) for width in (chunk, last)]
     return np.stack(columns, 1).astype(np.float32)
+
+
+def signs_spec() -> Any:
+    """(shape, dtype) of ``signs_of(blocks)``."""
+    return table_spec((PARTITIONS, 2))
 
 
 def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
@@ -88,11 +105,11 @@ def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
     of the weight, of x and of y are cut into). Up to 128 rows may be cut so that four times as many
     partitions work; not every layout takes every number of rows.
     """
-    most = _PARTITIONS // (2 * max(chunk_size(p), chunk_size(q)))
+    most = PARTITIONS // (2 * max(chunk_size(p), chunk_size(q)))
     side = max(1, min(most, contracted_half(k) - 1))
     found = []
     for pieces in (4, 2, 1):
-        of_weight = pieces_of(q, k, min(pieces, max(1, _PARTITIONS // p)))
+        of_weight = pieces_of(q, k, min(pieces, max(1, PARTITIONS // p)))
         cut = (of_weight, pieces_of(q, k, pieces), pieces_of(p, k, pieces))
         found += [(side, 4, *cut), (side, 1, *cut), (1, 4, *cut)]
     return list(dict.fromkeys(found))
@@ -174,8 +191,8 @@ def load_pieces(matrix: Any) -> Any:
     """A table in SBUF in pieces of 128 rows."""
     total, width = matrix.shape
     pieces = []
-    for first in range(0, total, _PARTITIONS):
-        length = min(_PARTITIONS, total - first)
+    for first in range(0, total, PARTITIONS):
+        length = min(PARTITIONS, total - first)
         staged = nl.ndarray((length, width), dtype=nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(dst=staged, src=matrix[first : first + length])
         piece = nl.ndarray((length, width), dtype=nl.float32, buffer=nl.sbuf)
@@ -189,12 +206,10 @@ def fill_gap(spectra: Any, rows: int) -> None:
     lines = spectra.flatten_dims(0, 1)
     total, pitch = lines.shape
     if pitch > rows:
-        zeros = nl.ndarray(
-            (min(_PARTITIONS, total), pitch - rows), dtype=nl.float32, buffer=nl.sbuf
-        )
+        zeros = nl.ndarray((min(PARTITIONS, total), pitch - rows), dtype=nl.float32, buffer=nl.sbuf)
         nisa.memset(dst=zeros, value=0.0)
-        for first in range(0, total, _PARTITIONS):
-            count = min(_PARTITIONS, total - first)
+        for first in range(0, total, PARTITIONS):
+            count = min(PARTITIONS, total - first)
             nisa.dma_copy(dst=lines[first : first + count, rows:pitch], src=zeros[0:count])
 
 
@@ -216,8 +231,8 @@ def make_spectra(
         for first in range(0, blocks, most):
             held = min(most, blocks - first)
             loaded = []
-            for low in range(0, count, _PARTITIONS):
-                length = min(_PARTITIONS, count - low)
+            for low in range(0, count, PARTITIONS):
+                length = min(PARTITIONS, count - low)
                 tile = nl.ndarray((length, held * k), dtype=nl.float32, buffer=nl.sbuf)
                 source = x[start + low : start + low + length, first * k : (first + held) * k]
                 nisa.dma_copy(dst=tile, src=source)
@@ -239,7 +254,7 @@ def split_spectra(spectra: Any, rows: int, split: int) -> Any:
 def rows_at_once(rows: int, numbers: int, tiles: int) -> int:
     """Rows that a pass takes at once: ``tiles`` of 128, fewer where their numbers do not fit."""
     fitting = max(1, _LOADED // numbers)
-    return min(rows, _PARTITIONS * min(tiles, fitting))
+    return min(rows, PARTITIONS * min(tiles, fitting))
 
 
 def slabs_of(target: Any, block: int, slabs: int, together: int) -> Any:
@@ -257,14 +272,14 @@ def transform_slabs(
     together = min(blocks, blocks_together(k))
     height = together * spectrum_rows(k)
     slabs = blocks // together
-    group = max(1, min(slabs, _BANK // count))
+    group = max(1, min(slabs, PSUM_BANK // count))
     for slab in range(0, slabs, group):
         number = min(group, slabs - slab)
         block = low + slab * together
         moved = turn_slabs(loaded, block * k, together * k, number, count, identity, split)
         rows = slabs_of(target, first + block, number, together)
-        for top in range(0, height, _PARTITIONS):
-            bottom = min(top + _PARTITIONS, height)
+        for top in range(0, height, PARTITIONS):
+            bottom = min(top + PARTITIONS, height)
             shape = (bottom - top, number, split, count // split)
             bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
             for piece in range(len(moved)):
@@ -282,14 +297,14 @@ def turn_slabs(
 ) -> Any:
     """Columns of loaded rows as tiles [<= 128 of the width, slabs, split, rows]."""
     tiles = []
-    for top in range(0, width, _PARTITIONS):
-        length = min(_PARTITIONS, width - top)
+    for top in range(0, width, PARTITIONS):
+        length = min(PARTITIONS, width - top)
         bank = nl.ndarray((length, number, count), dtype=nl.float32, buffer=nl.psum)
         for index in range(number):
             left = column + index * width + top
             for tile in range(len(loaded)):
                 data = loaded[tile][:, left : left + length]
-                low = tile * _PARTITIONS
+                low = tile * PARTITIONS
                 transpose(bank[:, index, low : low + data.shape[0]], data, identity)
         shape = (length, number, split, count // split)
         moved = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
@@ -316,8 +331,8 @@ def multiply_spectra(
     if turned:
         span = wide
     room = max(1, _LOADED // pieces)
-    step = min(rows, max(_BANK, room // _BANK * _BANK), 4 * _BANK)
-    sign = nl.ndarray((_PARTITIONS, 2), dtype=nl.float32, buffer=nl.sbuf)
+    step = min(rows, max(PSUM_BANK, room // PSUM_BANK * PSUM_BANK), 4 * PSUM_BANK)
+    sign = nl.ndarray((PARTITIONS, 2), dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=sign, src=signs)
     for start in range(0, rows, step):
         count = min(step, rows - start)
@@ -409,7 +424,7 @@ def turn_matrices(matrices: Any, identity: Any) -> Any:
     held = height // (2 * side)
     shape = (2 * side * width, side, 2, together, held)
     result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    group = _BANK // height
+    group = PSUM_BANK // height
     for first in range(0, together, group):
         number = min(group, together - first)
         bank = nl.ndarray((shape[0], number, side, 2, held), dtype=nl.float32, buffer=nl.psum)
@@ -431,12 +446,12 @@ def multiply_slots(matrices: Any, loaded: Any, target: Any, blocks: Any, where: 
     half = target.shape[1] // 2
     height = 2 * side * width
     made = nl.ndarray((height, together, count), dtype=nl.float32, buffer=nl.sbuf)
-    group = max(1, min(together, _BANK // count))
+    group = max(1, min(together, PSUM_BANK // count))
     turn = 0
     for first in range(0, together, group):
         number = min(group, together - first)
-        for low in range(0, count, _BANK):
-            length = min(_BANK, count - low)
+        for low in range(0, count, PSUM_BANK):
+            length = min(PSUM_BANK, count - low)
             bank = nl.ndarray((height, number, length), dtype=nl.float32, buffer=nl.psum)
             for index in range(number):
                 for piece in range(len(loaded)):
@@ -476,12 +491,12 @@ def make_rows(spectra: Any, y: Any, k: int, table: Any, bias: Any, tiles: int, s
         full = held // together * together
         added: Any = []
         if len(bias) > 0:
-            added.append(repeat_bias(bias[0], first * k, held * k, min(rows, _PARTITIONS), split))
+            added.append(repeat_bias(bias[0], first * k, held * k, min(rows, PARTITIONS), split))
         for start in range(0, rows, step):
             count = min(step, rows - start)
             made = []
-            for low in range(0, count, _PARTITIONS):
-                length = min(_PARTITIONS, count - low)
+            for low in range(0, count, PARTITIONS):
+                length = min(PARTITIONS, count - low)
                 made.append(nl.ndarray((length, held * k), dtype=nl.float32, buffer=nl.sbuf))
             if full > 0:
                 restore_slabs(source, made, [start, count, first, 0, full], k, table, added)
@@ -489,7 +504,7 @@ def make_rows(spectra: Any, y: Any, k: int, table: Any, bias: Any, tiles: int, s
                 part = [start, count, first, full, held - full]
                 restore_slabs(source, made, part, k, table, added)
             for tile in range(len(made)):
-                low = start + tile * _PARTITIONS
+                low = start + tile * PARTITIONS
                 length = made[tile].shape[0]
                 nisa.dma_copy(
                     dst=y[low : low + length, first * k : (first + held) * k], src=made[tile]
@@ -509,8 +524,8 @@ def repeat_bias(bias: Any, first: int, width: int, partitions: int, split: int) 
     own = identity[0:split, 0:split].expand_dim(1).broadcast(1, partitions // split)
     nisa.tensor_copy(dst=one, src=own, engine=nisa.engine.vector)
     result = nl.ndarray((partitions, width), dtype=nl.float32, buffer=nl.sbuf)
-    for low in range(0, width, _BANK):
-        high = min(low + _BANK, width)
+    for low in range(0, width, PSUM_BANK):
+        high = min(low + PSUM_BANK, width)
         bank = nl.ndarray((partitions, high - low), dtype=nl.float32, buffer=nl.psum)
         multiply(bank, one, row[:, low:high])
         nisa.activation(dst=result[:, low:high], op=nl.copy, data=bank)
@@ -524,15 +539,15 @@ def restore_slabs(source: Any, made: Any, where: Any, k: int, table: Any, bias: 
     together = min(blocks, blocks_together(k))
     width = together * k
     slabs = blocks // together
-    number = max(1, min(slabs, _BANK // width))
-    group = max(number, min(slabs, 4 * _BANK // count) // number * number)
+    number = max(1, min(slabs, PSUM_BANK // width))
+    group = max(number, min(slabs, 4 * PSUM_BANK // count) // number * number)
     for slab in range(0, slabs, group):
         held = min(group, slabs - slab)
         block = first + low + slab * together
         loaded = load_slabs(source, block, held, together, start, count)
         for tile in range(len(made)):
             partitions = made[tile].shape[0]
-            row = tile * _PARTITIONS
+            row = tile * PARTITIONS
             stop = row + partitions // split
             for inner in range(0, held, number):
                 taken = min(number, held - inner)
@@ -563,8 +578,8 @@ def load_slabs(source: Any, block: int, slabs: int, together: int, start: int, c
     rows = slabs_of(source, block, slabs, together)
     height, split = rows.shape[0], source.shape[0]
     tiles = []
-    for top in range(0, height, _PARTITIONS):
-        length = min(_PARTITIONS, height - top)
+    for top in range(0, height, PARTITIONS):
+        length = min(PARTITIONS, height - top)
         shape = (length, slabs, split, count // split)
         tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
         held = rows[top : top + length, :, :, start : start + count // split]
@@ -633,10 +648,10 @@ def turn_rows(loaded: Any, side: int, is_third: bool, identity: Any) -> Any:
     height, together, rows = loaded.shape
     width = height // (2 * side)
     parts = 3 if is_third else 2
-    group = _BANK // height
+    group = PSUM_BANK // height
     tiles = []
-    for low in range(0, rows, _PARTITIONS):
-        length = min(_PARTITIONS, rows - low)
+    for low in range(0, rows, PARTITIONS):
+        length = min(PARTITIONS, rows - low)
         shape = (length, together, side, parts * width)
         tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
         for first in range(0, together, group):
@@ -669,7 +684,7 @@ def correlate_slots(left: Any, right: Any, is_first: bool) -> Any:
     held = held // 2
     width = right[0].shape[3] // 3
     made = nl.ndarray((held, 2, side * together, width), dtype=nl.float32, buffer=nl.sbuf)
-    group = max(1, _BANK // (2 * width))
+    group = max(1, PSUM_BANK // (2 * width))
     for first in range(0, side * together, group):
         number = min(group, side * together - first)
         bank = nl.ndarray((held, number, 2, width), dtype=nl.float32, buffer=nl.psum)

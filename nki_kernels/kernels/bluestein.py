@@ -37,20 +37,19 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from .dft_gemm import as_block
+from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
+from .dft_gemm import as_block, table_spec
 from .stockham import (
     MAX_LENGTH,
     load_table,
     multiply_group,
     run_stage,
     stays_resident,
+    stockham_specs,
     stockham_tables,
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 _SHARED = 4096  # points of M a partition, up to which it takes several transforms
 
 
@@ -158,10 +157,21 @@ def stage_shape(n: int, radices: Any, stage: int) -> Any:
     total = left if left > 1 else done
     slabs = 1
     # The contraction fits the array, the product a PSUM bank.
-    for g in range(2, min(_PARTITIONS // (2 * contracted), _BANK // (2 * produced)) + 1):
+    for g in range(2, min(PARTITIONS // (2 * contracted), PSUM_BANK // (2 * produced)) + 1):
         if total % g == 0:
             slabs = g
     return contracted, produced, done, left, slabs
+
+
+def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``bluestein_tables(n, m, radices, ...)``."""
+    specs = list(stockham_specs(radices) * 2)
+    # Weighted ones have a matrix a product.
+    for stage in (0, len(radices) - 1, 2 * len(radices) - 1):
+        contracted, produced, done, left, slabs = stage_shape(n, radices, stage)
+        shape = (2 * slabs * contracted, done * left // slabs, 2 * slabs * produced)
+        specs[stage] = table_spec(shape)
+    return tuple(specs)
 
 
 @nki.jit
@@ -177,7 +187,7 @@ def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     assert len(tables) == stages, f"{len(tables)} tables for {stages} stages"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
 
     stays = stays_resident(tables, rows_per_partition(batch, n, radices) * length_of(radices))
     resident: Any = []
@@ -186,7 +196,7 @@ def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     start = 0
     while start < batch:
         rows = rows_per_partition(batch - start, n, radices)
-        stop = start + rows * min(_PARTITIONS, (batch - start) // rows)
+        stop = start + rows * min(PARTITIONS, (batch - start) // rows)
         state = load_padded(x_re, x_im, start, stop, rows, radices)
         for stage in range(stages):
             if start == 0:
@@ -221,8 +231,8 @@ def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
 def rows_per_partition(left: int, n: int, radices: Any) -> int:
     """Transforms a partition takes in the next block, of ``left`` still to do."""
     # At least two keep the Tensor engine busy between stages, where SBUF has room for them.
-    wanted = max(1, min(max(2, _RUN // n), _SHARED // length_of(radices)))
-    return min(wanted, max(1, left // _PARTITIONS))
+    wanted = max(1, min(max(2, DMA_RUN // n), _SHARED // length_of(radices)))
+    return min(wanted, max(1, left // PARTITIONS))
 
 
 def length_of(radices: Any) -> int:

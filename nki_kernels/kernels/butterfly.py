@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS
 
 MAX_LENGTH = 2**14
 MAX_COMPENSATED_LENGTH = 2**12  # of 2**13, hi and lo and what a stage needs exceed SBUF
-_PARTITIONS = 128
 _RUN = 4096  # points of a state, a partition
 _COMPENSATED_RUN = 2048
 _PIECE = 2048  # points of a long row that are loaded, and stored, at once
@@ -117,6 +117,21 @@ def butterfly_tables(
     return columns.astype(np.float32).reshape(1, -1), _factors(entries, compensated)
 
 
+def butterfly_specs(n: int, compensated: bool = False) -> tuple[Any, Any]:
+    """(shape, dtype) of each of ``butterfly_tables(n, ..., compensated=compensated)``."""
+    rows = 6 if compensated else 2
+    parts = split_count(n, compensated)
+    length = n // parts
+    constants, entries = 0, 3 * length if parts > 1 else 1
+    for _, _, count, _, outputs, following, _ in schedule(length, entries):
+        if following == 0:
+            entries += count * outputs
+        elif following > 0:
+            constants += (following - 1) * (outputs - 1)
+    columns = _FIRST_CONSTANT + rows * constants
+    return ((1, columns), "float32"), ((rows, entries), "float32")
+
+
 def _twiddles(powers: Any, size: int, sign: int) -> Any:
     angle = -2 * np.pi * sign / size * (powers % size)
     return np.cos(angle) + 1j * np.sin(angle)
@@ -150,14 +165,14 @@ def butterfly(x_re, x_im, tables, compensated=False):  # type: ignore[no-untyped
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     constants = tables[0].shape[1]
-    columns = nl.ndarray((_PARTITIONS, constants), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, _PARTITIONS], [1, constants]]))
+    columns = nl.ndarray((PARTITIONS, constants), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, PARTITIONS], [1, constants]]))
 
     run = _COMPENSATED_RUN if compensated else _RUN
     start = 0
     while start < batch:
-        rows = min(max(1, run // n), -(-(batch - start) // _PARTITIONS))
-        stop = start + rows * min(_PARTITIONS, (batch - start) // rows)
+        rows = min(max(1, run // n), -(-(batch - start) // PARTITIONS))
+        stop = start + rows * min(PARTITIONS, (batch - start) // rows)
         x = [x_re[start:stop], x_im[start:stop]]
         y = [y_re[start:stop], y_im[start:stop]]
         if split_count(n, compensated) == 1:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS
 from .dft_gemm import load_rows
 from .real_stockham import (
     advance_forward,
@@ -28,10 +29,12 @@ from .real_stockham import (
     finish_forward,
     finish_inverse,
     forward_work,
+    inverse_real_stockham_specs,
     inverse_real_stockham_tables,
     inverse_work,
     load_pairs,
     load_whole,
+    real_stockham_specs,
     real_stockham_tables,
     rows_of_block,
     run_length,
@@ -40,7 +43,6 @@ from .real_stockham import (
 from .stockham import load_identity
 
 MAX_LENGTH = 5120
-_PARTITIONS = 128
 _CHUNK = 512  # numbers of each part that are multiplied at a time
 
 
@@ -53,6 +55,11 @@ def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
         raise ValueError(f"n = {n}: convolutions in SBUF take lengths up to {MAX_LENGTH}")
     forward = real_stockham_tables(n, radices)
     return forward, inverse_real_stockham_tables(n, radices, True, 1.0 / n)
+
+
+def convolution_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``convolution_tables(n, radices)``."""
+    return real_stockham_specs(radices), inverse_real_stockham_specs(radices)
 
 
 @nki.jit
@@ -75,7 +82,7 @@ def convolve_rows(x, h_re, h_im, tables, radices):  # type: ignore[no-untyped-de
     start = 0
     while start < batch:
         rows = rows_of_block(batch - start, n)
-        partitions = min(_PARTITIONS, (batch - start) // rows)
+        partitions = min(PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
         load_rows(data, x, start, stop)

@@ -37,11 +37,9 @@ import ml_dtypes
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 
 MAX_LENGTH = 256
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 # Terms of (data, table) that are multiplied: high by high, and each rounding once. Low by low
 # is smaller than the rounding of either. One term each leaves the first pair only.
 PAIRS = ((0, 0), (0, 1), (1, 0))
@@ -49,7 +47,7 @@ PAIRS = ((0, 0), (0, 1), (1, 0))
 
 def transforms_per_slab(n: int) -> int:
     """Transforms of length ``n`` that one product takes: 2 * g * n <= 128, at least 1."""
-    return max(1, _PARTITIONS // (2 * n))
+    return max(1, PARTITIONS // (2 * n))
 
 
 def dft_gemm_matrix(
@@ -86,6 +84,17 @@ def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.
     return np.stack([high, (table - high.astype(np.float64)).astype(high.dtype)])
 
 
+def dft_gemm_spec(n: int, dtype: str = "float32", refined: bool = False) -> Any:
+    """(shape, dtype) of ``dft_gemm_matrix(n, ...)``."""
+    size = 2 * n * transforms_per_slab(n)
+    return table_spec((size, size), dtype, refined)
+
+
+def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = False) -> Any:
+    """(shape, dtype) of ``rounded_table(table, dtype, refined)`` for a table of this shape."""
+    return ((2, *shape) if refined else shape), dtype
+
+
 @nki.jit
 def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
@@ -109,14 +118,14 @@ def dft_gemm_rows(source: Any, target: Any, matrix: Any, n: int) -> None:
     """
     batch = source[0].shape[0]
     dtype = data_dtype(matrix, 2)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=dtype)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=dtype)
     tables = load_tables(matrix, n)
 
     pending: Any = []
     start = 0
     while start < batch:
         rows = block_rows(batch - start, n)
-        partitions = min(_PARTITIONS, (batch - start) // rows)
+        partitions = min(PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         x = nl.ndarray((partitions, 2, rows, n), dtype=dtype, buffer=nl.sbuf)
         y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
@@ -137,10 +146,10 @@ def dft_gemm_rows(source: Any, target: Any, matrix: Any, n: int) -> None:
 def block_rows(left: int, n: int) -> int:
     """Transforms a partition takes in the next block, of ``left`` still to do."""
     group = group_rows(left, n)
-    wanted = max(1, _RUN // n)
+    wanted = max(1, DMA_RUN // n)
     if wanted > group:
         wanted = wanted // group * group
-    return min(max(wanted, 1), max(1, -(-left // _PARTITIONS)))
+    return min(max(wanted, 1), max(1, -(-left // PARTITIONS)))
 
 
 def group_rows(left: int, n: int) -> int:
@@ -149,18 +158,20 @@ def group_rows(left: int, n: int) -> int:
     if left < per_slab:
         return left
     pieces = parts(n)
-    slabs = min(_BANK // (pieces * _PARTITIONS), _BANK // (2 * per_slab * n), left // per_slab)
+    slabs = min(
+        PSUM_BANK // (pieces * PARTITIONS), PSUM_BANK // (2 * per_slab * n), left // per_slab
+    )
     return slabs * per_slab
 
 
 def parts(n: int) -> int:
     """2 where real and imaginary part are contracted one after the other, else 1."""
-    return 1 if 2 * n <= _PARTITIONS else 2
+    return 1 if 2 * n <= PARTITIONS else 2
 
 
 def piece_count(n: int) -> int:
     """Pieces of at most 128 that a part's contraction is cut into."""
-    return -(-n // _PARTITIONS)
+    return -(-n // PARTITIONS)
 
 
 def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
@@ -203,8 +214,8 @@ def load_tables(matrix: Any, n: int) -> Any:
         rows = size // parts(n)
         pieces = []
         for part in range(parts(n)):
-            for first in range(0, rows, _PARTITIONS):
-                length = min(_PARTITIONS, rows - first)
+            for first in range(0, rows, PARTITIONS):
+                length = min(PARTITIONS, rows - first)
                 piece = nl.ndarray((length, size), dtype=matrix.dtype, buffer=nl.sbuf)
                 row = part * rows + first
                 nisa.dma_copy(dst=piece, src=term[row : row + length, :])
@@ -220,8 +231,8 @@ def transpose_group(x: Any, identity: Any, row: int, count: int, dtype: Any, ter
     slabs = count // per_slab
     turned = []
     for piece in range(piece_count(n)):
-        first = piece * _PARTITIONS
-        length = min(_PARTITIONS, n - first)
+        first = piece * PARTITIONS
+        length = min(PARTITIONS, n - first)
         depth = 2 * per_slab * n if parts(n) == 1 else length
         shape = (depth, slabs, parts(n), partitions)
         bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)

@@ -37,18 +37,19 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS, PSUM_BANK
+from .dft_gemm import table_spec
 from .stockham import (
     MAX_RADIX,
-    _stage_table,
     load_tables,
     multiply_group,
     slabs_per_product,
+    stage_spec,
+    stage_table,
     transpose_group,
 )
 
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _ROW = 8192  # fp32 numbers a partition of the data that DMA loads at a time
 _CHUNK = 2048  # of a table
 _BLOCK = 2**17  # points of a block, at most, unless it is one transform
@@ -74,9 +75,9 @@ def four_step_tables(
     stages = []
     done = first
     for r in radices[1:-1]:
-        stages.append(_stage_table(r, done, length // (done * r), inverse, 1.0))
+        stages.append(stage_table(r, done, length // (done * r), inverse, 1.0))
         done *= r
-    opening = _stage_table(first, 1, 2, inverse, scale)
+    opening = stage_table(first, 1, 2, inverse, scale)
     # A table of one slab: (part, j) by (part, k), whatever number of slabs would fit.
     slabs = opening.shape[0] // (2 * first)
     opening = opening[::slabs, 0, ::slabs]
@@ -88,6 +89,19 @@ def four_step_tables(
     real, imaginary = np.cos(angle), sign * np.sin(angle)
     closing = np.stack([real, imaginary, -imaginary]).astype(np.float32)
     return opening, tuple(stages), twiddle, closing
+
+
+def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
+    first, *middle, last = radices
+    length = math.prod(radices[:-1])
+    stages = []
+    done = first
+    for r in middle:
+        stages.append(stage_spec(r, done, length // (done * r)))
+        done *= r
+    opening = table_spec((2 * first, 2 * first))
+    return opening, tuple(stages), table_spec((2, last, length)), table_spec((3, last, last))
 
 
 @nki.jit
@@ -102,7 +116,7 @@ def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     assert length_of(radices) == n, f"the product of radices {radices} is not {n}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     block = block_of(batch, radices)
     # Short data first, as the tables are many times as much; long data does not fit beside them
     # in what DMA may fill.
@@ -119,8 +133,8 @@ def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
 def block_of(left: int, radices: Any) -> Any:
     """[g, h]: g h of the ``left`` transforms are done at once, h of them fill the c partitions."""
     columns = radices[len(radices) - 1]
-    h = min(left, _PARTITIONS // columns)
-    g = max(1, _PARTITIONS // (2 * radices[0]))
+    h = min(left, PARTITIONS // columns)
+    g = max(1, PARTITIONS // (2 * radices[0]))
     return [max(1, min(g, left // h, _BLOCK // (h * length_of(radices)))), h]
 
 
@@ -214,7 +228,7 @@ def load_opening(opening: Any, radix: int, copies: int) -> Any:
 
     A copy has the rows of one of the transforms on the partitions, and zeros for the others.
     """
-    if 2 * radix > _PARTITIONS:
+    if 2 * radix > PARTITIONS:
         pieces = []
         for part in range(2):
             tile = nl.ndarray((radix, 2 * radix), dtype=nl.float32, buffer=nl.sbuf)
@@ -249,7 +263,7 @@ def load_factors(table: Any, copies: int = 1) -> Any:
 def opening_work(length: int, radices: Any, rows: int) -> Any:
     """Steps that bring a block from x to its state: [stage, row, radix, done, first, count]."""
     work = []
-    group = max(1, _BANK // (2 * radices[0]))
+    group = max(1, PSUM_BANK // (2 * radices[0]))
     for row in range(rows):
         for low in range(0, length // radices[0], group):
             count = min(group, length // radices[0] - low)
@@ -258,7 +272,7 @@ def opening_work(length: int, radices: Any, rows: int) -> Any:
     for stage in range(1, len(radices) - 1):
         radix = radices[stage]
         products = length // (radix * slabs_per_product(radix, done, length // (done * radix)))
-        group = 4 if 2 * radix <= _PARTITIONS else 2
+        group = 4 if 2 * radix <= PARTITIONS else 2
         for row in range(rows):
             for low in range(0, products, group):
                 work.append([stage, row, radix, done, low, min(group, products - low)])
@@ -269,11 +283,13 @@ def opening_work(length: int, radices: Any, rows: int) -> Any:
 def closing_work(length: int, rows: int) -> Any:
     """Steps that close a block: [first row, row after the last, low k_a, high k_a, part]."""
     work = []
-    together = max(1, _BANK // length)
+    together = max(1, PSUM_BANK // length)
     for row in range(0, rows, together):
-        for low in range(0, length, _BANK):
+        for low in range(0, length, PSUM_BANK):
             for part in range(2):
-                work.append([row, min(row + together, rows), low, min(low + _BANK, length), part])
+                work.append(
+                    [row, min(row + together, rows), low, min(low + PSUM_BANK, length), part]
+                )
     return work
 
 
@@ -333,7 +349,7 @@ def load_digits(
     """SBUF tiles [(g, part, a1), h, high - low] of a block, or [a1, h, ...] a part."""
     g, h = block
     row = x_re.shape[1] // radix
-    pieces = 1 if 2 * radix <= _PARTITIONS else 2
+    pieces = 1 if 2 * radix <= PARTITIONS else 2
     tiles = []
     for _ in range(pieces):
         shape = (2 * g * radix // pieces, h, high - low)

@@ -26,7 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from ..hardware import DMA_WRITTEN_BYTES
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS, PSUM_BANK
 from .axes import REAL_DFT_GEMM, as_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import (
@@ -44,15 +46,15 @@ from .strided_stockham import (
     load_chunks,
     load_columns,
     open_group,
+    radix_pairs,
     slabs_together,
+    strided_stockham_specs,
     strided_stockham_tables,
 )
 
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _CHUNK = 512  # numbers of each part that are multiplied at a time
 _SHORT = 2048  # points of a column of which SBUF holds three groups
 _PIECE = 1024  # numbers of each part that are loaded at a time, of longer spectra
-_DMA_WRITTEN = 2**16  # bytes a partition that DMA may write and that stay
 _POINTS = 2**18  # of a block of columns, as long as 128 columns are more
 
 
@@ -68,6 +70,27 @@ def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any
     # The inverse is the transpose of the conjugate: of real matrices that is the transpose alone.
     reopening = np.ascontiguousarray(closing.transpose(2, 1, 0)) / np.float32(m)
     return opening, closing, reopening, np.ascontiguousarray(opening.T)
+
+
+def column_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``column_tables(m, radices)``."""
+    opening, closing = strided_stockham_specs(radices)
+    return opening, closing, closing, opening
+
+
+def column_radices(m: int) -> list[tuple[int, int]]:
+    """Radices of columns of m points, the likeliest first. Spectra have the first one's order."""
+    return sorted(radix_pairs(m), key=column_work)
+
+
+def column_work(radices: tuple[int, int]) -> float:
+    """What the pass along columns takes for each point, in no unit: DMA, then transpositions.
+
+    DMA loads and stores by those engines whose partitions the first radix fills.
+    """
+    radix, left = radices
+    filled = 2 * radix * slabs_together(radix, left) / PARTITIONS
+    return 2 / filled + 32 / left
 
 
 def stage_order(m: int, radices: tuple[int, int]) -> np.ndarray[Any, Any]:
@@ -126,7 +149,7 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
     size = radix * left
     # Of columns whose next block is loaded before the first one's stages, 8 bytes a row; beside
     # them DMA writes two pieces of the spectrum.
-    room = max(0, _DMA_WRITTEN - 16 * size) // (8 * left // slabs_together(radix, left))
+    room = max(0, DMA_WRITTEN_BYTES - 16 * size) // (8 * left // slabs_together(radix, left))
     blocks = blocks_of(batch, columns, radix, left, min(_POINTS, room * size))
     lag = 1 if size <= _SHORT else 0
     is_early = blocks[0][1] * blocks[0][3] <= room
@@ -211,7 +234,7 @@ def change_slabs(state: Any, table: Any, radices: Any, identity: Any) -> Any:
     radix, left = radices
     columns = state.shape[0]
     slabs = state.reshape((columns, 2, radix, left))
-    group = min(4, _BANK // (2 * left))
+    group = min(4, PSUM_BANK // (2 * left))
     pending: Any = []
     for first in range(0, radix, group):
         count = min(group, radix - first)
@@ -269,7 +292,7 @@ def restore_rows(
     together = slabs_together(radix, left)
     length = left // together
     digits = state.flatten_dims(1, 2).reshape_dim(2, (together, length))
-    step = max(1, _BANK // columns)
+    step = max(1, PSUM_BANK // columns)
     pending: Any = []
     for first in range(0, length, step):
         count = min(step, length - first)

@@ -26,19 +26,26 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nki, nl
+from ..tiles import PARTITIONS
+from .dft_gemm import table_spec
 from .four_step import (
     MAX_LENGTH,
+    four_step_specs,
     four_step_tables,
     load_factors,
     load_plan,
     open_block,
     transform_rows,
 )
-from .split_four_step import MAX_SPLIT_LENGTH, split_four_step_tables, split_rows
+from .split_four_step import (
+    MAX_SPLIT_LENGTH,
+    split_four_step_specs,
+    split_four_step_tables,
+    split_rows,
+)
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
 MAX_SPLIT_CONVOLVED = MAX_SPLIT_LENGTH // 2  # longest N of split_bluestein
-_PARTITIONS = 128
 
 
 def long_bluestein_tables(
@@ -52,7 +59,7 @@ def long_bluestein_tables(
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
-    if 2 * radices[0] <= _PARTITIONS:
+    if 2 * radices[0] <= PARTITIONS:
         raise ValueError(f"radices {radices}: the first must be 65 to 128")
     chirp, spectrum = _chirp_and_spectrum(n, m, inverse, scale)
     first, last = radices[0], radices[-1]
@@ -85,6 +92,20 @@ def split_bluestein_tables(
     )
 
 
+def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``long_bluestein_tables(n, radices, ...)``."""
+    m, first, last = math.prod(radices), radices[0], radices[-1]
+    opening = table_spec((2, first, m // first))
+    return opening, opening, table_spec((2, last, m // last)), four_step_specs(radices)
+
+
+def split_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
+    m, split, first, last = math.prod(radices), radices[0], radices[1], radices[-1]
+    opening = table_spec((split, 2, first, m // (split * first)))
+    return opening, opening, table_spec((2, last, m // last)), split_four_step_specs(radices)
+
+
 def _chirp_and_spectrum(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any]:
     """b* padded to m, and scale / m times the spectrum of the wrapped b."""
     chirp = np.zeros(m, np.complex128)
@@ -115,7 +136,7 @@ def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     z_re = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
     z_im = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     block = [1, 1]
     resident = load_plan(plan, radices, block)
     chirp = [load_factors(opening)]
@@ -143,7 +164,7 @@ def split_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def
     for _ in range(2):
         y.append(nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm))
         z.append(nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm))
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     resident = load_plan(plan, radices[1:], [1, 1])
     x = [x_re, x_im]
     split_rows(x, z, twiddle, resident, radices, False, identity, [opening], [])

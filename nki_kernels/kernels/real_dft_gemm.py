@@ -23,12 +23,9 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from .dft_gemm import MAX_LENGTH, load_rows, store_rows
+from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
+from .dft_gemm import MAX_LENGTH, load_rows, store_rows, table_spec
 from .real_stockham import evacuate, multiply, transpose
-
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 
 
 def contracted_half(n: int) -> int:
@@ -38,7 +35,7 @@ def contracted_half(n: int) -> int:
 
 def transforms_per_slab(n: int) -> int:
     """Transforms of length ``n`` that one product takes, at least 1."""
-    return max(1, _PARTITIONS // (2 * contracted_half(n)))
+    return max(1, PARTITIONS // (2 * contracted_half(n)))
 
 
 def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
@@ -75,6 +72,18 @@ def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
     return w
 
 
+def real_dft_gemm_spec(n: int) -> Any:
+    """(shape, dtype) of ``real_dft_gemm_matrix(n, ...)``."""
+    g = transforms_per_slab(n)
+    return table_spec((g * n, 2 * g * (n // 2 + 1)))
+
+
+def inverse_real_dft_gemm_spec(n: int) -> Any:
+    """(shape, dtype) of ``inverse_real_dft_gemm_matrix(n, ...)``."""
+    g = transforms_per_slab(n)
+    return table_spec((2 * g * contracted_half(n), g * n))
+
+
 @nki.jit
 def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
     """Spectra of the rows of real ``x``: n = 0 .. N/2.
@@ -93,13 +102,13 @@ def real_dft_gemm_rows(x: Any, target: Any, matrix: Any, n: int) -> None:
     """Half spectra of the rows of HBM x [B, <= N], zeros after them, into the parts of target."""
     batch = x.shape[0]
     half = n // 2 + 1
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
-    pieces = load_pieces(matrix, _PARTITIONS)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
+    pieces = load_pieces(matrix, PARTITIONS)
     pending: Any = []
     start = 0
     while start < batch:
         rows = block_rows(batch - start, n)
-        partitions = min(_PARTITIONS, (batch - start) // rows)
+        partitions = min(PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
         load_rows(data, x, start, stop)
@@ -134,13 +143,13 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
 def inverse_real_dft_gemm_rows(source: Any, y: Any, matrix: Any, n: int) -> None:
     """Real rows of half spectra, the two parts of HBM source, into HBM y [B, <= N]."""
     batch, half = source[0].shape
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     pieces = load_pieces(matrix, matrix.shape[0] // part_count(n))
     pending: Any = []
     start = 0
     while start < batch:
         rows = block_rows(batch - start, n)
-        partitions = min(_PARTITIONS, (batch - start) // rows)
+        partitions = min(PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, 2, rows, half), dtype=nl.float32, buffer=nl.sbuf)
         for part in range(2):
@@ -165,8 +174,8 @@ def inverse_real_dft_gemm_rows(source: Any, y: Any, matrix: Any, n: int) -> None
 def block_rows(left: int, n: int) -> int:
     """Transforms a partition takes in the next block, of ``left`` still to do."""
     group = group_rows(left, n)
-    wanted = max(group, _RUN // n // group * group)
-    return min(wanted, max(1, -(-left // _PARTITIONS)))
+    wanted = max(group, DMA_RUN // n // group * group)
+    return min(wanted, max(1, -(-left // PARTITIONS)))
 
 
 def group_rows(left: int, n: int) -> int:
@@ -176,13 +185,13 @@ def group_rows(left: int, n: int) -> int:
         return left
     pieces = part_count(n)
     width = 2 * per_slab * (n // 2 + 1)
-    slabs = min(_BANK // (pieces * _PARTITIONS), _BANK // width, left // per_slab)
+    slabs = min(PSUM_BANK // (pieces * PARTITIONS), PSUM_BANK // width, left // per_slab)
     return slabs * per_slab
 
 
 def part_count(n: int) -> int:
     """2 where real and imaginary part of a spectrum are contracted one after the other, else 1."""
-    return 1 if 2 * contracted_half(n) <= _PARTITIONS else 2
+    return 1 if 2 * contracted_half(n) <= PARTITIONS else 2
 
 
 def load_pieces(matrix: Any, step: int) -> Any:
@@ -203,8 +212,8 @@ def turn_rows(data: Any, row: int, count: int, identity: Any) -> Any:
     per_slab = min(count, transforms_per_slab(n))
     slabs = count // per_slab
     tiles = []
-    for first in range(0, n, _PARTITIONS):
-        length = min(_PARTITIONS, n - first)
+    for first in range(0, n, PARTITIONS):
+        length = min(PARTITIONS, n - first)
         shape = (per_slab * length, slabs, partitions)
         bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
         for slab in range(slabs):

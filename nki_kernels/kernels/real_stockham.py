@@ -36,15 +36,13 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from .dft_gemm import load_rows, store_rows
+from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
+from .dft_gemm import load_rows, store_rows, table_spec
 from .stockham import load_identity
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64
 MAX_LENGTH = MAX_REAL_RADIX * MAX_SPECTRUM_RADIX
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 _PAIRS = 8  # matrices of slots that a DMA brings
 
 
@@ -56,7 +54,7 @@ def slot_count(radix: int) -> int:
 def slabs_together(radix: int, left: int) -> int:
     """Slabs g that one product of the real stage takes: 2 g slots <= 128, and g divides M."""
     best = 1
-    for g in range(2, _PARTITIONS // (2 * slot_count(radix)) + 1):
+    for g in range(2, PARTITIONS // (2 * slot_count(radix)) + 1):
         if left % g == 0:
             best = g
     return best
@@ -147,6 +145,26 @@ def inverse_real_stockham_tables(
     )
 
 
+def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``real_stockham_tables(n, radices, ...)``."""
+    radix, left = radices
+    g, slots = slabs_together(radix, left), slot_count(radix)
+    opening = table_spec((g * radix, 2 * slots * g))
+    pairs = table_spec((2 * left, slots - 1, 4 * run_length(left)))
+    edge = table_spec((2 * left, 2 * multiples(radix, left)[1]))
+    return opening, (pairs,) if slots > 1 else (), edge
+
+
+def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``inverse_real_stockham_tables(n, radices, ...)``."""
+    radix, left = radices
+    g, slots = slabs_together(radix, left), slot_count(radix)
+    edge = table_spec((multiples(radix, left)[1], 2, 2 * left))
+    pairs = table_spec((4 * run_length(left), slots - 1, 2 * left))
+    closing = table_spec((2 * slots * g, g * radix))
+    return edge, (pairs,) if slots > 1 else (), closing
+
+
 def _check(n: int, radices: tuple[int, int]) -> None:
     if len(radices) != 2 or radices[0] * radices[1] != n:
         raise ValueError(f"radices {radices}: must be two with the product n = {n}")
@@ -196,7 +214,7 @@ def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
     start = 0
     while start < batch:
         rows = rows_of_block(batch - start, n)
-        partitions = min(_PARTITIONS, (batch - start) // rows)
+        partitions = min(PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
         load_rows(data, x, start, stop)
@@ -242,7 +260,7 @@ def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -
     start = 0
     while start < batch:
         rows = rows_of_block(batch - start, n)
-        partitions = min(_PARTITIONS, (batch - start) // rows)
+        partitions = min(PARTITIONS, (batch - start) // rows)
         stop = start + rows * partitions
         length = max(half, run_length(left) * radix)
         data = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
@@ -263,7 +281,7 @@ def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -
 
 def rows_of_block(left: int, n: int) -> int:
     """Rows that a partition takes in the next block, of ``left`` still to do."""
-    return min(max(1, _RUN // n), max(1, left // _PARTITIONS))
+    return min(max(1, DMA_RUN // n), max(1, left // PARTITIONS))
 
 
 def load_whole(table: Any) -> Any:
@@ -297,7 +315,7 @@ def forward_work(radices: Any, rows: int) -> Any:
     stage 2 those of slot 0.
     """
     work = real_work(radices, rows)
-    group = min(4, _BANK // (4 * run_length(radices[1])))
+    group = min(4, PSUM_BANK // (4 * run_length(radices[1])))
     slots = slot_count(radices[0])
     for row in range(rows):
         work.append([2, row, 0, 1, row == rows - 1 and slots == 1])
@@ -310,7 +328,7 @@ def forward_work(radices: Any, rows: int) -> Any:
 def inverse_work(radices: Any, rows: int) -> Any:
     """As ``forward_work``, the real stage last: the others make slots of outputs."""
     work = []
-    group = min(4, _BANK // (2 * radices[1]))
+    group = min(4, PSUM_BANK // (2 * radices[1]))
     slots = slot_count(radices[0])
     for row in range(rows):
         work.append([2, row, 0, 1, False])
@@ -325,7 +343,7 @@ def real_work(radices: Any, rows: int) -> Any:
     """Groups of the stage that contracts real numbers, or makes them."""
     radix, left = radices
     together = slabs_together(radix, left)
-    step = together * min(4, _BANK // (2 * slot_count(radix) * together))
+    step = together * min(4, PSUM_BANK // (2 * slot_count(radix) * together))
     work = []
     for row in range(rows):
         for first in range(0, left, step):

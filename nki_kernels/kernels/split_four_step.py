@@ -22,8 +22,11 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS
+from .dft_gemm import table_spec
 from .four_step import (
     MAX_LENGTH,
+    four_step_specs,
     four_step_tables,
     load_padded,
     load_plan,
@@ -34,7 +37,6 @@ from .four_step import (
 )
 
 MAX_SPLIT_LENGTH = 4 * MAX_LENGTH
-_PARTITIONS = 128
 _PIECE = 512  # columns of a pass at a time
 
 
@@ -57,6 +59,14 @@ def split_four_step_tables(
     return twiddle.reshape(split - 1, 2, radices[1], -1), plan
 
 
+def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
+    split, first = radices[0], radices[1]
+    size = math.prod(radices[1:])
+    twiddle = table_spec((split - 1, 2, first, size // first))
+    return twiddle, four_step_specs(radices[1:])
+
+
 @nki.jit
 def split_four_step(x_re, x_im, tables, radices, inverse=False):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
@@ -69,7 +79,7 @@ def split_four_step(x_re, x_im, tables, radices, inverse=False):  # type: ignore
     twiddle, plan = tables
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(_PARTITIONS, dtype=nl.float32)
+    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     resident = load_plan(plan, radices[1:], [1, 1])
     source = [x_re, x_im]
     target = [y_re, y_im]

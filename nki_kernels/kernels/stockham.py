@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 from .dft_gemm import (
     PAIRS,
     data_dtype,
@@ -50,6 +51,7 @@ from .dft_gemm import (
     load_rows,
     rounded_table,
     store_rows,
+    table_spec,
     table_terms,
 )
 
@@ -58,9 +60,6 @@ _SBUF = 192 << 10  # bytes of a partition, on the smallest chip
 _WORKING = 32 << 10  # of them for operands and for chunks of tables, in use and ahead
 _STATES = 16  # bytes a point that input and output of a stage take
 MAX_LENGTH = (_SBUF - _WORKING) // _STATES
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
-_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 _STAGED = 32 << 10  # bytes a partition of a table or state that DMA writes at a time
 _CHUNK = 2048  # numbers a partition of a table that are streamed, or copied, at a time
 
@@ -69,7 +68,7 @@ def slabs_per_product(radix: int, done: int, left: int) -> int:
     """Slabs g that one product takes: 2 g r <= 128, and g divides M_i, or R_(i-1) if M_i = 1."""
     total = left if left > 1 else done
     best = 1
-    for g in range(2, _PARTITIONS // (2 * radix) + 1):
+    for g in range(2, PARTITIONS // (2 * radix) + 1):
         if total % g == 0:
             best = g
     return best
@@ -100,12 +99,25 @@ def stockham_tables(
     done = 1
     for r in radices:
         factor = scale if done == 1 else 1.0
-        tables.append(_stage_table(r, done, n // (done * r), inverse, factor, dtype, refined))
+        tables.append(stage_table(r, done, n // (done * r), inverse, factor, dtype, refined))
         done *= r
     return tuple(tables)
 
 
-def _stage_table(
+def stockham_specs(
+    radices: tuple[int, ...], dtype: str = "float32", refined: bool = False
+) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``stockham_tables(n, radices, ...)``."""
+    specs = []
+    left, done = math.prod(radices), 1
+    for r in radices:
+        left //= r
+        specs.append(stage_spec(r, done, left, dtype, refined))
+        done *= r
+    return tuple(specs)
+
+
+def stage_table(
     r: int,
     done: int,
     left: int,
@@ -114,6 +126,7 @@ def _stage_table(
     dtype: str = "float32",
     refined: bool = False,
 ) -> np.ndarray[Any, Any]:
+    """The table of one stage: r, R_(i-1), M_i, and the rest as for ``stockham_tables``."""
     g = slabs_per_product(r, done, left)
     j, k = np.arange(r)[:, None], np.arange(r)[None, :]
     outputs = np.arange(done)[:, None, None]
@@ -129,6 +142,13 @@ def _stage_table(
     else:
         full = np.einsum("Gsajbk,st->asjGbkt", matrix.reshape(done // g, g, 2, r, 2, r), same)
     return rounded_table(full.reshape(2 * g * r, -1, 2 * g * r), dtype, refined)
+
+
+def stage_spec(r: int, done: int, left: int, dtype: str = "float32", refined: bool = False) -> Any:
+    """(shape, dtype) of ``stage_table(r, done, left, ...)``."""
+    g = slabs_per_product(r, done, left)
+    matrices = done if left > 1 else done // g
+    return table_spec((2 * g * r, matrices, 2 * g * r), dtype, refined)
 
 
 @nki.jit
@@ -157,12 +177,12 @@ def stockham_rows(source: Any, target: Any, tables: Any, radices: Any) -> None:
         n *= radix
     dtype = data_dtype(tables[0], 3)
     identity = load_identity(dtype)
-    stays = stays_resident(tables, max(_RUN, n))
+    stays = stays_resident(tables, max(DMA_RUN, n))
     resident: Any = []
     start = 0
     while start < batch:
-        rows = min(max(1, _RUN // n), max(1, (batch - start) // _PARTITIONS))
-        stop = start + rows * min(_PARTITIONS, (batch - start) // rows)
+        rows = min(max(1, DMA_RUN // n), max(1, (batch - start) // PARTITIONS))
+        stop = start + rows * min(PARTITIONS, (batch - start) // rows)
         state = load_block(source, start, stop, rows, n, dtype)
         if start == 0:
             # Behind the first block: its first stage runs while the last one's table arrives.
@@ -215,8 +235,8 @@ def load_block(x: Any, start: int, stop: int, rows: int, n: int, dtype: Any = nl
 
 def load_identity(dtype: Any) -> Any:
     """The identity in SBUF, copied like the tables: with it DMA would keep more than it may."""
-    identity = nl.ndarray((_PARTITIONS, _PARTITIONS), dtype=dtype, buffer=nl.sbuf)
-    loaded = nl.shared_identity_matrix(_PARTITIONS, dtype=dtype)
+    identity = nl.ndarray((PARTITIONS, PARTITIONS), dtype=dtype, buffer=nl.sbuf)
+    loaded = nl.shared_identity_matrix(PARTITIONS, dtype=dtype)
     nisa.tensor_copy(dst=identity, src=loaded, engine=nisa.engine.gpsimd)
     return identity
 
@@ -245,7 +265,7 @@ def stays_resident(tables: Any, length: int) -> Any:
 
 def piece_count(depth: int) -> int:
     """Pieces that a table of ``depth`` rows is contracted in: beyond 128 rows, one a part."""
-    return 1 if depth <= _PARTITIONS else 2
+    return 1 if depth <= PARTITIONS else 2
 
 
 def load_tables(tables: Any, radices: Any) -> Any:
@@ -326,7 +346,7 @@ def run_stage(
     pieces = piece_count(depth)
     products = done * left // slabs
     sharing = products // count
-    group = min(_BANK // (_PARTITIONS * pieces), _BANK // (2 * produced * slabs))
+    group = min(PSUM_BANK // (PARTITIONS * pieces), PSUM_BANK // (2 * produced * slabs))
     # Matrices of a chunk: a multiple of the group, so that no group needs two chunks.
     size = group * max(1, _CHUNK // (group * width * pieces * len(terms)))
     is_streamed = len(tiles) == 0

@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..tiles import PARTITIONS, PSUM_BANK
+from .dft_gemm import table_spec
 from .real_stockham import load_whole, multiply, transpose
 from .stockham import load_identity
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2
-_PARTITIONS = 128
-_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 _POINTS = 2**19  # of a block of columns, as long as 128 columns are more
 _HELD = 2**14  # numbers a partition of the input, or of the output, of a block
 _CHUNK = 4096  # numbers a partition of a table that DMA writes at a time
@@ -45,7 +45,7 @@ _CHUNK = 4096  # numbers a partition of a table that DMA writes at a time
 def slabs_together(radix: int, left: int) -> int:
     """Slabs g of the first stage that fill the array: 2 g r <= 128, and g divides M."""
     best = 1
-    for g in range(2, _PARTITIONS // (2 * radix) + 1):
+    for g in range(2, PARTITIONS // (2 * radix) + 1):
         if left % g == 0:
             best = g
     return best
@@ -79,6 +79,22 @@ def strided_stockham_tables(
     opening = np.einsum("ajbk,st->ajsbkt", _real_matrix(first[:, None])[:, :, 0], np.eye(g))
     size = 2 * g * radix
     return opening.reshape(size, size).astype(np.float32), closing
+
+
+def strided_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``strided_stockham_tables(n, radices, ...)``."""
+    radix, left = (1, *radices)[-2:]
+    closing = table_spec((2 * left, radix, 2 * left))
+    if len(radices) == 1:
+        return (closing,)
+    size = 2 * radix * slabs_together(radix, left)
+    return table_spec((size, size)), closing
+
+
+def radix_pairs(n: int) -> list[tuple[int, int]]:
+    """Both radices of a length, the likeliest first: the last one as large as possible."""
+    lasts = [r for r in range(MAX_STRIDED_RADIX, 1, -1) if n % r == 0 and n > r]
+    return [(n // last, last) for last in lasts if n // last <= MAX_STRIDED_RADIX]
 
 
 def _real_matrix(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -139,14 +155,14 @@ def blocks_of(members: int, columns: int, radix: int, left: int, points: int) ->
 
     A group is what a product takes, at most 128 columns in all, and a block has some of them.
     """
-    groups = -(-columns // _PARTITIONS)
+    groups = -(-columns // PARTITIONS)
     width = -(-columns // groups)
     # What a column takes of a partition: M / g numbers before, r after.
     held = max(radix, left // slabs_together(radix, left) if radix > 1 else 1)
-    together = max(1, min(_BANK, points // (radix * left), _HELD // held) // _PARTITIONS)
+    together = max(1, min(PSUM_BANK, points // (radix * left), _HELD // held) // PARTITIONS)
     blocks = []
     if groups == 1:
-        step = max(1, _PARTITIONS // columns)
+        step = max(1, PARTITIONS // columns)
         for member in range(0, members, step):
             blocks.append([member, min(step, members - member), 0, columns])
         return blocks
@@ -192,7 +208,7 @@ def open_group(tile: Any, group: Any, table: Any, radix: int, left: int) -> Any:
     """First stage of a group: SBUF [columns, 2, r g, M / g]."""
     together = slabs_together(radix, left)
     length = left // together
-    step = min(length, _BANK // (2 * radix * together))
+    step = min(length, PSUM_BANK // (2 * radix * together))
     members, low, width = group
     shape = (members * width, 2, radix * together, length)
     state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
@@ -209,7 +225,7 @@ def open_group(tile: Any, group: Any, table: Any, radix: int, left: int) -> Any:
 
 def column_groups(members: int, columns: int) -> Any:
     """[members, first column, columns] of the products that a block's columns take."""
-    groups = -(-columns // _PARTITIONS)
+    groups = -(-columns // PARTITIONS)
     width = -(-columns // groups)
     found = []
     for low in range(0, columns, width):
@@ -221,7 +237,7 @@ def close_columns(state: Any, table: Any, radix: int, left: int, identity: Any, 
     """Second stage: SBUF [(part, q), r, columns of the block, member by member]."""
     columns = block[1] * block[3]
     result = nl.ndarray((2 * left, radix, columns), dtype=nl.float32, buffer=nl.sbuf)
-    step = max(1, _BANK // columns)
+    step = max(1, PSUM_BANK // columns)
     pending: Any = []
     for first in range(0, radix, step):
         count = min(step, radix - first)

@@ -5,8 +5,9 @@ import pytest
 
 import trnfft
 from nki_kernels import hardware
-from trnfft.planner import planner
+from trnfft.planner import lengths, planner
 from trnfft.planner.factorization import prime_factors, smooth_numbers
+from trnfft.planner.plan import Candidate, Plan, Recipe
 
 
 def test_smooth_numbers_are_all_there():
@@ -36,7 +37,7 @@ def test_a_length_whose_plan_is_known_needs_no_search(monkeypatch):
     def fail(*arguments):
         raise AssertionError("searched")
 
-    planner._next_fast_len.cache_clear()
+    lengths._next_fast_len.cache_clear()
     monkeypatch.setattr(planner, "search", fail)
     assert trnfft.next_fast_len(2049) == length
 
@@ -45,13 +46,15 @@ def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
     def plan(n, **options):
         if n != 70200:
             raise NotImplementedError
-        return planner.Plan(n, 1, False, "fast", "trn1", 1.0, (planner.Candidate(None, 1.0),))
+        choice = Candidate(Recipe("four_step", n), 1.0)
+        settings = {"precision": "fast", "target": "trn1", "max_error": 1.0}
+        return Plan(n=n, candidates=(choice,), **settings)
 
-    monkeypatch.setattr(planner, "plan", plan)
-    monkeypatch.setattr(planner, "_likeliest", lambda lengths: [70070, 70200, 70400])
-    planner._next_fast_len.cache_clear()
+    monkeypatch.setattr(lengths, "plan", plan)
+    monkeypatch.setattr(lengths, "_likeliest", lambda lengths: [70070, 70200, 70400])
+    lengths._next_fast_len.cache_clear()
     assert trnfft.next_fast_len(70000) == 70200
-    planner._next_fast_len.cache_clear()
+    lengths._next_fast_len.cache_clear()
 
 
 def test_lengths_beyond_the_kernels_are_smooth():
@@ -60,11 +63,11 @@ def test_lengths_beyond_the_kernels_are_smooth():
 
 
 def test_the_chip_is_part_of_what_is_remembered():
-    planner._next_fast_len.cache_clear()
+    lengths._next_fast_len.cache_clear()
     trnfft.next_fast_len(100)
     with hardware.select(hardware.TRN2):
         trnfft.next_fast_len(100)
-    assert planner._next_fast_len.cache_info().misses == 2
+    assert lengths._next_fast_len.cache_info().misses == 2
 
 
 def test_real_lengths_and_integer_types():

@@ -10,7 +10,15 @@ from trnfft.planner.plan import Candidate, Plan, Recipe
 INNER = Recipe("stockham", 540, (10, 54))
 BLUESTEIN = Candidate(Recipe("bluestein", 257, inner=INNER), 17900.0, 2.9e-7, "tensor", 1)
 OTHER = Candidate(Recipe("dft_gemm", 257), rejected="takes N <= 256")
-PLAN = Plan(257, 4, True, "fast", "trn2", 1e-6, (BLUESTEIN, OTHER))
+PLAN = Plan(
+    n=257,
+    batch=4,
+    inverse=True,
+    precision="fast",
+    target="trn2",
+    max_error=1e-6,
+    candidates=(BLUESTEIN, OTHER),
+)
 
 
 def test_attributes_are_those_of_the_choice():

@@ -9,18 +9,19 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from trnfft.planner import cost, planner
-from trnfft.planner.algorithms import ALGORITHMS, PASSES, Axes
+from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Plan, Recipe
+from trnfft.planner.problem import Problem
 
 
 def request(n, batch=1, precision="fast", target="trn1", max_error=1e-6):
-    return Plan(n, batch, False, precision, target, max_error, ())
+    return Problem(n=n, batch=batch, precision=precision, target=target, max_error=max_error)
 
 
 LINES = [
     algorithm
     for algorithm in ALGORITHMS.values()
-    if algorithm.kind != "convolution" and not isinstance(algorithm, Axes)
+    if algorithm.kind != "convolution" and not algorithm.takes_shapes
 ]
 COMPLEX = {algorithm.name for algorithm in LINES if algorithm.kind == "c2c"}
 
@@ -71,7 +72,7 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
 
 @pytest.mark.parametrize("n", [1, 2, 64, 100, 256, 257, 1000, 2048, 4096, 4099, 16384, 600000])
 def test_specs_are_shapes_and_dtypes_of_the_tables(n):
-    for algorithm in [*LINES, PASSES["strided_stockham"]]:
+    for algorithm in [*LINES, STRIDED_STOCKHAM]:
         if not algorithm.why_not(n):
             for recipe in algorithm.recipes(n):
                 assert shapes(algorithm.specs(recipe)) == shapes(algorithm.arguments(recipe))

@@ -1,7 +1,6 @@
 """fft and ifft: values against float64 NumPy, behaviour against torch.fft, both backends."""
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -367,37 +366,6 @@ def test_matrices_are_computed_once_and_read_only():
     assert tables.dft_matrix(8, True) is not matrix
     with pytest.raises(ValueError, match="read-only"):
         matrix[0] = 0
-
-
-def test_the_cache_forgets_what_was_not_used_for_longest():
-    from trnfft.planner.tables import TableCache
-
-    cache = TableCache(limit=24)
-    first = cache.get("first", lambda: np.zeros(1))
-    cache.get("second", lambda: np.zeros(1))
-    cache.get("third", lambda: np.zeros(1))
-    assert cache.get("first", lambda: np.ones(1)) is first
-    cache.get("fourth", lambda: np.zeros(1))
-    assert cache.nbytes == 24
-    assert cache.get("first", lambda: np.ones(1)) is first
-    assert cache.get("second", lambda: np.ones(1))[0] == 1
-    cache.get("too large", lambda: np.zeros(4))
-    assert cache.nbytes == 0
-
-
-def test_the_cache_computes_once_for_many_threads():
-    from trnfft.planner.tables import TableCache
-
-    cache, computed = TableCache(limit=2**20), []
-
-    def compute():
-        computed.append(1)
-        return np.zeros(10)
-
-    with ThreadPoolExecutor(8) as pool:
-        arrays = list(pool.map(lambda _: cache.get("key", compute), range(64)))
-    assert len(computed) == 1
-    assert all(array is arrays[0] for array in arrays)
 
 
 @pytest.mark.parametrize("n", [2**20, 655360, 524309], ids=str)

@@ -13,8 +13,9 @@ from nki_kernels import simulator
 from trnfft.backends.half_spectrum import half_of, whole_of
 from trnfft.config import NEURON_DEVICES
 from trnfft.planner.algorithms import ALGORITHMS
-from trnfft.planner.plan import C2C, C2R, R2C, Recipe
+from trnfft.planner.plan import Recipe
 from trnfft.planner.planner import plan
+from trnfft.planner.problem import C2C, C2R, R2C
 
 Parts = tuple[torch.Tensor, ...]
 

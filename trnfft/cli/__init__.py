@@ -30,8 +30,9 @@ from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import BloomFilter
 from trnfft.ops.transforms import backend_for
 from trnfft.planner import algorithms, cost
-from trnfft.planner.plan import C2C, Candidate, Plan
+from trnfft.planner.plan import Candidate, Plan
 from trnfft.planner.planner import plan as make_plan
+from trnfft.planner.problem import C2C
 from trnfft.planner.tables import dft_matrix
 
 if TYPE_CHECKING:

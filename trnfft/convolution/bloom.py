@@ -178,7 +178,7 @@ class BloomFilter:
 
     def _plan(self, least: tuple[int, ...]) -> None:
         """The padded size and the order that the planner finds cheapest."""
-        from trnfft.planner.planner import plan_images  # here: only its users load the kernels
+        from trnfft.planner.lengths import plan_images  # here: only its users load the kernels
 
         plan = plan_images(self.size, (least[0], least[1]))
         turned = plan.padded_from != self.size

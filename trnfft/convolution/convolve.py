@@ -157,7 +157,7 @@ def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
 def _fast_length(least: int, device: torch.device, rows: bool) -> int:
     if not _is_planned(device):
         return next_smooth_number(least)
-    from trnfft.planner.planner import next_fast_len  # here: only its users load the kernels
+    from trnfft.planner.lengths import next_fast_len  # here: only its users load the kernels
 
     if rows and ops.backend_for(device) in KERNEL_BACKENDS:
         n = next_fast_len(least, real=True)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from nki_kernels import hardware
-
-# What a plan computes: complex from complex data, a half spectrum from real data, the inverse,
-# real data convolved with a filter whose spectrum is given, or the product of real rows with a
-# block circulant matrix, or its gradients.
-C2C, R2C, C2R, CONVOLUTION = "c2c", "r2c", "c2r", "convolution"
-CIRCULANT, CIRCULANT_GRADIENTS = "block_circulant", "block_circulant_gradients"
+from trnfft.planner.problem import C2C, Problem
 
 
 @dataclass(frozen=True)
@@ -204,30 +198,16 @@ class RecalledCandidates(Sequence[Candidate]):
         return repr(self._all)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The chosen way to compute `batch` transforms of length `n` on the chip `target`.
+@dataclass(frozen=True, kw_only=True)
+class Plan(Problem):
+    """A problem, and everything that was considered to solve it, the choice first."""
 
-    `batch` is the batch that was priced: the one asked for, rounded up to a power of two.
-    `max_error` is the relative L2 error that the choice had to stay below. `candidates` holds
-    everything that was considered, the choice first. `kind` is "c2c" for complex data, "r2c" for
-    half spectra of real data, "c2r" for their inverse, "convolution" for real data convolved with
-    a filter, "block_circulant" for `batch` rows times a weight [p, q, k], which is `shape`, and
-    "block_circulant_gradients". Otherwise `shape` holds the lengths of a transform over several
-    axes, with `n` points, and `padded_from` those of the data in it, which is the input or, of
-    "c2r", what is kept of the output, of "convolution" both; both are empty for one plain length.
-    """
-
-    n: int
-    batch: int
-    inverse: bool
-    precision: str
-    target: str
-    max_error: float
     candidates: Sequence[Candidate]
-    kind: str = C2C
-    shape: tuple[int, ...] = ()
-    padded_from: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, problem: Problem, candidates: Sequence[Candidate]) -> Plan:
+        """The plan for a problem; of another plan's, with other candidates."""
+        return cls(**{**vars(problem), "candidates": candidates})
 
     @property
     def choice(self) -> Candidate:
@@ -274,42 +254,12 @@ class Plan:
         """The engine that is busy for most of the time: dma, tensor, vector, scalar or gpsimd."""
         return self.choice.bound
 
-    @property
-    def dma_floor_ns(self) -> float:
-        """Least time to read the input and write the output of the batch once."""
-        shape = self.shape or (self.n,)
-        data = math.prod(self.padded_from or shape)
-        if self.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
-            p, q, k = shape
-            forward = self.batch * (p + q) * k + data
-            more = 0 if self.kind == CIRCULANT else self.batch * q * k + data
-            return hardware.chip(self.target).dma_floor_ns(1, 4 * (forward + more))
-        if self.kind == CONVOLUTION:
-            return hardware.chip(self.target).dma_floor_ns(self.batch, 8 * data)
-        numbers = 2 * data if self.kind == C2C else data
-        half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
-        numbers += 2 * math.prod(shape[:-1]) * half
-        return hardware.chip(self.target).dma_floor_ns(self.batch, 4 * numbers)
-
     def with_direction(self, inverse: bool) -> Plan:
         """The same plan for the other direction, which costs the same: only tables differ."""
         return self if inverse == self.inverse else replace(self, inverse=inverse)
 
     def tree(self) -> str:
         """Readable text: what is computed, its price, and the steps."""
-        names = {
-            C2C: "FFT",
-            R2C: "FFT of real data",
-            C2R: "FFT to real data",
-            CONVOLUTION: "convolution of real data",
-            CIRCULANT: "product with a block circulant matrix",
-            CIRCULANT_GRADIENTS: "gradients of a product with a block circulant matrix",
-        }
-        direction = ("inverse " if self.inverse else "") + names[self.kind]
-        size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
-        if self.padded_from and self.padded_from != self.shape:
-            size += f" for {' x '.join(map(str, self.padded_from))}"
-        title = f"{direction}, {size}, batch {self.batch}, {self.precision}, {self.target}"
         if self.predicted_ns is None:
             price = "on the host, not modelled"
         else:
@@ -319,7 +269,8 @@ class Plan:
             )
         error = f"relative error {self.predicted_error:.1e}"
         first, *rest = self.recipe.tree()
-        return "\n".join([title, f"{price}, {error}", f"└── {first}", *("    " + x for x in rest)])
+        steps = [f"└── {first}", *("    " + line for line in rest)]
+        return "\n".join([self.title, f"{price}, {error}", *steps])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON types."""
@@ -333,6 +284,7 @@ class Plan:
             **({} if self.kind == C2C else {"kind": self.kind}),
             **({"shape": list(self.shape)} if self.shape else {}),
             **({"padded_from": list(self.padded_from)} if self.padded_from else {}),
+            **({} if self.cores == 1 else {"cores": self.cores}),
             "candidates": [candidate.to_dict() for candidate in self.candidates],
         }
 
@@ -353,16 +305,19 @@ class Plan:
             raise ValueError("a plan's first candidate is its choice; this plan has none")
         target = hardware.chip(_field(entry, "target", str)).name
         return cls(
-            _field(entry, "n", int),
-            _field(entry, "batch", int),
-            _field(entry, "inverse", bool),
-            _field(entry, "precision", str),
-            target,
-            _field(entry, "max_error", float),
-            candidates,
-            _item(entry.get("kind", C2C), "kind", str),
-            tuple(_item(size, "shape", int) for size in entry.get("shape", ())),
-            tuple(_item(size, "padded_from", int) for size in entry.get("padded_from", ())),
+            n=_field(entry, "n", int),
+            kind=_item(entry.get("kind", C2C), "kind", str),
+            shape=tuple(_item(size, "shape", int) for size in entry.get("shape", ())),
+            padded_from=tuple(
+                _item(size, "padded_from", int) for size in entry.get("padded_from", ())
+            ),
+            batch=_field(entry, "batch", int),
+            inverse=_field(entry, "inverse", bool),
+            precision=_field(entry, "precision", str),
+            target=target,
+            max_error=_field(entry, "max_error", float),
+            cores=_item(entry.get("cores", 1), "cores", int),
+            candidates=candidates,
         )
 
     def to_json(self) -> str:

@@ -22,7 +22,8 @@ import platformdirs
 
 import nki_kernels
 from nki_kernels.whole_file import write_whole
-from trnfft.planner.plan import C2C, Plan
+from trnfft.planner.plan import Plan
+from trnfft.planner.problem import C2C, Problem
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -37,18 +38,18 @@ _lock = threading.Lock()
 _user: dict[str, Entries] = {}  # by chip, as far as this process has read or found them
 
 
-def key_of(plan: Plan) -> Key:
-    """What a plan is remembered by: length, batch (a power of two), precision mode, and the rest
-    that is not a plain complex transform: kind, shape and padding."""
-    return plan.n, plan.batch, plan.precision, plan.kind, plan.shape, plan.padded_from
+def key_of(problem: Problem) -> Key:
+    """What the plan for a problem is remembered by in the file of its chip."""
+    size = (problem.n, problem.batch, problem.precision, problem.cores)
+    return *size, problem.kind, problem.shape, problem.padded_from
 
 
-def recall(request: Plan) -> Plan | None:
-    """The remembered plan for a request with its mode's own budget: the user's, else ours."""
+def recall(problem: Problem) -> Plan | None:
+    """The remembered plan for a problem with its mode's own budget: the user's, else ours."""
     with _lock:
-        for entries in (_user_entries(request.target), shipped(request.target)):
-            entry = entries.get(key_of(request))
-            if entry is not None and entry.get("max_error") == request.max_error:
+        for entries in (_user_entries(problem.target), shipped(problem.target)):
+            entry = entries.get(key_of(problem))
+            if entry is not None and entry.get("max_error") == problem.max_error:
                 with contextlib.suppress(ValueError, TypeError):  # not a plan: search instead
                     return Plan.recalled(entry)
     return None
@@ -202,4 +203,4 @@ def _content(text: str) -> dict[str, Any]:
 def _key(entry: dict[str, Any]) -> Key:
     shapes = (tuple(entry.get(name, ())) for name in ("shape", "padded_from"))
     plain = (entry.get(name) for name in ("n", "batch", "precision"))
-    return (*plain, entry.get("kind", C2C), *shapes)
+    return (*plain, entry.get("cores", 1), entry.get("kind", C2C), *shapes)

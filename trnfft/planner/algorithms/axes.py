@@ -1,0 +1,117 @@
+"""A pass for each of several axes, in one launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+from nki_kernels.kernels import axes
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, ShapeAlgorithm
+from trnfft.planner.plan import Pass, Recipe
+from trnfft.planner.problem import C2C, C2R, R2C
+
+_NAMES = {C2C: "axes", R2C: "real_axes", C2R: "axes_to_real"}
+_KERNELS = {
+    C2C: axes.transform_axes,
+    R2C: axes.transform_real_axes,
+    C2R: axes.transform_axes_to_real,
+}
+
+
+class Axes(ShapeAlgorithm):
+    """A pass for each of several axes, in one launch.
+
+    Args:
+        kind: of data and result.
+        rows: what transforms the last axis, the likeliest first.
+        columns: what transforms the others.
+    """
+
+    rows = 1
+
+    def __init__(
+        self, kind: str, rows: Sequence[LengthAlgorithm], columns: LengthAlgorithm
+    ) -> None:
+        self.kind, self.name, self.kernel = kind, _NAMES[kind], _KERNELS[kind]
+        self.row_algorithms, self.columns = rows, columns
+        self.by_name = {algorithm.name: algorithm for algorithm in (*rows, columns)}
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        if self.kind == R2C:
+            return [(batch, *recipe.held)]
+        sizes = list(recipe.held)
+        if self.kind == C2R:
+            lengths = {item.axis: item.recipe.n for item in recipe.passes}
+            sizes = [lengths[axis] for axis in range(len(lengths))]
+            sizes[-1] = sizes[-1] // 2 + 1
+        return [(batch, *sizes)] * 2
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        """A recipe for every order of the axes."""
+        last = len(shape) - 1
+        first = range(last) if self.kind != C2C else range(last + 1)
+        ways = [likeliest(axis, shape[axis], (self.columns,)) for axis in range(last)]
+        ways.append(likeliest(last, shape[last], self.row_algorithms))
+        found = []
+        for order in permutations(first):
+            whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[self.kind]
+            passes = tuple(Pass(axis, ways[axis], self._kept(axis, shape, held)) for axis in whole)
+            found.append(Recipe(self.name, math.prod(shape), passes=passes, held=held))
+        return found
+
+    def _kept(self, axis: int, shape: tuple[int, ...], held: tuple[int, ...]) -> int:
+        """Outputs of an axis: of an inverse to real data, or cropped, only those asked for."""
+        if self.kind == C2R:
+            return held[axis]
+        if self.kind == R2C and axis == len(shape) - 1:
+            return shape[axis] // 2 + 1
+        return shape[axis]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        found = [self.by_name[item.recipe.algorithm].specs(item.recipe) for item in recipe.passes]
+        return pass_numbers(recipe), tuple(tables for tables, *_ in found)
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        found = []
+        for item in recipe.passes:
+            algorithm = self.by_name[item.recipe.algorithm]
+            found.append(algorithm.arguments(item.recipe, inverse, scale)[0])
+            scale = 1.0
+        return pass_numbers(recipe), tuple(found)
+
+    def error(self, recipe: Recipe) -> float:
+        algorithms = [self.by_name[item.recipe.algorithm] for item in recipe.passes]
+        errors = (a.error(item.recipe) for a, item in zip(algorithms, recipe.passes, strict=True))
+        return accuracy.root_of_squares(*errors)
+
+
+def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recipe:
+    """The likeliest recipe for an axis of length n.
+
+    Raises:
+        NotImplementedError: none of the algorithms takes it; the message says why.
+    """
+    reasons = []
+    for algorithm in algorithms:
+        reason = algorithm.why_not(n)
+        if not reason:
+            return algorithm.recipes(n)[0]
+        reasons.append(f"{algorithm.name} {reason}")
+    raise NotImplementedError(f"axis {axis} of length {n}: {'; '.join(reasons)}")
+
+
+def pass_numbers(recipe: Recipe) -> tuple[Any, ...]:
+    """The passes as the kernel takes them."""
+    return tuple(
+        (
+            axes.PASS_NUMBERS[item.recipe.algorithm],
+            item.axis + 1,
+            item.recipe.n,
+            item.kept,
+            item.recipe.radices,
+        )
+        for item in recipe.passes
+    )

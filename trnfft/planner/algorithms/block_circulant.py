@@ -1,0 +1,51 @@
+"""Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki_kernels.kernels import block_circulant
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import CIRCULANT
+
+
+class BlockCirculant(ShapeAlgorithm):
+    """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
+
+    rows = block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
+
+    def __init__(self, kind: str) -> None:
+        self.kind = self.name = kind
+        self.kernel = getattr(block_circulant, kind)
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        p, q, k = recipe.held
+        if self.kind == CIRCULANT:
+            return [(batch, q * k), (p, q, k), (1, p * k)]
+        spectra = [block_circulant.spectra_shape(q, k, rows) for rows in (batch, p)]
+        return [(batch, p * k), *spectra]
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        """A recipe for every layout of the partitions."""
+        if len(shape) != 3:
+            raise NotImplementedError(f"a weight has 3 axes, not {len(shape)}")
+        if shape[2] > block_circulant.MAX_BLOCK:
+            raise NotImplementedError(f"takes blocks of up to {block_circulant.MAX_BLOCK}")
+        layouts = block_circulant.layouts(*shape)
+        return [Recipe(self.name, math.prod(shape), held=held, layout=each) for each in layouts]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        found = block_circulant.block_circulant_specs(recipe.held[2])
+        return found, block_circulant.signs_spec(), recipe.layout
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        _, q, k = recipe.held
+        found = tables.cached(block_circulant.block_circulant_tables, k)
+        return found, tables.cached(block_circulant.signs_of, q), recipe.layout
+
+    def error(self, recipe: Recipe) -> float:
+        _, q, k = recipe.held
+        return accuracy.root_of_squares(*map(accuracy.matrix_error, (k, 2 * q, k)))

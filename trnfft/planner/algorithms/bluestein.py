@@ -1,0 +1,76 @@
+"""Bluestein: a convolution with a chirp, by two transforms of a longer, smooth length."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from nki_kernels.kernels import bluestein, stockham
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.factorization import radix_lists
+from trnfft.planner.plan import Recipe
+
+CONVOLUTIONS = 4  # priced for one length
+
+
+class ChirpConvolution(LengthAlgorithm):
+    """A convolution with a chirp by two transforms of the algorithm `inner`."""
+
+    def __init__(self, inner: LengthAlgorithm) -> None:
+        self.inner = inner
+
+    def error(self, recipe: Recipe) -> float:
+        once = self.inner.error(inner_of(recipe))
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)
+
+
+class Bluestein(ChirpConvolution):
+    """A convolution with a chirp, by two Stockham transforms of a longer, smooth length."""
+
+    name = "bluestein"
+    kernel = bluestein.bluestein
+
+    def why_not(self, n: int) -> str:
+        longest = bluestein.MAX_CONVOLVED
+        return "" if 2 <= n <= longest else f"takes 2 <= N <= {longest}"
+
+    def recipes(self, n: int) -> list[Recipe]:
+        work = partial(convolution_work, n)
+        lists = [
+            radices
+            for m in bluestein.convolution_lengths(n)
+            for radices in radix_lists(m, work, CONVOLUTIONS, stockham.MAX_RADIX)
+        ]
+        inner = [
+            Recipe(self.inner.name, math.prod(radices), radices)
+            for radices in sorted(lists, key=work)[:CONVOLUTIONS]
+        ]
+        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        radices = inner_of(recipe).radices
+        return bluestein.bluestein_specs(recipe.n, radices), radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, inner = recipe.n, inner_of(recipe)
+        make = bluestein.bluestein_tables
+        return tables.cached(make, n, inner.n, inner.radices, inverse, scale), inner.radices
+
+
+def inner_of(recipe: Recipe) -> Recipe:
+    """The transform of another length that a convolution's recipe is made of."""
+    assert recipe.inner is not None, f"{recipe} has no inner transform"
+    return recipe.inner
+
+
+def convolution_work(n: int, radices: tuple[int, ...]) -> int:
+    """Columns that Bluestein's products and transposes move: what its time follows."""
+    columns = 0
+    for stage in range(2 * len(radices)):
+        contracted, produced, done, left, slabs = bluestein.stage_shape(n, radices, stage)
+        pieces = stockham.piece_count(2 * slabs * contracted)
+        # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
+        columns += done * left // slabs * pieces * (2 * slabs * produced + 128)
+    return columns

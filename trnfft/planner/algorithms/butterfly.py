@@ -1,0 +1,40 @@
+"""Radix-4 butterflies on the Vector engine; compensated, it is the most accurate kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.kernels import butterfly
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Recipe
+
+
+class Butterfly(LengthAlgorithm):
+    """Radix-4 butterflies on the Vector engine; compensated, it is the most accurate kernel."""
+
+    kernel = butterfly.butterfly
+
+    def __init__(self, compensated: bool) -> None:
+        self.compensated = compensated
+        self.name = "butterfly_kahan" if compensated else "butterfly"
+        self.lighter = "butterfly" if compensated else ""
+        self.longest = butterfly.MAX_COMPENSATED_LENGTH if compensated else butterfly.MAX_LENGTH
+
+    def why_not(self, n: int) -> str:
+        if 2 <= n <= self.longest and n & (n - 1) == 0:
+            return ""
+        return f"takes powers of two from 2 to {self.longest}"
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return butterfly.butterfly_specs(recipe.n, self.compensated), self.compensated
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, compensated = recipe.n, self.compensated
+        found = tables.cached(butterfly.butterfly_tables, n, inverse, scale, compensated)
+        return found, compensated
+
+    def error(self, recipe: Recipe) -> float:
+        if self.compensated:
+            return accuracy.COMPENSATED_ERROR
+        return accuracy.butterfly_error(recipe.n)

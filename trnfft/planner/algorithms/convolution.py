@@ -1,0 +1,44 @@
+"""Circular convolution of real rows with a filter that is the same for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.kernels import convolution
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import CONVOLUTION
+
+
+class RowConvolution(LengthAlgorithm):
+    """Circular convolution of real rows by the stages of `inner`, there and back."""
+
+    name = "convolve_rows"
+    kernel = convolution.convolve_rows
+    kind = CONVOLUTION
+
+    def __init__(self, inner: LengthAlgorithm) -> None:
+        self.inner = inner
+
+    def why_not(self, n: int) -> str:
+        if n > convolution.MAX_LENGTH:
+            return f"takes N <= {convolution.MAX_LENGTH}"
+        return self.inner.why_not(n)
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        return [(batch, recipe.n), *[(1, recipe.n // 2 + 1)] * 2]
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [Recipe(self.name, n, recipe.radices) for recipe in self.inner.recipes(n)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return convolution.convolution_specs(recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        return tables.cached(convolution.convolution_tables, n, radices), radices
+
+    def error(self, recipe: Recipe) -> float:
+        once = accuracy.stages_error(recipe.radices)
+        return accuracy.root_of_squares(once, once, accuracy.UNIT)

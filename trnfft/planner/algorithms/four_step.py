@@ -1,0 +1,103 @@
+"""One transform spread over all partitions: for long ones, and for few of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki_kernels import hardware
+from nki_kernels.kernels import four_step, stockham
+from nki_kernels.tiles import WHOLE_RADIX
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.factorization import prime_factors, radix_lists
+from trnfft.planner.plan import Recipe
+
+SHORTEST = 256  # below, a transform a partition is never slower
+LONG_LISTS = 3  # for one length: dry runs take longer than those of Stockham's
+
+
+class FourStep(LengthAlgorithm):
+    """One transform spread over all partitions: for long ones, and for few of them."""
+
+    name = "four_step"
+    kernel = four_step.four_step
+    rows = 1
+
+    def why_not(self, n: int) -> str:
+        if not SHORTEST <= n <= four_step.MAX_LENGTH:
+            return f"takes {SHORTEST} <= N <= {four_step.MAX_LENGTH}"
+        largest = prime_factors(n)[-1]
+        if largest > four_step.MAX_RADIX:
+            return f"has no radix for the prime factor {largest}"
+        return ""
+
+    def recipes(self, n: int) -> list[Recipe]:
+        many = radix_lists(n, throughput, LONG_LISTS - 1, four_step.MAX_RADIX)
+        few = radix_lists(n, latency, LONG_LISTS, four_step.MAX_RADIX)
+        lists = list(dict.fromkeys([*many, *few]))[:LONG_LISTS]
+        return [Recipe(self.name, n, radices) for radices in lists]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return four_step.four_step_specs(recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        return tables.cached(four_step.four_step_tables, n, radices, inverse, scale), radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
+
+
+def spread_work(radices: tuple[int, ...]) -> tuple[int, int, int]:
+    """What a four-step plan's time follows: few stages, a wide last one, one piece at first."""
+    return len(radices), -radices[-1], abs(radices[0] - WHOLE_RADIX)
+
+
+def latency(radices: tuple[int, ...]) -> float:
+    """What a four-step plan's time for one transform follows: trn1's nanoseconds.
+
+    Of the tables, of loading and storing the data by those DMA engines whose partitions it
+    fills, and of the Tensor engine, one after the other.
+    """
+    if len(radices) < 2:
+        return math.inf
+    chip, n = hardware.TRN1, math.prod(radices)
+    first, last = radices[0], radices[-1]
+    rows = 2 * first if 2 * first <= hardware.PARTITIONS else first
+    numbers = sum(math.prod(shape) for shape, _ in four_step.four_step_specs(radices)[1])
+    numbers += 2 * n * hardware.PARTITIONS * (1 / rows + 1 / last)
+    tensor = tensor_cycles(radices) * n / last / chip.tensor_ghz
+    return 4 * numbers / chip.dma_total_bytes_per_ns + tensor
+
+
+def throughput(radices: tuple[int, ...]) -> float:
+    """What a four-step plan's time for 2^20 points follows: trn1's nanoseconds a point.
+
+    Of the Tensor engine or of DMA, whichever takes longer, with a descriptor for each row of r1
+    or C that is moved, and of starting. Blocks of more than 32 transforms are not worth it.
+    """
+    if len(radices) < 2 or min(radices[0], radices[-1]) < 16:
+        return math.inf
+    chip, n = hardware.TRN1, math.prod(radices)
+    filled = hardware.PARTITIONS // radices[-1] * radices[-1]
+    tensor = tensor_cycles(radices) / filled / chip.tensor_ghz
+    descriptors = (radices[0] + radices[-1] * hardware.PARTITIONS / filled) / (8 * n)
+    moved = 16 * (chip.dma_descriptor_ns * descriptors + 1 / chip.dma_bytes_per_ns)
+    return max(tensor, moved / chip.dma_engines) + latency(radices) / 2**20
+
+
+def tensor_cycles(radices: tuple[int, ...]) -> float:
+    """Cycles a point of a four-step plan on the Tensor engine, for each c on the partitions."""
+    first, *middle, last = radices
+    length = math.prod(radices) // last
+    # A product takes 4 cycles a column of the moving float32 table, but no less than to load data.
+    least = 2 * hardware.PARTITIONS
+    cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
+    done = first
+    for radix in middle:
+        rows = stockham.stage_spec(radix, done, length // (done * radix))[0][0]
+        pieces = 1 if rows <= hardware.PARTITIONS else 2
+        cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
+        done *= radix
+    return cycles

@@ -1,0 +1,88 @@
+"""Convolution of real images, padded to a shape: rows, columns there and back, rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from nki_kernels.kernels import image_convolution
+from nki_kernels.kernels.axes import PASS_NUMBERS
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, ShapeAlgorithm
+from trnfft.planner.algorithms.axes import likeliest
+from trnfft.planner.plan import Pass, Recipe
+from trnfft.planner.problem import CONVOLUTION
+
+
+class ImageConvolution(ShapeAlgorithm):
+    """Convolution of real images, padded to a shape: rows, columns there and back, rows.
+
+    Args:
+        forward, inverse: what transforms rows to half spectra and back, the likeliest first.
+        columns: what transforms columns.
+    """
+
+    kind = CONVOLUTION
+    name = "convolve_images"
+    kernel = image_convolution.convolve_images
+    rows = 1
+
+    def __init__(
+        self,
+        forward: Sequence[LengthAlgorithm],
+        columns: LengthAlgorithm,
+        inverse: Sequence[LengthAlgorithm],
+    ) -> None:
+        self.forward, self.columns, self.inverse = forward, columns, inverse
+        self.by_name = {a.name: a for a in (*forward, columns, *inverse)}
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        rows, columns = recipe.passes[0].recipe, recipe.passes[1].recipe
+        return [(batch, *recipe.held), *[(1, rows.n // 2 + 1, columns.n)] * 2]
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        if len(shape) != 2:
+            raise NotImplementedError(f"an image has 2 axes, not {len(shape)}")
+        m, n = shape
+        radices = image_convolution.column_radices(m)
+        if not radices:
+            raise NotImplementedError(f"axis 0 of length {m} has no two radices up to 64")
+        passes = (
+            Pass(1, likeliest(1, n, self.forward), n // 2 + 1),
+            Pass(0, Recipe(self.columns.name, m, radices[0]), held[0]),
+            Pass(1, likeliest(1, n, self.inverse), held[1]),
+        )
+        return [Recipe(self.name, math.prod(shape), passes=passes, held=held)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        rows, columns, back = (item.recipe for item in recipe.passes)
+        found = (
+            self.by_name[rows.algorithm].specs(rows)[0],
+            image_convolution.column_specs(columns.radices),
+            self.by_name[back.algorithm].specs(back)[0],
+        )
+        return self._numbers(recipe), found
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        rows, columns, back = (item.recipe for item in recipe.passes)
+        make = image_convolution.column_tables
+        found = (
+            self.by_name[rows.algorithm].arguments(rows)[0],
+            tables.cached(make, columns.n, columns.radices),
+            self.by_name[back.algorithm].arguments(back, True, 1.0 / back.n)[0],
+        )
+        return self._numbers(recipe), found
+
+    @staticmethod
+    def _numbers(recipe: Recipe) -> tuple[Any, ...]:
+        """What the kernel takes of the passes."""
+        rows, columns, _ = (item.recipe for item in recipe.passes)
+        kind = PASS_NUMBERS[rows.algorithm]
+        kept = recipe.passes[1].kept, recipe.passes[2].kept
+        return kind, rows.n, rows.radices, columns.n, columns.radices, *kept
+
+    def error(self, recipe: Recipe) -> float:
+        algorithms = [self.by_name[item.recipe.algorithm] for item in recipe.passes]
+        errors = (a.error(item.recipe) for a, item in zip(algorithms, recipe.passes, strict=True))
+        return accuracy.root_of_squares(*errors)

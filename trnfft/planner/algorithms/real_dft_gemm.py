@@ -1,0 +1,38 @@
+"""One product of real data with half of the DFT matrix, or of a half spectrum with its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.kernels import dft_gemm, real_dft_gemm
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import C2R, R2C
+
+
+class RealDftGemm(LengthAlgorithm):
+    """One product of real data with half of the DFT matrix, or of a half spectrum with its own."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "real_dft_gemm" if kind == R2C else "inverse_real_dft_gemm"
+        self.kernel = getattr(real_dft_gemm, self.name)
+        self.make_matrix = getattr(real_dft_gemm, f"{self.name}_matrix")
+        self.make_spec = getattr(real_dft_gemm, f"{self.name}_spec")
+
+    def why_not(self, n: int) -> str:
+        return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return (self.make_spec(recipe.n), *self._length(recipe.n))
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        found = tables.cached(self.make_matrix, recipe.n, inverse, scale)
+        return (found, *self._length(recipe.n))
+
+    def _length(self, n: int) -> tuple[int, ...]:
+        return (n,) if self.kind == C2R else ()
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.matrix_error(recipe.n)

@@ -1,0 +1,48 @@
+"""Two stages of half the numbers, for real data or to real data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.kernels import real_stockham
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import R2C
+
+REAL_PAIRS = 3  # of radices, for one length
+
+
+class RealStockham(LengthAlgorithm):
+    """Two stages of half the numbers, for real data or to real data."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "real_stockham" if kind == R2C else "inverse_real_stockham"
+        self.kernel = getattr(real_stockham, self.name)
+        self.make_tables = getattr(real_stockham, f"{self.name}_tables")
+        self.make_specs = getattr(real_stockham, f"{self.name}_specs")
+
+    def why_not(self, n: int) -> str:
+        return "" if self._pairs(n) else "has no two radices, up to 128 and up to 64"
+
+    @staticmethod
+    def _pairs(n: int) -> list[tuple[int, int]]:
+        """Radices, the likeliest first: the second one as large as possible, then an even first."""
+        seconds = range(min(real_stockham.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
+        pairs = [(n // second, second) for second in seconds if n % second == 0]
+        fitting = [pair for pair in pairs if pair[0] <= real_stockham.MAX_REAL_RADIX]
+        return sorted(fitting, key=lambda pair: (pair[1] < 40, pair[0] % 2, -pair[1]))
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [Recipe(self.name, n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return self.make_specs(recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        return tables.cached(self.make_tables, n, radices, inverse, scale), radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(recipe.radices)

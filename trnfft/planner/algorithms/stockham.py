@@ -1,0 +1,59 @@
+"""Stages of any radices on the Tensor engine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki_kernels.kernels import stockham
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import MatrixAlgorithm
+from trnfft.planner.factorization import prime_factors, radix_lists
+from trnfft.planner.plan import Recipe
+
+RADIX_LISTS = 8  # for one length
+
+
+class Stockham(MatrixAlgorithm):
+    """Stages of any radices on the Tensor engine."""
+
+    name = "stockham"
+    kernel = stockham.stockham
+
+    def why_not(self, n: int) -> str:
+        if not 2 <= n <= stockham.MAX_LENGTH:
+            return f"takes 2 <= N <= {stockham.MAX_LENGTH}"
+        largest = prime_factors(n)[-1]
+        if largest > stockham.MAX_RADIX:
+            return f"has no radix for the prime factor {largest}"
+        return ""
+
+    def recipes(self, n: int) -> list[Recipe]:
+        lists = radix_lists(n, stage_work, RADIX_LISTS, stockham.MAX_RADIX)
+        return [Recipe(self.name, n, radices) for radices in lists]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        radices = recipe.radices
+        return stockham.stockham_specs(radices, self.dtype, self.refined), radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        options = (inverse, scale, self.dtype, self.refined)
+        return tables.cached(stockham.stockham_tables, n, radices, *options), radices
+
+    def error(self, recipe: Recipe) -> float:
+        if self.dtype == "float32":
+            return accuracy.stages_error(recipe.radices)
+        return accuracy.bfloat16_error(len(recipe.radices), self.refined)
+
+
+def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
+    """Matrix products of a transform, then numbers in the tables: what Stockham's time follows."""
+    n = math.prod(radices)
+    products = numbers = 0
+    specs = stockham.stockham_specs(radices)
+    for radix, ((rows, matrices, columns), _) in zip(radices, specs, strict=True):
+        slabs = rows // (2 * radix)
+        products += n // (radix * slabs) * stockham.piece_count(rows)
+        numbers += rows * matrices * columns
+    return products, numbers

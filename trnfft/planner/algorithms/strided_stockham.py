@@ -1,0 +1,40 @@
+"""One or two stages along an axis that is not the last; a pass of `Axes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.kernels import strided_stockham
+from trnfft.planner import accuracy, tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Recipe
+
+
+class StridedStockham(LengthAlgorithm):
+    """One or two stages along an axis that is not the last; a pass of `Axes`."""
+
+    name = "strided_stockham"
+    kernel = strided_stockham.strided_stockham
+
+    def why_not(self, n: int) -> str:
+        return "" if self._lists(n) else "has no one or two radices up to 64"
+
+    @staticmethod
+    def _lists(n: int) -> list[tuple[int, ...]]:
+        if 2 <= n <= strided_stockham.MAX_STRIDED_RADIX:
+            return [(n,)]
+        return list(strided_stockham.radix_pairs(n))
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [Recipe(self.name, n, radices) for radices in self._lists(n)]
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return strided_stockham.strided_stockham_specs(recipe.radices), recipe.radices
+
+    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+        n, radices = recipe.n, recipe.radices
+        make = strided_stockham.strided_stockham_tables
+        return tables.cached(make, n, radices, inverse, scale), radices
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(recipe.radices)

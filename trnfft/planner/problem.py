@@ -1,0 +1,166 @@
+"""Problem: what is asked of the planner, checked, as immutable data."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nki_kernels import hardware
+from trnfft import config
+from trnfft.planner import accuracy
+
+# What is computed: complex from complex data, a half spectrum from real data, the inverse, real
+# data convolved with a filter whose spectrum is given, or the product of real rows with a block
+# circulant matrix, or its gradients.
+C2C, R2C, C2R, CONVOLUTION = "c2c", "r2c", "c2r", "convolution"
+CIRCULANT, CIRCULANT_GRADIENTS = "block_circulant", "block_circulant_gradients"
+
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+_TITLES = {
+    C2C: "FFT",
+    R2C: "FFT of real data",
+    C2R: "FFT to real data",
+    CONVOLUTION: "convolution of real data",
+    CIRCULANT: "product with a block circulant matrix",
+    CIRCULANT_GRADIENTS: "gradients of a product with a block circulant matrix",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """`batch` transforms of length `n` on the chip `target`.
+
+    `kind` is "c2c" for complex data, "r2c" for half spectra of real data, "c2r" for their inverse,
+    "convolution" for real data convolved with a filter, "block_circulant" for `batch` rows times
+    a weight [p, q, k], which is `shape`, and "block_circulant_gradients". Otherwise `shape` holds
+    the lengths of a transform over several axes, with `n` points, and `padded_from` those of the
+    data in it, which is the input or, of "c2r", what is kept of the output, of "convolution" both;
+    both are empty for one plain length.
+
+    `batch` is a power of two, as prices are for such. `max_error` is the relative L2 error that
+    the answer has to stay below. `cores` is the degree of LNC (logical NeuronCore configuration):
+    how many physical cores work on one launch.
+    """
+
+    n: int
+    kind: str = C2C
+    shape: tuple[int, ...] = ()
+    padded_from: tuple[int, ...] = ()
+    batch: int = 1
+    inverse: bool = False
+    precision: str
+    target: str
+    max_error: float
+    cores: int = 1
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the error allowed is the one of the precision mode: then plans are remembered."""
+        return self.max_error == accuracy.MAX_ERRORS[self.precision]
+
+    @property
+    def dma_floor_ns(self) -> float:
+        """Least time to read the input and write the output of the batch once."""
+        shape = self.shape or (self.n,)
+        data = math.prod(self.padded_from or shape)
+        if self.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
+            p, q, k = shape
+            forward = self.batch * (p + q) * k + data
+            more = 0 if self.kind == CIRCULANT else self.batch * q * k + data
+            return hardware.chip(self.target).dma_floor_ns(1, 4 * (forward + more))
+        if self.kind == CONVOLUTION:
+            return hardware.chip(self.target).dma_floor_ns(self.batch, 8 * data)
+        numbers = 2 * data if self.kind == C2C else data
+        half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
+        numbers += 2 * math.prod(shape[:-1]) * half
+        return hardware.chip(self.target).dma_floor_ns(self.batch, 4 * numbers)
+
+    @property
+    def title(self) -> str:
+        """One line of text: what is computed, how much of it, and where."""
+        direction = ("inverse " if self.inverse else "") + _TITLES[self.kind]
+        size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
+        if self.padded_from and self.padded_from != self.shape:
+            size += f" for {' x '.join(map(str, self.padded_from))}"
+        return f"{direction}, {size}, batch {self.batch}, {self.precision}, {self.target}"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is transformed, as the fields of a `Problem`."""
+
+    n: int
+    shape: tuple[int, ...] = ()
+    padded_from: tuple[int, ...] = ()
+
+
+def checked_sizes(n: object, shape: object, padded_from: object) -> Sizes:
+    """The sizes of a problem from the arguments of `plan`.
+
+    Raises:
+        TypeError, ValueError: one is of the wrong type, out of range, or does not fit the others.
+    """
+    if shape is not None and n is not None:
+        raise TypeError(f"arguments 'n' and 'shape' are {n} and {shape}, allowed is one of them")
+    if shape is None and padded_from is None:
+        return Sizes(at_least_one("n", n))
+    sizes = _checked_shape("shape", (n,) if shape is None else shape)
+    held = sizes if padded_from is None else _checked_shape("padded_from", padded_from)
+    if len(held) != len(sizes) or any(a > b for a, b in zip(held, sizes, strict=True)):
+        raise ValueError(
+            f"argument 'padded_from' is {held}, allowed are {len(sizes)} sizes up to {sizes}"
+        )
+    if len(sizes) == 1 and held == sizes:
+        return Sizes(sizes[0])
+    return Sizes(math.prod(sizes), sizes, held)
+
+
+def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> tuple[str, float]:
+    """Precision mode and largest error of a problem; float64 data has the mode "double".
+
+    Raises:
+        TypeError, ValueError: one is not known, or the error not positive.
+    """
+    config.check_precision(precision)
+    if _dtype_name(dtype) == "float64" or precision == "double":
+        return "double", accuracy.MAX_ERRORS["double"]
+    budget = accuracy.MAX_ERRORS[precision] if max_error is None else float(max_error)
+    if not budget > 0:
+        raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
+    return precision, budget
+
+
+def rounded_batch(batch: object) -> int:
+    """The power of two from `batch` on. TypeError, ValueError as for any size."""
+    return 1 << (at_least_one("batch", batch) - 1).bit_length()
+
+
+def at_least_one(name: str, value: object) -> int:
+    """The argument as an int. TypeError where it is none, ValueError where it is less than 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"argument {name!r} must be an int, not {type(value).__name__}")
+    number = operator.index(value)
+    if number < 1:
+        raise ValueError(f"argument {name!r} is {number}, allowed is 1 or more")
+    return number
+
+
+def _checked_shape(name: str, sizes: object) -> tuple[int, ...]:
+    if not isinstance(sizes, Iterable):
+        raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
+    found = tuple(at_least_one(name, size) for size in sizes)
+    if not found:
+        raise ValueError(f"argument {name!r} is (), allowed are one or more sizes")
+    return found
+
+
+def _dtype_name(dtype: object) -> str:
+    name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(
+            f"argument 'dtype' is {name}, allowed are {', '.join(DTYPES)}: the dtype of the real "
+            f"and imaginary part"
+        )
+    return name
