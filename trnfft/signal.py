@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import torch
 
+from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
-from trnfft.ops import transforms as ops
 from trnfft.transforms import Input, _integer, fft, ifft, irfft, rfft
 
 # Where the squared windows add up to less, istft has nothing to compute a sample from.
@@ -189,7 +189,7 @@ def _frames(x: Samples, size: int, hop: int) -> Samples:
     """
 
     def cut(part: torch.Tensor) -> torch.Tensor:
-        if part.device.type in ops.COMPLEX_DEVICES:
+        if part.device.type in COMPLEX_DEVICES:
             return part.unfold(-1, size, hop)
         count = (part.shape[-1] - size) // hop + 1
         blocks = -(-size // hop)

@@ -10,7 +10,7 @@ import numpy as np
 
 import trnfft
 from operations.case import Arrays, Case, complex_
-from trnfft.backends import nki
+from trnfft.backends.choice import named
 from trnfft.planner.plan import Candidate
 
 POINTS = 2**20  # of a batch
@@ -51,7 +51,7 @@ def call(n: int, algorithm: str, x: Any, inverse: bool = False) -> Any:
     recipe = candidate(n, algorithm, x.shape[0]).recipe
     scale = 1.0 / n if inverse else 1.0
     backend = trnfft.get_backend()
-    return trnfft.ComplexTensor(*nki.run_recipe(recipe, parts, inverse, scale, backend))
+    return trnfft.ComplexTensor(*named(backend).run(recipe, tuple(parts), inverse, scale))
 
 
 def case(n: int, batch: int, algorithm: str = "", precision: str = "fast") -> Case:

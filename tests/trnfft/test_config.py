@@ -12,7 +12,7 @@ import torch
 
 import trnfft
 from trnfft import config
-from trnfft.ops import transforms as ops
+from trnfft.backends.choice import backend_for
 
 
 @pytest.fixture(autouse=True)
@@ -85,14 +85,14 @@ def test_tasks_change_the_backend_for_themselves():
 
 
 def test_auto_depends_on_the_device_and_on_nki(monkeypatch):
-    assert ops.backend_for(torch.device("cpu")) == "torch"
+    assert backend_for(torch.device("cpu")) == "torch"
     for device in ("xla", "mps"):
-        assert ops.backend_for(torch.device(device)) == "matmul"
+        assert backend_for(torch.device(device)) == "matmul"
     monkeypatch.setattr(config, "has_nki", lambda: True)
-    assert ops.backend_for(torch.device("xla")) == "nki"
-    assert ops.backend_for(torch.device("mps")) == "matmul"
+    assert backend_for(torch.device("xla")) == "nki"
+    assert backend_for(torch.device("mps")) == "matmul"
     with trnfft.backend("nki-sim"):
-        assert ops.backend_for(torch.device("xla")) == "nki-sim"
+        assert backend_for(torch.device("xla")) == "nki-sim"
 
 
 @pytest.mark.skipif(config.has_nki(), reason="the real nki is here")

@@ -6,7 +6,7 @@ import torch
 import trnfft
 from trnfft import ComplexTensor
 from trnfft.backends import matmul
-from trnfft.ops import transforms as ops
+from trnfft.backends.choice import backend_for
 
 torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
 
@@ -53,7 +53,7 @@ def error_of(name, x, device, *args, **kwargs):
 
 def test_auto_takes_matmul(device):
     assert trnfft.get_backend() == "auto"
-    assert ops.backend_for(device) == "matmul"
+    assert backend_for(device) == "matmul"
 
 
 @pytest.mark.parametrize("n", PRIMES)

@@ -1,1 +1,1 @@
-"""Ways to run a transform, one a file. `trnfft.ops` chooses among them."""
+"""What computes transforms. All backends have the interface of `backend.Backend`."""

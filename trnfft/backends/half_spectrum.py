@@ -5,10 +5,10 @@ import torch
 Parts = tuple[torch.Tensor, torch.Tensor]
 
 
-def half_of(parts: Parts) -> Parts:
+def half_of(real: torch.Tensor, imag: torch.Tensor) -> Parts:
     """The first N // 2 + 1 numbers."""
-    half = parts[0].shape[-1] // 2 + 1
-    return parts[0][..., :half], parts[1][..., :half]
+    half = real.shape[-1] // 2 + 1
+    return real[..., :half], imag[..., :half]
 
 
 def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:

@@ -1,7 +1,7 @@
 """Transforms as real matrix products in plain torch operations, by the same plans as the kernels.
 
-Mathematics.  As in nki_kernels/stockham.py: after stage i the state is Z_i[K, m], K < R_i = r1...ri
-and m < M_i = N / R_i, and a stage contracts the top digit j of m:
+Mathematics.  As in nki_kernels/kernels/stockham.py: after stage i the state is Z_i[K, m], where
+K < R_i = r1...ri and m < M_i = N / R_i, and a stage contracts the top digit j of m:
 
     Z_i[K + R_(i-1) k, m'] = sum_j W_r^(j k) W_(R_i)^(j K) Z_(i-1)[K, j M_i + m']
 
@@ -20,58 +20,62 @@ the inverse goes the same way back.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-Parts = tuple[torch.Tensor, torch.Tensor]
+from trnfft.backends.backend import Backend, Call, Parts
+from trnfft.backends.device_tables import uploaded
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
-TABLE_BYTES = 256 << 20  # kept on all devices together
 WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
 WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
 
-_tables: OrderedDict[Any, tuple[torch.Tensor, ...]] = OrderedDict()
-uploads = 0  # how many times tables were made and put on a device
+Tables = tuple[torch.Tensor, ...]
 
 
-def c2c(
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    inverse: bool,
-    scale: float,
-    precision: str,
-    planned: bool = False,
-) -> Parts:
-    """As the operator `trnfft::c2c`; the bfloat16 modes are computed in the dtype of the input.
+class Matmul(Backend):
+    """Real matrix products. The bfloat16 modes are computed in the dtype of the input."""
 
-    Raises:
-        NotImplementedError: "kahan" on a device that may have no float64, or no plan.
-    """
-    if precision == "kahan" and real.dtype != torch.float64:
-        if real.device.type not in FLOAT64_DEVICES:
-            raise NotImplementedError(
-                f'precision "kahan" needs float64 in backend "matmul", which device '
-                f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
-            )
-        wide = c2c(real.double(), imag.double(), inverse, scale, precision, planned)
-        return wide[0].to(real.dtype), wide[1].to(imag.dtype)
-    n = real.shape[-1]
-    radices, padded = _radices(n)
-    if planned and padded == n and len(radices) > 1:
-        return _planned(real, imag, radices, inverse, scale)
-    x = torch.stack([part.reshape(-1, n).mT for part in (real, imag)])  # [2, N, B]
-    if padded == n:
-        y = _stages(x, radices, _stage_tables(radices, inverse, scale, x))
-    else:
-        y = _convolved(x, radices, inverse, scale)
-    # Not y[0] and y[1], whose derivatives are dynamic-update-slices on XLA devices.
-    y_real, y_imag = y.permute(0, 2, 1).reshape(2, *real.shape).unbind(0)
-    return y_real, y_imag
+    name = "matmul"
+    has_derivatives = True
+    has_planned_order = True
+
+    def c2c_rows(self, parts: Parts, call: Call) -> Parts:
+        """`c2c` along the last dimension alone.
+
+        Raises:
+            NotImplementedError: "kahan" on a device that may have no float64, or no plan.
+        """
+        real, imag = parts
+        if call.precision == "kahan" and real.dtype != torch.float64:
+            if real.device.type not in FLOAT64_DEVICES:
+                raise NotImplementedError(
+                    f'precision "kahan" needs float64 in backend "matmul", which device '
+                    f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
+                )
+            wide = self.c2c_rows((real.double(), imag.double()), call)
+            return wide[0].to(real.dtype), wide[1].to(imag.dtype)
+        n = real.shape[-1]
+        radices, padded = _radices(n)
+        inverse, scale = call.inverse, call.scale
+        if call.planned and padded == n and len(radices) > 1:
+            return _planned(real, imag, radices, inverse, scale)
+        x = torch.stack([part.reshape(-1, n).mT for part in parts])  # [2, N, B]
+        if padded == n:
+            y = _stages(x, radices, _made(x, _stage_tables, radices, inverse, scale))
+        else:
+            y = _convolved(x, radices, inverse, scale)
+        # Not y[0] and y[1], whose derivatives are dynamic-update-slices on XLA devices.
+        y_real, y_imag = y.permute(0, 2, 1).reshape(2, *real.shape).unbind(0)
+        return y_real, y_imag
+
+
+def _made(like: torch.Tensor, make: Callable[..., Any], *arguments: Any) -> Tables:
+    """`make(*arguments)` on the device and in the dtype of `like`."""
+    return uploaded(like.device, like.dtype, make, *arguments)
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
@@ -90,19 +94,19 @@ def _planned(
     batch = rows[0].shape[0]
     if batch >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
         x = torch.stack([row.mT for row in rows], 1 if inverse else 0)
-        for matrix in _wide_tables(radices, inverse, scale, x):
+        for matrix in _made(x, _wide_tables, radices, inverse, scale):
             done, size, _ = matrix.shape
             x = matrix @ x.reshape(done, size, 2 * n // (done * size) * batch)
         y = x.reshape(2, n, batch) if inverse else x.reshape(n, 2, batch).transpose(0, 1)
         y_real, y_imag = y.mT.unbind(0)
     else:
-        tables = _narrow_tables(radices, inverse, scale, real)
+        tables = _made(real, _narrow_tables, radices, inverse, scale)
         y_real, y_imag = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
     return y_real.reshape(real.shape), y_imag.reshape(real.shape)
 
 
 def _narrow_forward(
-    rows: list[torch.Tensor], radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
+    rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
     """From both parts [B, N] to both in planned order, by the tables of `_narrow_tables`."""
     batch, n = rows[0].shape
@@ -119,9 +123,7 @@ def _narrow_forward(
     return [(x @ half.mT).reshape(batch, n) for half in tables[-1].chunk(2)]
 
 
-def _narrow_inverse(
-    rows: list[torch.Tensor], radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
-) -> tuple[torch.Tensor, ...]:
+def _narrow_inverse(rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables) -> Tables:
     """From both parts [B, N] in planned order to both in natural order."""
     batch, n = rows[0].shape
     real, imag = (row.reshape(batch * n // radices[-1], radices[-1]) for row in rows)
@@ -139,9 +141,7 @@ def _narrow_inverse(
     return x.reshape(batch, 2, n).unbind(1)
 
 
-def _stages(
-    x: torch.Tensor, radices: tuple[int, ...], tables: tuple[torch.Tensor, ...]
-) -> torch.Tensor:
+def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> torch.Tensor:
     """Transform x [2, N, B] along N, by the tables of `_stage_tables`."""
     _, n, batch = x.shape
     done, left = 1, n
@@ -164,11 +164,11 @@ def _convolved(
 ) -> torch.Tensor:
     """Bluestein: transform x [2, N, B] along N by a convolution with a chirp."""
     n, m = x.shape[1], math.prod(radices)
-    *chirp, spectrum_real, spectrum_imag = _chirp_tables(n, m, inverse, scale, x)
+    *chirp, spectrum_real, spectrum_imag = _made(x, _chirp_tables, n, m, inverse, scale)
     z = torch.nn.functional.pad(_multiply(x, *chirp), (0, 0, 0, m - n))
-    z = _stages(z, radices, _stage_tables(radices, False, 1.0, x))
+    z = _stages(z, radices, _made(x, _stage_tables, radices, False, 1.0))
     z = _multiply(z, spectrum_real, spectrum_imag)
-    z = _stages(z, radices, _stage_tables(radices, True, 1.0, x))
+    z = _stages(z, radices, _made(x, _stage_tables, radices, True, 1.0))
     return _multiply(z[:, :n], *chirp)
 
 
@@ -180,65 +180,46 @@ def _multiply(
     return torch.stack([a * real - b * imag, a * imag + b * real], dim)
 
 
-def _stage_tables(
-    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
     """The first stage's matrix [(part', k), (part, j)], then twiddles and matrix of each other.
 
     Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix has the
     scale in it.
     """
-    key = ("stages", radices, inverse, scale, like.dtype, like.device)
-
-    def make() -> list[np.ndarray]:
-        tables, done = [], 1
-        for r in radices:
-            j = np.arange(r)
-            if done > 1:
-                twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
-                twiddle = twiddle[:, None, :, None]
-                tables += [twiddle.real, twiddle.imag]
-            w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
-            tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
-            done *= r
-        return tables
-
-    return _cached(key, make, like)
+    tables, done = [], 1
+    for r in radices:
+        j = np.arange(r)
+        if done > 1:
+            twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
+            twiddle = twiddle[:, None, :, None]
+            tables += [twiddle.real, twiddle.imag]
+        w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
+        tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
+        done *= r
+    return tables
 
 
-def _narrow_tables(
-    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def _narrow_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
     """As `_stage_tables`, for planned order: twiddles [K, j, 1] with K in that order, and matrices.
 
     Those are as in `_planned_matrix`; the last one has the parts outside, for a product each.
     """
-
-    def make() -> list[np.ndarray]:
-        tables = []
-        for dft, twiddle in _planned_factors(radices, inverse, scale):
-            if len(twiddle) > 1:
-                tables += [twiddle.real[..., None], twiddle.imag[..., None]]
-            tables.append(_planned_matrix(dft, inverse))
-        tables[-1] = np.block([[dft.real, -dft.imag], [dft.imag, dft.real]])
-        return tables
-
-    return _cached(("narrow", radices, inverse, scale, like.dtype, like.device), make, like)
+    tables = []
+    for dft, twiddle in _planned_factors(radices, inverse, scale):
+        if len(twiddle) > 1:
+            tables += [twiddle.real[..., None], twiddle.imag[..., None]]
+        tables.append(_planned_matrix(dft, inverse))
+    tables[-1] = np.block([[dft.real, -dft.imag], [dft.imag, dft.real]])
+    return tables
 
 
-def _wide_tables(
-    radices: tuple[int, ...], inverse: bool, scale: float, like: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def _wide_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
     """The matrices [K, 2 r, 2 r] of the stages, with their twiddles, in the order of their use."""
-
-    def make() -> list[np.ndarray]:
-        tables = []
-        for dft, twiddle in _planned_factors(radices, inverse, scale):
-            twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
-            tables.append(_planned_matrix(dft * twiddle, inverse))
-        return tables[::-1] if inverse else tables
-
-    return _cached(("wide", radices, inverse, scale, like.dtype, like.device), make, like)
+    tables = []
+    for dft, twiddle in _planned_factors(radices, inverse, scale):
+        twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
+        tables.append(_planned_matrix(dft * twiddle, inverse))
+    return tables[::-1] if inverse else tables
 
 
 def _planned_factors(
@@ -270,43 +251,12 @@ def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
     return np.exp((2j if inverse else -2j) * np.pi / n * (exponent % n))
 
 
-def _chirp_tables(
-    n: int, m: int, inverse: bool, scale: float, like: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
     """Parts of b* [n, 1] and of scale / m times the spectrum of b [m, 1], as in bluestein.py."""
-
-    def make() -> list[np.ndarray]:
-        exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
-        chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
-        wrapped = np.zeros(m, np.complex128)
-        wrapped[:n] = chirp.conj()
-        wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
-        spectrum = scale / m * np.fft.fft(wrapped)
-        return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]
-
-    return _cached(("chirp", n, m, inverse, scale, like.dtype, like.device), make, like)
-
-
-def _cached(key: Any, make: Any, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tables of `make`, on the device and in the dtype of `like`, uploaded once."""
-    global uploads
-    if key in _tables:
-        _tables.move_to_end(key)
-        return _tables[key]
-    # In a thread of its own: a mode of this one (inference_mode, torch.func, fake tensors) would
-    # stay in the kept tensors.
-    with ThreadPoolExecutor(1) as thread:
-        found = thread.submit(_uploaded, make, like.dtype, like.device).result()
-    uploads += 1
-    _tables[key] = found
-    while (
-        sum(t.nbytes for kept in _tables.values() for t in kept) > TABLE_BYTES and len(_tables) > 1
-    ):
-        _tables.popitem(last=False)
-    return found
-
-
-def _uploaded(make: Any, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, ...]:
-    return tuple(
-        torch.from_numpy(np.ascontiguousarray(table)).to(dtype).to(device) for table in make()
-    )
+    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
+    chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
+    wrapped = np.zeros(m, np.complex128)
+    wrapped[:n] = chirp.conj()
+    wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
+    spectrum = scale / m * np.fft.fft(wrapped)
+    return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]

@@ -5,83 +5,87 @@ computed in float64, "double" on the host as many devices have none, and rounded
 in the dtype of the input.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.complex.tensor import ComplexTensor
 
 Input = torch.Tensor | ComplexTensor
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
-def c2c(
-    x: Input,
-    sizes: tuple[int, ...],
-    dims: tuple[int, ...],
-    inverse: bool,
-    norm: str,
-    precision: str,
-) -> ComplexTensor:
-    """As `trnfft.ops.c2c`. The parts of the result are views of one complex tensor."""
-    if len(dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
-        function = torch.fft.ifft if inverse else torch.fft.fft
-        return _split(_computed(function, x, sizes[0], dims[0], norm, precision), x.device)
-    function = torch.fft.ifftn if inverse else torch.fft.fftn
-    return _split(_computed(function, x, sizes, dims, norm, precision), x.device)
+@dataclass(frozen=True)
+class Transform:
+    """What torch.fft is asked for: its own arguments, and the precision mode."""
+
+    sizes: tuple[int, ...]
+    dims: tuple[int, ...]
+    inverse: bool
+    norm: str
+    precision: str
 
 
-def r2c(
-    x: torch.Tensor,
-    sizes: tuple[int, ...],
-    dims: tuple[int, ...],
-    inverse: bool,
-    norm: str,
-    precision: str,
-) -> ComplexTensor:
-    """As `trnfft.ops.r2c`."""
-    function = torch.fft.ihfftn if inverse else torch.fft.rfftn
-    return _split(_computed(function, x, sizes, dims, norm, precision), x.device)
+class TorchNative(Backend):
+    """torch.fft. Of whole tensors, the parts of the result are views of one complex tensor."""
+
+    name = "torch"
+    takes_whole = True
+
+    def c2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
+        """Complex transform of a tensor of any kind, trimmed or padded to the sizes."""
+        if len(asked.dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
+            function = torch.fft.ifft if asked.inverse else torch.fft.fft
+            y = _computed(function, x, asked.sizes[0], asked.dims[0], asked)
+        else:
+            function = torch.fft.ifftn if asked.inverse else torch.fft.fftn
+            y = _computed(function, x, asked.sizes, asked.dims, asked)
+        return _split(y, x.device)
+
+    def r2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
+        """As `c2c_whole`, of a real tensor: half of its spectrum along the last of the dims."""
+        function = torch.fft.ihfftn if asked.inverse else torch.fft.rfftn
+        return _split(_computed(function, x, asked.sizes, asked.dims, asked), x.device)
+
+    def c2r_whole(self, x: Input, asked: Transform) -> torch.Tensor:
+        """As `c2c_whole`, of half a spectrum: the real result."""
+        function = torch.fft.irfftn if asked.inverse else torch.fft.hfftn
+        return _computed(function, x, asked.sizes, asked.dims, asked).to(x.device)
+
+    def c2c(self, parts: Parts, call: Call) -> Parts:
+        if call.planned:
+            return self._in_planned_order(parts, call)
+        y = self.c2c_whole(ComplexTensor(*parts), _last_dimensions(call))
+        return y.real * call.scale, y.imag * call.scale
+
+    def r2c(self, parts: Parts, call: Call) -> Parts:
+        y = self.r2c_whole(parts[0], _last_dimensions(call))
+        return y.real * call.scale, y.imag * call.scale
+
+    def c2r(self, parts: Parts, call: Call) -> Parts:
+        return (self.c2r_whole(ComplexTensor(*parts), _last_dimensions(call)) * call.scale,)
 
 
-def c2r(
-    x: Input,
-    sizes: tuple[int, ...],
-    dims: tuple[int, ...],
-    inverse: bool,
-    norm: str,
-    precision: str,
-) -> torch.Tensor:
-    """As `trnfft.ops.c2r`."""
-    function = torch.fft.irfftn if inverse else torch.fft.hfftn
-    return _computed(function, x, sizes, dims, norm, precision).to(x.device)
+def _last_dimensions(call: Call) -> Transform:
+    """A call as torch's transform without a factor: ours is any scale, not one of torch's norms."""
+    dims = tuple(range(-len(call.sizes), 0))
+    norm = "forward" if call.inverse else "backward"
+    return Transform(call.sizes, dims, call.inverse, norm, call.precision)
 
 
-def c2c_parts(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, precision: str, dims: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """As the operator `trnfft::c2c`."""
-    # The one of torch's norms that leaves the sum as it is; ours is any scale.
-    norm = "forward" if inverse else "backward"
-    last = tuple(range(real.ndim - dims, real.ndim))
-    sizes = tuple(real.shape[-dims:])
-    y = c2c(ComplexTensor(real, imag), sizes, last, inverse, norm, precision)
-    return y.real * scale, y.imag * scale
-
-
-def _computed(
-    function: Any, x: Input, sizes: Any, dims: Any, norm: str, precision: str
-) -> torch.Tensor:
+def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) -> torch.Tensor:
     """torch.fft's function in the precision; the result of "double" is on the host."""
-    if precision == "double" and x.device.type != "meta":
+    if asked.precision == "double" and x.device.type != "meta":
         x = x.to("cpu")  # before the parts become complex, which the device may not have
     z = x if isinstance(x, torch.Tensor) else torch.complex(x.real, x.imag)
-    if precision not in ("kahan", "double"):
-        return function(z, sizes, dims, norm)
-    wide = _WIDE.get(z.dtype)
+    wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
     if wide is None:
-        return function(z, sizes, dims, norm)
-    y = function(z.to(wide), sizes, dims, norm)
+        return function(z, sizes, dims, asked.norm)
+    y = function(z.to(wide), sizes, dims, asked.norm)
     return y.to(torch.complex64 if y.is_complex() else torch.float32)
 
 

@@ -23,12 +23,12 @@ from rich.table import Table
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import MAX_LENGTH, dft_gemm
 from nki_kernels.simulator.timeline import Timeline
+from trnfft.backends.choice import backend_for
 from trnfft.cli.doctor import BROKEN, Check, examine
 from trnfft.cli.picture import Picture, PictureError, check_writable, read_picture, write_picture
 from trnfft.cli.recording import FloatArray, Recording, read_recording
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import BloomFilter
-from trnfft.ops.transforms import backend_for
 from trnfft.planner import algorithms, cost
 from trnfft.planner.plan import Candidate, Plan
 from trnfft.planner.planner import plan as make_plan

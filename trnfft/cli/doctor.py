@@ -28,7 +28,7 @@ from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.stockham import stockham, stockham_tables
 from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from trnfft import config
-from trnfft.ops import transforms as ops
+from trnfft.backends.choice import choose_backend
 from trnfft.planner import wisdom
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
@@ -242,7 +242,7 @@ def backend_checks() -> list[Check]:
     checks = []
     with config.backend("auto"):
         for name, device in DEVICES.items():
-            backend, reason = ops.choose_backend(torch.device(device))
+            backend, reason = choose_backend(torch.device(device))
             checks.append(Check(f"{name} tensors", OK, f"{backend}: {reason}"))
     return checks
 

@@ -26,15 +26,14 @@ from typing import TypeVar
 import torch
 
 from trnfft import config
+from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.convolution import (
-    KERNEL_BACKENDS,
     convolve_images,
     has_kernels,
     spectrum_for_images,
 )
-from trnfft.ops.transforms import backend_for
 from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.planner.factorization import prime_factors
 from trnfft.transforms import _integers, fft, ifft, irfft, rfft
@@ -169,7 +168,7 @@ class BloomFilter:
         height, width = (_next_even_fast_length(points) for points in least)
         self.padded_size = (height, width)
         self.order = axis_order(self.size, self.padded_size)
-        if backend_for(self._device) in KERNEL_BACKENDS:
+        if named(backend_for(self._device)).has_kernels:
             with contextlib.suppress(NotImplementedError):
                 self._plan(least)
                 height, width = self.padded_size

@@ -26,10 +26,9 @@ from typing import Any, TypeVar
 import torch
 
 from trnfft import config
+from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
-from trnfft.ops import transforms as ops
 from trnfft.ops.convolution import (
-    KERNEL_BACKENDS,
     convolve_rows,
     has_kernels,
     has_rows_kernel_for,
@@ -159,7 +158,7 @@ def _fast_length(least: int, device: torch.device, rows: bool) -> int:
         return next_smooth_number(least)
     from trnfft.planner.lengths import next_fast_len  # here: only its users load the kernels
 
-    if rows and ops.backend_for(device) in KERNEL_BACKENDS:
+    if rows and named(backend_for(device)).has_kernels:
         n = next_fast_len(least, real=True)
         # The next one that the kernel for rows takes, which is close.
         return next((m for m in range(n, n + n // 16 + 4) if has_rows_kernel_for(m)), n)
@@ -195,7 +194,7 @@ def _cost(size: int, device: torch.device) -> float:
 
 def _is_planned(device: torch.device) -> bool:
     """Whether transforms of tensors on this device follow the planner."""
-    return config.get_precision() != "double" and ops.backend_for(device) != "torch"
+    return config.get_precision() != "double" and backend_for(device) != "torch"
 
 
 def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from trnfft import config
+from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
 from trnfft.convolution.convolve import _lengthened, fast_length
 from trnfft.nn.split import bilinear
-from trnfft.ops import transforms as ops
 from trnfft.transforms import irfftn, rfftn
 
 
@@ -84,7 +84,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         weight = self.weight
         if not _is_constant(weight):
             return self._transformed(sizes, dtype)
-        settings = ops.backend_for(weight.device), config.get_precision()
+        settings = backend_for(weight.device), config.get_precision()
         # A tensor that inference mode made must not get into a graph later.
         key = weight._version, sizes, dtype, settings, torch.is_inference_mode_enabled()
         if self._kept is None or self._kept[0] is not weight or self._kept[1] != key:

@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
+from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops import transforms as ops
 from trnfft.ops.convolution import has_kernels
-from trnfft.transforms import irfft, rfft
+from trnfft.ops.transforms import interior, irfft, rfft
 
 
 def block_circulant_product(
@@ -41,7 +41,7 @@ def block_circulant_product(
     """
     backend = ""
     if has_kernels(x, weight) and _has_plan(x.shape[0], tuple(weight.shape)):
-        backend = ops.backend_for(x.device)
+        backend = backend_for(x.device)
     return _Product.apply(x, weight, bias, backend)[0]
 
 
@@ -56,6 +56,13 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
 
         return 4 * q * spectrum_rows(k) * (row_pitch(x.shape[0]) + row_pitch(p))
     return x.dtype.itemsize * q * 2 * (k // 2 + 1) * (x.shape[0] + p)
+
+
+def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
+    """Shapes of the spectra that the kernel keeps: of x and of the weight."""
+    from nki_kernels.kernels.block_circulant import spectra_shape  # only its users load the kernels
+
+    return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
 
 
 def _has_plan(rows: int, shape: tuple[int, ...]) -> bool:
@@ -74,13 +81,12 @@ def _block_circulant(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The product, and the spectra of x and of the weight as the kernel leaves them."""
-    from trnfft.backends import nki  # here, so that only its users load the kernels
-    from trnfft.planner.planner import plan_block_circulant
+    from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
 
     p, q, k = weight.shape
     row = x.new_zeros(p * k) if bias is None else bias
     recipe = plan_block_circulant((p, q, k), batch=x.shape[0]).recipe
-    y, of_x, of_w = nki.run_block_circulant(recipe, (x, weight, row[None]), backend)
+    y, of_x, of_w = named(backend).run(recipe, (x, weight, row[None]))
     return y, of_x, of_w
 
 
@@ -89,12 +95,11 @@ def _block_circulant_gradients(
     grad: torch.Tensor, of_x: torch.Tensor, of_w: torch.Tensor, k: int, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradients of x and of the weight, [p, q k], from that of the product."""
-    from trnfft.backends import nki  # here, so that only its users load the kernels
-    from trnfft.planner.planner import plan_block_circulant
+    from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
 
     shape = (grad.shape[1] // k, of_x.shape[0], k)
     recipe = plan_block_circulant(shape, batch=grad.shape[0], gradients=True).recipe
-    by_x, by_w = nki.run_block_circulant(recipe, (grad, of_x, of_w), backend)
+    by_x, by_w = named(backend).run(recipe, (grad, of_x, of_w))
     return by_x, by_w
 
 
@@ -102,10 +107,8 @@ def _block_circulant_gradients(
 def _(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
 ) -> tuple[torch.Tensor, ...]:
-    from nki_kernels.kernels.block_circulant import row_pitch, spectrum_rows
-
     p, q, k = weight.shape
-    spectra = [x.new_empty(q, spectrum_rows(k), row_pitch(rows)) for rows in (x.shape[0], p)]
+    spectra = [x.new_empty(shape) for shape in _kernel_spectra(p, q, k, x.shape[0])]
     return x.new_empty(x.shape[0], p * k), *spectra
 
 
@@ -231,7 +234,7 @@ def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> to
 
 def _derivative_of_spectra(grad: torch.Tensor, k: int) -> torch.Tensor:
     """What `spectra_of` makes of a gradient of its result. Of the second derivative only."""
-    return matrix_of(grad * (k * ops._interior(grad, k, 0.5))[:, None], k)
+    return matrix_of(grad * (k * interior(grad, k, 0.5))[:, None], k)
 
 
 def _sum(x: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:

@@ -13,11 +13,9 @@ from typing import Any
 import torch
 
 from trnfft import config
+from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops import transforms as ops
-from trnfft.transforms import rfft
-
-KERNEL_BACKENDS = ("nki", "nki-sim")
+from trnfft.ops.transforms import rfft
 
 
 def has_kernels(*tensors: torch.Tensor) -> bool:
@@ -26,14 +24,14 @@ def has_kernels(*tensors: torch.Tensor) -> bool:
         return False
     if any(x.dtype != torch.float32 or x.numel() == 0 for x in tensors):
         return False
-    return ops.backend_for(tensors[0].device) in KERNEL_BACKENDS
+    return named(backend_for(tensors[0].device)).has_kernels
 
 
 def has_rows_kernel_for(n: int) -> bool:
     """Whether `convolve_rows` can take rows of n points."""
-    from trnfft.planner.algorithms import ALGORITHMS  # here: only its users load the kernels
+    from trnfft.planner.algorithms import ROW_CONVOLUTION  # here: only its users load the kernels
 
-    return not ALGORITHMS["convolve_rows"].why_not(n)
+    return not ROW_CONVOLUTION.why_not(n)
 
 
 def convolve_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
@@ -42,7 +40,7 @@ def convolve_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
     Leading dimensions broadcast. Differentiable in both. Only where
     `has_kernels` and `has_rows_kernel_for`.
     """
-    return _ConvolveRows.apply(x, h.real, h.imag, ops.backend_for(x.device))
+    return _ConvolveRows.apply(x, h.real, h.imag, backend_for(x.device))
 
 
 def convolve_images(
@@ -60,7 +58,7 @@ def convolve_images(
     Raises:
         NotImplementedError: no kernel takes these sizes.
     """
-    backend = ops.backend_for(x.device)
+    backend = backend_for(x.device)
     return _ConvolveImages.apply(x, h.real, h.imag, list(padded), list(kept), backend)
 
 
@@ -70,9 +68,10 @@ def spectrum_for_images(h: ComplexTensor) -> ComplexTensor:
     Raises:
         NotImplementedError: no kernel takes columns of this length.
     """
-    from trnfft.planner.algorithms import ImageConvolution  # here: only its users load the kernels
+    # Here, so that only its users load the kernels.
+    from nki_kernels.kernels.image_convolution import column_radices
 
-    pairs = ImageConvolution.column_pairs(h.shape[-2])
+    pairs = column_radices(h.shape[-2])
     if not pairs:
         raise NotImplementedError(f"no kernel takes columns of {h.shape[-2]} points")
     radix, left = pairs[0]
@@ -89,8 +88,7 @@ def _convolve_rows(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str
 ) -> torch.Tensor:
     """Rows x [..., N] by half spectra [..., N // 2 + 1]; leading dimensions broadcast."""
-    from trnfft.backends import nki  # here, so that only its users load the kernels
-    from trnfft.planner.planner import plan_convolution
+    from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
 
     lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
     rows = x.expand(*lead, -1).reshape(-1, x.shape[-1])
@@ -99,7 +97,8 @@ def _convolve_rows(
         spectra = [part.expand(*lead, -1) for part in spectra]
     spectra = [part.reshape(-1, part.shape[-1]) for part in spectra]
     recipe = plan_convolution(tuple(rows.shape[1:]), batch=rows.shape[0]).recipe
-    return nki.run_convolution(recipe, (rows, *spectra), backend).reshape(*lead, -1)
+    (y,) = named(backend).run(recipe, (rows, *spectra))
+    return y.reshape(*lead, -1)
 
 
 @torch.library.custom_op("trnfft::convolve_images", mutates_args=())
@@ -112,8 +111,7 @@ def _convolve_images(
     backend: str,
 ) -> torch.Tensor:
     """As `convolve_images`."""
-    from trnfft.backends import nki  # here, so that only its users load the kernels
-    from trnfft.planner.planner import plan_convolution
+    from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
 
     images = x.reshape(-1, *x.shape[-2:])
     spectra = [part.reshape(-1, *part.shape[-2:]) for part in (real, imag)]
@@ -123,7 +121,7 @@ def _convolve_images(
     rows, columns, back = plan.recipe.passes
     passes = (rows, replace(columns, kept=kept[0]), replace(back, kept=kept[1]))
     recipe = replace(plan.recipe, passes=passes)
-    y = nki.run_convolution(recipe, (images, *spectra), backend)
+    (y,) = named(backend).run(recipe, (images, *spectra))
     return y.reshape(*x.shape[:-2], *kept)
 
 

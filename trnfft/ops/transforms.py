@@ -1,10 +1,10 @@
-"""The operators that all transforms are made of, and the choice of the backend that runs them.
+"""The operators that all transforms are made of: their shapes, derivatives and vmap rules.
 
-`c2c`, `r2c` and `c2r` transform several dimensions of a tensor in one call. The "torch" backend
-takes them whole. Every other backend takes split real and imaginary parts, with the transformed
-dimensions last: `trnfft::c2c`, `trnfft::r2c` and `trnfft::c2r` of torch.library, with fake kernels,
-derivatives and vmap rules. As transforms are linear and symmetric, the derivative of each is one of
-them again, hence differentiable any number of times:
+`c2c`, `r2c` and `c2r` transform several dimensions of a tensor in one call. Backends that take
+whole tensors get them as they are, those made of torch operations get split parts with the
+transformed dimensions last. For the others there are `trnfft::c2c`, `trnfft::r2c` and `trnfft::c2r`
+of torch.library. As transforms are linear and symmetric, the derivative of each is one of them
+again, hence differentiable any number of times:
 
     Y = s F x          dx = s conj(F) dY, which is c2c with the opposite sign
     Y = s (F x)[half]  dx = c2r of dY with its interior halved, with the opposite sign
@@ -12,19 +12,15 @@ them again, hence differentiable any number of times:
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
 
 from trnfft import config
-from trnfft.backends import matmul, torch_native
-from trnfft.backends.half_spectrum import half_of, whole_of
+from trnfft.backends.backend import Backend, Call, Parts, without_views
+from trnfft.backends.choice import backend_for, backend_of, named
+from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor
-
-Parts = tuple[torch.Tensor, torch.Tensor]
-
-COMPLEX_DEVICES = ("cpu", "cuda", "meta")
 
 
 def c2c(
@@ -51,13 +47,19 @@ def c2c(
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
-    if not planned and not _is_empty(x, dims) and (precision := _whole(x)) is not None:
-        return torch_native.c2c(x, sizes, dims, inverse, norm, precision)
+    backend, precision = _settings(x.device)
+    if not planned and _takes_whole(backend, x, dims):
+        return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
     if not dims:
         return x
-    real, imag = (_moved_last(part, dims, sizes) for part in (x.real, x.imag))
-    parts = _c2c_parts(real, imag, inverse, scale_of(norm, sizes, inverse), len(dims), planned)
+    parts = tuple(_moved_last(part, dims, sizes) for part in (x.real, x.imag))
+    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
+    if backend is not None and backend.has_derivatives:
+        parts = backend.c2c(parts, call)
+    else:
+        run = _C2C.apply if backend else _c2c
+        parts = run(*parts, *_flat(call, backend), planned)
     return ComplexTensor(*(_moved_back(part, dims) for part in parts))
 
 
@@ -65,10 +67,16 @@ def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> ComplexTensor:
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
-    if not _is_empty(x, dims) and (precision := _whole(x)) is not None:
-        return torch_native.r2c(x, sizes, dims, inverse, norm, precision)
+    backend, precision = _settings(x.device)
+    if _takes_whole(backend, x, dims):
+        return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     moved = _moved_last(x, dims, sizes)
-    parts = _r2c_parts(moved, inverse, scale_of(norm, sizes, inverse), len(dims))
+    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
+    if backend is not None and backend.has_derivatives:
+        parts = backend.r2c((moved,), call)
+    else:
+        run = _R2C.apply if backend else _r2c
+        parts = run(moved, *_flat(call, backend))
     return ComplexTensor(*(_moved_back(part, dims) for part in parts))
 
 
@@ -80,13 +88,29 @@ def c2r(
     norm: str,
 ) -> torch.Tensor:
     """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
-    if not _is_empty(x, dims) and (precision := _whole(x)) is not None:
-        return torch_native.c2r(x, sizes, dims, inverse, norm, precision)
+    backend, precision = _settings(x.device)
+    if _takes_whole(backend, x, dims):
+        return backend.c2r_whole(x, Transform(sizes, dims, inverse, norm, precision))
     x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
-    real, imag = (_moved_last(part, dims, given) for part in (x.real, x.imag))
-    y = _c2r_parts(real, imag, sizes[-1], inverse, scale_of(norm, sizes, inverse), len(dims))
+    parts = tuple(_moved_last(part, dims, given) for part in (x.real, x.imag))
+    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
+    if backend is not None and backend.has_derivatives:
+        (y,) = backend.c2r(parts, call)
+    else:
+        run = _C2R.apply if backend else _c2r
+        y = run(*parts, sizes[-1], *_flat(call, backend))
     return _moved_back(y, dims)
+
+
+def rfft(x: torch.Tensor) -> ComplexTensor:
+    """Half spectra of real rows [..., N], without a factor."""
+    return r2c(x, (x.shape[-1],), (x.ndim - 1,), False, "backward")
+
+
+def irfft(spectra: ComplexTensor, n: int) -> torch.Tensor:
+    """The inverse of `rfft`, with a factor 1 / n."""
+    return c2r(spectra, (n,), (spectra.ndim - 1,), True, "backward")
 
 
 def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
@@ -97,42 +121,31 @@ def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
     return 1.0 / n if (norm == "backward") == inverse else 1.0
 
 
-def backend_for(device: torch.device) -> str:
-    """The name of the backend for tensors on a device: the chosen one, or what "auto" takes."""
-    return choose_backend(device)[0]
-
-
-def choose_backend(device: torch.device) -> tuple[str, str]:
-    """The name of the backend for tensors on a device, and the reason for it.
-
-    Raises:
-        ValueError, ImportError: as `config.get_backend`.
-    """
-    name = config.get_backend()
-    if name != "auto":
-        return name, "chosen by name"
-    if device.type in COMPLEX_DEVICES:
-        return "torch", "the device has complex dtypes"
-    if device.type not in config.NEURON_DEVICES:
-        return "matmul", "no complex dtypes, and no NeuronCore"
-    if config.has_nki():
-        return "nki", "a NeuronCore, and the real nki is installed"
-    return "matmul", "no complex dtypes, and no real nki"
-
-
-def _whole(x: torch.Tensor | ComplexTensor) -> str | None:
-    """The precision mode, where the "torch" backend takes the whole transform."""
+def _settings(device: torch.device) -> tuple[Any, str]:
+    """Backend and precision of the context; None and "" for those at run time."""
     if torch.compiler.is_compiling():  # which cannot look at context-local settings
-        return None
+        return None, ""
     precision = config.get_precision()
-    if precision == "double" or backend_for(x.device) == "torch":
-        return precision
-    return None
+    return backend_of(device, precision), precision
 
 
-def _is_empty(x: torch.Tensor | ComplexTensor, dims: tuple[int, ...]) -> bool:
-    """Whether there is nothing to transform, which MKL rejects."""
-    return 0 in x.shape and any(size == 0 and dim not in dims for dim, size in enumerate(x.shape))
+def _takes_whole(
+    backend: Backend | None, x: torch.Tensor | ComplexTensor, dims: tuple[int, ...]
+) -> bool:
+    """Whether the backend takes the tensor as it is, and there is something to transform.
+
+    MKL rejects a batch of nothing.
+    """
+    if backend is None or not backend.takes_whole:
+        return False
+    shape = x.shape
+    return 0 not in shape or all(size or dim in dims for dim, size in enumerate(shape))
+
+
+def _flat(call: Call, backend: Backend | None) -> tuple[Any, ...]:
+    """A call as the operators' schemas have it: inverse, scale, backend, precision, dims."""
+    name = "" if backend is None else backend.name
+    return call.inverse, call.scale, name, call.precision, len(call.sizes)
 
 
 def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) -> torch.Tensor:
@@ -150,83 +163,16 @@ def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
     return x.movedim(tuple(range(-len(dims), 0)), dims)
 
 
-def _settings(device: torch.device) -> tuple[str, str]:
-    """Backend and precision, ("", "") for those at run time."""
-    if torch.compiler.is_compiling():
-        return "", ""
-    return backend_for(device), config.get_precision()
-
-
-def _c2c_parts(
-    real: torch.Tensor, imag: torch.Tensor, inverse: bool, scale: float, dims: int, planned: bool
-) -> Parts:
-    backend, precision = _settings(real.device)
-    if backend == "matmul" and precision != "double":
-        return _matmul_c2c(real, imag, inverse, scale, precision, range(-dims, 0), planned)
-    run = _C2C.apply if backend else _c2c
-    return run(real, imag, inverse, scale, backend, precision, dims, planned)
-
-
-def _r2c_parts(x: torch.Tensor, inverse: bool, scale: float, dims: int) -> Parts:
-    backend, precision = _settings(x.device)
-    if backend == "matmul":
-        return _matmul_r2c(x, inverse, scale, precision, dims)
-    run = _R2C.apply if backend else _r2c
-    return run(x, inverse, scale, backend, precision, dims)
-
-
-def _c2r_parts(
-    real: torch.Tensor, imag: torch.Tensor, n: int, inverse: bool, scale: float, dims: int
-) -> torch.Tensor:
-    backend, precision = _settings(real.device)
-    if backend == "matmul":
-        return _matmul_c2r(real, imag, n, inverse, scale, precision, dims)
-    run = _C2R.apply if backend else _c2r
-    return run(real, imag, n, inverse, scale, backend, precision, dims)
-
-
-def _matmul_c2c(
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    inverse: bool,
-    scale: float,
-    precision: str,
-    dims: range,
-    planned: bool = False,
-) -> Parts:
-    for dim in reversed(dims):
-        moved = real.transpose(dim, -1), imag.transpose(dim, -1)
-        parts = matmul.c2c(*moved, inverse, scale, precision, planned)
-        real, imag = parts[0].transpose(dim, -1), parts[1].transpose(dim, -1)
-        scale = 1.0
-    return real, imag
-
-
-def _matmul_r2c(x: torch.Tensor, inverse: bool, scale: float, precision: str, dims: int) -> Parts:
-    parts = half_of(matmul.c2c(x, torch.zeros_like(x), inverse, scale, precision))
-    return _matmul_c2c(*parts, inverse, 1.0, precision, range(-dims, -1))
-
-
-def _matmul_c2r(
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    n: int,
-    inverse: bool,
-    scale: float,
-    precision: str,
-    dims: int,
-) -> torch.Tensor:
-    real, imag = _matmul_c2c(real, imag, inverse, 1.0, precision, range(-dims, -1))
-    return matmul.c2c(*whole_of(real, imag, n), inverse, scale, precision)[0]
-
-
-def _without_views(function: Any, x: torch.Tensor, *arguments: Any) -> Any:
-    """`function` of the arguments; on an XLA device it computes with copies in place of views."""
-    if x.device.type == "xla":
-        # torch_xla does so by itself, but not inside of a custom operator, where views of views
-        # have wrong values.
-        function = torch.func.functionalize(function, remove="mutations_and_views")
-    return function(x, *arguments)
+def _computed(kind: str, parts: Parts, call: Call, backend: str) -> Parts:
+    """What the operators do, by the backend of this name or, for "", of the context."""
+    device = parts[0].device
+    precision = call.precision or config.get_precision()
+    chosen = named("torch" if precision == "double" else backend or backend_for(device))
+    call = Call(call.sizes, call.inverse, call.scale, precision, call.planned)
+    run = getattr(chosen, kind)
+    if chosen.has_derivatives:
+        run = without_views(run, device)
+    return run(parts, call)
 
 
 @torch.library.custom_op("trnfft::c2c", mutates_args=())
@@ -253,57 +199,11 @@ def _c2c(
     Returns:
         Real and imaginary part of the result, with the shape and dtype of the input.
     """
-    backend = backend or backend_for(real.device)
-    precision = precision or config.get_precision()
-    if real.numel() == 0:  # Nothing to compute, and MKL rejects an empty batch.
+    if real.numel() == 0:  # nothing to compute, and MKL rejects an empty batch
         return torch.empty_like(real), torch.empty_like(imag)
-    if planned and (precision == "double" or backend != "matmul"):
-        return _planned_c2c(real, imag, inverse, scale, backend, precision)
-    if precision == "double" or backend == "torch":
-        parts = torch_native.c2c_parts(real, imag, inverse, scale, precision, dims)
-    elif backend == "matmul":
-        axes = range(-dims, 0)
-        rest = (inverse, scale, precision, axes, planned)
-        parts = _without_views(_matmul_c2c, real, imag, *rest)
-    else:
-        shape = tuple(real.shape[-dims:])
-        parts = _run_kernel("c2c", (real, imag), shape, inverse, scale, backend, precision)
-    return parts[0].contiguous(), parts[1].contiguous()
-
-
-def _planned_c2c(
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    inverse: bool,
-    scale: float,
-    backend: str,
-    precision: str,
-) -> Parts:
-    """`trnfft::c2c` in planned order, by a backend whose transforms have the natural one."""
-    from trnfft.planner import order  # here, so that only its users load the planner
-
-    radices = order.radices(real.shape[-1])
-    if inverse:
-        real, imag = (_without_views(_digits_reversed, part, radices) for part in (real, imag))
-    parts = _c2c(real, imag, inverse, scale, backend, precision)
-    if inverse:
-        return parts
-    first, second = (_without_views(_digits_reversed, part, radices[::-1]) for part in parts)
-    return first.contiguous(), second.contiguous()
-
-
-def _digits_reversed(x: torch.Tensor, radices: tuple[int, ...]) -> torch.Tensor:
-    """The last dimension with the digits of its index, of these radices, in reverse order."""
-    lead = x.ndim - 1
-    digits = x.reshape(*x.shape[:-1], *radices)
-    reverse = range(digits.ndim - 1, lead - 1, -1)
-    return digits.permute(*range(lead), *reverse).reshape(x.shape)
-
-
-def _run_kernel(*arguments: Any) -> Any:
-    from trnfft.backends import nki  # here, so that only its users load the kernels
-
-    return nki.run(*arguments)
+    call = Call(tuple(real.shape[-dims:]), inverse, scale, precision, planned)
+    y_real, y_imag = _computed("c2c", (real, imag), call, backend)
+    return y_real.contiguous(), y_imag.contiguous()
 
 
 @torch.library.custom_op("trnfft::r2c", mutates_args=())
@@ -316,20 +216,12 @@ def _r2c(
     dims: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`trnfft::c2c` of real data [..., N]: the first N // 2 + 1 numbers of the result."""
-    backend = backend or backend_for(x.device)
-    precision = precision or config.get_precision()
-    if _has_real_kernel(x, backend, precision):
-        shape = tuple(x.shape[-dims:])
-        parts = _run_kernel("r2c", (x,), shape, inverse, scale, backend, precision)
-    else:
-        zeros = torch.zeros_like(x)
-        parts = half_of(_c2c(x, zeros, inverse, scale, backend, precision, dims))
-    real, imag = (part.clone(memory_format=torch.contiguous_format) for part in parts)
-    return real, imag
-
-
-def _has_real_kernel(x: torch.Tensor, backend: str, precision: str) -> bool:
-    return backend in ("nki", "nki-sim") and precision != "double" and x.numel() > 0
+    if x.numel() == 0:
+        return _empty_half(x)
+    call = Call(tuple(x.shape[-dims:]), inverse, scale, precision)
+    halves = _computed("r2c", (x,), call, backend)
+    y_real, y_imag = (part.clone(memory_format=torch.contiguous_format) for part in halves)
+    return y_real, y_imag
 
 
 @torch.library.custom_op("trnfft::c2r", mutates_args=())
@@ -344,155 +236,124 @@ def _c2r(
     dims: int = 1,
 ) -> torch.Tensor:
     """`trnfft::c2c` of the first n // 2 + 1 numbers of Hermitian data: the real result [..., n]."""
-    backend = backend or backend_for(real.device)
-    precision = precision or config.get_precision()
-    if _has_real_kernel(real, backend, precision):
-        shape = (*real.shape[real.ndim - dims : -1], n)
-        y = _run_kernel("c2r", (real, imag), shape, inverse, scale, backend, precision)[0]
-        return y.contiguous()
-    if dims > 1:
-        moved = real.movedim(-1, -dims), imag.movedim(-1, -dims)
-        parts = _c2c(*moved, inverse, 1.0, backend, precision, dims - 1)
-        real, imag = parts[0].movedim(-dims, -1), parts[1].movedim(-dims, -1)
-    full = _without_views(whole_of, real, imag, n)
-    return _c2c(*full, inverse, scale, backend, precision)[0]
+    if real.numel() == 0:
+        return real.new_empty((*real.shape[:-1], n))
+    call = Call((*real.shape[real.ndim - dims : -1], n), inverse, scale, precision)
+    return _computed("c2r", (real, imag), call, backend)[0].contiguous()
 
 
-@_c2c.register_fake
-def _(
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    inverse: bool,
-    scale: float,
-    backend: str = "",
-    precision: str = "",
-    dims: int = 1,
-    planned: bool = False,
-) -> Parts:
-    return real.new_empty(real.shape), imag.new_empty(imag.shape)
-
-
-@_r2c.register_fake
-def _(
-    x: torch.Tensor,
-    inverse: bool,
-    scale: float,
-    backend: str = "",
-    precision: str = "",
-    dims: int = 1,
-) -> Parts:
+def _empty_half(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     shape = (*x.shape[:-1], x.shape[-1] // 2 + 1)
     return x.new_empty(shape), x.new_empty(shape)
 
 
+@_c2c.register_fake
+def _(real: torch.Tensor, imag: torch.Tensor, *call: Any) -> Parts:
+    return real.new_empty(real.shape), imag.new_empty(imag.shape)
+
+
+@_r2c.register_fake
+def _(x: torch.Tensor, *call: Any) -> Parts:
+    return _empty_half(x)
+
+
 @_c2r.register_fake
-def _(
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    n: int,
-    inverse: bool,
-    scale: float,
-    backend: str = "",
-    precision: str = "",
-    dims: int = 1,
-) -> torch.Tensor:
+def _(real: torch.Tensor, imag: torch.Tensor, n: int, *call: Any) -> torch.Tensor:
     return real.new_empty((*real.shape[:-1], n))
 
 
-def _keep_rest(tensors: int, with_n: int) -> Any:
-    """A setup_context that keeps the arguments after the tensors, and N of the result's data."""
-
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        first = inputs[0].shape[-1]
-        ctx.n = inputs[tensors] if with_n else first
-        ctx.inverse, ctx.scale, *ctx.settings = inputs[tensors + with_n :]
-
-    return setup_context
+def _keep_c2c(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.inverse, *ctx.rest = inputs[2:]
 
 
-def _c2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
-    return *run(real, imag, not ctx.inverse, ctx.scale, *ctx.settings), *(None,) * 6
+def _keep_r2c(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.n = inputs[0].shape[-1]
+    ctx.inverse, *ctx.rest = inputs[1:]
 
 
-def _r2c_grads(run: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> tuple[Any, ...]:
-    weights = _interior(real, ctx.n, 0.5)
-    parts = real * weights, imag * weights
-    return run(*parts, ctx.n, not ctx.inverse, ctx.scale, *ctx.settings), *(None,) * 5
+def _keep_c2r(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.n, ctx.inverse, *ctx.rest = inputs[2:]
 
 
-def _c2r_grads(run: Any, ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    real, imag = run(grad, not ctx.inverse, ctx.scale, *ctx.settings)
-    weights = _interior(real, ctx.n, 2.0)
-    return real * weights, imag * weights, *(None,) * 6
+def _c2c_gradients(adjoint: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    return *adjoint(real, imag, not ctx.inverse, *ctx.rest), *_none(ctx, 1)
 
 
-def _interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
+def _r2c_gradients(adjoint: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    weights = interior(real, ctx.n, 0.5)
+    y = adjoint(real * weights, imag * weights, ctx.n, not ctx.inverse, *ctx.rest)
+    return y, *_none(ctx, 1)
+
+
+def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
+    real, imag = adjoint(grad, not ctx.inverse, *ctx.rest)
+    weights = interior(real, ctx.n, 2.0)
+    return real * weights, imag * weights, *_none(ctx, 2)
+
+
+def _none(ctx: Any, more: int) -> tuple[None, ...]:
+    """The gradients of what is no tensor: `ctx.rest` and so many more."""
+    return (None,) * (len(ctx.rest) + more)
+
+
+def interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
     """`weight` for those of n // 2 + 1 numbers whose conjugates are not there too, else 1."""
     ones = like.new_ones(1)
     inner = like.new_full(((n - 1) // 2,), weight)
     return torch.cat([ones, inner, ones[: 1 - n % 2]])
 
 
-_c2c.register_autograd(partial(_c2c_grads, _c2c), setup_context=_keep_rest(2, 0))
-_r2c.register_autograd(partial(_r2c_grads, _c2r), setup_context=_keep_rest(1, 0))
-_c2r.register_autograd(partial(_c2r_grads, _r2c), setup_context=_keep_rest(2, 1))
-
-
+# For torch.func and forward mode, which a custom operator does not support, each operator is an
+# autograd.Function, too.
 class _C2C(torch.autograd.Function):
-    """`trnfft::c2c` for torch.func and forward mode, which a custom operator does not support."""
-
     generate_vmap_rule = True
-    setup_context = staticmethod(_keep_rest(2, 0))
+    setup_context = staticmethod(_keep_c2c)
 
     @staticmethod
     def forward(*arguments: Any) -> Parts:
         return _c2c(*arguments)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        return _c2c_grads(_C2C.apply, ctx, *grads)
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return _c2c_gradients(_C2C.apply, ctx, *grads)
 
     @staticmethod
     def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> Parts:
-        return _C2C.apply(*_both(real, imag), ctx.inverse, ctx.scale, *ctx.settings)
+        return _C2C.apply(*_both(real, imag), ctx.inverse, *ctx.rest)
 
 
 class _R2C(torch.autograd.Function):
-    """`trnfft::r2c`, as `_C2C`."""
-
     generate_vmap_rule = True
-    setup_context = staticmethod(_keep_rest(1, 0))
+    setup_context = staticmethod(_keep_r2c)
 
     @staticmethod
     def forward(*arguments: Any) -> Parts:
         return _r2c(*arguments)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        return _r2c_grads(_C2R.apply, ctx, *grads)
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return _r2c_gradients(_C2R.apply, ctx, *grads)
 
     @staticmethod
     def jvp(ctx: Any, x: torch.Tensor, *rest: None) -> Parts:
-        return _R2C.apply(x, ctx.inverse, ctx.scale, *ctx.settings)
+        return _R2C.apply(x, ctx.inverse, *ctx.rest)
 
 
 class _C2R(torch.autograd.Function):
-    """`trnfft::c2r`, as `_C2C`."""
-
     generate_vmap_rule = True
-    setup_context = staticmethod(_keep_rest(2, 1))
+    setup_context = staticmethod(_keep_c2r)
 
     @staticmethod
     def forward(*arguments: Any) -> torch.Tensor:
         return _c2r(*arguments)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        return _c2r_grads(_R2C.apply, ctx, grad)
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return _c2r_gradients(_R2C.apply, ctx, *grads)
 
     @staticmethod
     def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> torch.Tensor:
-        return _C2R.apply(*_both(real, imag), ctx.n, ctx.inverse, ctx.scale, *ctx.settings)
+        return _C2R.apply(*_both(real, imag), ctx.n, ctx.inverse, *ctx.rest)
 
 
 def _both(real: torch.Tensor | None, imag: torch.Tensor | None) -> Parts:
@@ -503,7 +364,7 @@ def _both(real: torch.Tensor | None, imag: torch.Tensor | None) -> Parts:
     return real, imag
 
 
-def _batched(operator: Any, tensors: int) -> Any:
+def batched(operator: Any, tensors: int) -> Any:
     """The vmap rule of an operator that takes any leading dimensions: one more of them."""
 
     def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
@@ -517,6 +378,16 @@ def _batched(operator: Any, tensors: int) -> Any:
     return rule
 
 
-_c2c.register_vmap(_batched(_c2c, 2))
-_r2c.register_vmap(_batched(_r2c, 1))
-_c2r.register_vmap(_batched(_c2r, 2))
+def _register(operator: Any, tensors: int, keep: Any, gradients: Any, adjoint: Any) -> None:
+    """Derivatives and vmap rule of an operator."""
+
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return gradients(adjoint, ctx, *grads)
+
+    operator.register_autograd(backward, setup_context=keep)
+    operator.register_vmap(batched(operator, tensors))
+
+
+_register(_c2c, 2, _keep_c2c, _c2c_gradients, _c2c)
+_register(_r2c, 1, _keep_r2c, _r2c_gradients, _c2r)
+_register(_c2r, 2, _keep_c2r, _c2r_gradients, _r2c)

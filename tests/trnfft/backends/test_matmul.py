@@ -1,20 +1,18 @@
 """The kept tables of the matmul backend are plain tensors, whatever mode the first caller is in."""
 
-from collections import OrderedDict
-
 import pytest
 import torch
 
 import trnfft
-from trnfft.backends import matmul
+from trnfft.backends.device_tables import uploaded
 
 LENGTHS = [12, 257]  # the second is a convolution, which has more tables
 CLOSE = {"rtol": 1e-4, "atol": 1e-3}
 
 
 @pytest.fixture(autouse=True)
-def no_tables(monkeypatch):
-    monkeypatch.setattr(matmul, "_tables", OrderedDict())
+def no_tables():
+    uploaded.cache_clear()
     with trnfft.backend("matmul"):
         yield
 
@@ -25,7 +23,7 @@ def energy(x):
 
 
 def kept():
-    tables = [table for tables in matmul._tables.values() for table in tables]
+    tables = [table for tables in uploaded.cache.values() for table in tables]
     assert tables
     return tables
 
@@ -50,9 +48,9 @@ def test_no_wrapper_of_torch_func_is_kept(n):
 
 @pytest.mark.parametrize("n", LENGTHS)
 def test_tables_are_made_once(n):
-    before = matmul.uploads
+    before = uploaded.cache_info().misses
     energy(torch.ones(n))
-    made = matmul.uploads
-    assert made == before + len(matmul._tables) > before
+    made = uploaded.cache_info().misses
+    assert made == before + len(uploaded.cache) > before
     energy(torch.ones(5, n))
-    assert matmul.uploads == made
+    assert uploaded.cache_info().misses == made

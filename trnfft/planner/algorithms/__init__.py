@@ -28,6 +28,7 @@ FOUR_STEP = FourStep()
 SPLIT_FOUR_STEP = SplitFourStep()
 REAL_DFT_GEMM, INVERSE_REAL_DFT_GEMM = RealDftGemm(R2C), RealDftGemm(C2R)
 REAL_STOCKHAM, INVERSE_REAL_STOCKHAM = RealStockham(R2C), RealStockham(C2R)
+ROW_CONVOLUTION = RowConvolution(REAL_STOCKHAM)
 STRIDED_STOCKHAM = StridedStockham()  # a pass of others, no transform by itself
 _FORWARD_ROWS = (REAL_DFT_GEMM, REAL_STOCKHAM)
 _INVERSE_ROWS = (INVERSE_REAL_DFT_GEMM, INVERSE_REAL_STOCKHAM)
@@ -50,7 +51,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         SplitBluestein(SPLIT_FOUR_STEP),
         *_FORWARD_ROWS,
         *_INVERSE_ROWS,
-        RowConvolution(REAL_STOCKHAM),
+        ROW_CONVOLUTION,
         ImageConvolution(_FORWARD_ROWS, STRIDED_STOCKHAM, _INVERSE_ROWS),
         BlockCirculant(CIRCULANT),
         BlockCirculant(CIRCULANT_GRADIENTS),

@@ -1,0 +1,54 @@
+"""Which backend transforms tensors on a device."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from trnfft import config
+from trnfft.backends.backend import Backend
+from trnfft.backends.matmul import Matmul
+from trnfft.backends.torch_native import TorchNative
+
+COMPLEX_DEVICES = ("cpu", "cuda", "meta")
+
+
+def backend_for(device: torch.device) -> str:
+    """The name of the backend for tensors on a device: the chosen one, or what "auto" takes."""
+    return choose_backend(device)[0]
+
+
+def choose_backend(device: torch.device) -> tuple[str, str]:
+    """The name of the backend for tensors on a device, and the reason for it.
+
+    Raises:
+        ValueError, ImportError: as `config.get_backend`.
+    """
+    name = config.get_backend()
+    if name != "auto":
+        return name, "chosen by name"
+    if device.type in COMPLEX_DEVICES:
+        return "torch", "the device has complex dtypes"
+    if device.type not in config.NEURON_DEVICES:
+        return "matmul", "no complex dtypes, and no NeuronCore"
+    if config.has_nki():
+        return "nki", "a NeuronCore, and the real nki is installed"
+    return "matmul", "no complex dtypes, and no real nki"
+
+
+def backend_of(device: torch.device, precision: str) -> Backend:
+    """The backend for tensors on a device. Float64 is torch's, on the host if it must be."""
+    return named("torch" if precision == "double" else backend_for(device))
+
+
+@functools.cache
+def named(name: str) -> Backend:
+    """The backend of a name other than "auto"."""
+    if name == "torch":
+        return TorchNative()
+    if name == "matmul":
+        return Matmul()
+    from trnfft.backends.nki import Nki  # here, so that only its users load the kernels
+
+    return Nki(name)
