@@ -7,7 +7,7 @@ in the dtype of the input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -62,12 +62,15 @@ class TorchNative(Backend):
         y = self.c2c_whole(ComplexTensor(*parts), _last_dimensions(call))
         return y.real * call.scale, y.imag * call.scale
 
+    # Not hfftn and ihfftn, which conjugate lazily: inside of a custom operator that can be lost.
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        y = self.r2c_whole(parts[0], _last_dimensions(call))
-        return y.real * call.scale, y.imag * call.scale
+        y = self.r2c_whole(parts[0], _last_dimensions(replace(call, inverse=False)))
+        return y.real * call.scale, y.imag * (-call.scale if call.inverse else call.scale)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
-        return (self.c2r_whole(ComplexTensor(*parts), _last_dimensions(call)) * call.scale,)
+        real, imag = parts
+        x = ComplexTensor(real, imag if call.inverse else -imag)
+        return (self.c2r_whole(x, _last_dimensions(replace(call, inverse=True))) * call.scale,)
 
 
 def _last_dimensions(call: Call) -> Transform:
