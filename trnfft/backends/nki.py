@@ -5,7 +5,8 @@ Several dimensions are one launch where the planner knows one, else one launch e
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -38,22 +39,36 @@ class Nki(Backend):
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
             return self._in_planned_order(parts, call)
-        return self._launched_or_else(C2C, super().c2c, parts, call)
+        recipe = self._recipe(C2C, parts, call)
+        if recipe is None:
+            return super().c2c(parts, call)
+        y = self.run(recipe, _rows(parts, call), call.inverse, call.scale)
+        return _with_lead(parts, call, y)
 
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        return self._launched_or_else(R2C, super().r2c, parts, call)
+        recipe = self._recipe(R2C, parts, call)
+        if recipe is None:
+            return super().r2c(parts, call)
+        x = _rows(parts, call)
+        if not _is_for(R2C, recipe):
+            x = (x[0], torch.zeros_like(x[0]))
+        y: Sequence[torch.Tensor] = self.run(recipe, x, call.inverse, call.scale)
+        if not _is_for(R2C, recipe):
+            y = half_of(y[0], y[1])
+        return _with_lead(parts, call, y)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
-        return self._launched_or_else(C2R, super().c2r, parts, call)
+        recipe = self._recipe(C2R, parts, call)
+        if recipe is None:
+            return super().c2r(parts, call)
+        x = _rows(parts, call)
+        if not _is_for(C2R, recipe):
+            x = whole_of(x[0], x[1], call.sizes[-1])
+        y = self.run(recipe, x, call.inverse, call.scale)
+        return _with_lead(parts, call, y[:1])
 
-    def c2c_rows(self, parts: Parts, call: Call) -> Parts:
-        return self._launched(C2C, parts, call)
-
-    def r2c_rows(self, parts: Parts, call: Call) -> Parts:
-        return self._launched(R2C, parts, call)
-
-    def c2r_rows(self, parts: Parts, call: Call) -> Parts:
-        return self._launched(C2R, parts, call)
+    # By single dimensions, where there is no kernel for several.
+    c2c_rows, r2c_rows, c2r_rows = c2c, r2c, c2r
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
@@ -70,36 +85,27 @@ class Nki(Backend):
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 
-    def _launched_or_else(self, kind: str, by_dimensions: Any, parts: Parts, call: Call) -> Parts:
-        """One kernel where there is one for these sizes, else one launch a dimension."""
-        if len(call.sizes) > 1:
-            try:
-                return self._launched(kind, parts, call)
-            except NotImplementedError:
-                pass
-        return by_dimensions(parts, call)
+    def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
+        """The kernel that does it in one launch; None where there is none for several dimensions.
 
-    def _launched(self, kind: str, parts: Parts, call: Call) -> Parts:
-        """One kernel. NotImplementedError where there is none for these sizes."""
+        Raises:
+            NotImplementedError: there is none for the one length.
+        """
         self._check(parts[0])
-        shape = call.sizes
-        x = tuple(part.reshape(-1, *part.shape[part.ndim - len(shape) :]) for part in parts)
-        recipe = plan(
-            n=shape[0] if len(shape) == 1 else None,
-            shape=shape if len(shape) > 1 else None,
-            batch=x[0].shape[0],
-            inverse=call.inverse if kind == C2C else kind == C2R,
-            real=kind != C2C,
-            precision=call.precision,
-        ).recipe
-        is_complex = ALGORITHMS[recipe.algorithm].kind != kind  # cheaper than a real kernel
-        if is_complex:
-            x = (x[0], torch.zeros_like(x[0])) if kind == R2C else whole_of(x[0], x[1], shape[-1])
-        y = self.run(recipe, x, call.inverse, call.scale)
-        if is_complex:
-            y = y[:1] if kind == C2R else list(half_of(y[0], y[1]))
-        lead = parts[0].shape[: parts[0].ndim - len(shape)]
-        return tuple(part.reshape(*lead, *part.shape[1:]) for part in y)
+        sizes = call.sizes
+        try:
+            return plan(
+                n=sizes[0] if len(sizes) == 1 else None,
+                shape=sizes if len(sizes) > 1 else None,
+                batch=math.prod(parts[0].shape[: -len(sizes)]),
+                inverse=call.inverse if kind == C2C else kind == C2R,
+                real=kind != C2C,
+                precision=call.precision,
+            ).recipe
+        except NotImplementedError:
+            if len(sizes) == 1:
+                raise
+            return None
 
     def _check(self, x: torch.Tensor) -> None:
         if self.name == "nki" and x.device.type not in NEURON_DEVICES:
@@ -113,3 +119,19 @@ class Nki(Backend):
                 f"torch.float32: the NeuronCore has no float64; use input.float(), for a complex "
                 f'tensor input.to(torch.complex64), or trnfft.set_backend("matmul")'
             )
+
+
+def _is_for(kind: str, recipe: Recipe) -> bool:
+    """Whether the kernel takes such data. Else it takes complex data, which is cheaper then."""
+    return ALGORITHMS[recipe.algorithm].kind == kind
+
+
+def _rows(parts: Parts, call: Call) -> Parts:
+    """[..., *sizes] as [B, *sizes]."""
+    return tuple(part.reshape(-1, *part.shape[-len(call.sizes) :]) for part in parts)
+
+
+def _with_lead(parts: Parts, call: Call, y: Sequence[torch.Tensor]) -> Parts:
+    """[B, ...] with the leading dimensions of `parts`."""
+    lead = parts[0].shape[: -len(call.sizes)]
+    return tuple(part.reshape(*lead, *part.shape[1:]) for part in y)

@@ -163,16 +163,14 @@ def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
     return x.movedim(tuple(range(-len(dims), 0)), dims)
 
 
-def _computed(kind: str, parts: Parts, call: Call, backend: str) -> Parts:
-    """What the operators do, by the backend of this name or, for "", of the context."""
-    device = parts[0].device
+def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[Any, Call]:
+    """The method of the backend of this name, or of the context for "", and what it is to do."""
     precision = call.precision or config.get_precision()
     chosen = named("torch" if precision == "double" else backend or backend_for(device))
-    call = Call(call.sizes, call.inverse, call.scale, precision, call.planned)
-    run = getattr(chosen, kind)
+    method = getattr(chosen, kind)
     if chosen.has_derivatives:
-        run = without_views(run, device)
-    return run(parts, call)
+        method = without_views(method, device)
+    return method, Call(call.sizes, call.inverse, call.scale, precision, call.planned)
 
 
 @torch.library.custom_op("trnfft::c2c", mutates_args=())
@@ -202,7 +200,8 @@ def _c2c(
     if real.numel() == 0:  # nothing to compute, and MKL rejects an empty batch
         return torch.empty_like(real), torch.empty_like(imag)
     call = Call(tuple(real.shape[-dims:]), inverse, scale, precision, planned)
-    y_real, y_imag = _computed("c2c", (real, imag), call, backend)
+    run, call = _chosen("c2c", call, backend, real.device)
+    y_real, y_imag = run((real, imag), call)
     return y_real.contiguous(), y_imag.contiguous()
 
 
@@ -219,9 +218,11 @@ def _r2c(
     if x.numel() == 0:
         return _empty_half(x)
     call = Call(tuple(x.shape[-dims:]), inverse, scale, precision)
-    halves = _computed("r2c", (x,), call, backend)
-    y_real, y_imag = (part.clone(memory_format=torch.contiguous_format) for part in halves)
-    return y_real, y_imag
+    run, call = _chosen("r2c", call, backend, x.device)
+    y_real, y_imag = run((x,), call)
+    # Halves may be views of what they are half of.
+    kept = torch.contiguous_format
+    return y_real.clone(memory_format=kept), y_imag.clone(memory_format=kept)
 
 
 @torch.library.custom_op("trnfft::c2r", mutates_args=())
@@ -239,7 +240,9 @@ def _c2r(
     if real.numel() == 0:
         return real.new_empty((*real.shape[:-1], n))
     call = Call((*real.shape[real.ndim - dims : -1], n), inverse, scale, precision)
-    return _computed("c2r", (real, imag), call, backend)[0].contiguous()
+    run, call = _chosen("c2r", call, backend, real.device)
+    (y,) = run((real, imag), call)
+    return y.contiguous()
 
 
 def _empty_half(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -307,11 +310,8 @@ def interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
 # autograd.Function, too.
 class _C2C(torch.autograd.Function):
     generate_vmap_rule = True
+    forward = staticmethod(_c2c)
     setup_context = staticmethod(_keep_c2c)
-
-    @staticmethod
-    def forward(*arguments: Any) -> Parts:
-        return _c2c(*arguments)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -324,11 +324,8 @@ class _C2C(torch.autograd.Function):
 
 class _R2C(torch.autograd.Function):
     generate_vmap_rule = True
+    forward = staticmethod(_r2c)
     setup_context = staticmethod(_keep_r2c)
-
-    @staticmethod
-    def forward(*arguments: Any) -> Parts:
-        return _r2c(*arguments)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -341,11 +338,8 @@ class _R2C(torch.autograd.Function):
 
 class _C2R(torch.autograd.Function):
     generate_vmap_rule = True
+    forward = staticmethod(_c2r)
     setup_context = staticmethod(_keep_c2r)
-
-    @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _c2r(*arguments)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
