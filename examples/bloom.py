@@ -4,7 +4,7 @@ A lens spreads the light of every pixel by its point spread function (PSF). That
 in linear light, in which a lamp may be a thousand times brighter than a wall. The picture is made
 here: sky, moon, houses with lit windows, lamps along the water, and what the water reflects.
 
-Needs:   pip install "trnfft[demo]"
+Needs:   pip install ".[demo]"
 Run:     python examples/bloom.py
          python examples/bloom.py --strength 0.6 --blades 5 --out glow.png
 Prints:  the brightest pixel before and after, and how much light is left in the picture.

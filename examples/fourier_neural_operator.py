@@ -6,8 +6,8 @@ are convolutions over the whole circle, given by their spectrum (trnfft.nn.Spect
 comparison, the same network gets convolutions of three points, which see only what is near.
 A spectrum means the same on any grid: learned on 64 points, the operator works on 256, too.
 
-Needs:   pip install "trnfft[demo]"
-Run:     python examples/fourier_neural_operator.py    # about 12 s on one core
+Needs:   pip install ".[demo]"
+Run:     python examples/fourier_neural_operator.py    # about 10 s on one core
 Prints:  the relative L2 error of both networks on waves that they have not seen, on both grids.
 Writes:  a picture, fourier_neural_operator.png: three of these waves and the predictions.
 """
@@ -51,7 +51,7 @@ class Operator(nn.Module):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Learn the operator of Burgers' equation.")
-    parser.add_argument("--steps", type=int, default=300, help="of training; default: 300")
+    parser.add_argument("--steps", type=int, default=200, help="of training; default: 200")
     parser.add_argument("--out", type=Path, default=Path("fourier_neural_operator.png"))
     arguments = parser.parse_args()
     torch.manual_seed(0)

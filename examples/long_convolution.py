@@ -5,7 +5,7 @@ n log n operations. The result is the same, and the longer the filter, the more 
 `trnfft.convolve` is the function, `trnfft.nn.FFTConv1d` the layer that takes the place of a
 `torch.nn.Conv1d`. As everywhere in torch, conv1d correlates: it gets the filter backwards.
 
-Needs:   pip install trnfft
+Needs:   pip install .
 Run:     python examples/long_convolution.py
          python examples/long_convolution.py --longest 65536
 Prints:  for several lengths, milliseconds on one core of this CPU, and how far the results differ.

@@ -5,7 +5,7 @@ and the gradient of its error goes through `trnfft.irfft` and `trnfft.rfft`. For
 the best of all such filters is known, that of Wiener: signal / (signal + noise), in power. What is
 learned from examples should come out close to it.
 
-Needs:   pip install "trnfft[demo]"
+Needs:   pip install ".[demo]"
 Run:     python examples/low_pass_filter.py
          python examples/low_pass_filter.py --backend matmul    # real matrix products
 Prints:  how the error of the filtered signals falls, and how close it comes to Wiener's.

@@ -4,7 +4,7 @@ The short-time Fourier transform cuts a recording into overlapping frames, weigh
 window and transforms all of them at once. Without a file this takes the electrocardiogram that
 PyWavelets ships: three heart beats, and the hum of the mains as a line at 60 Hz.
 
-Needs:   pip install "trnfft[demo]"
+Needs:   pip install ".[demo]"
 Run:     python examples/spectrogram.py
          python examples/spectrogram.py speech.wav --frame 512 --out speech.png
          python examples/spectrogram.py --backend nki-sim    # the NKI kernels, in the simulator

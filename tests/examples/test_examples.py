@@ -142,7 +142,7 @@ def test_fourier_neural_operator(run, tmp_path):
         percentages(shown("fourier_neural_operator")), rel=0.3
     )
     spectral, spectral_fine, near, near_fine = percentages(printed)
-    assert max(spectral, spectral_fine) < 4
+    assert max(spectral, spectral_fine) < 5
     assert min(near, near_fine) > 25
     assert_picture_as_shown(tmp_path / "fourier_neural_operator.png")
 
