@@ -1,0 +1,173 @@
+"""Every example runs in a folder of its own and does what its README shows.
+
+The pictures of the README are made of what the examples write, of at most 100 kB each:
+Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=True)
+"""
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+for needed in ("matplotlib", "PIL", "pywt", "torch"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"the examples need {needed}", allow_module_level=True)
+
+from PIL import Image  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+README = (EXAMPLES / "README.md").read_text("utf-8")
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A function that runs an example in a folder and returns what it prints."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),  # for remembered plans
+    }
+    environment.pop("TRNFFT_BACKEND", None)
+
+    def run(name, folder, *arguments):
+        command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def shown(name):
+    """The output of an example as README shows it."""
+    section = README.split(f"\n## {name}.py\n")[1].split("\n## ")[0]
+    return section.split("```text\n")[1].split("```")[0]
+
+
+def words(text):
+    """The lines of a text without its numbers and the width of its columns."""
+    return [" ".join(NUMBER.sub("#", line).split()) for line in text.splitlines()]
+
+
+def numbers(text):
+    return [float(number) for number in NUMBER.findall(text)]
+
+
+def percentages(text):
+    return [float(number) for number in re.findall(r"([\d.]+)%", text)]
+
+
+def assert_picture_as_shown(written):
+    """The picture that README shows is that of the example, but for its colours and fonts."""
+    picture = EXAMPLES / "pictures" / written.name
+    assert picture.stat().st_size < 100_000
+    assert f"(pictures/{written.name})" in README
+    with Image.open(written) as new, Image.open(picture) as old:
+        assert new.size == old.size
+        difference = np.subtract(*(np.asarray(i.convert("RGB"), np.float64) for i in (new, old)))
+    assert np.abs(difference).mean() < 4  # of 255
+
+
+def test_every_example_has_a_test_and_a_place_in_the_readme():
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    tested = {name.removeprefix("test_") for name in globals()}
+    assert names <= tested
+    assert names == set(re.findall(r"^## (\w+)\.py$", README, re.MULTILINE))
+    assert names == set(re.findall(r"^\| \[(\w+)\.py\]\(\1\.py\)", README, re.MULTILINE))
+
+
+def test_every_example_says_what_it_needs_and_how_to_run_it():
+    for path in EXAMPLES.glob("*.py"):
+        says = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        for label in ("Needs:   ", f"Run:     python examples/{path.name}", "Prints:  "):
+            assert f"\n{label}" in says, path.name
+
+
+def test_spectrogram(run, tmp_path):
+    printed = run("spectrogram", tmp_path)
+    assert "1024 samples at 360 Hz" in printed
+    assert "193 frequencies x 171 frames" in printed
+    assert float(re.search(r"relative L2 error of (\S+)", printed)[1]) < 1e-6
+    assert_picture_as_shown(tmp_path / "spectrogram.png")
+
+
+def test_spectrogram_of_a_wav_file_in_the_simulator(run, tmp_path):
+    tone = np.sin(2 * np.pi * 1000 / 8000 * np.arange(800))
+    with wave.open(str(tmp_path / "tone.wav"), "wb") as file:
+        file.setparams((2, 2, 8000, 0, "NONE", None))
+        file.writeframes(np.repeat(32000 * tone, 2).astype("<i2").tobytes())
+    arguments = ("tone.wav", "--frame", 64, "--backend", "nki-sim", "--out", "tone.png")
+    printed = run("spectrogram", tmp_path, *arguments)
+    assert "800 samples at 8000 Hz: 0.10 s" in printed
+    assert float(re.search(r"relative L2 error of (\S+)", printed)[1]) < 1e-6
+    with Image.open(tmp_path / "tone.png") as picture:
+        assert picture.size == (800, 500)
+
+
+def test_low_pass_filter(run, tmp_path):
+    printed = run("low_pass_filter", tmp_path)
+    assert words(printed) == words(shown("low_pass_filter"))
+    assert numbers(printed) == pytest.approx(numbers(shown("low_pass_filter")), rel=0.1)
+    losses = [float(loss) for loss in re.findall(r"error (\S+)\n", printed)]
+    assert losses[-1] < losses[0] / 5
+    learned, wiener = numbers(printed.splitlines()[-2])
+    assert wiener < learned < 1.02 * wiener
+    with Image.open(tmp_path / "low_pass_filter.png") as picture:
+        assert picture.size == (900, 350)
+
+
+def test_low_pass_filter_by_matrix_products(run, tmp_path):
+    printed = run("low_pass_filter", tmp_path, "--backend", "matmul", "--steps", 50)
+    first, last = numbers(printed.splitlines()[0])[1], numbers(printed.splitlines()[1])[1]
+    assert last < first / 4
+
+
+def test_fourier_neural_operator(run, tmp_path):
+    printed = run("fourier_neural_operator", tmp_path)
+    assert words(printed) == words(shown("fourier_neural_operator"))
+    assert percentages(printed) == pytest.approx(
+        percentages(shown("fourier_neural_operator")), rel=0.3
+    )
+    spectral, spectral_fine, near, near_fine = percentages(printed)
+    assert max(spectral, spectral_fine) < 5
+    assert min(near, near_fine) > 25
+    assert_picture_as_shown(tmp_path / "fourier_neural_operator.png")
+
+
+def test_long_convolution(run, tmp_path):
+    printed = run("long_convolution", tmp_path)
+    assert words(printed) == words(shown("long_convolution"))
+    rows = [numbers(line) for line in printed.splitlines()[2:-1]]
+    assert [row[0] for row in rows] == [512, 2048, 8192, 32768]
+    assert all(row[-1] < 1e-5 for row in rows)
+    assert rows[-1][1] > 5 * max(rows[-1][2:4])
+
+
+def test_bloom(run, tmp_path):
+    printed = run("bloom", tmp_path)
+    assert "400 x 280 pixels" in printed
+    before, after = numbers(printed.splitlines()[1])
+    assert 1 < after < before
+    assert 95 < percentages(printed)[0] <= 100
+    assert_picture_as_shown(tmp_path / "bloom.png")
+
+
+def test_own_kernel(run, tmp_path):
+    printed = run("own_kernel", tmp_path, "--trace", "kernel.json")
+    error, rest = printed.split("\n", 1)
+    assert rest == shown("own_kernel").split("\n", 1)[1]
+    assert float(error.split()[-1]) < 1e-6
+    assert json.loads((tmp_path / "kernel.json").read_text())["traceEvents"]
