@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_kernels.hardware import PARTITIONS
 from nki_kernels.kernels.real_stockham import evacuate, multiply, transpose
 from nki_kernels.kernels.stockham import load_identity
 from nki_kernels.nki_api import nisa, nki, nl
 
-PARTITIONS = 128
 BANK = 512
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 
+from nki_kernels.hardware import PARTITIONS
 from nki_kernels.kernels.real_stockham import multiply
 from nki_kernels.nki_api import nisa, nki, nl
 from trnfft import irfft, rfft
 
-PARTITIONS = 128
 BANK = 512
 
 

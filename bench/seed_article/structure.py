@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from nki_kernels import simulator
+from nki_kernels.hardware import PARTITIONS
 from nki_kernels.nki_api import nisa, nki, nl
 
-PARTITIONS = 128
 MAX_LENGTH = 4096  # SBUF holds whole rows of operands, table and products
 
 
