@@ -1,4 +1,4 @@
-"""Errors over N in every precision mode: python bench/accuracy.py --backend nki
+"""Errors over N in every precision mode: python -m bench.accuracy --backend nki
 
 Relative L2 errors against float64 NumPy for random normal input, forward and after the inverse
 transform, beside the error that the planner predicts.
@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import program
 import typer
-from measurement import described, device_of, predicted, settings
-from operations import transforms_1d
-from operations.case import Case, on_device, on_host, relative_error
-from results import Row
 
+from bench import program
+from bench.cases import transforms_1d
+from bench.cases.case import Case, on_device, on_host, relative_error
+from bench.measurement import described, device_of, predicted, settings
+from bench.results import Row
 from trnfft.config import PRECISIONS
 
 LENGTHS = (16, 64, 128, 256, 512, 997, 1000, 1024, 2048, 4096, 16384, 65536, 2**20)

@@ -1,4 +1,4 @@
-"""Results side by side: python bench/compare.py A.json [B.json ...] --out plots/
+"""Results side by side: python -m bench.compare A.json [B.json ...] --out plots/
 
 Prints tables of times, errors and differences, case by case, and draws time and error against N
 beside the figures that the seed article published. A case that a file lacks is shown as missing,
@@ -11,16 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import plots
-import program
-import seed_figures
 import typer
-from results import Key, Missing, ResultsError, Row, load
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trnfft import cli
+from bench import plots, program
+from bench.results import Key, Missing, ResultsError, Row, load
+from bench.seed_article import figures as seed_figures
+from trnfft.cli import save_picture
 
 
 class Reasons:
@@ -87,8 +86,8 @@ def time_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
     """Times with what they are, ratios to the first file, and the floor."""
     times = [row.time_us if row is not None else None for row in rows]
     shown = [
-        absent[index] if time is None else f"{time:,.1f} {rows[index].time_source}"  # type: ignore
-        for index, time in enumerate(times)
+        instead if row is None or row.time_us is None else f"{row.time_us:,.1f} {row.time_source}"
+        for row, instead in zip(rows, absent, strict=True)
     ]
     ratios = [f"{time / times[0]:.3g}" if time and times[0] else "" for time in times[1:]]
     floors = [row.dma_floor_us for row in rows if row is not None and row.dma_floor_us is not None]
@@ -162,9 +161,9 @@ def main(
         program.stop(f"cannot make the folder {out}: {error.strerror or error}", 2)
     show(files, Console())
     if any(plots.times_of(file) for file in files):
-        cli.save_picture(lambda: plots.draw_times(files), out / "time.png")
+        save_picture(lambda: plots.draw_times(files), out / "time.png")
     if any(plots.errors_of(file) for file in files):
-        cli.save_picture(lambda: plots.draw_errors(files), out / "error.png")
+        save_picture(lambda: plots.draw_errors(files), out / "error.png")
 
 
 if __name__ == "__main__":

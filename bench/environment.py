@@ -14,8 +14,7 @@ from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 
-from results import Environment
-
+from bench.results import Environment
 from nki_kernels import nki_api
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from operations.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
-from results import Latency, Row
 
 import trnfft
+from bench.cases.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
+from bench.results import Latency, Row
 from nki_kernels import hardware, simulator
 
 SECONDS = 0.5  # to repeat a call for

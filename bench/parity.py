@@ -1,4 +1,4 @@
-"""Whether a backend computes what the simulator does: python bench/parity.py --backend nki
+"""Whether a backend computes what the simulator does: python -m bench.parity --backend nki
 
 Every case runs on the backend and on "nki-sim". The relative L2 distance of the results has to stay
 below twice the error that the precision mode allows a transform, times four for operations that
@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import program
 import typer
-from measurement import described, result_of
-from operations import cases_of
-from operations.case import Case, relative_error
-from results import Row
 
+from bench import program
+from bench.cases import cases_of
+from bench.cases.case import Case, relative_error
+from bench.measurement import described, result_of
+from bench.results import Row
 from trnfft.planner.accuracy import MAX_ERRORS
 
 
@@ -31,6 +31,12 @@ def compared(case: Case, backend: str, target: str, tolerance: float | None) -> 
     difference = relative_error(result_of(case, backend, target), expected)
     allowed = tolerance_of(case) if tolerance is None else tolerance
     return described(case, backend, target, relative_difference=difference, tolerance=allowed)
+
+
+def differs(row: Row) -> bool:
+    """Whether the difference is larger than allowed."""
+    difference, allowed = row.relative_difference, row.tolerance
+    return difference is None or allowed is None or difference > allowed
 
 
 def main(
@@ -53,7 +59,7 @@ def main(
         cases, backend, lambda case: compared(case, backend, target, tolerance)
     )
     program.write("parity", backend, target, rows, missing, out)
-    different = [row for row in rows if not row.relative_difference <= row.tolerance]  # type: ignore[operator]
+    different = [row for row in rows if differs(row)]
     if different:
         worst = max(different, key=lambda row: row.relative_difference or 0.0)
         program.stop(

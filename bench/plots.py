@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import seed_figures
-from operations.case import KERNEL_BACKENDS
-from results import Key, Missing, Results, Row
-
+from bench.cases.case import KERNEL_BACKENDS
+from bench.results import Key, Missing, Results, Row
+from bench.seed_article import figures as seed_figures
 from nki_kernels import hardware
 
 if TYPE_CHECKING:
@@ -166,7 +165,12 @@ def draw_line(
         markersize=5,
         label=label,
     )
-    hollow = {"linestyle": "", "marker": marker, "markersize": 6, "markerfacecolor": "none"}
+    hollow: dict[str, Any] = {
+        "linestyle": "",
+        "marker": marker,
+        "markersize": 6,
+        "markerfacecolor": "none",
+    }
     axes.plot(others, [points[n] for n in others], color=color, **hollow)
 
 
@@ -186,7 +190,7 @@ def draw_floors(axes: Axes, rows: Sequence[Row]) -> None:
 def draw_seed(axes: Axes, lines: dict[str, dict[int, float]], more: str) -> None:
     """The seed's published points."""
     for marker, (name, points) in zip(SEED_MARKERS, lines.items(), strict=False):
-        style = {"marker": marker, "markerfacecolor": "none", "color": "0.55"}
+        style: dict[str, Any] = {"marker": marker, "markerfacecolor": "none", "color": "0.55"}
         label = f"seed, {name}: measured on trn1, {more}"
         axes.plot(*zip(*points.items(), strict=True), linestyle=":", label=label, **style)
 
@@ -214,21 +218,12 @@ def draw_errors(files: Sequence[File]) -> Figure:
             )
             panel.plot(*zip(*known, strict=True), color=colors[kind], linestyle=DOTS, linewidth=1)
     draw_seed(axes, seed_figures.ERRORS, "its butterfly")
-    draw_prediction(axes, {}, "0.4", label="predicted by the planner")
+    axes.plot([], [], color="0.4", linestyle=DOTS, linewidth=1, label="predicted by the planner")
     alone = f": {files[0].label}" if len(files) == 1 else ""
     if has_double:
         finish(below, "Precision double", "relative L2 error")
     finish(axes, f"Forward transforms{alone}", "relative L2 error against float64 NumPy")
     return figure
-
-
-def draw_prediction(axes: Axes, points: dict[int, float], color: str, label: str = "") -> None:
-    """A dotted line through the powers of two, dashes for other N."""
-    powers = sorted(n for n in points if n & (n - 1) == 0)
-    others = sorted(set(points) - set(powers))
-    style = {"color": color, "linewidth": 1, "linestyle": DOTS}
-    axes.plot(powers, [points[n] for n in powers], **style, **({"label": label} if label else {}))
-    axes.plot(others, [points[n] for n in others], "_", color=color, markersize=9)
 
 
 def kind_of(row: Row) -> str:

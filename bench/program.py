@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from environment import environment
-from measurement import device_of, settings
-from operations import OPERATIONS
-from operations.case import Case
-from results import Missing, Results, Row, save
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bench.cases import OPERATIONS
+from bench.cases.case import Case
+from bench.environment import environment
+from bench.measurement import device_of, settings
+from bench.results import Missing, Program, Results, Row, save
 from nki_kernels import hardware
 
 BackendOption = Annotated[str, typer.Option(help="torch, matmul, nki-sim or nki.")]
@@ -113,11 +113,11 @@ def line_of(row: Row) -> str:
 
 
 def write(
-    program: str, backend: str, target: str, rows: list[Row], missing: list[Missing], out: Path
+    program: Program, backend: str, target: str, rows: list[Row], missing: list[Missing], out: Path
 ) -> None:
     """Writes the results, and ends the program with code 1 where a case failed."""
     results = Results(
-        program=program,  # type: ignore[arg-type]
+        program=program,
         backend=backend,
         target=target,
         environment=environment(),

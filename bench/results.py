@@ -6,15 +6,17 @@ Times are microseconds. Single samples are not kept, only their percentiles.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from nki_kernels.whole_file import write_whole
 
-FORMAT, VERSION = "trnfft benchmark", 1
+FORMAT: Final = "trnfft benchmark"
+VERSION: Final = 1
 SHOWN_PROBLEMS = 5
 
+Program = Literal["run", "parity", "accuracy"]  # of those that write results
 Key = tuple[str, str, str, tuple[int, ...], int, str]
 
 
@@ -58,7 +60,30 @@ class Latency(Strict):
     calls: int
 
 
-class Row(Strict):
+class Asked(Strict):
+    """What was asked for: the case, and how."""
+
+    operation: str
+    case: str
+    algorithm: str  # "" for the planner's choice
+    shape: tuple[int, ...]
+    batch: int
+    precision: str
+
+    @property
+    def key(self) -> Key:
+        """What is compared between files: everything that was asked for."""
+        return (
+            self.operation,
+            self.case,
+            self.algorithm,
+            self.shape,
+            self.batch,
+            self.precision,
+        )
+
+
+class Row(Asked):
     """One case on one backend. None is what the program, or the backend, has no value for.
 
     `kernel_time_source` is "modelled" (the simulator's timeline), "measured" (on a device) or ""
@@ -67,12 +92,6 @@ class Row(Strict):
     write the results once on `target`, `predicted_us` the planner's price.
     """
 
-    operation: str
-    case: str
-    algorithm: str  # asked for; "" for the planner's choice
-    shape: tuple[int, ...]
-    batch: int
-    precision: str
     backend: str
     target: str
     recipe: str = ""  # what the planner chose, where it plans the call as a whole
@@ -92,18 +111,6 @@ class Row(Strict):
     tolerance: FiniteFloat | None = None  # of that difference
 
     @property
-    def key(self) -> Key:
-        """What is compared between files: everything that was asked for."""
-        return (
-            self.operation,
-            self.case,
-            self.algorithm,
-            self.shape,
-            self.batch,
-            self.precision,
-        )
-
-    @property
     def time_us(self) -> float | None:
         """Time of the kernel, else the median latency of a call."""
         if self.kernel_us is not None:
@@ -116,19 +123,11 @@ class Row(Strict):
         return self.kernel_time_source or ("host" if self.latency is not None else "")
 
 
-class Missing(Strict):
+class Missing(Asked):
     """A case without a row: the backend does not have it, or it failed."""
 
-    operation: str
-    case: str
-    algorithm: str
-    shape: tuple[int, ...]
-    batch: int
-    precision: str
     reason: str
     is_failure: bool
-
-    key = Row.key
 
 
 class Results(Strict):
@@ -136,7 +135,7 @@ class Results(Strict):
 
     format: Literal["trnfft benchmark"] = FORMAT
     version: Literal[1] = VERSION
-    program: Literal["run", "parity", "accuracy"]
+    program: Program
     backend: str
     target: str
     environment: Environment

@@ -1,4 +1,4 @@
-"""Time and error of every operation: python bench/run.py [OPERATION ...] --backend nki-sim
+"""Time and error of every operation: python -m bench.run [OPERATION ...] --backend nki-sim
 
 The same cases run on every backend. Times of "nki-sim" are modelled, those of "torch" and "matmul"
 are the host's, those of "nki" are of a NeuronCore, kernel and launch overhead apart
@@ -10,10 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import program
 import typer
-from measurement import measure
-from operations import cases_of
+
+from bench import program
+from bench.cases import cases_of
+from bench.measurement import measure
 
 
 def main(

@@ -1,19 +1,13 @@
-"""What bench/block_circulant.py compares with is right, and the comparison holds."""
+"""What bench/block_circulant compares with is right, and the comparison holds."""
 
 import numpy as np
 import pytest
 import torch
-from block_circulant import (
-    BATCHES,
-    BLOCK,
-    FEATURES,
-    circulant_us,
-    dense_us,
-    naive_us,
-    transforms_of_a_step,
-)
-from block_circulant_baselines import NaiveProduct, dense_product, multiply_pairs, sum_blocks
 
+from bench.block_circulant.dense_product import dense_product
+from bench.block_circulant.naive_flow import NaiveProduct, multiply_pairs, sum_blocks
+from bench.block_circulant.steps import transforms_of_a_step
+from bench.block_circulant.times import BATCHES, BLOCK, FEATURES, circulant_us, dense_us, naive_us
 from nki_kernels import simulator
 from trnfft.nn import BlockCirculantLinear
 from trnfft.ops.block_circulant import block_circulant_product

@@ -8,10 +8,10 @@ run without gradients, so that their spectra are kept.
 
 import pytest
 import torch
-from operations.case import relative_error
 from scipy import signal
 
 import trnfft
+from bench.cases.case import relative_error
 from trnfft.nn import FFTConv1d, FFTConv2d
 
 # Shapes of input and filter, and the dimensions to convolve along.

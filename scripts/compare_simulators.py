@@ -15,6 +15,7 @@ tolerance or a simulator rejects a kernel, 2 if there is no real nki.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -29,14 +30,13 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
-
-from simulator_cases import Case, all_cases  # noqa: E402
+sys.path.insert(0, str(ROOT))  # the kernels of this checkout, which need not be installed
 
 from nki_kernels.hardware import TARGET_VARIABLE, chip  # noqa: E402
 from nki_kernels.nki_api import nki  # noqa: E402
 from nki_kernels.simulator.install import SIMULATOR_VARIABLE, find_nki  # noqa: E402
 from nki_kernels.whole_file import write_whole  # noqa: E402
+from simulator_cases import Case, all_cases  # noqa: E402
 
 SECONDS = 900  # that a simulator may take for all cases
 WITHOUT_NKI = {
@@ -127,9 +127,9 @@ def run(cases: list[Case], folder: Path) -> None:
         try:
             result = nki.simulate(case.kernel)(*case.arguments())
             outputs = result if isinstance(result, (tuple, list)) else [result]
-            temporary = folder / "unfinished.npz"
-            np.savez(temporary, *map(np.asarray, outputs))
-            os.replace(temporary, folder / f"{case.name}.npz")
+            archive = io.BytesIO()
+            np.savez(archive, *map(np.asarray, outputs))
+            write_whole(folder / f"{case.name}.npz", archive.getvalue())
         except Exception as error:  # whatever a simulator raises is its verdict
             write_whole(folder / f"{case.name}.txt", f"{type(error).__name__}: {error}")
 
@@ -155,9 +155,10 @@ def compared(case: Case, ours: Outcome, theirs: Outcome) -> dict[str, Any]:
         "relative_l2": None,
         "tolerance": case.tolerance,
     }
-    for simulator, outcome in (("trnfft's", ours), ("AWS's", theirs)):
-        if isinstance(outcome, str):
-            return row | {"status": "rejected", "detail": f"by {simulator} simulator: {outcome}"}
+    if isinstance(ours, str):
+        return row | {"status": "rejected", "detail": f"by trnfft's simulator: {ours}"}
+    if isinstance(theirs, str):
+        return row | {"status": "rejected", "detail": f"by AWS's simulator: {theirs}"}
     kinds = [
         [f"{array.dtype}{list(array.shape)}" for array in outputs] for outputs in (ours, theirs)
     ]

@@ -6,37 +6,31 @@ stops the instance, whatever happens in between. docs/hardware.md explains it fr
 
 from __future__ import annotations
 
-import re
-import secrets
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
+
 from remote import instance as ec2
-from remote import pace, record, sets
+from remote import pace, record
 from remote.aws import Aws
 from remote.cost import Estimate
 from remote.dry_run import Rehearsal, rehearsed, without_pauses
 from remote.failure import BadRequest, Declined, Failure, InstanceGone, Interrupted
 from remote.job import Job
 from remote.lifetime import release
+from remote.options import VENV, Options
 from remote.record import Record
 from remote.revision import Revision, checked_out
-from remote.run import fetch_ended, judge
-from remote.run import run as run_job
+from remote.run import fetch_ended, judge, run_sets
 from remote.screen import Screen
-from remote.states import WAITING
-from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = "/opt/aws_neuronx_venv_pytorch_*"
-HOURS = 2.0
-LONGEST_HOURS = 48.0
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 Out = Annotated[Path, typer.Option(help="Folder for the results and the record of the job.")]
@@ -77,80 +71,38 @@ def run(
     ] = False,
 ) -> None:
     """Runs sets on an instance and fetches their results."""
-    with exit_codes():
-        revision = checked_out(ROOT)
-        check_options(bucket, hours, venv)
-        if resume:
-            refuse_options(instance, tag, template, names, bucket, venv, dry_run)
-            job = record.load(out)
-        else:
-            target = one_target(instance, tag, template)
-            chosen = sets.chosen(names or "all")
-            job = new_record(out, target, revision, chosen, bucket, venv or VENV)
-        if hours is not None:
-            job.seconds = hours * 3600
-        if dry_run:
-            rehearse(job, revision, keep)
-            return
-        if not resume:
-            refuse_uncommitted(revision)
-            create(job)
-        start(job, Revision(ROOT, job.commit), keep, yes)
-
-
-def one_target(instance: str | None, tag: str | None, template: str | None) -> ec2.Target:
-    """The one target that the user has named."""
-    named = {"instance": instance, "tag": tag, "template": template}
-    found = [ec2.Target(kind, value) for kind, value in named.items() if value]
-    if len(found) != 1:
-        raise BadRequest("name one of --instance, --tag and --template (or --resume a job)")
-    return found[0]
-
-
-def refuse_options(*options: object) -> None:
-    """Raises BadRequest for an option that --resume would ignore."""
-    if any(options):
-        raise BadRequest(
-            "--resume takes these from the record of the job: leave out --instance, --tag, "
-            "--template, --sets, --bucket, --venv and --dry-run"
-        )
-
-
-def check_options(bucket: str | None, hours: float | None, venv: str | None) -> None:
-    """Raises BadRequest for values that cannot work."""
-    if hours is not None and not 0 < hours <= LONGEST_HOURS:
-        raise BadRequest(
-            f"argument '--hours' is {hours:g}, allowed is more than 0, to {LONGEST_HOURS:g}"
-        )
-    if bucket is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", bucket):
-        raise BadRequest(
-            f"argument '--bucket' is {bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"
-        )
-    if venv is not None and not venv.startswith("/"):
-        raise BadRequest(f"argument '--venv' is {venv!r}, allowed is an absolute path")
-
-
-def new_record(
-    out: Path,
-    target: ec2.Target,
-    revision: Revision,
-    names: list[str],
-    bucket: str | None,
-    venv: str,
-) -> Record:
-    """The record of a new job, not saved yet."""
-    return Record(
-        folder=out,
-        job=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}",
-        region=None,
-        kind=target.kind,
-        target=target.value,
-        commit=revision.commit,
+    options = Options(
+        out=out,
+        instance=instance,
+        tag=tag,
+        template=template,
+        sets=names,
         bucket=bucket,
+        hours=hours,
         venv=venv,
-        seconds=HOURS * 3600,
-        sets={name: {"state": WAITING} for name in names},
+        keep=keep,
+        resume=resume,
+        yes=yes,
+        dry_run=dry_run,
     )
+    with exit_codes():
+        run_job(options)
+
+
+def run_job(options: Options) -> None:
+    """Runs a new job, goes on with an old one, or shows what would be done."""
+    revision = checked_out(ROOT)
+    options.check()
+    job = record.load(options.out) if options.resume else options.new_record(revision)
+    if options.hours is not None:
+        job.seconds = options.hours * 3600
+    if options.dry_run:
+        rehearse(job, revision, options.keep)
+        return
+    if not options.resume:
+        refuse_uncommitted(revision)
+        create(job)
+    start(job, Revision(ROOT, job.commit), options.keep, options.yes)
 
 
 def create(job: Record) -> None:
@@ -187,7 +139,7 @@ def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
             raise Declined("nothing was started")
     job.save()
     try:
-        run_job(aws, job, revision, keep, screen)
+        run_sets(aws, job, revision, keep, screen)
     finally:
         screen.summary(job)
 
@@ -216,7 +168,7 @@ def rehearse(job: Record, revision: Revision, keep: bool) -> None:
     with without_pauses(), tempfile.TemporaryDirectory() as folder:
         job.folder = Path(folder)
         estimate(aws, job, keep, screen)
-        run_job(aws, job, revision, keep, screen)
+        run_sets(aws, job, revision, keep, screen)
     screen.say("poll comes every 15 s until the job ends, chunk for every 15 kB of results")
 
 

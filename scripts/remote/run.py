@@ -16,7 +16,7 @@ from remote.screen import Screen
 from remote.states import COMPLETE, FINISHED, RUNNING, TIMED_OUT
 
 
-def run(aws: Aws, record: Record, revision: Revision, keep: bool, screen: Screen) -> None:
+def run_sets(aws: Aws, record: Record, revision: Revision, keep: bool, screen: Screen) -> None:
     """Runs what is missing of a record's sets and brings all results here.
 
     Raises a Failure or Interrupted; by then, the instance is stopped if this run started it.

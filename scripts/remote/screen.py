@@ -115,7 +115,7 @@ class Screen:
         """The command that plots, and the one that goes on."""
         found = record.folder / "benchmarks.json"
         if record.sets.get("benchmarks", {}).get("state") == FINISHED and found.exists():
-            self.command("compare and plot", "bench/compare.py", str(found), "--out", "plots/")
+            self.command("compare and plot", "-m", "bench.compare", str(found), "--out", "plots/")
         if record.missing:
             script = "scripts/hw_bench.py"
             self.command("go on", script, "run", "--resume", "--out", str(record.folder))

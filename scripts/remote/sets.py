@@ -53,13 +53,13 @@ SETS = {
         ),
         JobSet(
             "parity",
-            (command("python bench/parity.py --backend nki --out parity.json"),),
+            (command("python -m bench.parity --backend nki --out parity.json"),),
             ("parity.json",),
         ),
         JobSet(
             "benchmarks",
             (
-                command("python bench/run.py --backend nki --out benchmarks.json"),
+                command("python -m bench.run --backend nki --out benchmarks.json"),
                 command(
                     "python -m pytest bench --benchmark-only --benchmark-json=pytest-benchmark.json"
                 ),
@@ -68,7 +68,7 @@ SETS = {
         ),
         JobSet(
             "accuracy",
-            (command("python bench/accuracy.py --backend nki --out accuracy.json"),),
+            (command("python -m bench.accuracy --backend nki --out accuracy.json"),),
             ("accuracy.json",),
         ),
     )

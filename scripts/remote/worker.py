@@ -19,6 +19,7 @@ import sys
 import tarfile
 import time
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,9 @@ def stop(job: Job) -> dict[str, Any]:
     return {"ended": not is_locked(job)}
 
 
-VERBS = {verb.__name__: verb for verb in (arm, receive, download, accept, start, poll, chunk, put)}
-VERBS["stop"] = stop
+VERBS: dict[str, Callable[..., dict[str, Any]]] = {
+    verb.__name__: verb for verb in (arm, receive, download, accept, start, poll, chunk, put, stop)
+}
 
 
 # The job in the background

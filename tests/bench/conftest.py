@@ -1,21 +1,15 @@
-"""The benchmark programs are scripts in bench/, which import each other from there."""
-
-import sys
-from pathlib import Path
+"""Short measurements, and what a file of results from a NeuronCore says of it."""
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
-
-for package in ("pydantic", "matplotlib"):  # of the extras bench and demo
+for package in ("torch", "pydantic", "matplotlib"):  # the last two of the extras bench and demo
     pytest.importorskip(package)
 
 
 @pytest.fixture(autouse=True)
 def few_calls(monkeypatch):
     """How long a call is repeated matters for the precision of times only."""
-    import measurement
+    from bench import measurement
 
     monkeypatch.setattr(measurement, "SECONDS", 0.0)
 
@@ -23,7 +17,7 @@ def few_calls(monkeypatch):
 @pytest.fixture
 def environment_of_a_chip():
     """An environment as a file from a NeuronCore has it."""
-    from results import Environment
+    from bench.results import Environment
 
     return Environment(
         date="2026-01-02T03:04:05+00:00",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import nki_kernels
+import nki_kernels.kernels
 from nki_kernels import simulator
+from simulator_cases import all_cases
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "compare_simulators.py"
@@ -48,14 +50,6 @@ FAULTY = """
 """
 
 
-@pytest.fixture(scope="module")
-def cases():
-    """The module with the cases."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "scripts"))
-        return importlib.import_module("simulator_cases")
-
-
 @pytest.fixture
 def compare(tmp_path):
     """Runs the script with an nki of this source, or without one."""
@@ -74,9 +68,10 @@ def rows_of(path):
     return {row["case"]: row for row in json.loads(path.read_text())["cases"]}
 
 
-def test_every_kernel_has_a_case(cases):
-    folder = Path(nki_kernels.__file__).parent
-    modules = [importlib.import_module(f"nki_kernels.{path.stem}") for path in folder.glob("*.py")]
+def test_every_kernel_has_a_case():
+    folder = nki_kernels.kernels.__path__
+    found = pkgutil.iter_modules(folder, "nki_kernels.kernels.")
+    modules = [importlib.import_module(each.name) for each in found]
     kernels = {
         thing.__name__
         for module in modules
@@ -84,24 +79,24 @@ def test_every_kernel_has_a_case(cases):
         if isinstance(thing, simulator.Kernel) and thing.__module__ == module.__name__
     }
     assert len(kernels) > 15
-    assert {case.kernel.__name__ for case in cases.all_cases()} == kernels
-    names = [case.name for case in cases.all_cases()]
+    assert {case.kernel.__name__ for case in all_cases()} == kernels
+    names = [case.name for case in all_cases()]
     assert len(set(names)) == len(names)
 
 
-def test_our_simulator_computes_every_case_without_a_warning(cases):
+def test_our_simulator_computes_every_case_without_a_warning():
     with simulator.strict():
-        for case in cases.all_cases():
+        for case in all_cases():
             outputs = simulator.simulate(case.kernel)(*case.arguments())
             parts = outputs if isinstance(outputs, tuple) else [outputs]
             assert all(np.isfinite(part).all() and part.any() for part in parts), case.name
 
 
-def test_equal_simulators_agree_on_every_kernel(compare, cases, tmp_path):
+def test_equal_simulators_agree_on_every_kernel(compare, tmp_path):
     done = compare(STAND_IN + FAITHFUL, "--target", "trn2")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = rows_of(tmp_path / "comparison.json")
-    assert set(rows) == {case.name for case in cases.all_cases()}
+    assert set(rows) == {case.name for case in all_cases()}
     assert {row["status"] for row in rows.values()} == {"bitwise equal"}
     assert json.loads((tmp_path / "comparison.json").read_text())["target"] == "trn2"
 

@@ -1,8 +1,6 @@
 """What bench/measurement.py does on an XLA device: chains of dependent calls, a graph each."""
 
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,11 +9,10 @@ import trnfft
 
 pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
 pytest.importorskip("pydantic")  # of the extra bench
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
-import measurement  # noqa: E402
-from operations import block_circulant, real_transforms, transforms_1d  # noqa: E402
-from operations.case import on_device, on_host, relative_error  # noqa: E402
+from bench import measurement  # noqa: E402
+from bench.cases import block_circulant, real_transforms, transforms_1d  # noqa: E402
+from bench.cases.case import on_device, on_host, relative_error  # noqa: E402
 
 CASES = {
     "fft": transforms_1d.case(64, 4),

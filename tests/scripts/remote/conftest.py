@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
 import subprocess
-import sys
+import time
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +21,6 @@ from typer.testing import CliRunner  # noqa: E402
 from .fake_aws import FakeAws  # noqa: E402
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
-sys.path.insert(0, str(SCRIPTS))
 PACE = {
     "POLL": 0.2,
     "STATE": 0.02,
@@ -106,16 +104,16 @@ def repository(tmp_path):
 @pytest.fixture
 def hw_bench(repository, monkeypatch):
     """The module scripts/hw_bench.py, at work in the small repository and without long waits."""
-    module = importlib.import_module("hw_bench")
-    pace = importlib.import_module("remote.pace")
-    monkeypatch.setattr(module, "ROOT", repository)
+    import hw_bench
+    from remote import pace
+
+    monkeypatch.setattr(hw_bench, "ROOT", repository)
     for name, value in PACE.items():
         monkeypatch.setattr(pace, name, value)
     # botocore waits up to 20 s between attempts.
-    time = importlib.import_module("time")
     patient = SimpleNamespace(sleep=lambda seconds: None, time=time.time)
     monkeypatch.setattr("botocore.endpoint.time", patient)
-    return module
+    return hw_bench
 
 
 @pytest.fixture

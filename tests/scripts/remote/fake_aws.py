@@ -41,7 +41,7 @@ if arguments[:2] == ["-m", "pip"]:
         print(*arguments, file=log)
     print("torch==2.9.0" if arguments[2] == "list" else "installed")
     raise SystemExit
-script = arguments[0] if arguments[0] != "-m" else " ".join(arguments[:3])
+script = " ".join(arguments[:3]) if arguments[1] == "pytest" else arguments[1]
 behaviour = json.loads((venv / "behaviour.json").read_text()).get(script, {{}})
 with open(venv / "ran.log", "a") as log:
     print(script, file=log)

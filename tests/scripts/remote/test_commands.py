@@ -18,8 +18,8 @@ from trnfft.cli.doctor import Check
 
 from .conftest import PACE, SCRIPTS
 
-PARITY = "bench/parity.py"
-ACCURACY = "bench/accuracy.py"
+PARITY = "bench.parity"
+ACCURACY = "bench.accuracy"
 TWO = ("--sets", "parity,accuracy")
 DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
 
@@ -36,7 +36,7 @@ def process(aws, tmp_path, repository):
     """Starts hw_bench as a process of its own."""
     settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
     program = (
-        f"import sys; sys.path.insert(0, {str(SCRIPTS)!r}); import pathlib, hw_bench;"
+        "import pathlib, hw_bench;"
         f"from remote import pace; {settings};"
         f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
     )
@@ -51,6 +51,7 @@ def process(aws, tmp_path, repository):
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
+                    env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
                 )
             )
         return started[-1]
@@ -238,7 +239,8 @@ def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
 
 def test_doctor(hw_bench, monkeypatch):
     found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
-    monkeypatch.setattr("trnfft.cli.doctor.neuron_checks", lambda: found)
+    module = sys.modules["trnfft.cli.doctor"]  # by its dotted name it is the command
+    monkeypatch.setattr(module, "neuron_checks", lambda: found)
     result = CliRunner().invoke(hw_bench.app, ["doctor"])
     assert result.exit_code == 1
     assert "a [placeholder]" in result.output and "do" in result.output

@@ -12,8 +12,8 @@ import pytest
 
 from .fake_aws import Response, body, close, error, flip, invocation, lose_answer
 
-PARITY = "bench/parity.py"
-ACCURACY = "bench/accuracy.py"
+PARITY = "bench.parity"
+ACCURACY = "bench.accuracy"
 TWO = ("--sets", "parity,accuracy")
 ALWAYS = float("inf")
 
@@ -434,7 +434,7 @@ def test_time_limit(call, aws, gate, out):
     result = call("run", "--template", aws.new_template(), *TWO, "--hours", "0.002")
     assert result.exit_code == 13, result.output
     assert parity(out) == {"from": PARITY}
-    assert "running bench/accuracy.py" in (out / "accuracy.log").read_text()
+    assert "running bench.accuracy" in (out / "accuracy.log").read_text()
     assert aws.states() == ["terminated"]
     gate.touch()
     assert call("run", "--resume", "--hours", "1").exit_code == 0

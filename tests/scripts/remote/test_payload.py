@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .conftest import SCRIPTS  # noqa: F401 - makes `remote` importable
-
-from remote.benchmark_summary import summarise  # isort: skip
-from remote.payload import OUTPUT_LIMIT, Damaged, decode, encode, pack, seal, unpack, unseal  # isort: skip
-from remote.worker import CHUNK, LOG_LIMIT, choose_venv  # isort: skip
+from remote.benchmark_summary import summarise
+from remote.payload import OUTPUT_LIMIT, Damaged, decode, encode, pack, seal, unpack, unseal
+from remote.worker import CHUNK, LOG_LIMIT, choose_venv
 
 
 @given(st.binary(max_size=2000), st.data())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
 
 import pytest
 
-PARITY = "bench/parity.py"
+from remote.sets import SETS
+
+PARITY = "bench.parity"
 
 
 def read(out, name):
@@ -23,33 +26,39 @@ def test_stopped_instance_without_bucket(call, aws, tmp_path):
     out = tmp_path / "out"
     assert (out / "tests.xml").read_text() == "<testsuites/>"
     assert read(out, "parity.json") == {"from": PARITY}
-    assert read(out, "benchmarks.json") == {"from": "bench/run.py"}
+    assert read(out, "benchmarks.json") == {"from": "bench.run"}
     assert read(out, "pytest-benchmark.json") == {"from": "-m pytest bench"}
-    assert read(out, "accuracy.json") == {"from": "bench/accuracy.py"}
-    assert "running bench/parity.py" in (out / "parity.log").read_text()
+    assert read(out, "accuracy.json") == {"from": "bench.accuracy"}
+    assert "running bench.parity" in (out / "parity.log").read_text()
     assert aws.state(instance) == "stopped"
     assert not aws.operations("TerminateInstances", "RunInstances", "PutObject")
-    assert f"python bench/compare.py {out}/benchmarks.json --out plots/" in result.output
+    assert f"python -m bench.compare {out}/benchmarks.json --out plots/" in result.output
 
 
-def test_the_commands_are_those_of_the_bench_programs(hw_bench):
-    lines = {name: [" ".join(c) for c in one.commands] for name, one in hw_bench.sets.SETS.items()}
+def test_the_commands_are_those_of_the_bench_programs():
+    lines = {name: [" ".join(c) for c in one.commands] for name, one in SETS.items()}
     assert lines == {
         "tests": ["python -m pytest tests -q -n auto --junitxml=tests.xml"],
-        "parity": ["python bench/parity.py --backend nki --out parity.json"],
+        "parity": ["python -m bench.parity --backend nki --out parity.json"],
         "benchmarks": [
-            "python bench/run.py --backend nki --out benchmarks.json",
+            "python -m bench.run --backend nki --out benchmarks.json",
             "python -m pytest bench --benchmark-only --benchmark-json=pytest-benchmark.json",
         ],
-        "accuracy": ["python bench/accuracy.py --backend nki --out accuracy.json"],
+        "accuracy": ["python -m bench.accuracy --backend nki --out accuracy.json"],
     }
+
+
+def test_the_bench_programs_are_there():
+    lines = [command for one in SETS.values() for command in one.commands]
+    programs = {line[2] for line in lines if line[2].startswith("bench.")}
+    assert programs and all(importlib.util.find_spec(program) for program in programs)
 
 
 def test_launched_instance_with_bucket(call, aws, tmp_path):
     aws.s3.create_bucket(Bucket="results")
     result = call("run", "--template", aws.new_template(), "--bucket", "results")
     assert result.exit_code == 0, result.output
-    assert read(tmp_path / "out", "accuracy.json") == {"from": "bench/accuracy.py"}
+    assert read(tmp_path / "out", "accuracy.json") == {"from": "bench.accuracy"}
     assert aws.states() == ["terminated"]
     assert not [one for one in aws.requests if one.verb in ("chunk", "receive")]
     left = aws.s3.list_objects_v2(Bucket="results").get("Contents", [])
@@ -195,12 +204,12 @@ def test_output_folder_with_a_hostile_name(call, aws, tmp_path):
     out = tmp_path / "$(touch pwned) 'x"
     result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks", "--out", out)
     assert result.exit_code == 0, result.output
-    assert read(out, "benchmarks.json") == {"from": "bench/run.py"}
+    assert read(out, "benchmarks.json") == {"from": "bench.run"}
     (line,) = [one for one in result.output.splitlines() if one.startswith("compare and plot: ")]
     words = subprocess.run(
         ["sh", "-c", f"printf '%s\\n' {line.partition(': ')[2]}"], capture_output=True, text=True
     ).stdout.splitlines()
-    assert words[2] == str(out / "benchmarks.json")
+    assert words[3] == str(out / "benchmarks.json")
     assert not list(tmp_path.rglob("pwned"))
 
 

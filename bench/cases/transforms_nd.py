@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 import trnfft
-from operations.case import Arrays, Case, complex_, real
+from bench.cases.case import Arrays, Case, complex_, real
 from trnfft.planner.plan import Candidate
 
 SHAPES = {(256, 256): 16, (1024, 1024): 1, (64, 64, 64): 4}  # with their batches
@@ -25,14 +25,14 @@ def case(shape: tuple[int, ...], batch: int, is_real: bool) -> Case:
     name = "rfftn" if is_real else "fftn"
     dims = tuple(range(-len(shape), 0))
     return Case(
-        "transforms_nd",
-        f"{name} {' x '.join(map(str, shape))}",
-        shape,
-        batch,
-        partial(inputs, shape, is_real),
-        partial(getattr(trnfft, name), dim=dims),
-        partial(getattr(np.fft, name), axes=dims),
-        partial(candidate, shape, is_real),
+        operation="transforms_nd",
+        name=f"{name} {' x '.join(map(str, shape))}",
+        shape=shape,
+        batch=batch,
+        inputs=partial(inputs, shape, is_real),
+        call=partial(getattr(trnfft, name), dim=dims),
+        reference=partial(getattr(np.fft, name), axes=dims),
+        candidate=partial(candidate, shape, is_real),
     )
 
 

@@ -2,14 +2,13 @@
 
 import subprocess
 
-import environment
-import measurement
 import numpy as np
 import pytest
 import torch
-from environment import git_state
-from measurement import CALLS, chain_us, fitted, following, latency, measured, repeated
 
+from bench import environment, measurement
+from bench.environment import git_state
+from bench.measurement import CALLS, chain_us, fitted, following, latency, measured, repeated
 from trnfft import ComplexTensor
 
 

@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-import compare
-import plots
 import pytest
-import seed_figures
 import typer
 from matplotlib.colors import to_hex
-from results import Latency, Missing, Results, Row, load, save
 from typer.testing import CliRunner
 
-from trnfft import cli
+from bench import compare, plots
+from bench.results import Latency, Missing, Results, Row, load, save
+from bench.seed_article import figures as seed_figures
 
 ASKED = {"operation": "transforms_1d", "algorithm": "", "precision": "fast"}
 
@@ -60,7 +58,7 @@ def invoke(monkeypatch):
 @pytest.fixture
 def no_plots(monkeypatch):
     """For tests of tables alone."""
-    monkeypatch.setattr(cli, "save_picture", lambda drawing, out: None)
+    monkeypatch.setattr(compare, "save_picture", lambda drawing, out: None)
 
 
 def line_with(text, *parts):

@@ -1,4 +1,4 @@
-"""The article's chain of launches against one launch: pytest bench/test_seed_structure.py -s.
+"""The article's chain of launches against one launch: pytest bench/test_seed_structure_bench.py -s.
 
 Modelled on-chip time on trn1, summed over launches, without launch overhead and without anything
 that happens between launches. Modelled, not measured.
@@ -15,8 +15,8 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from seed_structure import launches, timelines, transform
 
+from bench.seed_article.structure import launches, timelines, transform
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.four_step import four_step, four_step_tables
@@ -41,7 +41,7 @@ def on_trn1():
 
 def chain_ns(n, radix):
     """Time by kind of launch, ns."""
-    by_kind = defaultdict(float)
+    by_kind: defaultdict[str, float] = defaultdict(float)
     for kind, timeline in timelines(n, radix, BATCH):
         by_kind[kind] += timeline.total_ns
     return dict(by_kind)

@@ -6,9 +6,9 @@ the permutes and twiddle products in a row. The model is
     time = per_transform + per_launch * programs + modelled time on the chip
 
 with two constants from the two measurements in ``FITTED``; all others are predicted. The chain of
-radix 4 and 8 is that of bench/seed_structure.py. The butterfly is taken as one kernel a stage after
-one program that reverses the bits, each priced as a twiddle product: points read and written once.
-The article names no batch: one transform, for which the chip's part is small.
+radix 4 and 8 is that of bench/seed_article/structure.py. The butterfly is taken as one kernel a
+stage after one program that reverses the bits, each priced as a twiddle product: points read and
+written once. The article names no batch: one transform, for which the chip's part is small.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-from seed_structure import launches, timelines
 
+from bench.seed_article.structure import launches, timelines
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 

@@ -1,15 +1,17 @@
 """The programs: every operation on every backend that runs here, and what they refuse."""
 
 import json
+import runpy
+import sys
 from dataclasses import replace
 
-import accuracy
-import parity
 import pytest
-import run
 import typer
-from measurement import measure
-from operations import (
+from typer.testing import CliRunner
+
+import trnfft
+from bench import accuracy, parity, run
+from bench.cases import (
     OPERATIONS,
     block_circulant,
     convolution,
@@ -18,10 +20,8 @@ from operations import (
     transforms_1d,
     transforms_nd,
 )
-from results import load
-from typer.testing import CliRunner
-
-import trnfft
+from bench.measurement import measure
+from bench.results import load
 from nki_kernels import hardware, nki_api
 from trnfft.config import PRECISIONS
 
@@ -78,6 +78,17 @@ def test_algorithms_are_the_ones_asked_for(algorithm):
     assert row.kernel_us == pytest.approx(row.predicted_us, rel=0.05)
     assert row.dma_floor_us == pytest.approx(hardware.TRN1.dma_floor_ns(256 * 128) / 1e3)
     assert case(256, 128, algorithm).why_not("torch")
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize(
+    "name", ["run", "parity", "accuracy", "compare", "block_circulant", "model_check"]
+)
+def test_programs_run_as_modules(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(f"bench.{name}", run_name="__main__")
+    assert ended.value.code == 0 and "--out" in capsys.readouterr().out
 
 
 @pytest.fixture

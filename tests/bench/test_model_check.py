@@ -2,25 +2,27 @@
 
 import io
 
-import launch_overhead
-import model_check
-import modelled_measurements
 import numpy as np
-import published_kernels as kernels
 import pytest
-from published_measurements import HELD_OUT, LEFT_OUT, PUBLISHED, Measurement
-from published_measurements import MATMUL_TRN1 as TRN1
 from rich.console import Console
-from seed_figures import TRANSFORM_US
 
+from bench.model_check import launch_overhead, modelled_measurements
+from bench.model_check import published_kernels as kernels
+from bench.model_check.picture import draw
+from bench.model_check.points import Point, check, seed_points
+from bench.model_check.published_measurements import HELD_OUT, LEFT_OUT, PUBLISHED, Measurement
+from bench.model_check.published_measurements import MATMUL_TRN1 as TRN1
+from bench.model_check.report import number, show, spread, spread_table
+from bench.seed_article.figures import TRANSFORM_US
 from nki_kernels import hardware, simulator
 
 RNG = np.random.default_rng(0)
+slow = pytest.mark.slow  # all points are modelled first
 
 
 @pytest.fixture(scope="module")
 def points():
-    return model_check.check()
+    return check()
 
 
 def real(*shape):
@@ -84,17 +86,18 @@ def test_the_fit_reproduces_its_points_and_finds_given_constants():
 
 
 def test_held_out_points_do_not_change_a_prediction(monkeypatch):
-    before = {p.measurement.name: p.modelled for p in model_check.seed_points()}
+    before = {p.measurement.name: p.modelled for p in seed_points()}
     for key in TRANSFORM_US:
         monkeypatch.setitem(
             TRANSFORM_US, key, TRANSFORM_US[key] * (1 if key in launch_overhead.FITTED else 3)
         )
-    assert {p.measurement.name: p.modelled for p in model_check.seed_points()} == before
+    assert {p.measurement.name: p.modelled for p in seed_points()} == before
     monkeypatch.setitem(TRANSFORM_US, launch_overhead.FITTED[0], 9000.0)
-    after = {p.measurement.name: p.modelled for p in model_check.seed_points()}
+    after = {p.measurement.name: p.modelled for p in seed_points()}
     assert all(after[name] != before[name] for name in before)
 
 
+@slow
 def test_two_points_are_fitted_and_all_others_held_out(points):
     seed = [p.measurement for p in points if p.measurement.group == "seed article"]
     assert len(seed) == len(TRANSFORM_US)
@@ -127,14 +130,15 @@ def test_what_the_fit_refuses():
 # The published points.
 
 
+@slow
 def test_every_published_point_is_modelled_and_shown(points):
     assert [p.measurement for p in points if p.measurement in PUBLISHED] == list(PUBLISHED)
     console = Console(width=110, file=io.StringIO())
-    model_check.show(points, console)
+    show(points, console)
     lines = console.file.getvalue().splitlines()
     for point in points:
         m = point.measurement
-        cells = (f" {m.name} ", f" {model_check.number(m.value)} {m.unit} ", f" {point.ratio:.2f} ")
+        cells = (f" {m.name} ", f" {number(m.value)} {m.unit} ", f" {point.ratio:.2f} ")
         assert any(all(cell in line for cell in cells) for line in lines), m
         assert m.source.split(",")[0] in console.file.getvalue()
     for what in LEFT_OUT:
@@ -145,6 +149,7 @@ def test_measurements_have_names_of_their_own():
     assert len({(m.group, m.name) for m in PUBLISHED}) == len(PUBLISHED)
 
 
+@slow
 def test_modelled_times_have_the_order_of_the_measured_ones(points):
     """Where each version of a kernel improves on the last; all within a factor of four."""
     assert all(1 / 4 < p.ratio < 4 for p in points)
@@ -168,16 +173,17 @@ def test_a_continued_time_is_that_of_the_whole_kernel():
 
 def test_spread():
     def point(use, modelled):
-        return model_check.Point(Measurement("g", "n", "trn1", 10.0, "us", "s", use), modelled)
+        return Point(Measurement("g", "n", "trn1", 10.0, "us", "s", use), modelled)
 
-    assert model_check.spread([0.5, 2.0, 1.0]) == ["3", "1.00", "0.50", "2.00", "1", "3"]
-    table = model_check.spread_table([point(HELD_OUT, 20.0), point("input", 1000.0)])
+    assert spread([0.5, 2.0, 1.0]) == ["3", "1.00", "0.50", "2.00", "1", "3"]
+    table = spread_table([point(HELD_OUT, 20.0), point("input", 1000.0)])
     assert list(table.columns[1].cells) == ["1", "1"]
     assert list(table.columns[4].cells) == ["2.00", "2.00"]
 
 
+@slow
 def test_picture(points, tmp_path):
     path = tmp_path / "check.png"
-    model_check.draw(points, path)
+    draw(points, path)
     assert path.read_bytes().startswith(b"\x89PNG")
     assert [file.name for file in tmp_path.iterdir()] == ["check.png"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import trnfft
-from operations.case import Arrays, Case, real
+from bench.cases.case import Arrays, Case, real
 
 # One input, one filter, and the batch.
 ROWS = ((3072,), (1025,), 64)
@@ -34,13 +34,13 @@ def case(
     axes = tuple(range(-len(shape), 0))
     sizes = (" x ".join(map(str, each)) for each in (shape, taps))
     return Case(
-        "convolution",
-        f"{name} {' * '.join(sizes)}",
-        shape,
-        batch,
-        partial(inputs, shape, taps),
-        partial(function, dims=axes),
-        partial(reference, axes),
+        operation="convolution",
+        name=f"{name} {' * '.join(sizes)}",
+        shape=shape,
+        batch=batch,
+        inputs=partial(inputs, shape, taps),
+        call=partial(function, dims=axes),
+        reference=partial(reference, axes),
     )
 
 

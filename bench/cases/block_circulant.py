@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from operations.case import Arrays, Case, real
+from bench.cases.case import Arrays, Case, real
 from trnfft.ops.block_circulant import block_circulant_product
 from trnfft.planner.plan import Candidate
 from trnfft.planner.planner import plan_block_circulant
@@ -63,14 +63,14 @@ def candidate(weight: tuple[int, int, int], rows: int) -> Candidate:
 def case(weight: tuple[int, int, int], rows: int, is_step: bool) -> Case:
     p, q, k = weight
     return Case(
-        "block_circulant",
-        f"{'step' if is_step else 'product'} {q * k} -> {p * k}, blocks of {k}",
-        weight,
-        rows,
-        partial(inputs, weight),
-        step if is_step else product,
-        exact_step if is_step else exact_product,
-        None if is_step else partial(candidate, weight),
+        operation="block_circulant",
+        name=f"{'step' if is_step else 'product'} {q * k} -> {p * k}, blocks of {k}",
+        shape=weight,
+        batch=rows,
+        inputs=partial(inputs, weight),
+        call=step if is_step else product,
+        reference=exact_step if is_step else exact_product,
+        candidate=None if is_step else partial(candidate, weight),
     )
 
 

@@ -1,7 +1,7 @@
-"""What bench/block_circulant.py compares with: the naive block circulant flow, and a dense product.
+"""The naive block circulant flow, with which the layers are compared.
 
-The naive flow transforms back before it sums, reverses blocks for its gradients, and transforms
-anew in the backward direction. Its forward direction on the chip is a launch for each step:
+It transforms back before it sums, reverses blocks for its gradients, and transforms anew in the
+backward direction. Its forward direction on the chip is a launch for each step:
 
     F x, F w     the planner's kernel for real transforms
     products     [b, j, i, f] of all pairs of blocks, on VectorE
@@ -17,12 +17,11 @@ from typing import Any
 
 import torch
 
-from nki_kernels.kernels.real_stockham import evacuate, multiply, transpose
-from nki_kernels.kernels.stockham import load_identity
+from nki_kernels.hardware import PARTITIONS
+from nki_kernels.kernels.real_stockham import multiply
 from nki_kernels.nki_api import nisa, nki, nl
 from trnfft import irfft, rfft
 
-PARTITIONS = 128
 BANK = 512
 
 
@@ -115,52 +114,3 @@ def sum_blocks(x, ones):
             nisa.activation(dst=result[:, low:high], op=nl.copy, data=bank)
         nisa.dma_copy(dst=y[start : start + held], src=result)
     return y
-
-
-@nki.jit
-def dense_product(x, weight):
-    """Rows [B, K] times a dense weight [K, N], stored as this kernel loads it, without gaps.
-
-    x: float32 HBM [B, K]. weight: [N / C, 128, K / 128, C], C <= 512. Returns y [B, N].
-    """
-    rows = x.shape[0]
-    chunks, _, pieces, width = weight.shape
-    y = nl.ndarray((rows, chunks * width), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = load_identity(nl.float32)
-    block = min(rows, BANK)
-    for start in range(0, rows, block):
-        count = min(block, rows - start)
-        columns = transposed_rows(x[start : start + count], identity)
-        for chunk in range(chunks):
-            tile = nl.ndarray((PARTITIONS, pieces, width), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.dma_copy(dst=tile, src=weight[chunk])
-            left = chunk * width
-            for low in range(0, count, PARTITIONS):
-                length = min(PARTITIONS, count - low)
-                bank = nl.ndarray((length, width), dtype=nl.float32, buffer=nl.psum)
-                for piece in range(pieces):
-                    held = columns[piece][:, low : low + length]
-                    multiply(bank, held, tile[:, piece], piece > 0)
-                rows_of_y = y[start + low : start + low + length]
-                nisa.dma_copy(dst=rows_of_y[:, left : left + width], src=evacuate(bank, True))
-    return y
-
-
-def transposed_rows(x: Any, identity: Any) -> Any:
-    """HBM rows [count, K] as tiles [128 of K, count]."""
-    count, depth = x.shape
-    loaded = []
-    for low in range(0, count, PARTITIONS):
-        length = min(PARTITIONS, count - low)
-        tile = nl.ndarray((length, depth), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=x[low : low + length])
-        loaded.append(tile)
-    tiles = []
-    for first in range(0, depth, PARTITIONS):
-        bank = nl.ndarray((PARTITIONS, count), dtype=nl.float32, buffer=nl.psum)
-        for index in range(len(loaded)):
-            low = index * PARTITIONS
-            data = loaded[index][:, first : first + PARTITIONS]
-            transpose(bank[:, low : low + data.shape[0]], data, identity)
-        tiles.append(evacuate(bank))
-    return tiles

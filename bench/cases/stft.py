@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import trnfft
-from operations.case import Arrays, Case, real
+from bench.cases.case import Arrays, Case, real
 from trnfft.planner.plan import Candidate
 
 SAMPLES = 2**18
@@ -47,26 +47,26 @@ def candidate(samples: int, n: int, hop: int, batch: int) -> Candidate:
 
 def case(samples: int, n: int, hop: int) -> Case:
     return Case(
-        "stft",
-        f"stft {samples}, frames of {n}",
-        (samples,),
-        1,
-        partial(inputs, samples, n),
-        partial(transform, n, hop),
-        partial(reference, n, hop),
-        partial(candidate, samples, n, hop),
+        operation="stft",
+        name=f"stft {samples}, frames of {n}",
+        shape=(samples,),
+        batch=1,
+        inputs=partial(inputs, samples, n),
+        call=partial(transform, n, hop),
+        reference=partial(reference, n, hop),
+        candidate=partial(candidate, samples, n, hop),
     )
 
 
 def round_trip(samples: int, n: int, hop: int) -> Case:
     return Case(
-        "stft",
-        f"stft and istft {samples}, frames of {n}",
-        (samples,),
-        1,
-        partial(inputs, samples, n),
-        partial(there_and_back, n, hop),
-        lambda x, window: x,
+        operation="stft",
+        name=f"stft and istft {samples}, frames of {n}",
+        shape=(samples,),
+        batch=1,
+        inputs=partial(inputs, samples, n),
+        call=partial(there_and_back, n, hop),
+        reference=lambda x, window: x,
     )
 
 

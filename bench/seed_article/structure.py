@@ -2,8 +2,9 @@
 
 Every stage is three launches, each of which reads all points from HBM and writes them back: a
 permute, an element-wise twiddle product, and a radix-8 product with W8 on the Tensor engine or a
-radix-4 butterfly on VectorE. It is the baseline of bench/test_seed_structure.py and nothing else
-uses it. With Z_i[K, m] of nki_kernels/stockham.py, K = output digits so far, m = (j, m'):
+radix-4 butterfly on VectorE. It is the baseline of bench/test_seed_structure_bench.py, and the
+model check predicts the article's times with it. With Z_i[K, m] of nki_kernels/kernels/stockham.py,
+K = output digits so far, m = (j, m'):
 
     radix 8   state [K, m', j] for the stage, [K, m', k] after it: s + 1 permutes for s stages
     radix 4   state [j, K, m'] for the stage, [k, K, m'] after it, which is natural: s - 1 permutes
@@ -23,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from nki_kernels import simulator
+from nki_kernels.hardware import PARTITIONS
 from nki_kernels.nki_api import nisa, nki, nl
 
-PARTITIONS = 128
 MAX_LENGTH = 4096  # SBUF holds whole rows of operands, table and products
 
 

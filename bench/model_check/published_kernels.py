@@ -1,8 +1,8 @@
 """Kernels whose times on hardware are published, rebuilt from their descriptions.
 
-bench/model_check.py compares their modelled times with the published ones, which stand with their
-sources in bench/published_measurements.py. Written for this project: loop order, tile sizes and
-what is reloaded follow the descriptions, nothing is tuned.
+`published_measurements` has their published times with the sources, `modelled_measurements` the
+modelled ones. Written for this project: loop order, tile sizes and what is reloaded follow the
+descriptions, nothing is tuned.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from operations import (
+from bench.cases import (
     block_circulant,
     convolution,
     real_transforms,
@@ -12,7 +12,7 @@ from operations import (
     transforms_1d,
     transforms_nd,
 )
-from operations.case import Case
+from bench.cases.case import Case
 
 OPERATIONS: dict[str, tuple[Case, ...]] = {
     "transforms_1d": transforms_1d.CASES,

@@ -1,8 +1,8 @@
 """Published measurements of NKI kernels on NeuronCores, each with its source.
 
 Paths are those of github.com/aws-neuron/aws-neuron-sdk at the commit given. What was read off a
-figure says so. bench/model_check.py compares each with the modelled time of the kernel, rebuilt in
-bench/published_kernels.py. The seed article's times stand apart, in bench/seed_figures.py.
+figure says so. Each is compared with the modelled time of the kernel, which `published_kernels`
+rebuilds. The seed article's times stand apart, in bench/seed_article/figures.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HELD_OUT = "held out"  # the model does not know it
-FITTED = "fitted"  # a constant of bench/launch_overhead.py comes from it
+FITTED = "fitted"  # a constant of launch_overhead.py comes from it
 INPUT = "input"  # a cost in nki_kernels was set, or changed, with it
 
 SDK = "aws-neuron-sdk 81ce03ae (2026-08-21)"

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from results import Latency, Missing, Results, ResultsError, Row, load, save
+
+from bench.results import Latency, Missing, Results, ResultsError, Row, load, save
 
 ASKED = {"operation": "o", "case": "c", "algorithm": "", "shape": (8,), "batch": 2}
 

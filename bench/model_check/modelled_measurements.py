@@ -1,4 +1,4 @@
-"""Modelled values of the measurements in bench/published_measurements.py.
+"""Modelled values of the measurements in `published_measurements`.
 
 One function a group, by the names of its measurements. Large sizes are continued as a line from
 small ones, of which they are repetitions.
@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import published_kernels as kernels
-from published_measurements import (
+from bench.model_check import published_kernels as kernels
+from bench.model_check.published_measurements import (
     DMA,
     MAMBA_TRN1,
     MATMUL_TRN1,
@@ -21,7 +21,6 @@ from published_measurements import (
     PUBLISHED,
     SCALAR,
 )
-
 from nki_kernels import hardware, simulator
 from nki_kernels.simulator.timeline import Timeline
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import trnfft
-from operations.case import Arrays, Case, complex_
+from bench.cases.case import Arrays, Case, complex_
 from trnfft.backends.choice import named
 from trnfft.planner.plan import Candidate
 
@@ -56,16 +56,16 @@ def call(n: int, algorithm: str, x: Any, inverse: bool = False) -> Any:
 
 def case(n: int, batch: int, algorithm: str = "", precision: str = "fast") -> Case:
     return Case(
-        "transforms_1d",
-        f"fft {n}",
-        (n,),
-        batch,
-        partial(inputs, n),
-        partial(call, n, algorithm),
-        np.fft.fft,
-        partial(candidate, n, algorithm),
-        algorithm,
-        precision,
+        operation="transforms_1d",
+        name=f"fft {n}",
+        shape=(n,),
+        batch=batch,
+        inputs=partial(inputs, n),
+        call=partial(call, n, algorithm),
+        reference=np.fft.fft,
+        candidate=partial(candidate, n, algorithm),
+        algorithm=algorithm,
+        precision=precision,
     )
 
 

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 import trnfft
-from operations.case import Arrays, Case, complex_, real
-from operations.transforms_1d import batch_of
+from bench.cases.case import Arrays, Case, complex_, real
+from bench.cases.transforms_1d import batch_of
 from trnfft.planner.plan import Candidate
 
 LENGTHS = (256, 1000, 1024, 4096)
@@ -31,14 +31,14 @@ def candidate(n: int, inverse: bool, batch: int) -> Candidate:
 
 def case(n: int, inverse: bool) -> Case:
     return Case(
-        "real_transforms",
-        f"{'irfft' if inverse else 'rfft'} {n}",
-        (n,),
-        batch_of(n),
-        partial(half_spectra if inverse else rows, n),
-        partial(trnfft.irfft, n=n) if inverse else trnfft.rfft,
-        partial(np.fft.irfft, n=n) if inverse else np.fft.rfft,
-        partial(candidate, n, inverse),
+        operation="real_transforms",
+        name=f"{'irfft' if inverse else 'rfft'} {n}",
+        shape=(n,),
+        batch=batch_of(n),
+        inputs=partial(half_spectra if inverse else rows, n),
+        call=partial(trnfft.irfft, n=n) if inverse else trnfft.rfft,
+        reference=partial(np.fft.irfft, n=n) if inverse else np.fft.rfft,
+        candidate=partial(candidate, n, inverse),
     )
 
 

@@ -1,0 +1,106 @@
+"""Modelled times of a block circulant layer on trn1, of the naive flow and of a dense product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import trnfft
+from bench.block_circulant.dense_product import dense_product
+from bench.block_circulant.naive_flow import multiply_pairs, sum_blocks
+from nki_kernels import hardware, simulator
+from trnfft.nn import BlockCirculantLinear
+from trnfft.planner.planner import plan, plan_block_circulant
+
+FEATURES, BLOCK, BATCHES = 4096, 64, (32, 2048)
+
+
+def spec(*shape: int) -> tuple[tuple[int, ...], str]:
+    return shape, "float32"
+
+
+def dry_us(kernel: Any, *given: Any) -> float:
+    """Modelled microseconds of a launch on trn1."""
+    with hardware.select(hardware.TRN1), simulator.strict():
+        return simulator.dry_run(kernel, *given).total_ns / 1e3
+
+
+def naive_us(rows: int, p: int, q: int, k: int) -> dict[str, float]:
+    """Modelled microseconds of the naive forward flow, launch by launch; q <= 64.
+
+    Products and sums of more than 64 rows are those of 32 and 64 rows, continued as a line.
+    """
+
+    def transform(count: int, inverse: bool) -> float:
+        found = plan(k, batch=count, real=True, inverse=inverse, target="trn1")
+        return (found.predicted_ns or 0.0) / 1e3
+
+    ones = np.kron(np.eye(128 // q), np.ones((q, 1))).astype(np.float32)
+    half = k // 2 + 1
+
+    def products(rows: int) -> float:
+        x, w = spec(rows, q, half), spec(q, p, half)
+        return dry_us(multiply_pairs, x, x, w, w)
+
+    def sums(rows: int) -> float:
+        return dry_us(sum_blocks, spec(rows, q, p * k), ones)
+
+    def continued(price: Callable[[int], float], rows: int) -> float:
+        if rows <= 64:
+            return price(rows)
+        first, second = price(32), price(64)
+        return second + (second - first) * (rows - 64) / 32
+
+    return {
+        "F x": transform(rows * q, False),
+        "F w": transform(p * q, False),
+        "products": continued(products, rows),
+        "F^-1": transform(rows * p * q, True),
+        "sums": continued(sums, rows),
+    }
+
+
+def dense_us(rows: int, depth: int, width: int) -> float:
+    """Modelled microseconds of a dense float32 product [rows, depth] x [depth, width]."""
+    weight = spec(width // 256, 128, depth // 128, 256)
+    return dry_us(dense_product, spec(rows, depth), weight)
+
+
+def circulant_us(rows: int, p: int, q: int, k: int) -> tuple[float, float]:
+    """Modelled microseconds forward and backward, a launch each."""
+
+    def launch(gradients: bool) -> float:
+        found = plan_block_circulant((p, q, k), batch=rows, gradients=gradients, target="trn1")
+        return (found.predicted_ns or 0.0) / 1e3
+
+    return launch(False), launch(True)
+
+
+def show_times(console: Console) -> None:
+    """Prints a row for each batch, the steps of the naive flow, and the plan."""
+    blocks = FEATURES // BLOCK
+    table = Table(title=f"{FEATURES} -> {FEATURES}, blocks of {BLOCK}: modelled on trn1, us")
+    for name in ("batch", "naive forward", "dense forward", "forward", "backward", "naive / ours"):
+        table.add_column(name, justify="right")
+    for name in ("dense / ours", "bytes saved"):
+        table.add_column(name, justify="right")
+    layer = BlockCirculantLinear(FEATURES, FEATURES, BLOCK)
+    for rows in BATCHES:
+        steps = naive_us(rows, blocks, blocks, BLOCK)
+        naive, dense = sum(steps.values()), dense_us(rows, FEATURES, FEATURES)
+        forward, backward = circulant_us(rows, blocks, blocks, BLOCK)
+        times = [f"{time:,.0f}" for time in (naive, dense, forward, backward)]
+        with trnfft.backend("nki-sim"):
+            saved = layer.saved_bytes(rows)
+        ratios = f"{naive / forward:.1f}", f"{dense / forward:.1f}"
+        table.add_row(str(rows), *times, *ratios, f"{saved:,}")
+        console.print(
+            f"naive, batch {rows}: "
+            + ", ".join(f"{name} {time:,.0f} us" for name, time in steps.items())
+        )
+    console.print(table)
+    console.print(plan_block_circulant((blocks,) * 2 + (BLOCK,), batch=32, target="trn1").tree())

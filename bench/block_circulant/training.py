@@ -1,0 +1,126 @@
+"""A network that learns handwritten digits, its hidden layers dense or block circulant."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from bench.block_circulant.steps import saved_bytes, transforms_of_a_step
+from bench.block_circulant.times import circulant_us, dense_us
+from trnfft.nn import BlockCirculantLinear, convert_linear
+
+WIDTH, HIDDEN, ROWS, BLOCKS = 1024, 2, 128, (8, 16, 64)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images [count, 64] in float32, -1 to 1, with their labels [count] in int64."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    test_images: torch.Tensor
+    test_labels: torch.Tensor
+
+
+def network() -> nn.Sequential:
+    """Four linear layers, the two in the middle square."""
+    hidden = [layer for _ in range(HIDDEN) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
+    return nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), *hidden, nn.Linear(WIDTH, 10))
+
+
+def digits() -> Digits:
+    """scikit-learn's, shuffled; a quarter of all is to test with."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x = torch.tensor(images / 8 - 1, dtype=torch.float32)
+    y = torch.tensor(labels, dtype=torch.int64)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    train, test = order[: len(x) * 3 // 4], order[len(x) * 3 // 4 :]
+    return Digits(x[train], y[train], x[test], y[test])
+
+
+def learn(model: nn.Module, data: Digits, epochs: int) -> list[float]:
+    """Accuracy on the test images after each epoch."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    generator = torch.Generator().manual_seed(1)
+    curve = []
+    for _ in range(epochs):
+        for rows in torch.randperm(len(data.images), generator=generator).split(ROWS):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(data.images[rows]), data.labels[rows])
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            found = model(data.test_images).argmax(1)
+            curve.append((found == data.test_labels).double().mean().item())
+    return curve
+
+
+def modelled_us(k: int) -> float:
+    """Modelled microseconds of the hidden layers in a training step; k = 0: dense ones."""
+    if k:
+        return HIDDEN * sum(circulant_us(ROWS, WIDTH // k, WIDTH // k, k))
+    both = 2 * dense_us(ROWS, WIDTH, WIDTH)  # forward, and the gradient of the input
+    return HIDDEN * (both + dense_us(WIDTH, ROWS, WIDTH))
+
+
+def show_training(console: Console, out: Path, epochs: int) -> None:
+    """Prints a row for each kind of hidden layers, and draws their accuracy over epochs."""
+    data = digits()
+    step = data.images[:ROWS]
+    torch.manual_seed(0)
+    dense = network()
+    table = Table(title=f"Digits, {epochs} epochs, batches of {ROWS}, hidden layers {WIDTH} wide")
+    names = ("hidden layers", "accuracy", "parameters", "compression", "transforms a step")
+    for name in (*names, "of the naive flow", "bytes saved", "hidden layers on trn1"):
+        table.add_column(name, justify="right")
+    curves = {}
+    for k in (0, *BLOCKS):
+        model = copy.deepcopy(dense)
+        if k:  # with values of its own, as the best approximation of random ones is nearly 0
+            convert_linear(model, k, lambda _, layer: layer.in_features == layer.out_features)
+            for layer in model:
+                if isinstance(layer, BlockCirculantLinear):
+                    layer.reset_parameters()
+        name = f"blocks of {k}" if k else "dense"
+        counts = [transforms_of_a_step(model, step, is_naive) for is_naive in (False, True)]
+        saved = saved_bytes(model, step)
+        curves[name] = learn(model, data, epochs)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        ratio = sum(parameter.numel() for parameter in dense.parameters()) / parameters
+        table.add_row(
+            name,
+            f"{curves[name][-1]:.1%}",
+            f"{parameters:,}",
+            f"{ratio:.1f}",
+            *(f"{count:,}" for count in counts),
+            f"{saved:,}",
+            f"{modelled_us(k):.0f} us",
+        )
+    console.print(table)
+    draw(curves, out)
+    console.print(f"curves: {out}")
+
+
+def draw(curves: dict[str, list[float]], out: Path) -> None:
+    """Accuracy on the test images over epochs, as a PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for name, curve in curves.items():
+        axes.plot(range(1, len(curve) + 1), [100 * value for value in curve], label=name)
+    axes.set(xlabel="epoch", ylabel="accuracy on test images, %", title="Hidden layers")
+    axes.set_ylim(bottom=min(80, *(100 * curve[:3][-1] for curve in curves.values())), top=100)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(out, dpi=150)

@@ -1,0 +1,53 @@
+"""Points of the check: what was measured, and what the model says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.model_check import launch_overhead
+from bench.model_check.modelled_measurements import GROUPS
+from bench.model_check.published_measurements import FITTED, HELD_OUT, PUBLISHED, SEED, Measurement
+from bench.seed_article.figures import TRANSFORM_US
+
+SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement and what the model says, in the same unit."""
+
+    measurement: Measurement
+    modelled: float
+
+    @property
+    def ratio(self) -> float:
+        """Modelled over measured."""
+        return self.modelled / self.measurement.value
+
+
+def seed_overhead() -> launch_overhead.Overhead:
+    """The overhead of the seed's launches, from the points named for the fit and no others."""
+    return launch_overhead.fit({key: TRANSFORM_US[key] for key in launch_overhead.FITTED})
+
+
+def seed_points() -> list[Point]:
+    """The seed's transforms, predicted with the overhead of the fitted ones."""
+    overhead = seed_overhead()
+    points = []
+    for (algorithm, n), measured in TRANSFORM_US.items():
+        use = FITTED if (algorithm, n) in launch_overhead.FITTED else HELD_OUT
+        name = f"{algorithm}, N = {n}"
+        measurement = Measurement(SEED, name, "trn1", measured, "us", SEED_SOURCE, use)
+        points.append(Point(measurement, overhead.predict((algorithm, n))))
+    return points
+
+
+def check() -> list[Point]:
+    """Every published measurement with its modelled value."""
+    points = []
+    for group, model in GROUPS.items():
+        modelled = model()
+        for measurement in PUBLISHED:
+            if measurement.group == group:
+                points.append(Point(measurement, modelled[measurement.name]))
+    return points + seed_points()

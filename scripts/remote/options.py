@@ -1,0 +1,84 @@
+"""What `hw_bench.py run` was asked for, checked before anything is sent or costs."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote import sets
+from remote.failure import BadRequest
+from remote.instance import Target
+from remote.record import Record
+from remote.revision import Revision
+from remote.states import WAITING
+
+VENV = "/opt/aws_neuronx_venv_pytorch_*"
+HOURS = 2.0
+LONGEST_HOURS = 48.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run; None, or False, is one that was not given."""
+
+    out: Path  # folder for the results and the record of the job
+    instance: str | None
+    tag: str | None
+    template: str | None
+    sets: str | None  # names with commas between
+    bucket: str | None
+    hours: float | None  # time limit
+    venv: str | None  # folder of the environment on the instance, or a pattern
+    keep: bool  # leaves the instance running
+    resume: bool  # goes on with the job in `out`
+    yes: bool  # asks nothing
+    dry_run: bool
+
+    def check(self) -> None:
+        """Raises BadRequest for values that cannot work, or that --resume would ignore."""
+        if self.hours is not None and not 0 < self.hours <= LONGEST_HOURS:
+            raise BadRequest(
+                f"argument '--hours' is {self.hours:g}, allowed is more than 0, "
+                f"to {LONGEST_HOURS:g}"
+            )
+        if self.bucket is not None and not re.fullmatch(
+            r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", self.bucket
+        ):
+            raise BadRequest(
+                f"argument '--bucket' is {self.bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"
+            )
+        if self.venv is not None and not self.venv.startswith("/"):
+            raise BadRequest(f"argument '--venv' is {self.venv!r}, allowed is an absolute path")
+        of_the_record = self.instance, self.tag, self.template, self.sets, self.bucket, self.venv
+        if self.resume and any((*of_the_record, self.dry_run)):
+            raise BadRequest(
+                "--resume takes these from the record of the job: leave out --instance, --tag, "
+                "--template, --sets, --bucket, --venv and --dry-run"
+            )
+
+    @property
+    def target(self) -> Target:
+        """The one target that the user has named; raises BadRequest for none or several."""
+        named = {"instance": self.instance, "tag": self.tag, "template": self.template}
+        found = [Target(kind, value) for kind, value in named.items() if value]
+        if len(found) != 1:
+            raise BadRequest("name one of --instance, --tag and --template (or --resume a job)")
+        return found[0]
+
+    def new_record(self, revision: Revision) -> Record:
+        """The record of a new job, not saved yet."""
+        return Record(
+            folder=self.out,
+            job=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}",
+            region=None,
+            kind=self.target.kind,
+            target=self.target.value,
+            commit=revision.commit,
+            bucket=self.bucket,
+            venv=self.venv or VENV,
+            seconds=HOURS * 3600,
+            sets={name: {"state": WAITING} for name in sets.chosen(self.sets or "all")},
+        )
