@@ -1,0 +1,108 @@
+"""Every Python example of the pages runs, in the order of its page, and prints what the page says.
+
+The examples of a page share their names. They run in a folder of their own, into which a block with
+a title, such as ```python title="power.py", is written as a file: the examples below import it. A
+comment <!-- invisible-code-block: python ... --> holds assertions that readers need not see, and
+<!-- skip: next "reason" --> names an example that cannot run here; its subtest is skipped.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import doctest
+import importlib.util
+import re
+import sys
+import unittest
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, blocks, name_of
+
+pytest.importorskip("torch")
+pytest.importorskip("sybil")
+
+from sybil import Sybil  # noqa: E402
+from sybil.evaluators.doctest import DocTestEvaluator  # noqa: E402
+from sybil.parsers.abstract.doctest import DocTestStringParser  # noqa: E402
+from sybil.parsers.markdown import (  # noqa: E402
+    CodeBlockParser,
+    PythonCodeBlockParser,
+    SkipParser,
+)
+from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer  # noqa: E402
+from sybil.region import Region  # noqa: E402
+
+RUN = re.compile(r'python|pycon|python title="\w+\.py"')
+SHOWN = ("sh", "text", "json")  # fenced blocks that are no Python
+
+
+def console_blocks(document):
+    """Each statement of a ```pycon block with the output that follows it."""
+    outputs = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    statements = DocTestStringParser(DocTestEvaluator(outputs))
+    for block in CodeBlockParser("pycon", evaluator=lambda example: None)(document):
+        for statement in statements(block.parsed, document.path):
+            statement.adjust(block, block.parsed)
+            yield statement
+
+
+def files(document):
+    """Blocks with a title, which are written as files of that name."""
+    titled = RawFencedCodeBlockLexer(re.compile(r'python title="(?P<name>\w+\.py)"\n'))
+
+    def write(example):
+        name, source = example.parsed
+        Path(name).write_text(source, "utf-8")
+
+    for block in titled(document):
+        yield Region(
+            block.start, block.end, (block.lexemes["name"], block.lexemes["source"]), write
+        )
+
+
+SYBIL = Sybil(
+    [PythonCodeBlockParser(), console_blocks, files, SkipParser()], path="/", pattern="*.md"
+)
+
+
+@pytest.fixture
+def folder_of_its_own(tmp_path, monkeypatch):
+    """The working folder, first on the path; modules imported meanwhile are forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        origin = getattr(sys.modules[name], "__file__", None) or ""
+        if name.partition(".")[0] == "nki" or origin.startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def pages_with_examples():
+    found = [page for page in PAGES if any(RUN.fullmatch(info) for info, _ in blocks(page))]
+    assert len(found) > 5
+    return found
+
+
+@pytest.mark.parametrize("page", pages_with_examples(), ids=name_of)
+def test_examples_of(page, subtests, folder_of_its_own):
+    document = SYBIL.parse(page)
+    document.namespace["importlib"] = importlib  # for conditions of what is skipped
+
+    def evaluate():
+        for example in document.examples():
+            with subtests.test(f"{name_of(page)}:{example.line}"):
+                try:
+                    example.evaluate()
+                except unittest.SkipTest as reason:
+                    pytest.skip(str(reason))
+
+    contextvars.copy_context().run(evaluate)  # backends and precisions that a page chooses stay
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_says_what_it_is(page):
+    for info, _ in blocks(page):
+        assert RUN.fullmatch(info) or info in SHOWN, f"```{info} is neither run nor just shown"
