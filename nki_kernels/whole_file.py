@@ -1,17 +1,33 @@
-"""Text files that are written as a whole or not at all."""
+"""Files that are written as a whole or not at all."""
 
 import os
-import tempfile
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` under a temporary name and rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+def write_whole(path: Path, content: str | bytes | Callable[[Path], object]) -> None:
+    """Write a file under a temporary name beside it and rename that.
+
+    Who reads the file finds the old content or the new one; after a failure the old one is there.
+
+    Args:
+        path: the file; where it is a symbolic link, what that leads to.
+        content: text, which becomes UTF-8; bytes; or a function that writes the file whose path
+            it gets.
+
+    Raises:
+        OSError: the file cannot be written. What `content` raises is raised as it is.
+    """
+    path = path.resolve()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        if callable(content):
+            content(temporary)
+        elif isinstance(content, str):
+            temporary.write_text(content, encoding="utf-8")
+        else:
+            temporary.write_bytes(content)
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
