@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 from seed_figures import TRANSFORM_US
 
-from trnfft.cli import write_png
+from trnfft.cli.output_file import write_png
 
 SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
 
