@@ -10,20 +10,17 @@ modified short-time Fourier transform", 1984).
 """
 
 import warnings
-from typing import TypeVar
 
 import torch
 
 from trnfft.arguments import Input, check_tensor, floating_point, integer, split_complex, widened
-from trnfft.complex.parts import each_part
+from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import transforms as ops
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 # Where the squared windows add up to less, istft has nothing to compute a sample from.
 _LEAST_ENVELOPE = 1e-11
-
-Samples = TypeVar("Samples", bound=torch.Tensor | ComplexTensor)
 
 
 def stft(
@@ -169,7 +166,7 @@ def _signals(
     return irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
 
 
-def _frames(x: Samples, size: int, hop: int) -> Samples:
+def _frames(x: Numbers, size: int, hop: int) -> Numbers:
     """Frames [..., T, size] of samples [..., L], of which frame t starts at t hop.
 
     XLA has no `unfold`. There rows are moved as `overlap_add` does it, the other way round: T + B
@@ -193,7 +190,7 @@ def _frames(x: Samples, size: int, hop: int) -> Samples:
     return each_part(cut, x)
 
 
-def overlap_add(frames: Samples, hop: int) -> Samples:
+def overlap_add(frames: Numbers, hop: int) -> Numbers:
     """The sum of frames [..., T, N], of which frame t starts at t hop: [..., N + hop (T - 1)].
 
     Frames are cut into blocks of `hop` numbers, so that block b of frame t belongs to block t + b
@@ -246,7 +243,7 @@ def _margins(n_fft: int, size: int) -> tuple[int, int]:
     return left, n_fft - size - left
 
 
-def _padded(x: Samples, left: int, right: int, mode: str) -> Samples:
+def _padded(x: Numbers, left: int, right: int, mode: str) -> Numbers:
     """More samples on both sides."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ from trnfft import config
 from trnfft.arguments import check_choice, check_real, computed_dtype, integers
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.convolution import (
     KERNEL_BACKENDS,
@@ -37,7 +38,6 @@ from trnfft.ops.convolution import (
     spectrum_for_images,
 )
 from trnfft.ops.transforms import backend_for
-from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.planner.factorization import prime_factors
 from trnfft.transforms import fft, ifft, irfft, rfft
 
