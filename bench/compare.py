@@ -19,7 +19,7 @@ from rich.table import Table
 from bench import plots, program
 from bench.results import Key, Missing, ResultsError, Row, load
 from bench.seed_article import figures as seed_figures
-from trnfft.cli import save_picture
+from trnfft.cli.output_file import save_picture
 
 
 class Reasons:

@@ -19,8 +19,9 @@ LONGEST = [(4096, 2**20), (64, 2**20), (2, 2**20), (1536, 1024), (65521, 128)]
 @pytest.mark.benchmark(group="search")
 @pytest.mark.parametrize("n, batch", LONGEST)
 def test_search(benchmark, n, batch):
-    usual = {"precision": "fast", "target": "trn1", "max_error": accuracy.MAX_ERRORS["fast"]}
-    benchmark.pedantic(planner.search, [Problem(n=n, batch=batch, **usual)], rounds=3)
+    budget = accuracy.MAX_ERRORS["fast"]
+    problem = Problem(n=n, batch=batch, precision="fast", target="trn1", max_error=budget)
+    benchmark.pedantic(planner.search, [problem], rounds=3)
 
 
 @pytest.mark.benchmark(group="remembered")

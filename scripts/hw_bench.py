@@ -218,7 +218,10 @@ def stop(out: Out = OUT) -> None:
 @app.command()
 def doctor() -> None:
     """Whether this machine is ready to run kernels on a NeuronCore."""
-    from trnfft.cli.doctor import BROKEN, neuron_checks  # slow to import, and only this needs it
+    from trnfft.cli.health_checks import (  # slow to import, and only this needs it
+        BROKEN,
+        neuron_checks,
+    )
 
     checks = neuron_checks()
     Screen(Console(highlight=False)).checks(checks)

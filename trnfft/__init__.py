@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from trnfft.complex import functions as _complex_functions  # noqa: F401
+from trnfft.complex.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
     backend,
@@ -20,8 +21,7 @@ from trnfft.config import (
 )
 from trnfft.convolution.bloom import BloomFilter, bloom
 from trnfft.convolution.convolve import convolve, oaconvolve
-from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,

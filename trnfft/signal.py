@@ -10,19 +10,17 @@ modified short-time Fourier transform", 1984).
 """
 
 import warnings
-from collections.abc import Callable
-from typing import TypeVar
 
 import torch
 
+from trnfft.arguments import Input, check_tensor, floating_point, integer, split_complex, widened
 from trnfft.backends.choice import COMPLEX_DEVICES
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
-from trnfft.transforms import Input, _integer, fft, ifft, irfft, rfft
+from trnfft.complex.parts import Numbers, each_part
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.transforms import fft, ifft, irfft, rfft
 
 # Where the squared windows add up to less, istft has nothing to compute a sample from.
 _LEAST_ENVELOPE = 1e-11
-
-Samples = TypeVar("Samples", bound=torch.Tensor | ComplexTensor)
 
 
 def stft(
@@ -70,28 +68,15 @@ def stft(
             0 < n_fft <= L after padding, hop_length > 0 or 0 < win_length <= n_fft; the input is
             too short to pad; `onesided` for complex data; `align_to_window` with `center`.
     """
-    x = _samples("input", input)
+    x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
-    if x.ndim not in (1, 2):
-        raise RuntimeError(
-            f"argument 'input' has shape {tuple(x.shape)}, allowed are [L] and [B, L]; "
-            f"join leading dimensions with .flatten(0, -2)"
-        )
-    if center and align_to_window is not None:
-        raise RuntimeError(
-            f"argument 'align_to_window' is {align_to_window}, allowed is only None where "
-            f"argument 'center' is True; pass center=False"
-        )
+    _check_signal(x, center, align_to_window)
     if center:
         x = _padded(x, n_fft // 2, n_fft // 2, pad_mode)
     elif align_to_window:
         x = _padded(x, *_margins(n_fft, size), "constant")
-    _check_range("n_fft", n_fft, x.shape[-1], "the length of the (padded) input")
-    _check_range("win_length", size, n_fft, "n_fft")
-    if hop < 1:
-        raise RuntimeError(f"argument 'hop_length' is {hop}, allowed is 1 or more")
-    frames = _frames(x, n_fft, hop)
-    frames = _product(frames, _window(window, size, n_fft, x))
+    _check_frames(n_fft, hop, size, x.shape[-1])
+    frames = _product(_frames(x, n_fft, hop), _window(window, size, n_fft, x))
     result = _spectra(frames, "ortho" if normalized else None, onesided).transpose(-1, -2)
     if return_complex or return_complex is None:
         return result
@@ -130,7 +115,7 @@ def istft(
             the result is real; squared windows add up to less than 1e-11 at some sample (the
             condition "nonzero overlap add"), or there is no sample.
     """
-    x = _samples("input", input)
+    x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     if not isinstance(x, ComplexTensor) or x.ndim not in (2, 3) or x.numel() == 0:
         raise RuntimeError(
@@ -148,13 +133,13 @@ def istft(
             "pass return_complex=True"
         )
     frames = _signals(x.transpose(-1, -2), n_fft, "ortho" if normalized else None, return_complex)
-    squares = _each(lambda part: part.expand(x.shape[-1], n_fft), _product(weights, weights))
+    squares = each_part(lambda part: part.expand(x.shape[-1], n_fft), _product(weights, weights))
     start = n_fft // 2 if center else 0
     total = n_fft + hop * (x.shape[-1] - 1)
-    stop = total - start if length is None else start + max(_integer("length", length), 0)
-    envelope = _overlap_add(squares, hop)[..., start:stop]
+    stop = total - start if length is None else start + max(integer("length", length), 0)
+    envelope = overlap_add(squares, hop)[..., start:stop]
     _check_envelope(envelope)
-    signal = _overlap_add(_product(frames, weights), hop)[..., start:stop] / envelope
+    signal = overlap_add(_product(frames, weights), hop)[..., start:stop] / envelope
     return _lengthened(signal, stop - total)
 
 
@@ -181,10 +166,10 @@ def _signals(
     return irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
 
 
-def _frames(x: Samples, size: int, hop: int) -> Samples:
+def _frames(x: Numbers, size: int, hop: int) -> Numbers:
     """Frames [..., T, size] of samples [..., L], of which frame t starts at t hop.
 
-    XLA has no `unfold`. There rows are moved as `_overlap_add` does it, the other way round: T + B
+    XLA has no `unfold`. There rows are moved as `overlap_add` does it, the other way round: T + B
     - 1 blocks of `hop` numbers, B times, read as rows of T + B.
     """
 
@@ -202,10 +187,10 @@ def _frames(x: Samples, size: int, hop: int) -> Samples:
         moved = moved.unflatten(-2, (blocks, rows + 1))[..., :count, :]
         return moved.transpose(-3, -2).flatten(-2)[..., :size]
 
-    return _each(cut, x)
+    return each_part(cut, x)
 
 
-def _overlap_add(frames: Samples, hop: int) -> Samples:
+def overlap_add(frames: Numbers, hop: int) -> Numbers:
     """The sum of frames [..., T, N], of which frame t starts at t hop: [..., N + hop (T - 1)].
 
     Frames are cut into blocks of `hop` numbers, so that block b of frame t belongs to block t + b
@@ -222,7 +207,7 @@ def _overlap_add(frames: Samples, hop: int) -> Samples:
         moved = rows[..., :-blocks, :].unflatten(-2, (blocks, count + blocks - 1))
         return moved.sum(-3).flatten(-2)[..., : size + hop * (count - 1)]
 
-    return _each(add, frames)
+    return each_part(add, frames)
 
 
 def _lengthened(signal: torch.Tensor | ComplexTensor, missing: int) -> torch.Tensor | ComplexTensor:
@@ -233,7 +218,7 @@ def _lengthened(signal: torch.Tensor | ComplexTensor, missing: int) -> torch.Ten
         f"{signal.shape[-1]} samples; zeros follow them",
         stacklevel=3,
     )
-    return _each(lambda part: torch.nn.functional.pad(part, (0, missing)), signal)
+    return each_part(lambda part: torch.nn.functional.pad(part, (0, missing)), signal)
 
 
 def _window(
@@ -242,19 +227,14 @@ def _window(
     """The window between zeros: `n_fft` numbers."""
     if window is None:
         window = torch.ones(size, dtype=like.real.dtype, device=like.device)
-    elif not isinstance(window, (torch.Tensor, ComplexTensor)):
-        raise TypeError(
-            f"argument 'window' is of type {type(window).__name__}, allowed are torch.Tensor and "
-            f"ComplexTensor; convert it with torch.as_tensor"
-        )
+    check_tensor("window", window)
     if window.shape != (size,):
         raise RuntimeError(
             f"argument 'window' has shape {tuple(window.shape)}, allowed is ({size},), the "
             f"length of the window; pass argument 'win_length' for another"
         )
-    if isinstance(window, torch.Tensor) and window.is_complex():
-        window = ComplexTensor.from_complex(window)
-    return _each(lambda part: torch.nn.functional.pad(part, _margins(n_fft, size)), window)
+    margins = _margins(n_fft, size)
+    return each_part(lambda part: torch.nn.functional.pad(part, margins), split_complex(window))
 
 
 def _margins(n_fft: int, size: int) -> tuple[int, int]:
@@ -263,7 +243,7 @@ def _margins(n_fft: int, size: int) -> tuple[int, int]:
     return left, n_fft - size - left
 
 
-def _padded(x: Samples, left: int, right: int, mode: str) -> Samples:
+def _padded(x: Numbers, left: int, right: int, mode: str) -> Numbers:
     """More samples on both sides."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:
@@ -271,14 +251,7 @@ def _padded(x: Samples, left: int, right: int, mode: str) -> Samples:
         leading = part.reshape((1,) * (3 - part.ndim) + part.shape)
         return torch.nn.functional.pad(leading, (left, right), mode).reshape(*part.shape[:-1], -1)
 
-    return _each(pad, x)
-
-
-def _each(function: Callable[[torch.Tensor], torch.Tensor], x: Samples) -> Samples:
-    """`function` of a real tensor, or of both parts of a ComplexTensor."""
-    if isinstance(x, ComplexTensor):
-        return ComplexTensor(function(x.real), function(x.imag))  # type: ignore[return-value]
-    return function(x)  # type: ignore[return-value, arg-type]
+    return each_part(pad, x)
 
 
 def _product(
@@ -287,29 +260,38 @@ def _product(
     return b * a if isinstance(b, ComplexTensor) else a * b
 
 
-def _samples(name: str, x: Input) -> torch.Tensor | ComplexTensor:
-    """Real, or a ComplexTensor; in float32 or float64."""
-    if not isinstance(x, (torch.Tensor, ComplexTensor)):
-        raise TypeError(
-            f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
-            f"ComplexTensor; convert it with torch.as_tensor"
-        )
-    if isinstance(x, torch.Tensor) and x.is_complex():
-        x = ComplexTensor.from_complex(x)
-    dtype = x.real.dtype
-    if dtype not in PART_DTYPES:
-        raise RuntimeError(
-            f"argument '{name}' has dtype {dtype}, allowed are complex dtypes and "
-            f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
-        )
-    return x if dtype == torch.float64 else x.to(torch.float32)
+def _samples(x: Input) -> torch.Tensor | ComplexTensor:
+    """Argument 'input': real, or a ComplexTensor; in float32 or float64."""
+    return widened(split_complex(floating_point("input", x, RuntimeError, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:
     """n_fft, hop_length and win_length, with their defaults."""
-    n_fft = _integer("n_fft", n_fft)
-    hop = n_fft // 4 if hop is None else _integer("hop_length", hop)
-    return n_fft, hop, n_fft if size is None else _integer("win_length", size)
+    n_fft = integer("n_fft", n_fft)
+    hop = n_fft // 4 if hop is None else integer("hop_length", hop)
+    return n_fft, hop, n_fft if size is None else integer("win_length", size)
+
+
+def _check_signal(
+    x: torch.Tensor | ComplexTensor, center: bool, align_to_window: bool | None
+) -> None:
+    if x.ndim not in (1, 2):
+        raise RuntimeError(
+            f"argument 'input' has shape {tuple(x.shape)}, allowed are [L] and [B, L]; "
+            f"join leading dimensions with .flatten(0, -2)"
+        )
+    if center and align_to_window is not None:
+        raise RuntimeError(
+            f"argument 'align_to_window' is {align_to_window}, allowed is only None where "
+            f"argument 'center' is True; pass center=False"
+        )
+
+
+def _check_frames(n_fft: int, hop: int, size: int, available: int) -> None:
+    _check_range("n_fft", n_fft, available, "the length of the (padded) input")
+    _check_range("win_length", size, n_fft, "n_fft")
+    if hop < 1:
+        raise RuntimeError(f"argument 'hop_length' is {hop}, allowed is 1 or more")
 
 
 def _check_range(name: str, value: int, most: int, meaning: str) -> None:

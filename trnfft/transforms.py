@@ -24,22 +24,48 @@ raise
 This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
-import operator
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.arguments import (
+    Input,
+    check_choice,
+    check_length,
+    dimension,
+    floating_point,
+    integer,
+    integers,
+    widened,
+)
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import transforms as ops
 
-Input = torch.Tensor | ComplexTensor
 Sizes = int | Iterable[int] | None
 
 NORMS = ("backward", "ortho", "forward")
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
-_COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a transform is made of.
+
+    Attributes:
+        operation: `c2c`, `r2c` or `c2r` of `trnfft.ops.transforms`.
+        inverse: the sign of the exponent, as there.
+    """
+
+    operation: Any
+    inverse: bool
+
+
+_FFT, _IFFT = _Kind(ops.c2c, False), _Kind(ops.c2c, True)
+_RFFT, _IRFFT = _Kind(ops.r2c, False), _Kind(ops.c2r, True)
+_HFFT, _IHFFT = _Kind(ops.c2r, False), _Kind(ops.r2c, True)
 
 
 def fft(
@@ -68,7 +94,7 @@ def fft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("fft", ops.c2c, input, n, dim, norm, False, out, order)
+    return _one("fft", _FFT, input, n, dim, norm, out, order)
 
 
 def ifft(
@@ -97,7 +123,7 @@ def ifft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("ifft", ops.c2c, input, n, dim, norm, True, out, order)
+    return _one("ifft", _IFFT, input, n, dim, norm, out, order)
 
 
 def rfft(
@@ -123,7 +149,7 @@ def rfft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("rfft", ops.r2c, input, n, dim, norm, False, out)
+    return _one("rfft", _RFFT, input, n, dim, norm, out)
 
 
 def irfft(
@@ -150,7 +176,7 @@ def irfft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("irfft", ops.c2r, input, n, dim, norm, True, out)
+    return _one("irfft", _IRFFT, input, n, dim, norm, out)
 
 
 def hfft(
@@ -177,7 +203,7 @@ def hfft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("hfft", ops.c2r, input, n, dim, norm, False, out)
+    return _one("hfft", _HFFT, input, n, dim, norm, out)
 
 
 def ihfft(
@@ -203,7 +229,7 @@ def ihfft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("ihfft", ops.r2c, input, n, dim, norm, True, out)
+    return _one("ihfft", _IHFFT, input, n, dim, norm, out)
 
 
 def fft2(
@@ -229,7 +255,7 @@ def fft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("fft2", ops.c2c, input, s, dim, norm, False, out)
+    return _many("fft2", _FFT, input, s, dim, norm, out)
 
 
 def ifft2(
@@ -255,7 +281,7 @@ def ifft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("ifft2", ops.c2c, input, s, dim, norm, True, out)
+    return _many("ifft2", _IFFT, input, s, dim, norm, out)
 
 
 def rfft2(
@@ -282,7 +308,7 @@ def rfft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("rfft2", ops.r2c, input, s, dim, norm, False, out)
+    return _many("rfft2", _RFFT, input, s, dim, norm, out)
 
 
 def irfft2(
@@ -310,7 +336,7 @@ def irfft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("irfft2", ops.c2r, input, s, dim, norm, True, out)
+    return _many("irfft2", _IRFFT, input, s, dim, norm, out)
 
 
 def hfft2(
@@ -338,7 +364,7 @@ def hfft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("hfft2", ops.c2r, input, s, dim, norm, False, out)
+    return _many("hfft2", _HFFT, input, s, dim, norm, out)
 
 
 def ihfft2(
@@ -365,7 +391,7 @@ def ihfft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("ihfft2", ops.r2c, input, s, dim, norm, True, out)
+    return _many("ihfft2", _IHFFT, input, s, dim, norm, out)
 
 
 def fftn(
@@ -391,7 +417,7 @@ def fftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("fftn", ops.c2c, input, s, dim, norm, False, out)
+    return _many("fftn", _FFT, input, s, dim, norm, out)
 
 
 def ifftn(
@@ -417,7 +443,7 @@ def ifftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("ifftn", ops.c2c, input, s, dim, norm, True, out)
+    return _many("ifftn", _IFFT, input, s, dim, norm, out)
 
 
 def rfftn(
@@ -444,7 +470,7 @@ def rfftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("rfftn", ops.r2c, input, s, dim, norm, False, out)
+    return _many("rfftn", _RFFT, input, s, dim, norm, out)
 
 
 def irfftn(
@@ -472,7 +498,7 @@ def irfftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("irfftn", ops.c2r, input, s, dim, norm, True, out)
+    return _many("irfftn", _IRFFT, input, s, dim, norm, out)
 
 
 def hfftn(
@@ -500,7 +526,7 @@ def hfftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("hfftn", ops.c2r, input, s, dim, norm, False, out)
+    return _many("hfftn", _HFFT, input, s, dim, norm, out)
 
 
 def ihfftn(
@@ -527,33 +553,32 @@ def ihfftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("ihfftn", ops.r2c, input, s, dim, norm, True, out)
+    return _many("ihfftn", _IHFFT, input, s, dim, norm, out)
 
 
 def _one(
     name: str,
-    operation: Any,
+    kind: _Kind,
     input: Input,
     n: int | None,
     dim: int,
     norm: str | None,
-    inverse: bool,
     out: Any,
     order: str = "natural",
 ) -> Any:
-    """A transform along one dimension, by an operation of `trnfft.ops`."""
-    x = _prepared(name, operation, input)
-    dim = _dimension(_integer("dim", dim), x.ndim)
+    """A transform along one dimension."""
+    x = _prepared(name, kind, input)
+    dim = dimension("dim", integer("dim", dim), x.ndim)
     if n is None:
         size = x.shape[dim]
-        size = 2 * (size - 1) if operation is ops.c2r else size
+        size = 2 * (size - 1) if kind.operation is ops.c2r else size
     else:
-        size = _integer("n", n)
-    _check_size("n", n, size, x.shape[dim])
-    arguments = (x, (size,), (dim,), inverse, _norm(norm))
+        size = integer("n", n)
+    check_length("n", n, size, x.shape[dim])
+    arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
     if not _is_planned(order):
-        return _written(operation(*arguments), out)
-    if inverse and size != x.shape[dim]:
+        return _written(kind.operation(*arguments), out)
+    if kind.inverse and size != x.shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
             f"{x.shape[dim]}: a spectrum in planned order has no end to trim or pad"
@@ -563,57 +588,39 @@ def _one(
 
 def _many(
     name: str,
-    operation: Any,
+    kind: _Kind,
     input: Input,
     s: Sizes,
     dim: int | Iterable[int] | None,
     norm: str | None,
-    inverse: bool,
     out: Any,
 ) -> Any:
-    """A transform along several dimensions, by an operation of `trnfft.ops`."""
-    x = _prepared(name, operation, input)
-    given = None if s is None else _integers("s", s)
+    """A transform along several dimensions."""
+    x = _prepared(name, kind, input)
+    given = None if s is None else integers("s", s)
     dims = _dimensions(given, dim, x.ndim)
-    if not dims and operation is not ops.c2c:
+    if not dims and kind.operation is not ops.c2c:
         raise RuntimeError(f"argument 'dim' is (), {name} must transform at least one dimension")
     sizes = [x.shape[d] for d in dims] if given is None else list(given)
     for i, (size, d) in enumerate(zip(sizes, dims, strict=True)):
         if given is None or size == -1:
-            is_half = operation is ops.c2r and i == len(dims) - 1
+            is_half = kind.operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
-        _check_size("s", given, sizes[i], x.shape[d])
+        check_length("s", given, sizes[i], x.shape[d])
     if not dims:
         return _written(x if isinstance(x, ComplexTensor) else ComplexTensor.from_complex(x), out)
-    return _written(operation(x, tuple(sizes), dims, inverse, _norm(norm)), out)
+    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
 
 
-def _prepared(name: str, operation: Any, input: Input) -> Input:
+def _prepared(name: str, kind: _Kind, input: Input) -> Input:
     """`input` with a dtype to compute in."""
-    if not isinstance(input, (torch.Tensor, ComplexTensor)):
-        raise TypeError(
-            f"argument 'input' is of type {type(input).__name__}, allowed are torch.Tensor and "
-            f"ComplexTensor; convert it with torch.as_tensor"
-        )
-    is_complex = isinstance(input, ComplexTensor) or input.is_complex()
-    if operation is ops.r2c and is_complex:
+    x = floating_point("input", input, RuntimeError)
+    if kind.operation is ops.r2c and x.is_complex():
         raise RuntimeError(
-            f"argument 'input' has dtype {input.dtype}, {name} allows real dtypes only; "
+            f"argument 'input' has dtype {x.dtype}, {name} allows real dtypes only; "
             f"take its .real, or use {name.replace('r', '').replace('h', '')}"
         )
-    if isinstance(input, torch.Tensor) and not is_complex:
-        if not input.is_floating_point():
-            input = input.to(torch.get_default_dtype())
-        if input.dtype not in PART_DTYPES:
-            raise RuntimeError(
-                f"argument 'input' has dtype {input.dtype}, allowed are complex, integer and bool "
-                f"dtypes and {', '.join(map(str, PART_DTYPES))}; convert it with .float()"
-            )
-    if isinstance(input, ComplexTensor):
-        return input if input.real.dtype == torch.float64 else input.to(torch.float32)
-    if input.dtype in _COMPUTED:
-        return input
-    return input.to(torch.complex64 if is_complex else torch.float32)
+    return widened(x)
 
 
 def _dimensions(
@@ -627,64 +634,29 @@ def _dimensions(
                 f"argument 's' has {count} lengths, but argument 'input' has only {ndim} dimensions"
             )
         return tuple(range(ndim - count, ndim))
-    chosen = _integers("dim", dim)
+    chosen = integers("dim", dim)
     if given is not None and len(given) != len(chosen):
         raise RuntimeError(
             f"argument 's' has {len(given)} lengths and argument 'dim' {len(chosen)} dimensions; "
             f"there must be as many"
         )
-    dims = tuple(_dimension(d, ndim) for d in chosen)
+    dims = tuple(dimension("dim", d, ndim) for d in chosen)
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"argument 'dim' is {chosen}, the dimensions must be distinct")
     return dims
 
 
-def _dimension(dim: int, ndim: int) -> int:
-    if ndim == 0:
-        raise IndexError(
-            f"argument 'dim' is {dim}, but argument 'input' has no dimensions; "
-            f"give it one with input.reshape(1)"
-        )
-    if not -ndim <= dim < ndim:
-        raise IndexError(
-            f"argument 'dim' is {dim}, allowed is {-ndim} to {ndim - 1} for an input of {ndim} "
-            f"dimension{'s' if ndim > 1 else ''}"
-        )
-    return dim % ndim
-
-
-def _check_size(name: str, given: object, size: int, available: int) -> None:
-    if size >= 1:
-        return
-    if given is not None:
-        raise RuntimeError(
-            f"argument '{name}' is {given}, allowed is 1 or more; leave it out for the size of the "
-            f"dimension, {available}"
-        )
-    raise RuntimeError(
-        f"argument 'input' has size {available} along the dimension to transform, which makes a "
-        f"length of {size}, allowed is 1 or more; pass {name} to pad with zeros"
-    )
-
-
 def _norm(norm: str | None) -> str:
     if norm is not None and not isinstance(norm, str):
         raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
-    norm = "backward" if norm is None else norm
-    if norm not in NORMS:
-        raise RuntimeError(
-            f"argument 'norm' is {norm!r}, allowed are None and {', '.join(map(repr, NORMS))}"
-        )
-    return norm
+    check_choice("norm", norm, (None, *NORMS), RuntimeError)
+    return "backward" if norm is None else norm
 
 
 def _is_planned(order: str) -> bool:
     if not isinstance(order, str):
         raise TypeError(f"argument 'order' must be a str, not {type(order).__name__}")
-    if order not in ORDERS:
-        raise RuntimeError(
-            f"argument 'order' is {order!r}, allowed are {', '.join(map(repr, ORDERS))}"
-        )
+    check_choice("order", order, ORDERS, RuntimeError)
     return order == "planned"
 
 
@@ -707,21 +679,3 @@ def _written(result: Any, out: Any) -> Any:
     for place, part in parts:
         place.copy_(part)
     return out
-
-
-def _integers(name: str, values: int | Iterable[int]) -> tuple[int, ...]:
-    if isinstance(values, Iterable) and not isinstance(values, str):
-        return tuple(_integer(name, value) for value in values)
-    return (_integer(name, values),)
-
-
-def _integer(name: str, value: object) -> int:
-    # bool is an int in Python; torch.fft rejects it, as n=True is surely a mistake.
-    if isinstance(value, bool):
-        raise TypeError(f"argument '{name}' must be an int, not bool")
-    if isinstance(value, torch.SymInt):
-        return value  # type: ignore[return-value]
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"argument '{name}' must be an int, not {type(value).__name__}") from None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.hardware import PARTITIONS
 from nki_kernels.kernels.real_stockham import evacuate, multiply, transpose
 from nki_kernels.kernels.stockham import load_identity
 from nki_kernels.nki_api import nisa, nki, nl
-
-BANK = 512
+from nki_kernels.tiles import PARTITIONS, PSUM_BANK
 
 
 @nki.jit
@@ -22,7 +20,7 @@ def dense_product(x, weight):
     chunks, _, pieces, width = weight.shape
     y = nl.ndarray((rows, chunks * width), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = load_identity(nl.float32)
-    block = min(rows, BANK)
+    block = min(rows, PSUM_BANK)
     for start in range(0, rows, block):
         count = min(block, rows - start)
         columns = transposed_rows(x[start : start + count], identity)

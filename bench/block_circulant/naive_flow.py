@@ -17,12 +17,10 @@ from typing import Any
 
 import torch
 
-from nki_kernels.hardware import PARTITIONS
 from nki_kernels.kernels.real_stockham import multiply
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.tiles import PARTITIONS, PSUM_BANK
 from trnfft import irfft, rfft
-
-BANK = 512
 
 
 class NaiveProduct(torch.autograd.Function):
@@ -107,8 +105,8 @@ def sum_blocks(x, ones):
         tile = nl.ndarray((held * q, n), dtype=nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=x[start : start + held].flatten_dims(0, 1))
         result = nl.ndarray((held, n), dtype=nl.float32, buffer=nl.sbuf)
-        for low in range(0, n, BANK):
-            high = min(low + BANK, n)
+        for low in range(0, n, PSUM_BANK):
+            high = min(low + PSUM_BANK, n)
             bank = nl.ndarray((held, high - low), dtype=nl.float32, buffer=nl.psum)
             multiply(bank, sums[0 : held * q, 0:held], tile[:, low:high])
             nisa.activation(dst=result[:, low:high], op=nl.copy, data=bank)

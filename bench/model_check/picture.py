@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.model_check.points import Point
 from bench.model_check.published_measurements import HELD_OUT, PAYLOAD
-from trnfft.cli import write_png
+from trnfft.cli.output_file import write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -45,6 +45,10 @@ def twin_module(path: str) -> ModuleType:
             nisa=modules["nki.isa"],
         )
         for name in SHARED:
-            sys.modules[f"{TWIN}.{name}"] = importlib.import_module(f"{PACKAGE}.{name}")
+            importlib.import_module(f"{PACKAGE}.{name}")
+        for loaded, module in list(sys.modules.items()):  # with the modules inside of them
+            top, *rooms = loaded.split(".")
+            if top == PACKAGE and rooms and rooms[0] in SHARED:
+                sys.modules[".".join([TWIN, *rooms])] = module
         sys.modules.update({TWIN: copy, api.__name__: api})
     return importlib.import_module(TWIN + path.removeprefix(PACKAGE))

@@ -15,7 +15,7 @@ from remote.record import Record
 from remote.states import COMPLETE, FINISHED
 
 if TYPE_CHECKING:
-    from trnfft.cli.doctor import Check
+    from trnfft.cli.health_checks import Check
 
 COLORS = {"finished": "green", "failed": "red", "running": "cyan", "time limit": "red"}
 

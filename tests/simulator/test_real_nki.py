@@ -82,3 +82,20 @@ except TypeError as error:
     print(error)
 """
     assert "set TRNFFT_SIMULATOR=1" in run(code)
+
+
+def test_both_copies_of_a_kernel_share_what_holds_no_kernels(run):
+    code = """
+import importlib, sys
+from nki_kernels.simulator.twin import SHARED, twin_module
+
+kernels = twin_module("nki_kernels.kernels.stockham")
+assert kernels is not importlib.import_module("nki_kernels.kernels.stockham")
+shared = [path for path in sys.modules if path.split(".")[0] == "nki_kernels"]
+shared = [path for path in shared if path.split(".")[1:2] and path.split(".")[1] in SHARED]
+for path in shared:
+    other = path.replace("nki_kernels", "nki_kernels_in_simulator", 1)
+    assert importlib.import_module(other) is sys.modules[path], path
+assert {"nki_kernels.hardware", "nki_kernels.lint.rules"} <= set(shared)
+"""
+    run(code)

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trnfft.cli.input_file import read_real_array, reading
+
 LARGEST = 1e30  # so that a transform of all pixels stays within float32
 
 Pixels = NDArray[np.float32]
@@ -37,24 +39,14 @@ class Picture:
 def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
     """The picture in ``path``, or without a path a portrait that matplotlib ships."""
     if path is None:
-        return Picture("Grace Hopper from matplotlib", _read_image(_portrait()))
-    path = Path(path)
-    try:
-        if not path.exists():
-            raise PictureError("there is no such file")
-        if not path.is_file():
-            raise PictureError("it is not a regular file")
-        if path.suffix.lower() not in _READERS:
-            raise PictureError(f"its name must end in one of {', '.join(_READERS)}")
+        path, name = _portrait(), "Grace Hopper from matplotlib"
+    else:
+        path = Path(path)
+        name = path.name
+    with reading(path, _READERS, PictureError):
         light = _READERS[path.suffix.lower()](path)
         _check(light)
-    except OSError as error:
-        raise PictureError(f"cannot read {path}: {error.strerror or error}") from error
-    except MemoryError as error:
-        raise PictureError(f"cannot read {path}: it does not fit in memory") from error
-    except PictureError as error:
-        raise PictureError(f"cannot read {path}: {error}") from error
-    return Picture(path.name, light)
+    return Picture(name, light)
 
 
 def write_picture(light: Pixels, path: Path, out: Path) -> None:
@@ -131,13 +123,7 @@ def _read_image(path: Path) -> Pixels:
 
 def _read_npy(path: Path) -> Pixels:
     """Real numbers [H, W] or [H, W, C], rounded to float32."""
-    try:
-        with path.open("rb") as file:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise PictureError("it is not a complete .npy array of plain numbers") from error
-    if array.dtype.kind not in "fiub":
-        raise PictureError(f"it holds {array.dtype}, not real numbers")
+    array = read_real_array(path, PictureError)
     if array.ndim not in (2, 3):
         raise PictureError(f"its shape is {array.shape}, [H, W] or [H, W, C] is needed")
     with np.errstate(over="ignore"):  # becomes infinite, which is refused

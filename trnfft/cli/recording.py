@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trnfft.cli.input_file import read_real_array, reading
+
 FloatArray = NDArray[np.float64]
 
 
@@ -36,24 +38,11 @@ def read_recording(path: str | os.PathLike[str] | None = None) -> Recording:
     if path is None:
         return _electrocardiogram()
     path = Path(path)
-    reader = _READERS.get(path.suffix.lower())
-    try:
-        if not path.exists():
-            raise RecordingError("there is no such file")
-        if not path.is_file():
-            raise RecordingError("it is not a regular file")
-        if reader is None:
-            raise RecordingError(f"its name must end in one of {', '.join(_READERS)}")
+    with reading(path, _READERS, RecordingError):
         if path.stat().st_size == 0:
             raise RecordingError("the file is empty")
-        samples, sample_rate = reader(path)
+        samples, sample_rate = _READERS[path.suffix.lower()](path)
         _check(samples)
-    except OSError as error:
-        raise RecordingError(f"cannot read {path}: {error.strerror or error}") from error
-    except MemoryError as error:
-        raise RecordingError(f"cannot read {path}: it does not fit in memory") from error
-    except RecordingError as error:
-        raise RecordingError(f"cannot read {path}: {error}") from error
     return Recording(path.name, samples, sample_rate)
 
 
@@ -108,13 +97,7 @@ def _read_wav(path: Path) -> tuple[FloatArray, float]:
 
 def _read_npy(path: Path) -> tuple[FloatArray, None]:
     """A one-dimensional array of real numbers; axes of length one are dropped."""
-    try:
-        with path.open("rb") as file:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise RecordingError("it is not a complete .npy array of plain numbers") from error
-    if array.dtype.kind not in "fiub":
-        raise RecordingError(f"it holds {array.dtype}, not real numbers")
+    array = read_real_array(path, RecordingError)
     if array.ndim == 0 or np.squeeze(array).ndim > 1:
         raise RecordingError(f"its shape is {array.shape}, one dimension is needed")
     return array.reshape(-1).astype(np.float64), None

@@ -212,7 +212,7 @@ class ComplexTensor:
             name = torch.overrides.resolve_name(func) or getattr(func, "__name__", func)
             raise TypeError(
                 f"{name} has no implementation for ComplexTensor, allowed are the functions in "
-                f"trnfft.complex_functions; call it on a native complex tensor: x.to_complex()"
+                f"trnfft.complex.functions; call it on a native complex tensor: x.to_complex()"
             )
         return FUNCTIONS[func](*args, **(kwargs or {}))
 

@@ -20,23 +20,25 @@ that avoids work (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla"):
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
 
 from trnfft import config
+from trnfft.arguments import check_choice, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.parts import each_part
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.convolution import (
     convolve_images,
     has_kernels,
     spectrum_for_images,
 )
-from trnfft.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.planner.factorization import prime_factors
-from trnfft.transforms import _integers, fft, ifft, irfft, rfft
+from trnfft.transforms import fft, ifft, irfft, rfft
 
 PADDINGS = ("zero", "mirror")
 
@@ -70,10 +72,12 @@ def bloom(
         ValueError: a shape, `strength` or `padding` is not as above.
         NotImplementedError: the padded lengths or the precision are beyond the backend.
     """
-    _check_real("image", image)
+    check_real("image", image)
     _check_image(image)
-    _check_real("psf", psf)
-    bloom_filter = BloomFilter(psf.to(_computed_in(image)), image.shape[-2:], padding=padding)
+    check_real("psf", psf)
+    bloom_filter = BloomFilter(
+        psf.to(computed_dtype(image.dtype)), image.shape[-2:], padding=padding
+    )
     return bloom_filter(image, strength)
 
 
@@ -96,23 +100,22 @@ class BloomFilter:
     """
 
     def __init__(self, psf: torch.Tensor, size: Sequence[int], *, padding: str = "zero") -> None:
-        _check_real("psf", psf)
+        check_real("psf", psf)
         if psf.ndim not in (2, 3) or psf.numel() == 0:
             raise ValueError(
                 f"argument 'psf' has shape {tuple(psf.shape)}, allowed are [h, w] and [C, h, w], "
                 f"not empty; reshape it"
             )
-        if padding not in PADDINGS:
-            raise ValueError(
-                f"argument 'padding' is {padding!r}, allowed are {', '.join(map(repr, PADDINGS))}"
-            )
+        check_choice("padding", padding, PADDINGS)
         self.padding = padding
         self.channels = psf.shape[0] if psf.ndim == 3 else None
         self.psf_size = (psf.shape[-2], psf.shape[-1])
         self._device = psf.device
         self._lay_out(size)
         # [..., M, N/2 + 1] for transforms of N points first, then of M.
-        self._spectrum = _centred_spectrum(self._turned(psf.to(_computed_in(psf))), self._padded)
+        self._spectrum = _centred_spectrum(
+            self._turned(psf.to(computed_dtype(psf.dtype))), self._padded
+        )
 
     def __call__(self, image: torch.Tensor, strength: float = 1.0) -> torch.Tensor:
         """The bloomed picture, of the shape and dtype of `image`; arguments as for `bloom`.
@@ -120,11 +123,11 @@ class BloomFilter:
         Raises:
             TypeError, ValueError, NotImplementedError: as `bloom`.
         """
-        _check_real("image", image)
+        check_real("image", image)
         self._check_fits(image)
         if not 0 <= strength <= 1:
             raise ValueError(f"argument 'strength' is {strength}, allowed is 0 to 1")
-        x = self._turned(image.to(_computed_in(image)))
+        x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
                 return self._turned(self._launched(x, strength)).to(image.dtype)
@@ -154,7 +157,7 @@ class BloomFilter:
         for dim, padded in zip((-2, -1), other.padded_size, strict=True):
             full = _interpolated(full, dim, padded)
         half = other._turned(full)[..., : other._padded[1] // 2 + 1]
-        other._spectrum = _each(torch.Tensor.contiguous, half)
+        other._spectrum = each_part(torch.Tensor.contiguous, half)
         return other
 
     def _lay_out(self, size: Sequence[int]) -> None:
@@ -207,7 +210,7 @@ class BloomFilter:
             x = _mirror_padded(x, -1, n, taps[1])
         columns = _line_spectra(x, n)
         if self.padding == "mirror":
-            columns = _each(lambda part: _mirror_padded(part, -2, m, taps[0]), columns)
+            columns = each_part(lambda part: _mirror_padded(part, -2, m, taps[0]), columns)
         product = _product(fft(columns, m, dim=-2), spectrum)
         return _lines(ifft(product, dim=-2)[..., :lines, :], n)[..., :points]
 
@@ -279,7 +282,7 @@ def _centred_spectrum(psf: torch.Tensor, padded: Size) -> ComplexTensor:
     ]
     lines = rfft(torch.nn.functional.pad(psf, (before[1], after[1])))
     rows = (0, 0, before[0], after[0])
-    columns = fft(_each(lambda part: torch.nn.functional.pad(part, rows), lines), dim=-2)
+    columns = fft(each_part(lambda part: torch.nn.functional.pad(part, rows), lines), dim=-2)
     odd = [torch.arange(size, device=psf.device) % 2 for size in columns.shape[-2:]]
     return columns * (1 - 2 * (odd[0][:, None] ^ odd[1])).to(psf.dtype)
 
@@ -345,31 +348,14 @@ def _interpolated(x: ComplexTensor, dim: int, size: int) -> ComplexTensor:
         below = part.index_select(dim, lower)
         return below + weight * (part.index_select(dim, (lower + 1) % period) - below)
 
-    return _each(along, x)
-
-
-def _each(function: Callable[[torch.Tensor], torch.Tensor], x: ComplexTensor) -> ComplexTensor:
-    return ComplexTensor(function(x.real), function(x.imag))
-
-
-def _computed_in(x: torch.Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+    return each_part(along, x)
 
 
 def _checked_size(size: Sequence[int]) -> Size:
-    sizes = _integers("size", size)
+    sizes = integers("size", size)
     if len(sizes) != 2 or min(sizes) < 1:
         raise ValueError(f"argument 'size' is {size}, allowed are (H, W) of 1 pixel or more")
     return sizes[0], sizes[1]
-
-
-def _check_real(name: str, x: torch.Tensor) -> None:
-    if not isinstance(x, torch.Tensor) or x.dtype not in PART_DTYPES:
-        kind = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
-        raise TypeError(
-            f"argument '{name}' is of type {kind}, allowed are tensors of "
-            f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
-        )
 
 
 def _check_image(image: torch.Tensor) -> None:

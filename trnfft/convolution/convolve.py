@@ -26,16 +26,25 @@ from typing import Any, TypeVar
 import torch
 
 from trnfft import config
+from trnfft.arguments import (
+    Input,
+    check_choice,
+    dimension,
+    floating_point,
+    integers,
+    split_complex,
+    widened,
+)
 from trnfft.backends.choice import backend_for, named
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.convolution import (
     convolve_rows,
     has_kernels,
     has_rows_kernel_for,
 )
 from trnfft.planner.factorization import next_smooth_number
-from trnfft.signal import _overlap_add
-from trnfft.transforms import Input, _integers, fftn, ifftn, irfft, irfftn, rfft, rfftn
+from trnfft.signal import overlap_add
+from trnfft.transforms import fftn, ifftn, irfft, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
@@ -79,10 +88,7 @@ def convolve(
         NotImplementedError: the length or the precision is beyond what the backend can do.
     """
     x, h, axes = _operands(input, filter, mode, dims)
-    if padding not in PADDINGS:
-        raise ValueError(
-            f"argument 'padding' is {padding!r}, allowed are {', '.join(map(repr, PADDINGS))}"
-        )
+    check_choice("padding", padding, PADDINGS)
     kept = _kept(mode, x, h, axes)
     if padding == "circular" and mode != "valid":
         return _wrapped(x, h, axes, kept)
@@ -133,7 +139,7 @@ def oaconvolve(
     points = [dim + i + 1 for i, dim in enumerate(axes)]
     y = _circular(x, h, points, sizes)
     for dim, hop in reversed(list(zip(points, hops, strict=True))):
-        y = _overlap_add(y.movedim((dim - 1, dim), (-2, -1)), hop).movedim(-1, dim - 1)
+        y = overlap_add(y.movedim((dim - 1, dim), (-2, -1)), hop).movedim(-1, dim - 1)
     return _cropped(y, axes, kept)
 
 
@@ -204,7 +210,7 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
     if len(axes) > 1:
         return irfftn(rfftn(x, sizes, axes) * rfftn(h, sizes, axes), sizes, axes)
     dim, size = axes[0], sizes[0]
-    rows = [_lengthened(part.transpose(dim, -1), -1, size) for part in (x, h)]
+    rows = [lengthened(part.transpose(dim, -1), -1, size) for part in (x, h)]
     return _circular_rows(*rows).transpose(dim, -1)
 
 
@@ -249,10 +255,10 @@ def _mirrored(x: Any, dim: int) -> Any:
 def _blocks(x: Any, dim: int, size: int) -> Any:
     """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
     count = -(-x.shape[dim] // size)
-    return torch.unflatten(_lengthened(x, dim, count * size), dim, (count, size))
+    return torch.unflatten(lengthened(x, dim, count * size), dim, (count, size))
 
 
-def _lengthened(x: Any, dim: int, size: int) -> Any:
+def lengthened(x: Any, dim: int, size: int) -> Any:
     """x with zeros at the end of a dimension."""
     after = x.ndim - 1 - dim % x.ndim
     return torch.nn.functional.pad(x, (0, 0) * after + (0, size - x.shape[dim]))
@@ -282,8 +288,7 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
         TypeError, IndexError, ValueError: as `convolve`.
     """
     x, h = _operand("input", input), _operand("filter", filter)
-    if mode not in MODES:
-        raise ValueError(f"argument 'mode' is {mode!r}, allowed are {', '.join(map(repr, MODES))}")
+    check_choice("mode", mode, MODES)
     if x.device != h.device:
         raise ValueError(
             f"argument 'filter' is on device '{h.device}' and argument 'input' on '{x.device}'; "
@@ -311,33 +316,13 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
 
 def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
     """Real, or a ComplexTensor; in float32 or float64."""
-    if not isinstance(x, (torch.Tensor, ComplexTensor)):
-        raise TypeError(
-            f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
-            f"ComplexTensor; convert it with torch.as_tensor"
-        )
-    if isinstance(x, torch.Tensor) and x.is_complex():
-        x = ComplexTensor.from_complex(x)
-    elif not x.is_floating_point() and isinstance(x, torch.Tensor):
-        x = x.to(torch.get_default_dtype())
-    if x.real.dtype not in PART_DTYPES:
-        raise TypeError(
-            f"argument '{name}' has dtype {x.dtype}, allowed are complex, integer and bool "
-            f"dtypes and {', '.join(map(str, PART_DTYPES))}; convert it with .float()"
-        )
-    return x if x.real.dtype == torch.float64 else x.to(torch.float32)
+    return widened(split_complex(floating_point(name, x, TypeError)))
 
 
 def _axes(dims: Any, ndim: int) -> list[int]:
     """The dimensions to convolve along, from 0 on."""
-    chosen = tuple(range(ndim)) if dims is None else _integers("dims", dims)
-    for dim in chosen:
-        if not -ndim <= dim < ndim:
-            raise IndexError(
-                f"argument 'dims' is {dims}, allowed is {-ndim} to {ndim - 1} for operands of "
-                f"{ndim} dimensions"
-            )
-    axes = [dim % ndim for dim in chosen]
+    chosen = tuple(range(ndim)) if dims is None else integers("dims", dims)
+    axes = [dimension("dims", dim, ndim) for dim in chosen]
     if not axes or len(set(axes)) < len(axes):
         raise ValueError(
             f"argument 'dims' is {dims} for operands of {ndim} dimensions, allowed are distinct "

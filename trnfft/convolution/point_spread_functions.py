@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from trnfft.transforms import _integer
+from trnfft.arguments import check_positive, integer
 
 _SAMPLES = 4  # along each axis of a pixel, of which the mean smooths edges
 _WAVELENGTHS = torch.linspace(0.75, 1.25, 16, dtype=torch.float64)  # over their mean: 413 - 688 nm
@@ -23,7 +23,7 @@ def gaussian(size: int, sigma: float) -> torch.Tensor:
         size: width and height in pixels.
         sigma: standard deviation in pixels, above 0.
     """
-    _check_size(size)
+    check_positive(size=integer("size", size))
     if not 0 < sigma < math.inf:
         raise ValueError(f"argument 'sigma' is {sigma}, allowed are finite numbers above 0")
     y, x = _coordinates(size, 1)
@@ -42,8 +42,8 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
         size: width and height in pixels.
         blades: number of blades, 3 or more.
     """
-    _check_size(size)
-    if _integer("blades", blades) < 3:
+    check_positive(size=integer("size", size))
+    if integer("blades", blades) < 3:
         raise ValueError(f"argument 'blades' is {blades}, allowed is 3 or more")
     # Twice the size, as waves wrap around at the border of the transform; the middle is kept.
     distance = _to_nearest_side(*_coordinates(2 * size, 1), blades)
@@ -62,7 +62,7 @@ def heart(size: int) -> torch.Tensor:
     Args:
         size: width and height in pixels, nearly filled.
     """
-    _check_size(size)
+    check_positive(size=integer("size", size))
     y, x = _coordinates(size, _SAMPLES)
     x, y = 2.4 * x / size, 0.1 - 2.4 * y / size  # the curve spans 2.28 by 2.24, y upwards
     return _normalised(_pixels((x**2 + y**2 - 1) ** 3 <= x**2 * y**3))
@@ -91,8 +91,3 @@ def _to_nearest_side(y: torch.Tensor, x: torch.Tensor, sides: int) -> torch.Tens
 
 def _normalised(psf: torch.Tensor) -> torch.Tensor:
     return (psf / psf.sum()).float()
-
-
-def _check_size(size: int) -> None:
-    if _integer("size", size) < 1:
-        raise ValueError(f"argument 'size' is {size}, allowed is 1 or more")

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.complex.tensor import PART_DTYPES
-from trnfft.nn.split import check_dtype, check_positive
+from trnfft.arguments import check_positive, check_real, check_real_dtype, computed_dtype
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
 
 
@@ -49,7 +48,7 @@ class BlockCirculantLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         check_positive(in_features=in_features, out_features=out_features, block_size=block_size)
-        check_dtype(dtype)
+        check_real_dtype(dtype)
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.block_size = block_size
@@ -67,7 +66,7 @@ class BlockCirculantLinear(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         _check_input(input, self.in_features)
-        wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+        wide = computed_dtype(input.dtype)
         p, q, k = self.weight.shape
         x = _padded(input.to(wide), q * k).reshape(-1, q * k)
         bias = None if self.bias is None else _padded(self.bias.to(wide), p * k)
@@ -121,7 +120,7 @@ class BlockCirculantLinear(nn.Module):
         2 (k // 2 + 1) numbers for each block of the input and of the weight, k (k + 1 if that is
         even) for each where a kernel computes the layer.
         """
-        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        wide = computed_dtype(dtype)
         _, q, k = self.weight.shape
         x = torch.empty(1, dtype=wide, device=self.weight.device).expand(rows, q * k)
         return saved_bytes(x, self.weight.to(wide))
@@ -182,16 +181,7 @@ def _padded(x: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def _check_input(input: torch.Tensor, features: int) -> None:
-    if not isinstance(input, torch.Tensor):
-        raise TypeError(
-            f"argument 'input' is of type {type(input).__name__}, allowed is a real torch.Tensor; "
-            f"convert it with torch.as_tensor"
-        )
-    if input.dtype not in PART_DTYPES:
-        raise TypeError(
-            f"argument 'input' has dtype {input.dtype}, allowed are "
-            f"{', '.join(map(str, PART_DTYPES))}; convert it with .float()"
-        )
+    check_real("input", input)
     if input.ndim == 0 or input.shape[-1] != features:
         raise ValueError(
             f"argument 'input' has shape {tuple(input.shape)}, allowed is [..., {features}]; "

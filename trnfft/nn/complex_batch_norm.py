@@ -5,8 +5,8 @@ import math
 import torch
 from torch import nn
 
+from trnfft.arguments import as_complex, check_positive, check_real_dtype, widened
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import as_complex, check_dtype, check_positive
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -62,7 +62,7 @@ class ComplexBatchNorm(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(num_features=num_features)
-        check_dtype(dtype)
+        check_real_dtype(dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         for name in ("weight_rr", "weight_ri", "weight_ii", "bias_real", "bias_imag"):
@@ -81,14 +81,14 @@ class ComplexBatchNorm(nn.Module):
             nn.init.constant_(tensor, 1.0 / math.sqrt(2.0) if is_diagonal else 0.0)
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
-        x = as_complex(input)
+        x = as_complex("input", input)
         if x.ndim < 2 or x.shape[1] != self.num_features:
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the channels to dimension 1"
             )
         dtype = x.real.dtype
-        x = x if dtype == torch.float64 else x.to(torch.float32)
+        x = widened(x)
         if self.training or not self.track_running_stats:
             mean_real, mean_imag, *covariance = self._of_batch(x)
         else:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import torch
 
+from trnfft.arguments import as_complex, check_positive
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import SplitWeight, as_complex, bilinear, check_positive
+from trnfft.nn.split import SplitWeight, bilinear
 
 Size = int | tuple[int, ...]
 
@@ -64,7 +65,7 @@ class _ComplexConv(SplitWeight):
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
         convolve = functools.partial(self._convolve, **self.settings)
-        product = bilinear(convolve, as_complex(input), self.weight)
+        product = bilinear(convolve, as_complex("input", input), self.weight)
         return self.biased(product, (-1,) + (1,) * self._DIMENSIONS)
 
     def extra_repr(self) -> str:

@@ -2,8 +2,9 @@
 
 import torch
 
+from trnfft.arguments import as_complex, check_positive
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import SplitWeight, as_complex, bilinear, check_positive
+from trnfft.nn.split import SplitWeight, bilinear
 
 
 class ComplexLinear(SplitWeight):
@@ -43,7 +44,7 @@ class ComplexLinear(SplitWeight):
         self.out_features = out_features
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
-        product = bilinear(torch.nn.functional.linear, as_complex(input), self.weight)
+        product = bilinear(torch.nn.functional.linear, as_complex("input", input), self.weight)
         return self.biased(product, (-1,))
 
     def extra_repr(self) -> str:

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from trnfft import config
+from trnfft.arguments import check_real, computed_dtype
 from trnfft.backends.choice import backend_for
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
-from trnfft.convolution.convolve import _lengthened, fast_length
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.convolution.convolve import fast_length, lengthened
 from trnfft.nn.split import bilinear
 from trnfft.transforms import irfftn, rfftn
 
@@ -26,7 +27,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The layer's output; see the class."""
         _check_input(input, self.weight, self.in_channels)
-        wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+        wide = computed_dtype(input.dtype)
         batch = input if input.ndim == self.weight.ndim else input[None]
         x = self._padded(batch.to(wide))
         results = self._results(x.shape[2:])
@@ -96,7 +97,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         taps: torch.Tensor = self.weight.to(dtype)
         for dim, step in reversed(list(enumerate(self.dilation, 2))):
             if step > 1:  # zeros between the taps
-                taps = _lengthened(taps.unsqueeze(dim + 1), dim + 1, step).flatten(dim, dim + 1)
+                taps = lengthened(taps.unsqueeze(dim + 1), dim + 1, step).flatten(dim, dim + 1)
         axes = tuple(range(2, taps.ndim))
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
         spectrum = rfftn(taps, sizes, axes).conj().reshape(shape)
@@ -169,17 +170,7 @@ def _is_constant(weight: torch.Tensor) -> bool:
 
 
 def _check_input(input: torch.Tensor, weight: torch.Tensor, channels: int) -> None:
-    if not isinstance(input, torch.Tensor):
-        raise TypeError(
-            f"argument 'input' is of type {type(input).__name__}, allowed is a real torch.Tensor; "
-            f"convert it with torch.as_tensor, for complex numbers use ComplexConv"
-        )
-    if input.dtype not in PART_DTYPES:
-        raise TypeError(
-            f"argument 'input' has dtype {input.dtype}, allowed are "
-            f"{', '.join(map(str, PART_DTYPES))}; convert it with .float(), for complex numbers "
-            f"use ComplexConv"
-        )
+    check_real("input", input, ", for complex numbers use ComplexConv")
     if input.ndim not in (weight.ndim - 1, weight.ndim) or input.shape[1 - weight.ndim] != channels:
         points = "L" if weight.ndim == 3 else "H, W"
         raise ValueError(

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
+from trnfft.arguments import as_complex, check_positive, check_real_dtype
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import as_complex, check_dtype, check_positive
 
 
 class ModReLU(nn.Module):
@@ -33,12 +33,12 @@ class ModReLU(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(num_features=num_features)
-        check_dtype(dtype)
+        check_real_dtype(dtype)
         self.num_features = num_features
         self.bias = nn.Parameter(torch.zeros(num_features, device=device, dtype=dtype))
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
-        x = as_complex(input)
+        x = as_complex("input", input)
         if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "

@@ -1,11 +1,11 @@
 """The Fourier layers of neural operators."""
 
-from collections.abc import Callable
-
 import torch
 
+from trnfft.arguments import check_positive
+from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import SplitWeight, bilinear, check_positive
+from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.transforms import irfft, irfft2, rfft, rfft2
 
 
@@ -108,10 +108,12 @@ class SpectralConv2d(SplitWeight):
         _check_modes("modes1", self.modes1, height // 2, height)
         _check_modes("modes2", self.modes2, width // 2 + 1, width)
         rows, low = self.modes1, spectrum[..., : self.modes2]
-        low = _each(lambda part: torch.cat([part[..., :rows, :], part[..., -rows:, :]], -2), low)
+        low = each_part(
+            lambda part: torch.cat([part[..., :rows, :], part[..., -rows:, :]], -2), low
+        )
         mixed = _mixed("bijk,iojk->bojk", low, self.weight)
         gap = (0, 0, 0, height - 2 * rows)
-        mixed = _each(
+        mixed = each_part(
             lambda part: torch.cat(
                 [torch.nn.functional.pad(part[..., :rows, :], gap), part[..., rows:, :]], -2
             ),
@@ -129,10 +131,6 @@ def _mixed(sum: str, spectrum: ComplexTensor, weight: ComplexTensor) -> ComplexT
     """The channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
     weight = weight.to(spectrum.real.dtype)
     return bilinear(lambda x, w: torch.einsum(sum, x, w), spectrum, weight)
-
-
-def _each(function: Callable[[torch.Tensor], torch.Tensor], x: ComplexTensor) -> ComplexTensor:
-    return ComplexTensor(function(x.real), function(x.imag))
 
 
 def _check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:

@@ -1,4 +1,4 @@
-"""What the layers share: complex weights, inputs and products in split form."""
+"""What the layers share: complex weights and products in split form."""
 
 import math
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from trnfft.arguments import check_real_dtype
 from trnfft.complex.tensor import ComplexTensor
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -45,7 +46,7 @@ class SplitWeight(nn.Module):
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
-        check_dtype(dtype)
+        check_real_dtype(dtype)
         self.deviation = 1.0 / math.sqrt(fan_in + fan_out)
         for part in ("real", "imag"):
             weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
@@ -78,22 +79,6 @@ class SplitWeight(nn.Module):
         )
 
 
-def as_complex(input: torch.Tensor | ComplexTensor) -> ComplexTensor:
-    """A ComplexTensor of any input of a complex layer.
-
-    Raises:
-        TypeError: `input` is no tensor, or one of integers.
-    """
-    if isinstance(input, ComplexTensor):
-        return input
-    if not isinstance(input, torch.Tensor):
-        raise TypeError(
-            f"argument 'input' is of type {type(input).__name__}, allowed are ComplexTensor and "
-            f"torch.Tensor; convert it with torch.as_tensor"
-        )
-    return ComplexTensor.from_complex(input)
-
-
 def bilinear(operation: Operation, x: ComplexTensor, y: ComplexTensor) -> ComplexTensor:
     """The complex form of a real bilinear operation, such as a product or a convolution.
 
@@ -107,19 +92,3 @@ def bilinear(operation: Operation, x: ComplexTensor, y: ComplexTensor) -> Comple
         operation(x.real, y.real) - operation(x.imag, y.imag),
         operation(x.real, y.imag) + operation(x.imag, y.real),
     )
-
-
-def check_positive(**sizes: int) -> None:
-    """ValueError for an argument of a layer, given by its name, that is less than 1."""
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"argument '{name}' is {size}, allowed is 1 or more")
-
-
-def check_dtype(dtype: torch.dtype | None) -> None:
-    """TypeError for parameters that are not real."""
-    if dtype is not None and not dtype.is_floating_point:
-        raise TypeError(
-            f"argument 'dtype' is {dtype}, allowed are real floating point dtypes, those of the "
-            f"parts; use torch.float32 for complex64, torch.float64 for complex128"
-        )

@@ -154,7 +154,7 @@ def test_failure_leaves_an_existing_picture_alone(run, tmp_path, lights, monkeyp
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli, "write_picture", full)
+    monkeypatch.setattr(cli.bloom, "write_picture", full)
     assert "No space left" in refused(run("lights.npy", "--size", 5))
     assert (tmp_path / "bloom.png").read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 2

@@ -14,7 +14,7 @@ import trnfft
 from nki_kernels import hardware
 from nki_kernels.simulator.install import FoundNki
 from trnfft import cli, config
-from trnfft.cli import doctor
+from trnfft.cli import doctor, health_checks
 from trnfft.planner import planner, wisdom
 
 WRONG = "WRONG PACKAGE. Please install the package from Neuron Repository"
@@ -24,19 +24,19 @@ ADVICE = "pip.repos.neuron.amazonaws.com"
 @pytest.fixture(autouse=True)
 def plain_machine(tmp_path, monkeypatch):
     """Default settings, an empty cache folder, no Neuron driver and no Neuron program."""
-    for name in (hardware.TARGET_VARIABLE, doctor.COMPILER_VARIABLE):
+    for name in (hardware.TARGET_VARIABLE, health_checks.COMPILER_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", None)
-    monkeypatch.setattr(doctor, "find_nki", lambda: FoundNki("absent"))
+    monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("absent"))
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache"))
     # As in a new thread: other tests of this process may have chosen a backend.
     monkeypatch.setattr(config, "_backend", ContextVar("backend", default=None))
-    monkeypatch.setattr(doctor, "NEURON_DEVICES", tmp_path / "dev")
-    monkeypatch.setattr(doctor, "NEURON_MODULE", tmp_path / "version")
-    doctor.import_error.cache_clear()
+    monkeypatch.setattr(health_checks, "NEURON_DEVICES", tmp_path / "dev")
+    monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
+    health_checks.import_error.cache_clear()
     planner.forget()
     yield
-    doctor.import_error.cache_clear()
+    health_checks.import_error.cache_clear()
     planner.forget()
 
 
@@ -72,8 +72,8 @@ def neuron_machine(tmp_path, monkeypatch, install):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setenv(doctor.COMPILER_VARIABLE, "-O1 --auto-cast=none")
-    monkeypatch.setattr(doctor, "find_nki", lambda: FoundNki("real"))
+    monkeypatch.setenv(health_checks.COMPILER_VARIABLE, "-O1 --auto-cast=none")
+    monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("real"))
     monkeypatch.setattr(config, "has_nki", lambda: True)
     install("torch_xla", "2.9.0")
     return tmp_path
@@ -105,7 +105,7 @@ def test_a_healthy_machine_on_one_screen():
 def test_every_broken_thing_is_named_with_advice(install, monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn9")
-    monkeypatch.setattr(doctor, "find_nki", lambda: FoundNki("placeholder", error=WRONG))
+    monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("placeholder", error=WRONG))
     for name, version in (("neuronx-cc", "1.0.post1"), ("torch-neuronx", "1.0"), ("nki", "0.0.1")):
         install(name, version, f"raise ImportError({WRONG!r})", WRONG)
     file = wisdom.user_file("trn2")
@@ -132,7 +132,7 @@ def test_it_writes_nothing(tmp_path):
 
 
 def test_what_is_absent_is_a_note():
-    checks = by_name(doctor.package_checks())
+    checks = by_name(health_checks.package_checks())
     for name in ("torch_xla", "torch-neuronx", "neuronx-cc", "nki"):
         assert checks[name].status == "note" and "not installed" in checks[name].detail
     assert "simulator" in checks["nki"].detail
@@ -147,7 +147,7 @@ def test_what_is_absent_is_a_note():
 )
 def test_torch_xla_that_cannot_be_imported_is_broken(install, body, reason):
     install("torch_xla", "2.9.0", body)
-    check = by_name(doctor.package_checks())["torch_xla"]
+    check = by_name(health_checks.package_checks())["torch_xla"]
     assert check.status == "broken" and check.advice
     assert check.detail.startswith("2.9.0 cannot be imported") and reason in check.detail
 
@@ -157,7 +157,7 @@ def test_packages_that_work(install):
     install("torch-neuronx", "2.9.0.2")
     install("neuronxcc", "0")  # the module of the compiler
     install("neuronx-cc", "2.27.5334.0")
-    checks = by_name(doctor.package_checks())
+    checks = by_name(health_checks.package_checks())
     for name, version in (
         ("torch_xla", "2.9.0"),
         ("torch-neuronx", "2.9.0.2"),
@@ -168,7 +168,7 @@ def test_packages_that_work(install):
 
 def test_a_compiler_without_its_module_is_broken(install):
     install("neuronx-cc", "2.27.5334.0")
-    assert by_name(doctor.package_checks())["neuronx-cc"].status == "broken"
+    assert by_name(health_checks.package_checks())["neuronx-cc"].status == "broken"
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_a_compiler_without_its_module_is_broken(install):
 )
 def test_states_of_nki(install, monkeypatch, state, in_use, status, part):
     install("nki", "0.6.0")
-    monkeypatch.setattr(doctor, "find_nki", lambda: FoundNki(state, error="no libnrt"))
+    monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki(state, error="no libnrt"))
     monkeypatch.setattr(config, "has_nki", lambda: in_use)
-    check = by_name(doctor.package_checks())["nki"]
+    check = by_name(health_checks.package_checks())["nki"]
     assert check.status == status and part in check.detail
     assert status == "ok" or check.advice
 
@@ -195,22 +195,22 @@ def test_states_of_nki(install, monkeypatch, state, in_use, status, part):
 def test_settings_in_force(monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", "matmul")
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "gen3")
-    monkeypatch.setenv(doctor.COMPILER_VARIABLE, "-O2")
+    monkeypatch.setenv(health_checks.COMPILER_VARIABLE, "-O2")
     with trnfft.precision("kahan"):
-        checks = by_name(doctor.setting_checks())
+        checks = by_name(health_checks.setting_checks())
     assert {check.status for check in checks.values()} == {"ok"}
     assert checks["backend"].detail == "matmul, as TRNFFT_BACKEND says"
     assert checks["precision"].detail == "kahan"
     assert checks["chip"].detail.startswith("trn2, as NEURON_PLATFORM")
     assert checks["NEURON_CC_FLAGS"].detail == "-O2"
     with trnfft.backend("torch"):
-        assert by_name(doctor.setting_checks())["backend"].detail == "torch"
+        assert by_name(health_checks.setting_checks())["backend"].detail == "torch"
 
 
 @pytest.mark.skipif(config.has_nki(), reason="the real nki is here")
 def test_asking_for_nki_without_it_is_broken(monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", "nki")
-    check = by_name(doctor.setting_checks())["backend"]
+    check = by_name(health_checks.setting_checks())["backend"]
     assert check.status == "broken" and "TRNFFT_BACKEND is 'nki'" in check.detail
 
 
@@ -218,7 +218,7 @@ def test_asking_for_nki_without_it_is_broken(monkeypatch):
 def test_what_auto_takes_and_why(monkeypatch, has_nki, name):
     monkeypatch.setattr(config, "has_nki", lambda: has_nki)
     with trnfft.backend("nki-sim"):  # not what is asked
-        checks = by_name(doctor.backend_checks())
+        checks = by_name(health_checks.backend_checks())
     assert checks["cpu tensors"].detail == "torch: the device has complex dtypes"
     for device in ("xla", "neuron"):
         detail = checks[f"{device} tensors"].detail
@@ -234,7 +234,7 @@ def test_plans_in_use_of_others_and_unknown():
         trnfft.plan(94, target=chip)
     other = wisdom.user_file("trn2")
     other.write_text(other.read_text().replace('"format": 1', '"format": 99'))
-    checks = by_name(doctor.wisdom_checks())
+    checks = by_name(health_checks.wisdom_checks())
     assert checks["trn1"].status == "ok" and checks["trn1"].detail.endswith("yours: 1")
     assert checks["trn2"].status == "note" and "yours: other version" in checks["trn2"].detail
     assert checks["trn3"].status == "ok" and checks["trn3"].detail.endswith("yours: 0")
@@ -242,7 +242,7 @@ def test_plans_in_use_of_others_and_unknown():
     assert f"shipped: {len(shipped)};" in checks["trn1"].detail
     own = wisdom.user_file("trn1")
     own.write_text(own.read_text().replace('"candidates"', '"others"'))
-    check = by_name(doctor.wisdom_checks())["trn1"]
+    check = by_name(health_checks.wisdom_checks())["trn1"]
     assert check.status == "note" and "1 unknown" in check.detail
 
 
@@ -250,17 +250,17 @@ def test_a_file_that_was_set_aside_is_a_note():
     file = wisdom.user_file("trn1")
     file.parent.mkdir()
     file.write_text("[]")
-    assert by_name(doctor.wisdom_checks())["trn1"].status == "broken"
+    assert by_name(health_checks.wisdom_checks())["trn1"].status == "broken"
     with pytest.warns(UserWarning, match="is now"):
         trnfft.plan(94)
-    check = by_name(doctor.wisdom_checks())["trn1"]
+    check = by_name(health_checks.wisdom_checks())["trn1"]
     assert check.status == "note" and "plans-trn1.damaged" in check.detail
 
 
 def test_a_folder_that_cannot_be_written_is_a_note(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "file"))
-    check = by_name(doctor.wisdom_checks())["your folder"]
+    check = by_name(health_checks.wisdom_checks())["your folder"]
     assert check.status == "note" and "not writable" in check.detail
 
 
@@ -268,7 +268,7 @@ def test_damaged_shipped_plans_are_broken(tmp_path, monkeypatch):
     (tmp_path / "plans.json").write_text('{"format": 1, "plans": 3}')
     monkeypatch.setattr(wisdom, "_shipped_file", lambda chip: tmp_path / "plans.json")
     for chip in ("trn1", "trn2", "trn3"):
-        check = by_name(doctor.wisdom_checks())[chip]
+        check = by_name(health_checks.wisdom_checks())[chip]
         assert check.status == "broken" and "reinstall trnfft" in check.advice
 
 
@@ -278,16 +278,16 @@ def test_damaged_shipped_plans_are_broken(tmp_path, monkeypatch):
 def test_self_tests_pass_on_every_chip(monkeypatch):
     for chip in ("trn1", "trn2", "trn3"):
         monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-        checks = doctor.self_tests()
+        checks = health_checks.self_tests()
         assert [check.status for check in checks] == ["ok"] * 3
         assert sum(f"us modelled on {chip}" in check.detail for check in checks) == 2
 
 
 def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):
-    right = doctor.dft_gemm_matrix
-    monkeypatch.setattr(doctor, "dft_gemm_matrix", lambda *given: right(*given) * 1.001)
-    monkeypatch.setattr(doctor, "stockham_tables", lambda *given: 1 / 0)
-    gemm, stockham, matmul = doctor.self_tests()
+    right = health_checks.dft_gemm_matrix
+    monkeypatch.setattr(health_checks, "dft_gemm_matrix", lambda *given: right(*given) * 1.001)
+    monkeypatch.setattr(health_checks, "stockham_tables", lambda *given: 1 / 0)
+    gemm, stockham, matmul = health_checks.self_tests()
     assert gemm.status == "broken" and "error 1.0e-03" in gemm.detail and gemm.advice
     assert stockham.status == "broken" and "ZeroDivisionError" in stockham.detail
     assert matmul.status == "ok"
@@ -299,14 +299,14 @@ def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):
 
 def test_without_a_driver_all_is_missing_and_a_note_on_the_screen(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    checks = doctor.neuron_checks()
+    checks = health_checks.neuron_checks()
     assert {check.status for check in checks} == {"broken"}
     assert all(check.advice for check in checks)
     assert {check.status for check in doctor.examine()["NeuronCore"]} == {"note"}
 
 
 def test_a_machine_that_is_ready(neuron_machine):
-    checks = by_name(doctor.neuron_checks())
+    checks = by_name(health_checks.neuron_checks())
     assert {name: check.status for name, check in checks.items()} == dict.fromkeys(checks, "ok")
     assert checks["driver"].detail == "version 2.30.2.0, devices: 2"
     assert checks["neuron-ls"].detail == str(neuron_machine / "bin" / "neuron-ls")
@@ -314,7 +314,7 @@ def test_a_machine_that_is_ready(neuron_machine):
 
 
 def test_a_driver_without_nki_is_broken(neuron_machine, monkeypatch):
-    monkeypatch.setattr(doctor, "find_nki", lambda: FoundNki("absent"))
+    monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("absent"))
     monkeypatch.setattr(config, "has_nki", lambda: False)
     sections = doctor.examine()
     broken = [one.name for checks in sections.values() for one in checks if one.status == "broken"]
@@ -324,7 +324,7 @@ def test_a_driver_without_nki_is_broken(neuron_machine, monkeypatch):
 
 def test_torch_xla_that_is_broken_is_no_device(neuron_machine, install):
     install("torch-neuronx", "2.9.0.2", "raise OSError('libnrt.so.1')")
-    check = by_name(doctor.neuron_checks())["device of torch"]
+    check = by_name(health_checks.neuron_checks())["device of torch"]
     assert check.status == "broken" and "libnrt.so.1" in check.detail
 
 
@@ -340,8 +340,8 @@ def test_torch_xla_that_is_broken_is_no_device(neuron_machine, install):
     ],
 )
 def test_flags_of_the_compiler(monkeypatch, flags, status):
-    monkeypatch.setenv(doctor.COMPILER_VARIABLE, flags)
-    check = by_name(doctor.neuron_checks())["--auto-cast=none"]
+    monkeypatch.setenv(health_checks.COMPILER_VARIABLE, flags)
+    check = by_name(health_checks.neuron_checks())["--auto-cast=none"]
     assert check.status == status
     if status == "broken":
         assert check.advice == f'export NEURON_CC_FLAGS="{f"{flags} --auto-cast=none".strip()}"'

@@ -12,8 +12,8 @@ columns; `trnfft.convolution.row_pairs.separate_pair` separates them.
 
 import torch
 
+from trnfft.arguments import Input, check_length, integer, split_complex
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.transforms import Input, _check_size, _integer
 
 
 def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
@@ -34,7 +34,7 @@ def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
         RuntimeError: `input` has no dimension or not n/2 + 1 numbers, or n is odd or less than 2.
     """
     x = _complex(input)
-    n = 2 * (x.shape[-1] - 1) if n is None else _integer("n", n)
+    n = 2 * (x.shape[-1] - 1) if n is None else integer("n", n)
     if n % 2 or n < 2:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed are even numbers from 2 on, because the spectrum of an "
@@ -63,23 +63,23 @@ def unpack_spectrum(input: Input) -> ComplexTensor:
         RuntimeError: `input` has no dimension, or no number in the last one.
     """
     x = _complex(input)
-    _check_size("n", None, x.shape[-1], x.shape[-1])
+    check_length("n", None, x.shape[-1], x.shape[-1])
     zero = torch.zeros_like(x.real[..., :1])
     real = torch.cat([x.real, x.imag[..., :1]], -1)
     return ComplexTensor(real, torch.cat([zero, x.imag[..., 1:], zero], -1))
 
 
 def _complex(input: Input) -> ComplexTensor:
-    if isinstance(input, torch.Tensor) and input.is_complex():
-        input = ComplexTensor.from_complex(input)
-    if not isinstance(input, ComplexTensor):
-        kind = input.dtype if isinstance(input, torch.Tensor) else type(input).__name__
+    """Argument 'input' as a ComplexTensor of at least one dimension."""
+    x = split_complex(input)
+    if not isinstance(x, ComplexTensor):
+        kind = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(
             f"argument 'input' is of type {kind}, allowed are complex tensors; make it with rfft"
         )
-    if input.ndim == 0:
+    if x.ndim == 0:
         raise RuntimeError(
             "argument 'input' has no dimensions, allowed are spectra with at least one; "
             "make it with rfft"
         )
-    return input
+    return x

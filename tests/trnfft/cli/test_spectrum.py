@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from nki_kernels import hardware
 from trnfft import cli
+from trnfft.cli import spectrum
 from trnfft.cli.recording import read_recording
 
 pytest.importorskip("matplotlib")
@@ -82,16 +83,16 @@ def test_name_that_looks_like_markup_or_mathematics(run, tmp_path):
 
 def test_frames_cover_the_signal():
     samples = np.arange(512.0)
-    frames = cli.cut_frames(samples)
+    frames = spectrum.cut_frames(samples)
     assert frames.shape == (3, 256)
     # Half overlapping Hann windows add up to one, so the middle comes back.
     np.testing.assert_allclose(frames[0, 128:] + frames[1, :128], samples[128:256], rtol=1e-12)
 
 
 def test_launch_is_measured_against_numpy(noise):
-    frames = cli.cut_frames(read_recording(noise).samples)
-    launch = cli.transform(frames, hardware.chip("trn1"))
-    assert 0 < launch.error <= cli.TOLERANCE
+    frames = spectrum.cut_frames(read_recording(noise).samples)
+    launch = spectrum.transform(frames, hardware.chip("trn1"))
+    assert 0 < launch.error <= spectrum.TOLERANCE
     assert launch.floor_ns == hardware.chip("trn1").dma_floor_ns(2 * 256)
     ratio = launch.spectra / np.fft.fft(frames)
     np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-3)
@@ -110,8 +111,10 @@ def test_failure_leaves_an_existing_picture_alone(run, tmp_path):
 
 
 def test_error_above_the_limit_fails_without_a_picture(run, noise, tmp_path, monkeypatch):
-    right = cli.dft_matrix
-    monkeypatch.setattr(cli, "dft_matrix", lambda *arguments: right(*arguments) * np.float32(1.001))
+    right = spectrum.dft_matrix
+    monkeypatch.setattr(
+        spectrum, "dft_matrix", lambda *arguments: right(*arguments) * np.float32(1.001)
+    )
     assert "above the limit" in refused(run(noise), code=1)
     assert not (tmp_path / "spectrum.png").exists()
 

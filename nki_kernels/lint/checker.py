@@ -1,0 +1,244 @@
+"""The check of one function: a walk over its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import re
+from enum import Enum
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .names import ALIASES, UNKNOWN, Names, is_mutable, is_nki_class, is_user_module
+from .rules import BUILTINS, FORBIDDEN_SYNTAX, LOOPS, NO_INSTRUCTION, NUMPY_DTYPE, RULES
+from .source import bound_names, definition_of, last_name, loop_bodies, registers, unwrap
+from .violation import Violation
+
+
+class Checker(ast.NodeVisitor):
+    """Checks one function and collects the functions it refers to."""
+
+    def __init__(self, function: FunctionType, is_kernel: bool) -> None:
+        self.function = function
+        self.is_kernel = is_kernel
+        self.helpers: list[FunctionType] = []
+        self.found: list[Violation] = []
+        self.line = function.__code__.co_firstlineno
+        self.no_reorder = 0
+        self.names = Names(function.__globals__, frozenset())
+        self.registers: set[str] = set()
+        self.loop_bodies: dict[str, str] = {}
+
+    def run(self) -> list[Violation]:
+        definition = definition_of(self.function)
+        if definition is None:
+            self.report("lambda" if self.function.__name__ == "<lambda>" else "no-source")
+            return self.found
+        self.line = definition.lineno
+        self.names = Names(self.function.__globals__, frozenset(bound_names(definition)))
+        self.registers = set(registers(definition))
+        self.loop_bodies = loop_bodies(definition)
+        if self.function.__code__.co_freevars:
+            self.report("closure", ", ".join(self.function.__code__.co_freevars))
+        if isinstance(definition, ast.AsyncFunctionDef):
+            self.report("async")
+        if self.is_kernel:
+            self.check_kernel_signature(definition.args)
+        self.visit(definition.args)
+        self.visit_all(definition.body)
+        return self.found
+
+    def report(self, rule: str, what: str = "", line: int | None = None) -> None:
+        message = RULES[rule][1]
+        name = self.function.__name__
+        file = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
+        text = f"{what}: {message}" if what else message
+        self.found.append(Violation(file, line or self.line, name, rule, text))
+
+    def check_kernel_signature(self, args: ast.arguments) -> None:
+        if args.kwonlyargs:
+            names = ", ".join(arg.arg for arg in args.kwonlyargs)
+            self.report("keyword-only", names, args.kwonlyargs[0].lineno)
+        positional = [*args.posonlyargs, *args.args]
+        missing = [None] * (len(positional) - len(args.defaults))
+        defaults = [*missing, *args.defaults, *args.kw_defaults]
+        for arg, default in zip([*positional, *args.kwonlyargs], defaults, strict=True):
+            annotation = ast.unparse(arg.annotation) if arg.annotation else ""
+            if isinstance(default, ast.List) or re.search(r"\b[Ll]ist\b", annotation):
+                self.report("list-argument", arg.arg, arg.lineno)
+
+    # Walking
+
+    def visit(self, node: ast.AST) -> None:
+        outer, self.line = self.line, getattr(node, "lineno", self.line)
+        rule = FORBIDDEN_SYNTAX.get(type(node).__name__)
+        if rule:
+            self.report(rule)
+        super().visit(node)
+        self.line = outer
+
+    def visit_all(self, nodes: list[ast.stmt]) -> None:
+        for node in nodes:
+            self.visit(node)
+
+    def visit_arguments(self, node: ast.arguments) -> None:
+        extra = node.vararg or node.kwarg
+        if extra:
+            self.report("varargs", extra.arg, extra.lineno)
+        for default in [*node.defaults, *node.kw_defaults]:  # annotations are not compiled
+            if default:
+                self.visit(default)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.visit(node.target)
+        if node.value:
+            self.visit(node.value)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Stop here: naming the exception's class as well would only repeat the finding."""
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Stop here: the class has to leave the function first."""
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self.visit_all(node.body)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        if any(alias.name.partition(".")[0] == "neuronxcc" for alias in node.names):
+            self.report("neuronxcc")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if (node.module or "").partition(".")[0] == "neuronxcc":
+            self.report("neuronxcc")
+
+    # Statements
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        loop = self.loop_bodies.get(node.name)
+        if loop:
+            self.check_loop_body(node, loop)
+        else:
+            self.report("inner-function", node.name)
+        self.visit(node.args)
+        self.visit_all(node.body)
+
+    def check_loop_body(self, body: ast.FunctionDef, loop: str) -> None:
+        parameters = {arg.arg for arg in body.args.args}
+        for node in ast.walk(body):
+            if isinstance(node, ast.BinOp | ast.AugAssign):
+                operands = ast.iter_child_nodes(node)
+                if any(isinstance(n, ast.Name) and n.id in parameters for n in operands):
+                    self.report("loop-body", ast.unparse(node), node.lineno)
+            if isinstance(node, ast.Return) and node.value and loop == "fori_loop":
+                self.report("loop-body", ast.unparse(node), node.lineno)
+
+    def visit_For(self, node: ast.For) -> None:
+        if not isinstance(node.target, ast.Name):
+            self.report("for-target", ast.unparse(node.target))
+        if node.orelse:
+            self.report("loop-else")
+        self.generic_visit(node)
+
+    def visit_While(self, node: ast.While) -> None:
+        if isinstance(node.test, ast.Name) and node.test.id in self.registers:
+            self.report("deprecated-dynamic-loop", f"while {node.test.id}")
+        if node.orelse:
+            self.report("loop-else")
+        self.generic_visit(node)
+
+    def visit_With(self, node: ast.With) -> None:
+        if [ast.unparse(item).rpartition(".")[2] for item in node.items] != ["no_reorder()"]:
+            self.report("with")
+        self.no_reorder += 1
+        self.visit_all(node.body)
+        self.no_reorder -= 1
+
+    # Expressions
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        for key in node.keys:
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                line = key.lineno if key else node.lineno
+                self.report("dict-key", ast.unparse(key) if key else "**", line)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bytes | complex):
+            self.report("unsupported-value", repr(node.value))
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> None:
+        if node.format_spec:
+            self.report("format-spec", ast.unparse(node.value))
+        self.visit(node.value)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg is None:
+            self.report("star-unpack")
+        self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        path = self.names.path(node.func)
+        if path.startswith("numpy.") and not NUMPY_DTYPE.fullmatch(path):
+            self.report("numpy-call", ast.unparse(node.func))
+        if self.no_reorder and last_name(node.func) in LOOPS:
+            self.report("loop-body", ast.unparse(node.func))
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.check_reference(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if not self.check_reference(node):
+            self.visit(node.value)
+
+    # What a name refers to
+
+    def check_reference(self, node: ast.Name | ast.Attribute) -> bool:
+        """Check what a name stands for. Return True if the whole expression is dealt with."""
+        path = self.names.path(node)
+        if path.partition(".")[0] == "neuronxcc":
+            self.report("neuronxcc", ast.unparse(node))
+        elif path in NO_INSTRUCTION:
+            self.report("no-instruction", ast.unparse(node))
+        elif path == "nki.language.dynamic_range":
+            self.report("deprecated-dynamic-loop", ast.unparse(node))
+        elif path in ALIASES.values():
+            return True
+        else:
+            value = self.names.resolve(node)
+            if value is not UNKNOWN:
+                self.check_value(ast.unparse(node), value)
+            return value is not UNKNOWN
+        return True
+
+    def check_value(self, name: str, value: Any) -> None:
+        if vars(builtins).get(name, UNKNOWN) is value:
+            if callable(value) and value not in BUILTINS:
+                self.report("unsupported-builtin", name)
+        elif is_mutable(value):
+            self.report("mutable-global", name)
+        elif isinstance(value, type):
+            self.check_class(name, value)
+        elif (inner := unwrap(value)) is not None:
+            if not is_user_module(inner.__module__):
+                return
+            if inner is not value:
+                self.report("decorated-helper", name)
+            self.helpers.append(inner)
+        elif not isinstance(value, ModuleType):
+            self.check_class(name, type(value))
+
+    def check_class(self, name: str, cls: type) -> None:
+        if not is_user_module(cls.__module__) or issubclass(cls, tuple):
+            return
+        if not is_nki_class(cls):
+            self.report("plain-class", name)
+        elif not issubclass(cls, Enum):
+            for method in map(unwrap, vars(cls).values()):
+                if method is None or not is_user_module(method.__module__):
+                    continue  # Python 3.13 gives a dataclass a function of its own module
+                # What `dataclass` generates has no file; the compiler generates its own.
+                if not method.__code__.co_filename.startswith("<"):
+                    self.helpers.append(method)

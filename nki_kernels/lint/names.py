@@ -1,0 +1,86 @@
+"""What the names in a function refer to: modules, objects, and full names of APIs."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import MutableMapping, MutableSequence, MutableSet
+from dataclasses import dataclass
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+# The customary names. They count even where a stand-in replaces the real module.
+ALIASES = {
+    "nki": "nki",
+    "nl": "nki.language",
+    "nisa": "nki.isa",
+    "ncc": "nki.collectives",
+    "np": "numpy",
+    "numpy": "numpy",
+}
+SIMULATOR = "nki_kernels.simulator"
+LIBRARIES = frozenset({"nki", "neuronxcc", "numpy", "ml_dtypes"}) | sys.stdlib_module_names
+UNKNOWN = object()
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names in a function.
+
+    Attributes:
+        globals: those of its module, with their values.
+        locals: those that it binds.
+    """
+
+    globals: dict[str, Any]
+    locals: frozenset[str]
+
+    def resolve(self, node: ast.expr) -> Any:
+        """Return the global object that `name` or `module.name` stands for, or UNKNOWN."""
+        if isinstance(node, ast.Name) and node.id not in self.locals:
+            outside = vars(builtins).get(node.id, UNKNOWN)
+            return self.globals.get(node.id, outside)
+        if isinstance(node, ast.Attribute):
+            base = self.resolve(node.value)
+            if isinstance(base, ModuleType):
+                return vars(base).get(node.attr, UNKNOWN)
+        return UNKNOWN
+
+    def path(self, node: ast.expr) -> str:
+        """Return the full name of an API, such as `nki.language.mod` for `nl.mod`, else ''."""
+        value = self.resolve(node)
+        if isinstance(value, ModuleType):
+            return value.__name__.replace(SIMULATOR, "nki")
+        if isinstance(node, ast.Attribute):
+            base = self.path(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        if isinstance(node, ast.Name) and node.id not in self.locals:
+            if node.id in ALIASES:
+                return ALIASES[node.id]
+            module = getattr(value, "__module__", None)  # from nki.language import mod
+            if isinstance(module, str) and not is_user_module(module):
+                return f"{module.replace(SIMULATOR, 'nki')}.{node.id}"
+            return node.id
+        return ""
+
+
+def is_user_module(name: str | None) -> bool:
+    """Tell the modules whose functions the compiler must compile from the API and libraries."""
+    if not name or name == SIMULATOR or name.startswith(SIMULATOR + "."):
+        return False
+    return name.partition(".")[0] not in LIBRARIES
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a global may change after the kernel was compiled."""
+    if isinstance(value, tuple):
+        return any(is_mutable(item) for item in value)
+    is_array = (type(value).__module__, type(value).__name__) == ("numpy", "ndarray")
+    return is_array or isinstance(value, MutableSequence | MutableMapping | MutableSet)
+
+
+def is_nki_class(cls: type) -> bool:
+    """Whether a kernel may use objects of the class."""
+    return issubclass(cls, Enum) or any(base.__name__ == "NKIObject" for base in cls.__mro__)

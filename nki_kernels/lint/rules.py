@@ -1,0 +1,161 @@
+"""The rules of the compiler's Python subset, and where each of them is documented.
+
+Sources in `RULES`:
+
+guide      NKI Language Guide (values, control flow, classes, "Kernel Caching")
+migration  NKI Migration Guides ("Language restrictions", "Deprecated", "Decorators on sub-kernels")
+api        docstrings of `nki.language`
+notes      NKI release notes, "Known Issues"
+compiler   KLR, an open-source compiler front end for NKI, github.com/leanprover/KLR
+           (interop/klr/gather.c, KLR/NKI/Simplify.lean, KLR/Trace/Python.lean; March 2026)
+project    not forbidden by a document, but outside of everything the documents show
+"""
+
+import re
+
+# rule -> (source, message)
+RULES: dict[str, tuple[str, str]] = {
+    # Statements
+    "async": ("compiler", "async code is not supported; write a plain synchronous function"),
+    "del": ("compiler", "`del` is not supported; let the name go out of use"),
+    "global": (
+        "compiler",
+        "`global` is not supported; pass the value as an argument and return it",
+    ),
+    "nonlocal": (
+        "compiler",
+        "`nonlocal` is not supported; keep shared state in a dict or a tensor",
+    ),
+    "import": (
+        "compiler",
+        "`import` inside a kernel is not supported; move it to the module's top",
+    ),
+    "inner-class": (
+        "compiler",
+        "a class inside a kernel is not supported; define it in the module",
+    ),
+    "inner-function": (
+        "compiler; migration 0.6 allows loop bodies",
+        "an inner function is allowed only as the body of nl.fori_loop or nl.while_loop; "
+        "move it to module level and pass what it captures as arguments",
+    ),
+    "match": ("compiler", "`match` is not supported; use if/elif"),
+    "raise": ("compiler", "`raise` is not supported; use `assert`"),
+    "try": ("compiler", "`try` is not supported; test the condition with `if` or `assert`"),
+    "type-alias": ("compiler", "a `type` statement is not supported; move it to the module's top"),
+    "with": (
+        "api, compiler",
+        "`with` takes only a single `nl.no_reorder()`, without arguments or `as`",
+    ),
+    # Loops
+    "for-target": ("compiler", "a `for` target must be one name; unpack the item in the loop body"),
+    "loop-else": (
+        "compiler",
+        "`else` on a loop is not supported; set a flag and test it afterwards",
+    ),
+    "loop-body": (
+        "migration 0.6, api",
+        "nl.fori_loop and nl.while_loop: not inside nl.no_reorder(), no arithmetic on the loop "
+        "variable (read it by `.ap(scalar_offset=...)`), no return value from a fori_loop body",
+    ),
+    "deprecated-dynamic-loop": (
+        "migration 0.6",
+        "dynamic_range and `while <register>` are deprecated; use nl.fori_loop or nl.while_loop",
+    ),
+    # Expressions
+    "comprehension": ("compiler", "comprehensions are not supported; append to a list in a loop"),
+    "lambda": ("compiler", "`lambda` is not supported; define a function at module level"),
+    "walrus": ("compiler", "`:=` is not supported; assign in a statement of its own"),
+    "yield": ("compiler", "generators are not supported; fill a list and return it"),
+    "identity": ("migration 0.3", "`is` and `is not` are not supported; write `==` and `!=`"),
+    "matmul-operator": ("compiler", "`@` is not supported; call nisa.nc_matmul"),
+    "star-unpack": ("compiler", "`*` and `**` unpacking is not supported; write the items out"),
+    "dict-key": ("guide, compiler", "a dict key must be a string literal; use a list for int keys"),
+    "format-spec": ("compiler", "f-string format specs are not supported; write `{x}` without one"),
+    "unsupported-value": (
+        "guide, compiler",
+        "sets, bytes and complex numbers are no NKI values; use lists, strings, real and imaginary",
+    ),
+    "unsupported-builtin": (
+        "compiler",
+        "the compiler has no such built-in; use a loop over range(len(...)) and plain arithmetic",
+    ),
+    "numpy-call": (
+        "project",
+        "NumPy does not run in a kernel; pass the array as an argument, or use nl and nisa",
+    ),
+    "no-instruction": (
+        "notes 0.3-0.4",
+        "nl.mod, nl.fmod and nl.divide have no hardware instruction; use `%` on ints, "
+        "nl.multiply with nl.reciprocal on tiles",
+    ),
+    "neuronxcc": (
+        "migration 0.4",
+        "`neuronxcc` is a compile error; import the same name from `nki`",
+    ),
+    # Signatures
+    "keyword-only": ("migration 0.3", "a kernel cannot take `*`; make these ordinary parameters"),
+    "list-argument": ("migration 0.3", "a kernel argument cannot be a list; use a tuple"),
+    "varargs": ("compiler", "`*args` and `**kwargs` are not supported; name every parameter"),
+    # What a kernel refers to
+    "closure": (
+        "guide, compiler",
+        "the function captures variables of an enclosing one; pass them as arguments",
+    ),
+    "decorated-helper": (
+        "migration 0.2",
+        "a decorated function is called from a kernel; call the plain one, decorate at the launch",
+    ),
+    "mutable-global": (
+        "guide",
+        "a kernel is cached by its arguments, so a mutable global may be stale; "
+        "make it a tuple or pass it as an argument",
+    ),
+    "no-source": ("compiler", "the compiler needs the source; define the function in a file"),
+    "plain-class": (
+        "guide, compiler",
+        "a class used in a kernel must inherit from NKIObject or Enum; "
+        "inherit, or pass the numbers it holds as arguments",
+    ),
+}
+
+# Syntax that is a violation wherever it stands.
+FORBIDDEN_SYNTAX: dict[str, str] = {
+    "AsyncFor": "async",
+    "AsyncFunctionDef": "async",
+    "AsyncWith": "async",
+    "Await": "async",
+    "ClassDef": "inner-class",
+    "Delete": "del",
+    "DictComp": "comprehension",
+    "GeneratorExp": "comprehension",
+    "Global": "global",
+    "Import": "import",
+    "ImportFrom": "import",
+    "Is": "identity",
+    "IsNot": "identity",
+    "Lambda": "lambda",
+    "ListComp": "comprehension",
+    "MatMult": "matmul-operator",
+    "Match": "match",
+    "NamedExpr": "walrus",
+    "Nonlocal": "nonlocal",
+    "Raise": "raise",
+    "Set": "unsupported-value",
+    "SetComp": "comprehension",
+    "Starred": "star-unpack",
+    "Try": "try",
+    "TryStar": "try",
+    "TypeAlias": "type-alias",
+    "Yield": "yield",
+    "YieldFrom": "yield",
+}
+
+# What the compiler knows of Python's built-ins, and what is special among the names of APIs.
+BUILTINS = frozenset(
+    (abs, bool, dict, divmod, float, int, isinstance, len, list, max, min, print)
+    + (range, slice, str, tuple, type)
+)
+NO_INSTRUCTION = frozenset(f"nki.language.{name}" for name in ("mod", "fmod", "divide"))
+LOOPS = frozenset({"fori_loop", "while_loop"})
+NUMPY_DTYPE = re.compile(r"numpy\.((u?int|float|complex|bool)(\d+|_)?|dtype|finfo|iinfo)")

@@ -1,0 +1,80 @@
+"""The source of a function: where it is, and what it says about its own names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .rules import LOOPS
+
+
+def unwrap(kernel: Any) -> FunctionType | None:
+    """Return the innermost function, or None if there is none."""
+    for _ in range(16):  # a bound, since an object may answer to every attribute name
+        if isinstance(kernel, type | ModuleType):
+            return None
+        for name in ("__wrapped__", "func", "__func__"):
+            inner = getattr(kernel, name, None)
+            if callable(inner):
+                kernel = inner
+                break
+        else:
+            break
+    return kernel if isinstance(kernel, FunctionType) else None
+
+
+def definition_of(function: FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Find the function in its file. Parsing the whole file keeps the line numbers right."""
+    try:
+        lines, _ = inspect.findsource(function)
+        tree = ast.parse("".join(lines))
+    except (OSError, SyntaxError):
+        return None
+    code = function.__code__
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node
+    return None
+
+
+def bound_names(definition: ast.AST) -> Iterator[str]:
+    """Every name that the function binds: parameters, assignments, inner functions."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is not definition:
+            yield node.name
+
+
+def registers(definition: ast.AST) -> Iterator[str]:
+    """The names that hold a hardware register."""
+    for node in ast.walk(definition):
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+            continue
+        if last_name(node.value.func) == "register_alloc":
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def loop_bodies(definition: ast.AST) -> dict[str, str]:
+    """Map each function that is passed to nl.fori_loop or nl.while_loop to that loop."""
+    bodies: dict[str, str] = {}
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
+            for value in [*node.args, *(keyword.value for keyword in node.keywords)]:
+                if isinstance(value, ast.Name):
+                    bodies[value.id] = last_name(node.func)
+    return bodies
+
+
+def last_name(node: ast.expr) -> str:
+    """The name after the last dot of `a.b.c`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

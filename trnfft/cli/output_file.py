@@ -1,0 +1,64 @@
+"""The file that a command writes: whether it can be written, and writing it whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from nki_kernels.whole_file import write_whole
+from trnfft.cli.stop import stop
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def check_output(out: Path, file: Path | None) -> None:
+    """Refuses, before any work, an output path that can only be a mistake.
+
+    Args:
+        out: what the command is to write.
+        file: what it reads.
+
+    Raises:
+        ValueError: `out` cannot be written or is `file`; one sentence says why.
+    """
+    try:
+        if not out.parent.is_dir():
+            reason = f"there is no folder {out.parent}"
+        elif out.exists() and not out.is_file():
+            reason = "it is not a regular file"
+        elif file is not None and out.exists() and out.samefile(file):
+            reason = "it is the input itself"
+        else:
+            return
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise ValueError(f"cannot write {out}: {reason}")
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """Says that `out` was written inside of the block, or ends the command with why it was not."""
+    try:
+        yield
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror or error}", 2)
+    typer.echo(f"wrote {out}")
+
+
+def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
+    """Draws and writes a picture, or ends the command with the reason why not."""
+    try:
+        with writing(out):
+            write_png(drawing(), out)
+    except ImportError:
+        stop('the picture needs matplotlib: pip install "trnfft[demo]"', 2)
+
+
+def write_png(figure: Figure, out: Path) -> None:
+    """Writes the whole picture or nothing."""
+    write_whole(out, lambda path: figure.savefig(path, format="png", dpi=120))

@@ -1,0 +1,191 @@
+"""`trnfft plan`: what the planner chooses and why, as text, a timeline and a plot of prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nki_kernels import hardware
+from trnfft.cli.output_file import check_output, save_picture, writing
+from trnfft.cli.stop import stop
+from trnfft.planner import algorithms, cost
+from trnfft.planner.plan import C2C, Candidate, Plan
+from trnfft.planner.planner import plan as make_plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PLOTTED = 2**16  # longest transform in the plot of prices
+
+
+def plan(
+    n: Annotated[
+        int | None, typer.Argument(metavar="N", help="Length of the transform.", show_default=False)
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="Instead of N, lengths along several axes: 1080x1920.")
+    ] = None,
+    real: Annotated[bool, typer.Option("--real", help="Of real data, or to real data.")] = False,
+    inverse: Annotated[bool, typer.Option("--inverse", help="The inverse transform.")] = False,
+    padded_from: Annotated[
+        str | None, typer.Option(help="Shape of the data before it is padded with zeros: 720x1280.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
+    target: Annotated[str, typer.Option(help="Chip: trn1, trn2 or trn3.")] = "trn1",
+    precision: Annotated[
+        str, typer.Option(help="Precision: fast, kahan, double, bf16 or bf16_refined.")
+    ] = "fast",
+    everything: Annotated[
+        bool, typer.Option("--all", help="List every candidate, not the best of each algorithm.")
+    ] = False,
+    perfetto: Annotated[
+        Path | None, typer.Option(help="Save the timeline here, for ui.perfetto.dev.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw time against N for all algorithms: a PNG.")
+    ] = None,
+) -> None:
+    """What the planner chooses for N points or a shape, what it costs, and what it rejected."""
+    try:
+        for out in (perfetto, plot):
+            if out is not None:
+                check_output(out, None)
+        check_size(n, shape)
+        if plot is not None and (shape or padded_from):
+            raise ValueError(
+                f"argument '--plot' is {plot}, allowed only with N, which it draws prices against; "
+                f"leave out --shape and --padded-from"
+            )
+        found = make_plan(
+            n,
+            shape=parse_shape("--shape", shape),
+            real=real,
+            inverse=inverse,
+            padded_from=parse_shape("--padded-from", padded_from),
+            batch=batch,
+            target=target,
+            precision=precision,
+        )
+    except (ValueError, NotImplementedError) as error:
+        stop(str(error), 2)
+    console = Console()
+    console.print(found.tree(), markup=False, highlight=False, soft_wrap=True)
+    console.print(candidate_table(found, everything))
+    if perfetto is not None:
+        save_timeline(found, perfetto)
+    if plot is not None:
+        save_picture(lambda: draw_prices(found), plot)
+
+
+def check_size(n: int | None, shape: str | None) -> None:
+    """Refuses what is not exactly one of N and a shape."""
+    if n is None and shape is None:
+        raise ValueError("argument 'N' is missing; give a length or a shape, --shape 1080x1920")
+    if n is not None and shape is not None:
+        raise ValueError(f"arguments 'N' and '--shape' are {n} and {shape}, allowed is one of them")
+
+
+def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
+    """The sizes of a shape like 1080x1920; None of None."""
+    if text is None:
+        return None
+    sizes = text.split("x")
+    if not all(size.isascii() and size.isdigit() and int(size) for size in sizes):
+        raise ValueError(
+            f"argument '{name}' is {text!r}, allowed are sizes of 1 or more with an x between "
+            f"them, as in 1080x1920"
+        )
+    return tuple(map(int, sizes))
+
+
+def candidate_table(found: Plan, everything: bool) -> Table:
+    """The candidates, the choice first: all, or the first of every algorithm."""
+    table = Table(title="Candidates" if everything else "Candidates, the best of each algorithm")
+    for name in ("recipe", "time", "bound", "error", "launches", "verdict"):
+        is_number = name in ("time", "error", "launches")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    shown = found.candidates if everything else best_of_each(found.candidates)
+    for candidate in shown:
+        time, error = candidate.predicted_ns, candidate.predicted_error
+        table.add_row(
+            escape(str(candidate.recipe)),
+            "" if time is None else f"{time / 1e3:.4g} us",
+            candidate.bound,
+            "" if error is None else f"{error:.1e}",
+            str(candidate.launches or ""),
+            escape(candidate.rejected or "chosen"),
+        )
+    return table
+
+
+def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The first candidate of each algorithm; they come in order of their prices."""
+    found: dict[str, Candidate] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.recipe.algorithm, candidate)
+    return list(found.values())
+
+
+def save_timeline(found: Plan, out: Path) -> None:
+    """Writes the plan's timeline, or ends the command with the reason why not."""
+    if not found.launches:
+        stop('there is no timeline: precision "double" runs on the host', 2)
+    chip = hardware.chip(found.target)
+    with writing(out):
+        cost.timeline(found.recipe, found.batch, chip).save_perfetto(out)
+
+
+def draw_prices(found: Plan) -> Figure:
+    """Modelled time against N, a line an algorithm, for the plan's batch, chip and precision."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    axes = figure.subplots()
+    plans = [found, *priced_lengths(found)]
+    plans.sort(key=lambda one: one.n)
+    for name in algorithms.ALGORITHMS:
+        points = [
+            (one.n, candidate.predicted_ns / 1e3)
+            for one in plans
+            for candidate in best_of_each(one.candidates)
+            if candidate.recipe.algorithm == name and candidate.predicted_ns is not None
+        ]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+    floor = [one.dma_floor_ns / 1e3 for one in plans]
+    axes.plot([one.n for one in plans], floor, "k--", label="DMA floor")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("N")
+    axes.set_ylabel("time on the chip (us), modelled")
+    data = "" if found.kind == C2C else ", real data"
+    axes.set_title(f"Batch {found.batch} on {found.target}, precision {found.precision}{data}")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def priced_lengths(found: Plan) -> list[Plan]:
+    """Plans like `found` for the powers of two up to PLOTTED that a kernel can do."""
+    plans = []
+    for exponent in range(1, PLOTTED.bit_length()):
+        try:
+            plans.append(
+                make_plan(
+                    1 << exponent,
+                    real=found.kind != C2C,
+                    inverse=found.inverse,
+                    batch=found.batch,
+                    target=found.target,
+                    precision=found.precision,
+                )
+            )
+        except NotImplementedError:
+            continue
+    return plans
