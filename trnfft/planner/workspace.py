@@ -25,6 +25,7 @@ def fft_workspace_bytes(
     """Bytes of HBM that the kernel chosen by `trnfft.plan` needs beside its input and output.
 
     This is the sum of
+
     - its tables (twiddles and DFT matrices), which do not depend on the batch,
     - what the kernel allocates itself: scratch between its passes, and constants,
     - where real data is transformed as complex data for lack of a kernel: the three arrays of
