@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trnfft import cli
+from trnfft.cli import output_file
 
 
 class Reasons:
@@ -162,9 +162,9 @@ def main(
         program.stop(f"cannot make the folder {out}: {error.strerror or error}", 2)
     show(files, Console())
     if any(plots.times_of(file) for file in files):
-        cli.save_picture(lambda: plots.draw_times(files), out / "time.png")
+        output_file.save_picture(lambda: plots.draw_times(files), out / "time.png")
     if any(plots.errors_of(file) for file in files):
-        cli.save_picture(lambda: plots.draw_errors(files), out / "error.png")
+        output_file.save_picture(lambda: plots.draw_errors(files), out / "error.png")
 
 
 if __name__ == "__main__":

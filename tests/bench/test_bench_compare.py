@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from results import Latency, Missing, Results, Row, load, save
 from typer.testing import CliRunner
 
-from trnfft import cli
+from trnfft.cli import output_file
 
 ASKED = {"operation": "transforms_1d", "algorithm": "", "precision": "fast"}
 
@@ -60,7 +60,7 @@ def invoke(monkeypatch):
 @pytest.fixture
 def no_plots(monkeypatch):
     """For tests of tables alone."""
-    monkeypatch.setattr(cli, "save_picture", lambda drawing, out: None)
+    monkeypatch.setattr(output_file, "save_picture", lambda drawing, out: None)
 
 
 def line_with(text, *parts):
