@@ -19,7 +19,7 @@ from rich.table import Table
 from bench import plots, program
 from bench.results import Key, Missing, ResultsError, Row, load
 from bench.seed_article import figures as seed_figures
-from trnfft.cli.output_file import save_picture
+from trnfft.cli import output_file
 
 
 class Reasons:
@@ -161,9 +161,9 @@ def main(
         program.stop(f"cannot make the folder {out}: {error.strerror or error}", 2)
     show(files, Console())
     if any(plots.times_of(file) for file in files):
-        save_picture(lambda: plots.draw_times(files), out / "time.png")
+        output_file.save_picture(lambda: plots.draw_times(files), out / "time.png")
     if any(plots.errors_of(file) for file in files):
-        save_picture(lambda: plots.draw_errors(files), out / "error.png")
+        output_file.save_picture(lambda: plots.draw_errors(files), out / "error.png")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from bench import compare, plots
 from bench.results import Latency, Missing, Results, Row, load, save
 from bench.seed_article import figures as seed_figures
+from trnfft.cli import output_file
 
 ASKED = {"operation": "transforms_1d", "algorithm": "", "precision": "fast"}
 
@@ -59,6 +60,7 @@ def invoke(monkeypatch):
 def no_plots(monkeypatch):
     """For tests of tables alone."""
     monkeypatch.setattr(compare, "save_picture", lambda drawing, out: None)
+    monkeypatch.setattr(output_file, "save_picture", lambda drawing, out: None)
 
 
 def line_with(text, *parts):
