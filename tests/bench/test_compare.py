@@ -59,7 +59,7 @@ def invoke(monkeypatch):
 @pytest.fixture
 def no_plots(monkeypatch):
     """For tests of tables alone."""
-    monkeypatch.setattr(compare, "save_picture", lambda drawing, out: None)
+    monkeypatch.setattr(output_file, "save_picture", lambda drawing, out: None)
     monkeypatch.setattr(output_file, "save_picture", lambda drawing, out: None)
 
 
