@@ -29,6 +29,11 @@ MAX_ELEMENT_COUNT = 65535  # access pattern sizes are uint16 [v2]
 SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 
 
+# What is known of a construct on a chip: records of wrong results or refusals, a record of another
+# chip or one that contradicts others, a hint, or that it works.
+WRONG, CONTESTED, DOUBTFUL, FINE = "wrong", "contested", "doubtful", "fine"
+
+
 @dataclass(frozen=True)
 class NeuronCore:
     """One NeuronCore: what fits, what it can do and what an instruction costs."""
@@ -50,6 +55,16 @@ class NeuronCore:
     fast_16_bit_scalar: bool = False  # ScalarE 2x mode for tensor_copy/tensor_scalar [v4]
     native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
     hardware_dge: bool = False  # hwdge descriptor generation [v3]
+    # Verdicts of simulator/device_rules.py, which has the records.
+    psum_bank_groups: str = WRONG  # seen on trn1 and trn2
+    stationary_free_dimensions: int = 1  # seen on trn2; no record of trn1
+    many_dimensional_stationary: str = CONTESTED
+    tensors_in_sequences: str = CONTESTED
+    small_array_tiles: str = CONTESTED  # seen on v2; tiles of 32x32 are documented from v3 on
+    narrow_stationaries: str = DOUBTFUL
+    column_tiles: str = CONTESTED
+    many_instructions: str = CONTESTED
+    too_many_instructions: str = WRONG
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
     dma_descriptor_ns: float = 34.0  # fit to published v2 runs; 4 KiB then reaches 88 % [dma]
@@ -108,6 +123,8 @@ TRN2 = replace(
     sbuf_partition_bytes=224 << 10,
     dma_bytes_per_ns=23.0,
     smallest_row_tile=32,
+    small_array_tiles=FINE,
+    narrow_stationaries=FINE,
     shared_sbuf_port=False,
     shared_psum_port=False,
     fast_16_bit_vector=True,
@@ -124,6 +141,7 @@ TRN3 = replace(
     dma_bytes_per_ns=33.0,
     matmul_moving_max=4096,
     fast_16_bit_scalar=True,
+    psum_bank_groups=CONTESTED,
 )
 
 _CHIPS = {

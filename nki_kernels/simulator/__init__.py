@@ -10,6 +10,7 @@ NkiValidationError, and ``record`` gives the modelled timeline.
 from __future__ import annotations
 
 from . import isa, language, typing
+from .device_rules import allow
 from .errors import NkiSimulationWarning, NkiValidationError
 from .install import install
 from .kernel import Kernel, dry_run, jit, record, simulate
@@ -22,6 +23,7 @@ __all__ = [
     "NkiSimulationWarning",
     "NkiValidationError",
     "Timeline",
+    "allow",
     "dry_run",
     "install",
     "isa",

@@ -59,6 +59,7 @@ class Issue:
         "run",
         "accumulates",
         "after",
+        "breaks",
         "writes",
         "reads",
         "slots",
@@ -92,6 +93,7 @@ class Issue:
         self.run: Any = run
         self.accumulates = False  # run(outs, ins, written tensor) of a matmul
         self.after: Any = None
+        self.breaks: tuple[Any, ...] = ()  # of device rules, that the operands show
         self.writes = writes
         self.reads = reads
         self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())

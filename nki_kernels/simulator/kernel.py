@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from . import dtypes
+from .device_rules import Break
 from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
@@ -114,10 +115,11 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
 
 
 def _dry(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
-    session = Session(dry=True)
+    session = Session(dry=True, kernel=kernel.func)
     session.program_dimensions = len(kernel.grid)
     timeline = Timeline()
     with running(session):
+        _check_sequences(session, specs, lambda item: isinstance(_as_spec(item), tuple))
         result = kernel.func(
             *[_from_spec(s, session) for s in specs],
             **{k: _from_spec(v, session) for k, v in kwargs.items()},
@@ -128,16 +130,34 @@ def _dry(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timelin
     return timeline
 
 
-def _from_spec(spec: Any, session: Session) -> Any:
+def _as_spec(spec: Any) -> tuple[Any, Any] | None:
+    """Shape and dtype of what stands for a tensor in a dry run; None for anything else."""
     if hasattr(spec, "shape") and hasattr(spec, "dtype"):
-        shape, dtype = spec.shape, spec.dtype
-    elif not isinstance(spec, tuple):
-        return spec
-    elif len(spec) == 2 and isinstance(spec[0], (tuple, list)) and not isinstance(spec[1], tuple):
-        shape, dtype = spec
-    else:
-        return tuple([_from_spec(s, session) for s in spec])
+        return spec.shape, spec.dtype
+    if not isinstance(spec, tuple) or len(spec) != 2 or isinstance(spec[1], tuple):
+        return None
+    return spec if isinstance(spec[0], (tuple, list)) else None
+
+
+def _from_spec(spec: Any, session: Session) -> Any:
+    found = _as_spec(spec)
+    if found is None:
+        return tuple([_from_spec(s, session) for s in spec]) if isinstance(spec, tuple) else spec
+    shape, dtype = found
     return _argument_tensor(tuple([int(n) for n in shape]), dtypes.canonical(dtype), session)
+
+
+def _check_sequences(session: Session, values: tuple[Any, ...], is_tensor: Any) -> None:
+    """The rule on tensors inside of tuples, for the arguments of a launch; lists it never takes."""
+    for index, value in enumerate(values):
+        if isinstance(value, tuple) and not is_tensor(value) and _holds(value, is_tensor):
+            session.broke("kernel", Break("tensors-in-sequences", f"argument {index}", "a tuple"))
+
+
+def _holds(value: Any, is_tensor: Any) -> bool:
+    if is_tensor(value):
+        return True
+    return isinstance(value, tuple) and any(_holds(item, is_tensor) for item in value)
 
 
 def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> NkiTensor:
@@ -151,11 +171,12 @@ def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> Nk
 
 def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     timeline = _timeline.get()
-    session = Session(record=timeline is not None)
+    session = Session(record=timeline is not None, kernel=kernel.func)
     session.program_dimensions = len(kernel.grid)
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(session):
+        _check_sequences(session, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
         result = kernel.func(
             *[_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)],
             **{k: _to_kernel(v, k, session, bound) for k, v in kwargs.items()},

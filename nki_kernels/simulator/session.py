@@ -18,7 +18,7 @@ import numpy as np
 from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
-from . import accumulation, dtypes
+from . import accumulation, device_rules, dtypes
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .hazards import after, region
@@ -54,9 +54,12 @@ def strict() -> Iterator[None]:
 class Session:
     """State of one launch. ``trace`` is a list to append to when a timeline is wanted."""
 
-    def __init__(self, dry: bool = False, record: bool = False) -> None:
+    def __init__(self, dry: bool = False, record: bool = False, kernel: Any = None) -> None:
         self.chip: NeuronCore = hardware.current()
         self.dry = dry
+        self.kernel = kernel  # the function, whose known violations are waived
+        self.waived: set[str] = set()  # rules that it broke, and was allowed to
+        self.repeated = 0  # instructions of device loops after their first iteration
         self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
         self.issues = _ISSUES.setdefault((self.chip.name, dtypes.is_precise()), {})
         self.storages: list[Storage] = []
@@ -170,6 +173,9 @@ class Session:
                     self._mark_written(t)
                 if storage.matmul_written is not False and not issue.accumulates:
                     accumulation.note_other(t)
+        if issue.breaks:
+            for broken in issue.breaks:
+                self.broke(issue.instruction, broken)
         if issue.after is not None:
             issue.after(self, writes)
         if self.trace is not None:
@@ -181,6 +187,39 @@ class Session:
     def _escaped(self, issue: Issue, t: NkiTensor) -> None:
         rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
         raise NkiValidationError(issue.instruction, "operand", t.storage.describe(), rule)
+
+    def broke(self, instruction: str, broken: device_rules.Break) -> None:
+        """A device rule was broken: an error, a warning or nothing, as the chip's verdict is."""
+        name = broken.rule
+        rule = device_rules.RULES[name]
+        verdict = getattr(self.chip, rule.field)
+        if verdict == hardware.FINE or name in self.waived:
+            return
+        if device_rules.is_allowed(name) or device_rules.is_known(self.kernel, name):
+            self.waived.add(name)
+            return
+        text = f"{rule.says} (rule {name!r}; {rule.source})"
+        error = NkiValidationError(instruction, broken.operand, broken.value, text)
+        is_strict = _strict.get() and verdict == hardware.CONTESTED
+        if verdict == hardware.WRONG or is_strict:
+            raise error
+        warnings.warn(str(error), NkiSimulationWarning, stacklevel=5)
+
+    def _check_count(self) -> None:
+        count = self.count - self.repeated
+        if count > device_rules.MANY_INSTRUCTIONS:
+            is_over = count > device_rules.MOST_INSTRUCTIONS
+            name = "instruction-limit" if is_over else "instruction-count"
+            self.broke("kernel", device_rules.Break(name, "instructions", f"{count}"))
+
+    def _tell_waived(self) -> None:
+        known = [name for name in sorted(self.waived) if not device_rules.is_allowed(name)]
+        if known and not self.dry:
+            text = (
+                f"kernel {self.kernel.__name__} breaks rules that it is known to break, so it may "
+                f"fail on a chip: {', '.join(known)} (nki_kernels.simulator.device_rules)"
+            )
+            warnings.warn(text, NkiSimulationWarning, stacklevel=5)
 
     def warn(self, instruction: str, operand: str, value: Any, rule: str) -> None:
         """Warn, or raise NkiValidationError in strict mode."""
@@ -271,6 +310,8 @@ class Session:
             )
             self.warn("nisa.dma_copy", dma[1], f"{dma[0]} bytes a partition", rule)
         self._check_addresses()
+        self._check_count()
+        self._tell_waived()
         returned = [t.storage for t in outputs]
         return {
             "hbm_scratch_bytes": sum(

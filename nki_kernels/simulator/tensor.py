@@ -89,6 +89,7 @@ class Storage:
         "data",
         "written",
         "matmul_written",
+        "groups",
         "is_argument",
         "is_dma_written",
         "scope",
@@ -111,6 +112,7 @@ class Storage:
         self.data: Array | None = None  # uint8; None in a dry run
         self.written: Any = False  # True, False, or a mask of elements
         self.matmul_written: Any = False  # PSUM only: what matmul accumulation may build on
+        self.groups: dict[int, dict[Any, int]] = {}  # PSUM: terms of each group, by bank
         self.is_argument = False
         self.is_dma_written = False
         self.scope: Any = None  # loop body that declared it

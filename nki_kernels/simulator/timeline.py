@@ -48,6 +48,7 @@ class Timeline:
     busiest of the 16 engines); ``dma_bytes`` moved, ``dma_descriptors``, ``hbm_bytes`` read and
     written; ``hbm_scratch_bytes`` that a launch allocated in HBM beside its outputs, the most of
     all launches; ``instructions``; ``sbuf_peak_bytes`` a partition; ``psum_peak_banks``;
+    ``waived_rules``, the rules of ``device_rules`` that were broken and waived;
     ``critical_path`` (the events that bound ``total_ns``, first to last); ``events``; ``launches``.
     """
 
@@ -62,6 +63,7 @@ class Timeline:
         self.sbuf_peak_bytes = 0
         self.psum_peak_banks = 0
         self.launches = 0
+        self.waived_rules: set[str] = set()
         self._runs: list[tuple[float, list[tuple[Issue, list[int], str]], _Schedule]] = []
 
     def add(self, session: Any, peaks: dict[str, int]) -> None:
@@ -79,6 +81,7 @@ class Timeline:
                 self.dma_descriptors += issue.dma_descriptors
                 self.hbm_bytes += issue.hbm_bytes
         self.instructions += len(trace)
+        self.waived_rules |= session.waived
         self.hbm_scratch_bytes = max(self.hbm_scratch_bytes, peaks["hbm_scratch_bytes"])
         self.sbuf_peak_bytes = max(self.sbuf_peak_bytes, peaks["sbuf_peak_bytes"])
         self.psum_peak_banks = max(self.psum_peak_banks, peaks["psum_peak_banks"])
@@ -132,7 +135,10 @@ class Timeline:
         write_whole(Path(path), json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}))
 
     def __repr__(self) -> str:
-        return f"Timeline({self.instructions} instructions, {self.total_ns:.0f} ns modelled)"
+        waived = f", waived: {', '.join(sorted(self.waived_rules))}" if self.waived_rules else ""
+        return (
+            f"Timeline({self.instructions} instructions, {self.total_ns:.0f} ns modelled{waived})"
+        )
 
 
 def _event(

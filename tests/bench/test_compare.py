@@ -60,7 +60,6 @@ def invoke(monkeypatch):
 def no_plots(monkeypatch):
     """For tests of tables alone."""
     monkeypatch.setattr(output_file, "save_picture", lambda drawing, out: None)
-    monkeypatch.setattr(output_file, "save_picture", lambda drawing, out: None)
 
 
 def line_with(text, *parts):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import accumulation, dtypes
+from .. import accumulation, device_rules, dtypes
 from ..enums import MemoryRegion, engine, matmul_perf_mode
 from ..issue import Issue, instruction
 from ..session import active
@@ -69,7 +69,18 @@ def nc_matmul(
     issue.rows, issue.columns = rows, columns
     issue.run = _with_accumulation(rules, issue.run, accumulate, dst)
     issue.accumulates = True
+    _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     return issue
+
+
+def _note_device_rules(
+    rules: Rules, issue: Issue, loaded: tuple[NkiTensor, int, int], tile_size: Any, accumulate: Any
+) -> None:
+    """What the session checks of a product of a stationary operand of k partitions, m columns."""
+    chip = rules.chip
+    allowed = chip.stationary_free_dimensions
+    issue.breaks = device_rules.breaks_of_matmul(*loaded, tuple(tile_size), allowed)
+    issue.after = device_rules.note_group(accumulate, chip.psum_bank_bytes)
 
 
 def _mode(rules: Rules, perf_mode: Any, stationary: Any, moving: Any) -> bool:
@@ -270,6 +281,7 @@ def nc_transpose(
         return stream("nisa.nc_transpose", "vector", run, {"dst": dst}, {"data": data})
     issue = Issue("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
     _matmul_cost(issue, data, data, f, p, rules.chip.native_transpose)
+    _note_device_rules(rules, issue, (data, p, f), (), False)
     if not rules.chip.native_transpose:
         issue.run = _inexact_transpose(dst, p, f)
     return issue

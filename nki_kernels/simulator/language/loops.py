@@ -83,13 +83,30 @@ def _body() -> Iterator[None]:
         session.loop_scope = outer
 
 
+@contextmanager
+def _repeated() -> Iterator[Callable[[], None]]:
+    """Counts a loop's body once: gives a function to call at the end of every iteration."""
+    session = active()
+    first: list[int] = []  # instructions, and those of them repeated, after the first iteration
+
+    def ends() -> None:
+        if not first:
+            first.extend((session.count, session.repeated))
+
+    yield ends
+    if first:
+        session.repeated = first[1] + session.count - first[0]
+
+
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
     """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
-    for value in _bounds("nl.fori_loop", lower, upper, step):
-        with _body():
-            if body_fun(VirtualRegister(value)) is not None:
-                rule = "must not return a value: carry state in SBUF or HBM"
-                raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
+    with _repeated() as ends:
+        for value in _bounds("nl.fori_loop", lower, upper, step):
+            with _body():
+                if body_fun(VirtualRegister(value)) is not None:
+                    rule = "must not return a value: carry state in SBUF or HBM"
+                    raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
+            ends()
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
@@ -99,12 +116,14 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
-    while register.value != 0:
-        with _body():
-            register = body_fun(VirtualRegister(register.value))
-        if not isinstance(register, VirtualRegister):
-            rule = "must return the next condition register"
-            raise NkiValidationError(label, "body_fun", repr(register), rule)
+    with _repeated() as ends:
+        while register.value != 0:
+            with _body():
+                register = body_fun(VirtualRegister(register.value))
+            ends()
+            if not isinstance(register, VirtualRegister):
+                rule = "must return the next condition register"
+                raise NkiValidationError(label, "body_fun", repr(register), rule)
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""known_violations.json lists the device rules that kernels break today, no more and no less."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.simulator import device_rules
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
+
+# Lengths and shapes at which every rule that a kernel breaks is broken by one of its recipes.
+LENGTHS = (12, 64, 100, 200, 257, 1000, 1009, 4096, 6208, 8192, 65536, 600000, 1048576)
+SHAPES = {
+    CONVOLUTION: ((64, 64), (12, 64), (256, 200), (600, 300)),
+    None: ((64, 64), (33, 100), (64, 200), (16, 300), (16, 16)),
+}
+BLOCKS = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
+COUNTED = (64, 1000, 4096)  # lengths whose instructions are counted
+BATCHES = (1, 5, 130)
+POINTS = 2**16  # of a batch, and one transform alone
+HBM_NUMBERS = hardware.HBM_TENSOR_BYTES // 4
+
+KERNELS = {algorithm.kernel.__name__: [] for algorithm in ALGORITHMS.values()}
+for each in ALGORITHMS.values():
+    KERNELS[each.kernel.__name__].append(each)
+
+
+def recipes(algorithm):
+    """The likeliest recipe of every size above, and the last one."""
+    if not algorithm.takes_shapes:
+        found = [algorithm.recipes(n) for n in LENGTHS if not algorithm.why_not(n)]
+    elif algorithm.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
+        found = [algorithm.orders(shape, shape)[:1] for shape in BLOCKS]
+    else:
+        shapes = SHAPES.get(algorithm.kind, SHAPES[None])
+        found = [algorithm.orders(shape, shape)[:1] for shape in shapes]
+    return [recipe for each in found for recipe in {each[0], each[-1]}]
+
+
+def dry_run(algorithm, recipe, batch):
+    inputs = [(shape, "float32") for shape in algorithm.inputs(recipe, batch)]
+    with simulator.allow(*device_rules.RULES):
+        return simulator.dry_run(algorithm.kernel, *inputs, *algorithm.specs(recipe))
+
+
+def broken_rules(algorithm):
+    """The rules that any recipe breaks on trn1, where all of them have a verdict."""
+    broken = set()
+    for recipe in recipes(algorithm):
+        for batch in BATCHES:
+            if batch == 1 or recipe.n * batch <= POINTS:
+                broken |= dry_run(algorithm, recipe, batch).waived_rules
+    count = most_instructions(algorithm)
+    if count > device_rules.MANY_INSTRUCTIONS:
+        broken.add("instruction-count")
+    if count > device_rules.MOST_INSTRUCTIONS:
+        broken.add("instruction-limit")
+    return broken
+
+
+def most_instructions(algorithm):
+    """Instructions of the batch that just fits into HBM, as blocks of a batch are unrolled."""
+    counts = []
+    found = {recipe.n: recipe for recipe in recipes(algorithm)}
+    for recipe in [found[n] for n in COUNTED if n in found] or list(found.values())[:1]:
+        batch = max(min(2 * algorithm.rows, 256), POINTS // 2 // recipe.n)
+        once, twice = (dry_run(algorithm, recipe, n).instructions for n in (batch, 2 * batch))
+        rows = HBM_NUMBERS // math.prod(algorithm.inputs(recipe, 1)[0][1:])
+        counts.append((twice - once) / batch * rows)
+    return max(counts)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_list_is_that_of_the_rules_that_a_kernel_breaks(name):
+    listed = set(json.loads(device_rules.KNOWN_VIOLATIONS.read_text())[name])
+    assert set().union(*map(broken_rules, KERNELS[name])) == listed
+
+
+def test_every_kernel_is_listed():
+    assert set(device_rules.known_violations()) == set(KERNELS)
+
+
+def test_a_listed_kernel_warns_and_runs():
+    x = np.ones((130, 100), np.float32)
+    with pytest.warns(simulator.NkiSimulationWarning, match="kernel dft_gemm.*psum-bank-groups"):
+        simulator.simulate(dft_gemm)(x, x, dft_gemm_matrix(100))

@@ -1,0 +1,309 @@
+"""Rules from records of real chips: kernels that break them, and kernels that nearly do.
+
+The sources of the rules stand in nki_kernels/simulator/device_rules.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator import device_rules
+
+from .conftest import RULE, new, to_hbm
+
+CHIPS = (hardware.TRN1, hardware.TRN2, hardware.TRN3)
+every_chip = pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+
+
+def operand(shape, value=1.0):
+    tile = new(shape)
+    nisa.memset(tile, value=value)
+    return tile
+
+
+def product(stationary, moving, columns=None, **options):
+    """One product in a PSUM tile of its own, or in `columns` of a given one."""
+    m, n = np.prod(stationary.shape[1:]), np.prod(moving.shape[1:])
+    dst = nl.ndarray((int(m), int(n)), nl.float32, nl.psum) if columns is None else columns
+    nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, **options)
+    return dst
+
+
+def broken_rules(body, chip):
+    """The rules that a kernel breaks on a chip, by a run and by a dry run, which must agree."""
+
+    def kernel():
+        return to_hbm(body())
+
+    with hardware.select(chip), simulator.allow(*device_rules.RULES):
+        with simulator.record() as timeline:
+            simulator.simulate(kernel)()
+        dry = simulator.dry_run(kernel)
+    assert timeline.waived_rules == dry.waived_rules
+    assert all(rule in repr(timeline) for rule in timeline.waived_rules)
+    return timeline.waived_rules
+
+
+def groups(count, terms, banks=1, together=False):
+    """Sums of `terms` products, `count` of them side by side in a PSUM tile."""
+
+    def body():
+        stationary, moving = operand((64, 64)), operand((64, 64))
+        tile = nl.ndarray((64, count, 64 if banks == 1 else 512), nl.float32, nl.psum)
+        order = [(g, t) for g in range(count) for t in range(terms)]
+        for group, term in sorted(order, key=lambda item: item[1]) if together else order:
+            product(stationary, moving, tile[:, group, :64], accumulate=term > 0)
+        total = new((64, 64))
+        nisa.tensor_copy(total, tile[:, 0, :64])
+        return total
+
+    return body
+
+
+@every_chip
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("count, terms", [(2, 2), (4, 4), (2, 3)])
+def test_groups_of_several_terms_do_not_share_a_bank(count, terms, together, chip):
+    assert broken_rules(groups(count, terms, together=together), chip) == {"psum-bank-groups"}
+
+
+@every_chip
+@pytest.mark.parametrize("body", [groups(1, 8), groups(8, 1), groups(2, 4, banks=2)])
+def test_one_group_single_terms_and_banks_of_their_own_are_fine(body, chip):
+    assert broken_rules(body, chip) == set()
+
+
+@every_chip
+def test_a_transpose_beside_a_sum_shares_its_bank(chip):
+    def body():
+        a = operand((64, 64))
+        tile = nl.ndarray((64, 2, 64), nl.float32, nl.psum)
+        product(a, a, tile[:, 0], accumulate=False)
+        product(a, a, tile[:, 0], accumulate=True)
+        nisa.nc_transpose(tile[:, 1], a, engine=nisa.engine.tensor)
+        total = new((64, 64))
+        nisa.tensor_copy(total, tile[:, 0])
+        return total
+
+    assert broken_rules(body, chip) == {"psum-bank-groups"}
+
+
+def test_leaving_accumulate_out_is_no_way_around():
+    def body():
+        a = operand((64, 64))
+        tile = nl.ndarray((64, 2, 64), nl.float32, nl.psum)
+        for _ in range(2):
+            for group in range(2):
+                product(a, a, tile[:, group])
+        total = new((64, 64))
+        nisa.tensor_copy(total, tile[:, 1])
+        return total
+
+    assert broken_rules(body, hardware.TRN1) == {"psum-bank-groups"}
+
+
+def loaded(view):
+    """A product whose stationary operand is a view of a [64, 8, 16] tile."""
+
+    def body():
+        result = product(view(operand((64, 8, 16))), operand((64, 32)))
+        total = new(result.shape)
+        nisa.tensor_copy(total, result)
+        return total
+
+    return body
+
+
+@every_chip
+@pytest.mark.parametrize(
+    "view",
+    [lambda t: t[:, :, 0:8], lambda t: t.permute((0, 2, 1)), lambda t: t[:, 0:8:2, 0:12]],
+    ids=["columns", "turned", "both"],
+)
+def test_a_stationary_of_two_free_dimensions(view, chip):
+    assert broken_rules(loaded(view), chip) == {"stationary-dimensions"}
+
+
+@every_chip
+@pytest.mark.parametrize(
+    "view",
+    [lambda t: t, lambda t: t[:, 2:7, :], lambda t: t.reshape((64, 128))[:, 0:128:2]],
+    ids=["whole", "rows", "strided"],
+)
+def test_a_stationary_that_is_one_strided_run(view, chip):
+    assert broken_rules(loaded(view), chip) == set()
+
+
+def sized(k, m, **tile):
+    def body():
+        result = product(operand((k, m)), operand((k, 64)), **tile)
+        total = new(result.shape)
+        nisa.tensor_copy(total, result)
+        return total
+
+    return body
+
+
+@pytest.mark.parametrize("k, m", [(32, 32), (1, 1), (16, 32), (32, 8)])
+def test_small_tiles_of_the_array_are_refused_on_v2(k, m):
+    assert broken_rules(sized(k, m), hardware.TRN1) == {"small-array-tile"}
+    assert broken_rules(sized(k, m), hardware.TRN2) == set()
+    with pytest.raises(RULE, match="small-array-tile"):
+        simulator.simulate(lambda: to_hbm(sized(k, m)()))()
+
+
+@pytest.mark.parametrize("k, m", [(33, 33), (64, 16), (32, 33), (128, 8)])
+def test_larger_tiles_are_not(k, m):
+    assert broken_rules(sized(k, m), hardware.TRN1) == set()
+
+
+@pytest.mark.parametrize("k, m", [(33, 17), (128, 32)])
+def test_narrow_stationaries_warn_even_in_strict_mode(k, m):
+    with pytest.warns(simulator.NkiSimulationWarning, match="narrow-stationary"):
+        simulator.simulate(lambda: to_hbm(sized(k, m)()))()
+
+
+@every_chip
+def test_column_tiles_are_contested(chip):
+    body = sized(64, 64, tile_position=(0, 0), tile_size=(64, 64))
+    assert broken_rules(body, chip) == {"column-tiles"}
+    rows = sized(64, 64, tile_position=(0, 0), tile_size=(64, 128))
+    assert broken_rules(rows, chip) == set()
+
+
+@nki.jit
+def first_of(tensors, count):
+    return copied(tensors[0])
+
+
+@nki.jit
+def only(tensor, counts):
+    return copied(tensor)
+
+
+def copied(tensor):
+    out = nl.ndarray(tensor.shape, tensor.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, tensor)
+    return out
+
+
+def test_tensors_in_tuples_at_launch():
+    x = np.ones((4, 8), np.float32)
+    for launch in (lambda: first_of((x, x), 2), lambda: first_of(((x,), 3)[0], 2)):
+        with pytest.raises(RULE, match="argument 0 = a tuple.*tensors-in-sequences"):
+            launch()
+    spec = ((4, 8), "float32")
+    with pytest.raises(RULE, match="tensors-in-sequences"):
+        simulator.dry_run(first_of, (spec, spec, spec), 2)
+    np.testing.assert_array_equal(only(x, (1, 2, (3,))), x)
+    assert simulator.dry_run(only, spec, (1, 2)).waived_rules == set()
+
+
+def copies(count, is_loop):
+    def body():
+        tile = operand((1, 1))
+
+        def copy(_):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+
+        if is_loop:
+            nl.fori_loop(0, count, copy)
+        else:
+            for _ in range(count):
+                copy(None)
+        return tile
+
+    return body
+
+
+def test_many_instructions(monkeypatch):
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 50)
+    monkeypatch.setattr(device_rules, "MOST_INSTRUCTIONS", 100)
+    trn1 = hardware.TRN1
+    assert broken_rules(copies(40, False), trn1) == set()
+    assert broken_rules(copies(60, False), trn1) == {"instruction-count"}
+    assert broken_rules(copies(120, False), trn1) == {"instruction-limit"}
+    assert broken_rules(copies(500, True), trn1) == set()
+    with pytest.raises(RULE, match="instructions = 12.: a launch has at most 5 million"):
+        simulator.simulate(lambda: to_hbm(copies(120, False)()))()
+
+
+def test_nested_loops_count_their_bodies_once(monkeypatch):
+    def body():
+        tile = operand((1, 1))
+        for _ in range(10):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+
+        def inner(_):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+
+        def outer(_):
+            nl.fori_loop(0, 7, inner)
+
+        nl.fori_loop(0, 9, outer)
+        return tile
+
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 15)  # 1 + 10 + 1, and two for the result
+    assert broken_rules(body, hardware.TRN1) == set()
+
+
+# Verdicts
+
+
+def verdict(body, chip):
+    """What a run of a kernel comes to on a chip: "error", "warning" or "nothing"."""
+    with hardware.select(chip), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            simulator.simulate(lambda: to_hbm(body()))()
+        except RULE:
+            return "error"
+    return "warning" if caught else "nothing"
+
+
+BREAKS = {
+    "groups": (groups(2, 2), ("error", "error", "warning")),  # no record speaks of trn3
+    "dimensions": (loaded(lambda t: t.permute((0, 2, 1))), ("warning", "warning", "warning")),
+    "small": (sized(16, 16), ("warning", "nothing", "nothing")),
+    "narrow": (sized(64, 32), ("warning", "nothing", "nothing")),
+}
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("name", BREAKS)
+def test_verdicts(name):
+    body, expected = BREAKS[name]
+    assert tuple(verdict(body, chip) for chip in CHIPS) == expected
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_strict_verdicts(name):
+    body, expected = BREAKS[name]
+    if name != "narrow":  # which is a hint only
+        expected = tuple("error" if each == "warning" else each for each in expected)
+    assert tuple(verdict(body, chip) for chip in CHIPS) == expected
+
+
+def test_every_rule_has_a_verdict_on_every_chip_and_a_source():
+    verdicts = {hardware.WRONG, hardware.CONTESTED, hardware.DOUBTFUL, hardware.FINE}
+    for rule in device_rules.RULES.values():
+        assert rule.source and rule.says
+        assert {getattr(chip, rule.field) for chip in CHIPS} <= verdicts
+
+
+def test_only_rules_can_be_allowed():
+    with pytest.raises(ValueError, match="'psum-banks'.*psum-bank-groups"):
+        simulator.allow("psum-banks").__enter__()
+
+
+def test_a_rule_is_allowed_inside_the_block_only():
+    kernel = simulator.simulate(lambda: to_hbm(groups(2, 2)()))
+    with simulator.allow("psum-bank-groups"):
+        kernel()
+    with pytest.raises(RULE, match="psum-bank-groups"):
+        kernel()
