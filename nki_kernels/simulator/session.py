@@ -23,12 +23,12 @@ from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .hazards import after, region
 from .issue import Issue
+from .issue_cache import shared_cache
 from .register import VirtualRegister
 from .tensor import NkiTensor, Storage, extent
 
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
-_ISSUES: dict[tuple[str, bool], dict[Any, Issue]] = {}
 
 
 def active() -> Session:
@@ -58,7 +58,7 @@ class Session:
         self.chip: NeuronCore = hardware.current()
         self.dry = dry
         self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
-        self.issues = _ISSUES.setdefault((self.chip.name, dtypes.is_precise()), {})
+        self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
         self.count = 0
         self.loop_scope: Any = None
@@ -69,6 +69,7 @@ class Session:
         self.extra_edges: list[tuple[int, int]] = []
         self.accumulators: dict[str, Any] = {}
         self.program_dimensions = 0
+        self.warned = 0  # warnings so far
 
     # Memory.
 
@@ -187,6 +188,7 @@ class Session:
         error = NkiValidationError(instruction, operand, value, rule)
         if _strict.get():
             raise error
+        self.warned += 1
         warnings.warn(str(error), NkiSimulationWarning, stacklevel=4)
 
     def _check_written(self, issue: Issue, t: NkiTensor) -> None:

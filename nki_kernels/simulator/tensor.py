@@ -250,7 +250,8 @@ class NkiTensor(NKIObject):
                 place = (bank_place, storage.start_partition, storage.address)
             else:
                 place = None
-            found = (self.dtype, self.shape, self.strides, place, self._dynamic is None)
+            kind = None if self._dynamic is None else self._dynamic[0]
+            found = (self.dtype, self.shape, self.strides, place, kind)
             self._signature = found
         return found  # type: ignore[no-any-return]
 
