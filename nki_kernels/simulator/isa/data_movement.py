@@ -72,7 +72,7 @@ def _dma_settings(
     if mode is dge_mode.hwdge:
         rules.generation("dge_mode", "hwdge", 3)
         rules.same_dtype(dst=dst, src=src)
-        if any(t._dynamic is not None and t._dynamic[0] == "vector" for t in (dst, src)):
+        if any(t._dynamic is not None and t._dynamic.kind == "vector" for t in (dst, src)):
             raise rules.fail("dge_mode", "hwdge", "hardware DGE has no gather/scatter")
     if trigger is not engine.unknown:
         if mode is not dge_mode.hwdge:
