@@ -18,6 +18,6 @@ def note_matmul(t: NkiTensor) -> None:
     t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t)
 
 
-def note_other(t: NkiTensor) -> None:
-    """An instruction other than nc_matmul wrote ``t``."""
-    t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t, False)
+def note_other(t: NkiTensor, where: Any = None) -> None:
+    """An instruction other than nc_matmul wrote ``t``, or those of its elements."""
+    t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t, False, where)

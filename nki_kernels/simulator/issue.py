@@ -75,6 +75,7 @@ class Issue:
         "is_dynamic",
         "checks_reads",
         "skips_out_of_bounds",
+        "writes_where",
     )
 
     def __init__(
@@ -108,6 +109,7 @@ class Issue:
         self.is_dynamic = False
         self.checks_reads = True
         self.skips_out_of_bounds = False
+        self.writes_where: Any = None  # mask of the written elements, from ins; None: all
 
 
 def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]:

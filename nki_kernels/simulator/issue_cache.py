@@ -13,6 +13,7 @@ import numpy as np
 from .operators import Operator
 
 CAPACITY = 4096  # issues; a launch of the longest kernels here needs a few hundred
+CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, as the values of nisa.iota
 _CHIPS = 8  # chips (and precisions) whose issues are kept
 
 # Their instances never change, and equal ones are interchangeable.
@@ -51,15 +52,23 @@ def frozen(value: Any) -> Any:
     raise NotByValue
 
 
+def held_bytes(issue: Any) -> int:
+    """Bytes of the arrays that the arithmetic of an issue keeps."""
+    cells = getattr(getattr(issue, "run", None), "__closure__", None) or ()
+    return sum([c.cell_contents.nbytes for c in cells if isinstance(c.cell_contents, np.ndarray)])
+
+
 class IssueCache:
     """A mapping that forgets what was not used for long; safe to share among threads.
 
     It has two halves: what was used since they last changed places, and the rest.
     """
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._half = max(capacity // 2, 1)
+        self._half_bytes = capacity_bytes // 2
         self._recent: dict[Any, Any] = {}
+        self._recent_bytes = 0
         self._older: dict[Any, Any] = {}
         self._lock = Lock()
 
@@ -77,11 +86,16 @@ class IssueCache:
         return found
 
     def put(self, key: Any, issue: Any) -> None:
-        """Remember ``issue``."""
+        """Remember ``issue``, unless it is too large."""
+        size = held_bytes(issue)
+        if size > self._half_bytes:
+            return
         with self._lock:
-            if len(self._recent) >= self._half:
-                self._older, self._recent = self._recent, {}
+            full = self._recent_bytes + size > self._half_bytes
+            if full or len(self._recent) >= self._half:
+                self._older, self._recent, self._recent_bytes = self._recent, {}, 0
             self._recent[key] = issue
+            self._recent_bytes += size
 
 
 _caches: dict[Any, IssueCache] = {}

@@ -167,6 +167,7 @@ class Session:
     def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
         """Compute on operands whose addresses are known, and mark what was written."""
         ins = [t.array() for t in reads]
+        where = None if issue.writes_where is None else issue.writes_where(ins)
         if issue.accumulates:
             issue.run([writes[0].array()], ins, writes[0])
         else:
@@ -174,9 +175,9 @@ class Session:
         for t in writes:
             storage = t.storage
             if storage.written is not True:
-                storage.written = shadow.marked(storage.written, t)
+                storage.written = shadow.marked(storage.written, t, where=where)
             if storage.matmul_written is not False and not issue.accumulates:
-                accumulation.note_other(t)
+                accumulation.note_other(t, where)
 
     def _escaped(self, issue: Issue, t: NkiTensor) -> None:
         rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"

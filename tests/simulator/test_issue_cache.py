@@ -208,8 +208,27 @@ def test_the_cache_is_bounded() -> None:
     assert cache.get(50) is None
 
 
+class Holder:
+    """Stands for an issue whose arithmetic holds an array."""
+
+    def __init__(self, size: int) -> None:
+        array = np.zeros(size, np.uint8)
+        self.run = lambda: array
+
+
+def test_arrays_that_issues_hold_are_bounded() -> None:
+    cache = IssueCache(1000, 100)
+    for n in range(50):
+        cache.put(n, Holder(20))
+        kept = [cache.get(m) for m in range(n + 1)]  # and use them
+        assert sum(issue_cache.held_bytes(issue) for issue in kept if issue) <= 100
+        assert kept[-1] is not None
+    cache.put("large", Holder(60))
+    assert cache.get("large") is None
+
+
 def test_issues_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(issue_cache.IssueCache.__init__, "__defaults__", (8,))
+    monkeypatch.setattr(issue_cache.IssueCache.__init__, "__defaults__", (8, 1 << 20))
     sizes = []
 
     def body() -> Any:

@@ -240,6 +240,39 @@ def test_skipped_rows_are_not_read() -> None:
         nki.simulate(kernel)(3, 0)
 
 
+@pytest.mark.parametrize("source", ["number", "tile"])
+def test_a_predicated_copy_writes_where_its_predicate_holds(source: str) -> None:
+    """nisa.tensor_copy_predicated: other elements of ``dst`` keep what they held."""
+
+    def kernel(columns: int, reverse: bool) -> Any:
+        tile, predicate = new((4, 6)), nl.zeros((4, 6), "uint8")
+        nisa.memset(predicate[:, 0:4], 1)
+        value = 2.0 if source == "number" else nl.full((4, 6), 2.0, "float32")
+        nisa.tensor_copy_predicated(tile, value, predicate, reverse_pred=reverse)
+        return to_hbm(tile[:, 4:columns] if reverse else tile[:, 0:columns])
+
+    assert (nki.simulate(kernel)(4, False) == 2).all()
+    assert (nki.simulate(kernel)(6, True) == 2).all()
+    with pytest.raises(RULE, match=UNWRITTEN):
+        nki.simulate(kernel)(5, False)
+
+
+def test_a_shuffle_keeps_the_partitions_of_255() -> None:
+    """nisa.nc_stream_shuffle: 255 in the mask leaves that partition of ``dst`` as it is."""
+
+    def kernel(keep: int, clear: bool) -> Any:
+        tile, dst = nl.ones((32, 4), "float32"), new((32, 4))
+        if clear:
+            nisa.memset(dst, 0)
+        nisa.nc_stream_shuffle(dst, tile, [255 if p >= 32 - keep else p for p in range(32)])
+        return to_hbm(dst)
+
+    assert nki.simulate(kernel)(2, True)[:, 0].tolist() == [1] * 30 + [0] * 2
+    assert (nki.simulate(kernel)(0, False) == 1).all()
+    with pytest.raises(RULE, match=UNWRITTEN):
+        nki.simulate(kernel)(2, False)
+
+
 def test_matmuls_accumulate_on_bytes_that_matmuls_wrote() -> None:
     """nisa.nc_matmul: accumulation onto other PSUM is undefined; bf16 PSUM needs v4."""
 
