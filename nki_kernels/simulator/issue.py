@@ -1,16 +1,21 @@
 """What an instruction issues: what it costs and how it computes, for operands of one signature.
 
 An instruction is a function that checks the rules and returns an Issue. The ``instruction``
-decorator keeps issues by operand signature, so that a loop pays for the checks once.
+decorator keeps issues by the signature of the operands and the values of the other arguments, so
+that a loop pays for the checks once.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .issue_cache import NotByValue, frozen
 from .tensor import NkiTensor
 
 
@@ -71,6 +76,7 @@ class Issue:
         "is_dynamic",
         "checks_reads",
         "skips_out_of_bounds",
+        "writes_where",
     )
 
     def __init__(
@@ -105,22 +111,7 @@ class Issue:
         self.is_dynamic = False
         self.checks_reads = True
         self.skips_out_of_bounds = False
-
-
-_NUMBERS = (int, float)
-
-
-def _freeze(value: Any) -> Any:
-    """Hashable stand-in for a scalar argument; 1, 1.0 and True stay apart."""
-    if isinstance(value, _NUMBERS):
-        return (type(value), value)
-    if isinstance(value, (list, tuple)):
-        return tuple([_freeze(v) for v in value])
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return value
+        self.writes_where: Any = None  # mask of the written elements, from ins; None: all
 
 
 def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]:
@@ -130,28 +121,46 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
     parameters = inspect.signature(function)
     label = f"nisa.{function.__name__}"
 
+    def plan(session: Any, signature: Any, args: Any, kwargs: Any) -> Issue:
+        warned = session.warned
+        # The issue outlives the call: what the caller may change later it has for itself.
+        own = {keyword: _own(value) for keyword, value in kwargs.items()}
+        issue = function(*[_own(value) for value in args], **own)
+        _locate(issue, parameters, args, kwargs)
+        if session.warned == warned:  # else the next call must warn, too
+            session.issues.put(signature, issue)
+        return issue
+
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> NkiInstruction:
         session = active()
         name = kwargs.pop("name", None)
-        key: list[Any] = [label]
-        for value in args:
-            key.append(value.signature() if type(value) is NkiTensor else _freeze(value))
-        for keyword, value in kwargs.items():
-            key.append(keyword)
-            key.append(value.signature() if type(value) is NkiTensor else _freeze(value))
-        frozen = tuple(key)
-        issue = session.issues.get(frozen)
-        if issue is None:
+        # With the number of arguments: a text by position is no keyword.
+        key: list[Any] = [label, len(args)]
+        try:
+            for value in args:
+                key.append(value.signature() if type(value) is NkiTensor else frozen(value))
+            for keyword, value in kwargs.items():
+                key.append(keyword)
+                key.append(value.signature() if type(value) is NkiTensor else frozen(value))
+        except NotByValue:
             issue = function(*args, **kwargs)
             _locate(issue, parameters, args, kwargs)
-            session.issues[frozen] = issue
+        else:
+            signature = tuple(key)
+            issue = session.issues.get(signature)
+            if issue is None:
+                issue = plan(session, signature, args, kwargs)
         write_slots, read_slots = issue.slots
         writes = [args[s] if type(s) is int else kwargs[s] for s in write_slots]
         reads = [args[s] if type(s) is int else kwargs[s] for s in read_slots]
         return NkiInstruction(session.issue(issue, writes, reads, name), session)
 
     return wrapper
+
+
+def _own(value: Any) -> Any:
+    return copy.deepcopy(value) if isinstance(value, (list, tuple, dict, np.ndarray)) else value
 
 
 def _locate(

@@ -6,7 +6,6 @@ was written, and, when a timeline is recorded, notes what the instruction must w
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,17 +17,16 @@ import numpy as np
 from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
-from . import accumulation, device_rules, dtypes
+from . import accumulation, device_rules, dtypes, indirect, shadow
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .hazards import after, region
 from .issue import Issue
-from .register import VirtualRegister
-from .tensor import NkiTensor, Storage, extent
+from .issue_cache import shared_cache
+from .tensor import NkiTensor, Storage
 
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
-_ISSUES: dict[tuple[str, bool], dict[Any, Issue]] = {}
 
 
 def active() -> Session:
@@ -61,7 +59,7 @@ class Session:
         self.waived: set[str] = set()  # rules that it broke, and was allowed to
         self.repeated = 0  # instructions of device loops after their first iteration
         self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
-        self.issues = _ISSUES.setdefault((self.chip.name, dtypes.is_precise()), {})
+        self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
         self.count = 0
         self.loop_scope: Any = None
@@ -72,6 +70,7 @@ class Session:
         self.extra_edges: list[tuple[int, int]] = []
         self.accumulators: dict[str, Any] = {}
         self.program_dimensions = 0
+        self.warned = 0  # warnings so far
 
     # Memory.
 
@@ -136,12 +135,10 @@ class Session:
         n = self.count
         self.count = n + 1
         dynamic = issue.is_dynamic
+        operands = reads
         if dynamic:
-            reads = reads + [
-                t._dynamic[1]
-                for t in writes + reads
-                if t._dynamic is not None and isinstance(t._dynamic[1], NkiTensor)
-            ]
+            reads = reads + indirect.index_tiles(issue, writes + reads)
+        checks = not (self.dry or dynamic)
         for t in reads:
             storage = t.storage
             if storage.first_use < 0:
@@ -149,8 +146,8 @@ class Session:
             storage.last_use = n
             if storage.scope not in self.open_scopes:
                 self._escaped(issue, t)
-            if storage.written is not True and not self.dry:
-                self._check_written(issue, t)
+            if checks and storage.written is not True:
+                self.check_written(issue, t)
         for t in writes:
             storage = t.storage
             if storage.first_use < 0:
@@ -158,21 +155,10 @@ class Session:
             storage.last_use = n
             if storage.scope not in self.open_scopes:
                 self._escaped(issue, t)
-        if not self.dry:
-            if dynamic:
-                self._run_dynamic(issue, writes, reads)
-            else:
-                ins = [t.array() for t in reads]
-                if issue.accumulates:
-                    issue.run([writes[0].array()], ins, writes[0])
-                else:
-                    issue.run([t.array() for t in writes], ins)
-            for t in writes:
-                storage = t.storage
-                if storage.written is not True:
-                    self._mark_written(t)
-                if storage.matmul_written is not False and not issue.accumulates:
-                    accumulation.note_other(t)
+        if dynamic and not self.dry:
+            indirect.run(self, issue, writes, operands)
+        elif not self.dry:
+            self.run(issue, writes, reads)
         if issue.breaks:
             for broken in issue.breaks:
                 self.broke(issue.instruction, broken)
@@ -183,6 +169,21 @@ class Session:
         if name is not None:
             self.names[name] = n
         return n
+
+    def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+        """Compute on operands whose addresses are known, and mark what was written."""
+        ins = [t.array() for t in reads]
+        where = None if issue.writes_where is None else issue.writes_where(ins)
+        if issue.accumulates:
+            issue.run([writes[0].array()], ins, writes[0])
+        else:
+            issue.run([t.array() for t in writes], ins)
+        for t in writes:
+            storage = t.storage
+            if storage.written is not True:
+                storage.written = shadow.marked(storage.written, t, where=where)
+            if storage.matmul_written is not False and not issue.accumulates:
+                accumulation.note_other(t, where)
 
     def _escaped(self, issue: Issue, t: NkiTensor) -> None:
         rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
@@ -226,46 +227,25 @@ class Session:
         error = NkiValidationError(instruction, operand, value, rule)
         if _strict.get():
             raise error
+        self.warned += 1
         warnings.warn(str(error), NkiSimulationWarning, stacklevel=4)
 
-    def _check_written(self, issue: Issue, t: NkiTensor) -> None:
+    def check_written(self, issue: Issue, t: NkiTensor) -> None:
+        """Warn where ``t`` holds memory that nothing has written."""
         storage = t.storage
-        if storage.written is False:
-            unwritten = storage.data is not None
-        else:
-            unwritten = not (t._dynamic is not None or t.mask(storage.written).all())
-            if storage.written.all():
+        if storage.written is True:
+            return
+        storage.written = written = shadow.fitting(storage.written, t)
+        if np.all(shadow.marks(written, t)):
+            if written.all():
                 storage.written = True
-        if unwritten and issue.checks_reads:
-            rule = "reads memory that nothing has written"
-            self.warn(issue.instruction, "operand", storage.describe(), rule)
+        elif issue.checks_reads:
+            self.warn_unwritten(issue, storage)
 
-    def _mark_written(self, t: NkiTensor) -> None:
-        storage = t.storage
-        if t._dynamic is not None or t.size == math.prod(storage.shape):
-            storage.written = True
-            return
-        if storage.written is False:
-            storage.written = np.zeros(math.prod(storage.shape), np.bool_)
-        t.mask(storage.written)[...] = True
-
-    # Dynamic addresses.
-
-    def _run_dynamic(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-        outs = [_gather(t, issue) for t in writes]
-        ins = [_gather(t, issue) for t in reads]
-        if any(array is None for array, _ in outs + ins):
-            return
-        before = outs[0][0].copy() if issue.skips_out_of_bounds else None
-        issue.run([array for array, _ in outs], [array for array, _ in ins])
-        for _, rows in ins:
-            if before is not None and rows is not None:  # what was not gathered stays
-                out, valid = outs[0][0], rows[1]
-                skipped = ~np.repeat(valid, out.size // len(valid)).reshape(out.shape)
-                out[skipped] = before[skipped]
-        for t, (array, rows) in zip(writes, outs, strict=True):
-            if rows is not None:
-                _scatter(t, array, rows)
+    def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
+        """An operand holds leftovers of earlier kernels, as nki_simulator.rst explains."""
+        rule = "reads memory that nothing has written"
+        self.warn(issue.instruction, "operand", storage.describe(), rule)
 
     # The timeline's view of an instruction.
 
@@ -296,8 +276,11 @@ class Session:
             if t.buffer is not MemoryRegion.shared_hbm:
                 rule = "a kernel's output must be allocated with buffer=nl.shared_hbm"
                 raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
+            if t._dynamic is not None:
+                rule = "a kernel's output has one address: copy the indirect view"
+                raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
             if not self.dry and t.storage.written is not True and not t.storage.is_argument:
-                self._check_written(_RETURN, t)
+                self.check_written(_RETURN, t)
         sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
         psum = self._peak(MemoryRegion.psum, self.psum_bytes)
         dma = self._peak(
@@ -377,59 +360,6 @@ def _collide(a: Storage, b: Storage) -> bool:
 
 
 _RETURN = Issue("return", "dma", 0.0)
-
-
-def _gather(t: NkiTensor, issue: Issue) -> tuple[Any, Any]:
-    """Array of a view with a dynamic address, and the rows to scatter back (vector offsets).
-
-    The array is None for a scalar offset out of bounds that the instruction skips.
-    """
-    if t._dynamic is None:
-        return t.array(), None
-    kind, index, step = t._dynamic
-    static = t._view(t.shape, t.strides, t.offset)
-    static._dynamic = None
-    if kind == "scalar":
-        if isinstance(index, VirtualRegister):
-            value = index.value
-        else:
-            value = int(index.array().reshape(-1)[0])
-        static.offset = t.offset + value * step
-        return (static.array() if _is_inside(static, issue, value) else None), None
-    if index.shape != (t.shape[0], 1):
-        rule = f"must have shape ({t.shape[0]}, 1): one index a partition"
-        raise NkiValidationError(issue.instruction, "vector_offset", f"shape {index.shape}", rule)
-    rows = index.array().reshape(-1).astype(np.int64)
-    inner = (1,) + t.shape[1:]
-    last = math.prod(t.storage.shape) - extent(inner, t.strides) - t.offset
-    valid = (rows >= 0) & (rows * step <= last)
-    if not valid.all() and not issue.skips_out_of_bounds:
-        bad = rows[~valid][0]
-        rule = f"out of bounds of {t.storage.describe()}"
-        raise NkiValidationError(issue.instruction, "vector_offset", bad, rule)
-    out = np.zeros(t.shape, t._np_type)
-    for p in np.flatnonzero(valid):
-        out[p] = static._view(inner, t.strides, t.offset + int(rows[p]) * step).array()[0]
-    return out, (rows, valid, step, inner)
-
-
-def _scatter(t: NkiTensor, array: Any, rows: Any) -> None:
-    index, valid, step, inner = rows
-    for p in np.flatnonzero(valid):
-        static = t._view(inner, t.strides, t.offset + int(index[p]) * step)
-        static._dynamic = None
-        static.array()[0] = array[p]
-
-
-def _is_inside(static: NkiTensor, issue: Issue, value: int) -> bool:
-    try:
-        static._check_inside(value)
-    except NkiValidationError:
-        if issue.skips_out_of_bounds:
-            return False
-        rule = f"out of bounds of {static.storage.describe()}"
-        raise NkiValidationError(issue.instruction, "scalar_offset", value, rule) from None
-    return True
 
 
 @contextmanager

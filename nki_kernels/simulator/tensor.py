@@ -8,6 +8,7 @@ their views is the partition and strides[0] is the free size. Views never copy.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,16 @@ class DynamicSlice:
         self.size = size
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Indirection:
+    """A view's index that is known at run time: "scalar", or "vector" with one a partition."""
+
+    kind: str
+    index: Any  # a register or an SBUF tile
+    step: int  # elements that an index counts
+    count: int  # legal indices: 0 to count - 1
+
+
 class Storage:
     """Memory behind a tensor, with what the simulator tracks about it."""
 
@@ -110,7 +121,7 @@ class Storage:
         self.start_partition = 0
         self.address: int | None = None  # free byte offset of an explicit placement
         self.data: Array | None = None  # uint8; None in a dry run
-        self.written: Any = False  # True, False, or a mask of elements
+        self.written: Any = False  # shadow memory: True, False or flags
         self.matmul_written: Any = False  # PSUM only: what matmul accumulation may build on
         self.groups: dict[int, dict[Any, int]] = {}  # PSUM: terms of each group, by bank
         self.is_argument = False
@@ -176,7 +187,7 @@ class NkiTensor(NKIObject):
         self.offset = 0
         self._signature: Any = None
         self._region: Any = None
-        self._dynamic: tuple[Any, ...] | None = None
+        self._dynamic: Indirection | None = None
         self._free = math.prod(self.shape[1:]) if buffer in ON_CHIP else 0
         self._np_type = dtypes.numpy_type(self.dtype, dtypes.is_precise())
         if storage is not None and name:
@@ -252,7 +263,8 @@ class NkiTensor(NKIObject):
                 place = (bank_place, storage.start_partition, storage.address)
             else:
                 place = None
-            found = (self.dtype, self.shape, self.strides, place, self._dynamic is None)
+            kind = None if self._dynamic is None else self._dynamic.kind
+            found = (self.dtype, self.shape, self.strides, place, kind)
             self._signature = found
         return found  # type: ignore[no-any-return]
 
@@ -284,19 +296,6 @@ class NkiTensor(NKIObject):
             tuple([s * size for s in self.strides]),
         )
 
-    def mask(self, flags: Array) -> Array:
-        """The part of ``flags`` (one bool an element of the storage) that this view covers."""
-        size, unit = dtypes.itemsize(self.dtype), dtypes.itemsize(self.storage.dtype)
-        if size == unit:
-            return np.ndarray(self.shape, np.bool_, flags, self.offset, self.strides)
-        counts = (self.offset, self.shape[-1], *self.strides[:-1])
-        if self.strides[-1] == 1 and all(count * size % unit == 0 for count in counts):
-            offset, last, *strides = [count * size // unit for count in counts]
-            return np.ndarray((*self.shape[:-1], last), np.bool_, flags, offset, (*strides, 1))
-        low = self.offset * size // unit
-        high = -(-(self.offset + extent(self.shape, self.strides)) * size // unit)
-        return flags[low:high]
-
     # Views.
 
     def __getitem__(self, key: Any) -> NkiTensor:
@@ -312,7 +311,7 @@ class NkiTensor(NKIObject):
         new_shape: list[int] = []
         new_strides: list[int] = []
         offset = self.offset
-        dynamic: tuple[int, Any] | None = None
+        dynamic: tuple[int, Any, int] | None = None
         for dim, item in enumerate(key):
             n, stride = shape[dim], strides[dim]
             if type(item) is slice:
@@ -323,16 +322,16 @@ class NkiTensor(NKIObject):
             elif isinstance(item, DynamicSlice):
                 start, size = item.start, item.size
                 if isinstance(start, (VirtualRegister, NkiTensor)):
-                    dynamic = (dim, start)
+                    self._check_dynamic(dim, start, dynamic)
+                    dynamic = (dim, start, n - size + 1)
                     start = 0
                 _check_range(start, start + size, n, dim, shape)
                 offset += start * stride
                 new_shape.append(size)
                 new_strides.append(stride)
             elif isinstance(item, (VirtualRegister, NkiTensor)):
-                dynamic = (dim, item)
-                if on_chip and dim == 0:
-                    raise _fail("index", item, "a dynamic index cannot select a partition")
+                self._check_dynamic(dim, item, dynamic)
+                dynamic = (dim, item, n)
             else:
                 index = _integer_index(item, n, dim, shape)
                 offset += index * stride
@@ -342,13 +341,14 @@ class NkiTensor(NKIObject):
         if len(new_shape) < (2 if on_chip else 1):
             new_shape.append(1)
             new_strides.append(1)
-        gathers = self._dynamic is not None and self._dynamic[0] == "vector"
+        gathers = self._dynamic is not None and self._dynamic.kind == "vector"
         if gathers and key[0] not in (slice(None), slice(0, shape[0]), slice(0, shape[0], 1)):
             rule = "the dimension of vector_select cannot be indexed again"
             raise _fail("index of dimension 0", key[0], rule)
         view = self._view(tuple(new_shape), tuple(new_strides), offset)
         if dynamic is not None:
-            view = view._with_dynamic("scalar", dynamic[1], self.strides[dynamic[0]], self)
+            dim, start, n = dynamic
+            view = view._with_dynamic(Indirection("scalar", start, strides[dim], n), self)
         return view
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -385,7 +385,8 @@ class NkiTensor(NKIObject):
                 raise _fail("select(dim=0)", "a dynamic index", "not on the partition dimension")
             shape, strides = _without(self.shape, dim), _without(self.strides, dim)
             view = self._view(shape, strides, self.offset)
-            return view._with_dynamic("scalar", index, self.strides[dim], self)
+            count = self.shape[dim]
+            return view._with_dynamic(Indirection("scalar", index, self.strides[dim], count), self)
         if self._leads and dim == 0:
             raise _fail("select(dim=0)", index, "the partition dimension cannot be removed")
         index = _integer_index(index, self.shape[dim], dim, self.shape, lowest=0)
@@ -403,9 +404,12 @@ class NkiTensor(NKIObject):
             raise _fail("vector_select", self.buffer.value, "only HBM tensors")
         if self._dynamic is not None:
             raise _fail("vector_select", "an indirect view", "only one dynamic select a tensor")
+        if not isinstance(vector_offset, NkiTensor):
+            raise _fail("dynamic index", repr(vector_offset), "must be a tile of indices")
         shape = (vector_offset.shape[0],) + self.shape[1:]
         view = self._view(shape, self.strides, self.offset)
-        return view._with_dynamic("vector", vector_offset, self.strides[0], self)
+        found = Indirection("vector", vector_offset, self.strides[0], self.shape[0])
+        return view._with_dynamic(found, self)
 
     def ap(
         self,
@@ -424,6 +428,9 @@ class NkiTensor(NKIObject):
         """
         if scalar_offset is not None and vector_offset is not None:
             raise _fail("ap", "scalar_offset and vector_offset", "give at most one of them")
+        if self._dynamic is not None:
+            rule = "only one dynamic select a tensor, and no ap after it"
+            raise _fail("dynamic index", "ap of an indirect view", rule)
         base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
         shape = tuple([int(count) for _, count in pattern])
         strides = tuple([int(stride) for stride, _ in pattern])
@@ -441,10 +448,13 @@ class NkiTensor(NKIObject):
             raise _fail("ap", f"{self.buffer.value}, indirect_dim={indirect_dim}", rule)
         if not 0 <= indirect_dim < self.ndim:
             raise _fail("ap indirect_dim", indirect_dim, f"out of range for shape {self.shape}")
-        step = self.strides[indirect_dim]
+        if self._free and indirect_dim == 0:
+            rule = "a dynamic index cannot select a partition"
+            raise _fail("ap indirect_dim", indirect_dim, rule)
         kind = "scalar" if vector_offset is None else "vector"
         index = scalar_offset if vector_offset is None else vector_offset
-        return view._with_dynamic(kind, index, step, self)
+        step, count = self.strides[indirect_dim], self.shape[indirect_dim]
+        return view._with_dynamic(Indirection(kind, index, step, count), self)
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         """Reorder dimensions; the partition dimension stays first."""
@@ -588,7 +598,7 @@ class NkiTensor(NKIObject):
     @property
     def _leads(self) -> bool:
         """True when dimension 0 is the partition: on-chip, or chosen by ``vector_select``."""
-        return self._free != 0 or (self._dynamic is not None and self._dynamic[0] == "vector")
+        return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
 
     def _dim(self, dim: int) -> int:
         if not -self.ndim <= dim < self.ndim:
@@ -611,15 +621,34 @@ class NkiTensor(NKIObject):
             raise _fail("view", dtype, "reinterpreting bits needs NKI_PRECISE_FP=1")
         return view
 
-    def _with_dynamic(self, kind: str, index: Any, step: int, source: NkiTensor) -> NkiTensor:
+    def _check_dynamic(self, dim: int, index: Any, earlier: Any) -> None:
+        if earlier is not None:
+            raise _fail("dynamic index", index, "only one dynamic select a tensor")
+        if self._free and dim == 0:
+            raise _fail("index", index, "a dynamic index cannot select a partition")
+
+    def _with_dynamic(self, found: Indirection, source: NkiTensor) -> NkiTensor:
+        index, is_vector = found.index, found.kind == "vector"
         if source._dynamic is not None:
-            raise _fail("dynamic index", kind, "only one dynamic select a tensor")
+            raise _fail("dynamic index", found.kind, "only one dynamic select a tensor")
+        if is_vector and self.dtype != self.storage.dtype:
+            value = f"{self.storage.dtype} as {self.dtype}"
+            raise _fail("vector_offset", value, "not supported on a reinterpreted tensor")
         if isinstance(index, NkiTensor):
             if index.buffer is not MemoryRegion.sbuf:
                 raise _fail("dynamic index", f"{index.buffer.value} tensor", "must be in SBUF")
-            if kind == "scalar" and index.size != 1:
+            if index.dtype not in ("int32", "uint32"):
+                raise _fail("dynamic index", f"{index.dtype} tile", "must be int32 or uint32")
+            if index._dynamic is not None:
+                raise _fail("dynamic index", "an indirect view", "must have a static address")
+            if not is_vector and index.size != 1:
                 raise _fail("dynamic index", f"shape {index.shape}", "must have one element")
-        self._dynamic = (kind, index, step)
+        elif is_vector or not isinstance(index, VirtualRegister):
+            rule = (
+                "must be a tile of indices" if is_vector else "must be a register or an SBUF tile"
+            )
+            raise _fail("dynamic index", repr(index), rule)
+        self._dynamic = found
         self._signature = None
         return self
 

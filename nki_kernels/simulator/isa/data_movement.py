@@ -72,7 +72,7 @@ def _dma_settings(
     if mode is dge_mode.hwdge:
         rules.generation("dge_mode", "hwdge", 3)
         rules.same_dtype(dst=dst, src=src)
-        if any(t._dynamic is not None and t._dynamic[0] == "vector" for t in (dst, src)):
+        if any(t._dynamic is not None and t._dynamic.kind == "vector" for t in (dst, src)):
             raise rules.fail("dge_mode", "hwdge", "hardware DGE has no gather/scatter")
     if trigger is not engine.unknown:
         if mode is not dge_mode.hwdge:
@@ -325,6 +325,10 @@ def nc_stream_shuffle(
     reads = {"src": src, "dst": dst} if 255 in mask else {"src": src}
     issue = stream("nisa.nc_stream_shuffle", "vector", run, {"dst": dst}, reads)
     issue.reads = ("src",)
+    if 255 in mask:
+        written = np.zeros(dst.shape, np.bool_)
+        written[to] = True
+        issue.writes_where = lambda ins: written
     return issue
 
 
@@ -360,10 +364,15 @@ def tensor_copy_predicated(
         reads["src"] = src
     shape = dst.shape
 
+    def where(ins: list[Any]) -> Any:
+        return (ins[0].reshape(shape) != 0) != bool(reverse_pred)
+
     def run(outs: list[Any], ins: list[Any]) -> None:
-        chosen = (ins[0].reshape(shape) != 0) != bool(reverse_pred)
+        chosen = where(ins)
         value = ins[1].reshape(shape)[chosen] if len(ins) > 1 else src
         outs[0][chosen] = value
 
     factor = 2.0 if "src" in reads else 1.0
-    return stream("nisa.tensor_copy_predicated", "vector", run, {"dst": dst}, reads, factor)
+    issue = stream("nisa.tensor_copy_predicated", "vector", run, {"dst": dst}, reads, factor)
+    issue.writes_where = where
+    return issue

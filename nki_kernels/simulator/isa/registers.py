@@ -41,7 +41,9 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         value.append(int(ins[0].reshape(-1)[0]))
 
-    session.issue(_issue(label, run, (), ("src",)), [], [src], None)
+    issue = _issue(label, run, (), ("src",))
+    issue.is_dynamic = src.is_indirect()
+    session.issue(issue, [], [src], None)
     if session.dry:
         rule = "dry_run has no data: a loaded register is unknown"
         raise NkiValidationError(label, "src", src.storage.describe(), rule)
@@ -58,7 +60,9 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = number
 
-    active().issue(_issue(label, run, ("dst",), ()), [dst], [], None)
+    issue = _issue(label, run, ("dst",), ())
+    issue.is_dynamic = dst.is_indirect()
+    active().issue(issue, [dst], [], None)
 
 
 def _issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Issue:

@@ -70,8 +70,6 @@ class Rules:
         count = t.shape[0]
         if count > hardware.PARTITIONS:
             raise self.fail(name, f"{count} partitions", f"at most {hardware.PARTITIONS}")
-        if t._dynamic is not None:
-            return
         start = start_partition(t)
         allowed = (0,) if count > 64 else (0, 64) if count > 32 else (0, 32, 64, 96)
         if start not in allowed:

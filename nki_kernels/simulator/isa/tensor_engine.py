@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import accumulation, device_rules, dtypes
+from .. import accumulation, device_rules, dtypes, shadow
 from ..enums import MemoryRegion, engine, matmul_perf_mode
 from ..issue import Issue, instruction
 from ..session import active
@@ -249,8 +249,7 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
 
 def _written(t: NkiTensor) -> Any:
     """True, False or a mask of the elements that any instruction wrote."""
-    written = t.storage.written
-    return written if isinstance(written, bool) else t.mask(written)
+    return shadow.marks(t.storage.written, t)
 
 
 def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:

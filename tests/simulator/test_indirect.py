@@ -1,0 +1,300 @@
+"""Addresses known at run time stay inside of the view that was indexed, or are skipped.
+
+nki/api/nki/isa/__init__.py, dma_copy: an index is out of bounds where it exceeds "the dimensions
+of the target array", an error unless ``oob_mode.skip`` skips it. NkiTensor.select and
+vector_select take their index on a view's dimension, ``ap`` on one of ``self.shape``
+(nki/api/nki/language/__init__.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE, assert_same, new, sample, to_hbm
+from .test_shadow import index
+
+SKIP = nisa.oob_mode.skip
+DATA = sample((8, 6))
+
+
+def in_register(value: int) -> Any:
+    """The value in a register."""
+    return nisa.register_alloc(value)
+
+
+VIEWS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[int], Any]]] = {
+    # What is read of an [8, 6] table, the last legal index, and the values there.
+    "select of rows": (lambda t, i: t[2:6].select(0, i), 3, lambda i: DATA[2 + i]),
+    "select of columns": (lambda t, i: t[:, 1:4].select(1, i), 2, lambda i: DATA[:, 1 + i]),
+    "select of every other": (lambda t, i: t[0:6:2].select(0, i), 2, lambda i: DATA[2 * i]),
+    "index": (lambda t, i: t[2:6][i], 3, lambda i: DATA[2 + i]),
+    "ap of rows": (
+        lambda t, i: t[2:6].ap([[6, 1], [1, 6]], scalar_offset=i),
+        3,
+        lambda i: DATA[2 + i],
+    ),
+    "ap of columns": (
+        lambda t, i: t[:, 1:4].ap([[6, 8], [1, 1]], scalar_offset=i, indirect_dim=1),
+        2,
+        lambda i: DATA[:, 1 + i],
+    ),
+}
+
+
+@pytest.mark.parametrize("hold", [index, in_register])
+@pytest.mark.parametrize("form", VIEWS)
+def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
+    view, last, values = VIEWS[form]
+
+    def kernel(table: Any, place: int, mode: Any) -> Any:
+        source = view(table, hold(place))
+        tile = nl.full((1, source.size), 7.0, "float32")
+        nisa.dma_copy(tile, source, oob_mode=mode)
+        return to_hbm(tile)
+
+    for place in (0, last):
+        found = nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
+        assert_same(found[0], values(place).reshape(-1))
+    for place in (last + 1, -1):
+        with pytest.raises(RULE, match=f"scalar_offset = {place}: out of bounds") as caught:
+            nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
+        assert caught.value.instruction == "nisa.dma_copy"
+        assert (nki.simulate(kernel)(DATA, place, SKIP) == 7).all()
+
+
+def test_a_dynamic_slice_ends_in_its_dimension() -> None:
+    def kernel(table: Any, start: int) -> Any:
+        tile = new((2, 6))
+        nisa.dma_copy(tile, table[1:6][nl.ds(in_register(start), 2)])
+        return to_hbm(tile)
+
+    assert_same(nki.simulate(kernel)(DATA, 3), DATA[4:6])
+    with pytest.raises(RULE, match="scalar_offset = 4: out of bounds"):
+        nki.simulate(kernel)(DATA, 4)
+
+
+@pytest.mark.parametrize("form", ["vector_select", "ap"])
+@pytest.mark.parametrize("scatter", [False, True])
+def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
+    def kernel(table: Any, rows: tuple[int, ...], mode: Any) -> Any:
+        part, where, tile = table[2:6], index(*rows), nl.full((2, 6), 7.0, "float32")
+        rows_of = {
+            "vector_select": lambda: part.vector_select(0, where),
+            "ap": lambda: part.ap([[6, 2], [1, 6]], vector_offset=where),
+        }[form]()
+        nisa.dma_copy(*((rows_of, tile) if scatter else (tile, rows_of)), oob_mode=mode)
+        return to_hbm(tile)
+
+    for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
+        before = DATA.copy()
+        with pytest.raises(RULE, match=f"vector_offset = {bad}: out of bounds"):
+            nki.simulate(kernel)(before, (3, bad), nisa.oob_mode.error)
+        assert_same(before, DATA)
+        tile = nki.simulate(kernel)(before, (3, bad), SKIP)
+        if scatter:
+            assert np.flatnonzero((before == 7).all(axis=1)).tolist() == [5]
+        else:
+            assert_same(tile, np.stack([DATA[5], np.full(6, 7, np.float32)]))
+
+
+def test_an_access_ends_inside_of_the_tensor() -> None:
+    """The pattern of ``ap`` may leave the view, since it addresses the storage (nki-aps.rst)."""
+
+    def kernel(table: Any, start: int) -> Any:
+        tile = new((4, 6))
+        nisa.dma_copy(tile, table[0:6].ap([[6, 4], [1, 6]], scalar_offset=index(start)))
+        return to_hbm(tile)
+
+    assert_same(nki.simulate(kernel)(DATA, 4), DATA[4:8])
+    with pytest.raises(RULE, match="end inside of the tensor"):
+        nki.simulate(kernel)(DATA, 5)
+
+
+def test_on_chip_an_index_keeps_its_partition() -> None:
+    def kernel(table: Any, place: int, part: bool) -> Any:
+        tile = nl.load(table)
+        view = tile.ap(
+            [[6, 4], [1, 2]], 4 if part else 0, scalar_offset=index(place), indirect_dim=1
+        )
+        dst = new((4, 2))
+        nisa.tensor_copy(dst, view)
+        return to_hbm(dst)
+
+    assert_same(nki.simulate(kernel)(DATA, 4, False), DATA[:4, 4:6])
+    assert_same(nki.simulate(kernel)(DATA, 0, True), DATA[:4, 4:6])
+    for place, part in ((5, False), (1, True), (2, True), (5, True)):
+        with pytest.raises(RULE, match="out of bounds"):
+            nki.simulate(kernel)(DATA, place, part)
+
+
+def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
+    def kernel(place: int) -> Any:
+        tile, dst = nl.full((4, 5, 6), 1.0, "float32"), new((2, 6))
+        nisa.tensor_copy(dst, tile[0:2].select(1, index(place)))
+        return to_hbm(dst)
+
+    nki.simulate(kernel)(4)
+    with pytest.raises(RULE, match="scalar_offset = 5: out of bounds"):
+        nki.simulate(kernel)(5)
+
+
+def test_indirect_operands_of_a_matmul() -> None:
+    x, y = sample((16, 3, 8)), sample((16, 2, 4), seed=1)
+
+    def kernel(x: Any, y: Any) -> Any:
+        bank = new((8, 2, 4), "float32", nl.psum)
+        i, stationary, moving = in_register(1), nl.load(x), nl.load(y)
+        nisa.nc_matmul(bank.select(1, i), stationary.select(1, i), moving.select(1, i))
+        nisa.nc_matmul(bank.select(1, i), stationary[:, 2], moving[:, 0], accumulate=True)
+        with pytest.raises(RULE, match="no matmul initialised"):
+            nisa.nc_matmul(
+                bank.select(1, in_register(0)), stationary[:, 2], moving[:, 0], accumulate=True
+            )
+        return to_hbm(bank[:, 1])
+
+    expected = x[:, 1].T @ y[:, 1] + x[:, 2].T @ y[:, 0]
+    np.testing.assert_allclose(nki.simulate(kernel)(x, y), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_index_is_no_operand() -> None:
+    """A predicated copy of a number to an indirect tile has no source but the number."""
+
+    def kernel() -> Any:
+        tile, predicate = nl.zeros((4, 2, 3), "float32"), nl.ones((4, 3), "uint8")
+        nisa.tensor_copy_predicated(tile.select(1, index(1)), 5.0, predicate)
+        return to_hbm(tile)
+
+    assert nki.simulate(kernel)()[:, :, 0].tolist() == [[0, 5]] * 4
+
+
+@pytest.mark.parametrize("on_chip", [False, True])
+def test_registers_load_and_store_at_indirect_addresses(on_chip: bool) -> None:
+    def kernel(table: Any) -> Any:
+        out = nl.zeros((1, 4), "int32") if on_chip else nl.zeros((1, 4), "int32", nl.shared_hbm)
+        source, held = nl.load(table) if on_chip else table, nisa.register_alloc()
+        nisa.register_load(held, source.select(1, in_register(2)))
+        nisa.register_store(out.select(1, in_register(3)), held)
+        with pytest.raises(RULE, match="out of bounds"):
+            nisa.register_load(held, source.select(1, in_register(4)))
+        return to_hbm(out) if on_chip else out
+
+    table = np.array([[10, 20, 30, 40]], np.int32)
+    assert nki.simulate(kernel)(table).tolist() == [[0, 0, 0, 30]]
+
+
+REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], str]] = {
+    # Of an HBM table and an SBUF tile: what is refused, the nearest legal view, the rule.
+    "reinterpreted rows": (  # release-notes/components/nki.rst, NKI 0.5.0, "Known Issues"
+        lambda t, s: t.view("int32").vector_select(0, index(0, 1)),
+        lambda t, s: t.view("float32").vector_select(0, index(0, 1)),
+        "reinterpreted",
+    ),
+    "reinterpreted rows by ap": (
+        lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=index(0, 1), dtype="int32"),
+        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=index(0), dtype="int32"),
+        "reinterpreted",
+    ),
+    "a dynamic partition of ap": (  # NkiTensor.select: on-chip not the partition dimension
+        lambda t, s: s.ap([[6, 2], [1, 6]], scalar_offset=index(0)),
+        lambda t, s: s.ap([[6, 2], [1, 6]], scalar_offset=index(0), indirect_dim=1),
+        "cannot select a partition",
+    ),
+    "dynamic partitions of a slice": (
+        lambda t, s: s[nl.ds(in_register(0), 2)],
+        lambda t, s: s[:, nl.ds(in_register(0), 2)],
+        "cannot select a partition",
+    ),
+    "two indices at once": (  # NkiTensor.select: only one dynamic select per tensor
+        lambda t, s: t[in_register(0), nl.ds(in_register(0), 2)],
+        lambda t, s: t[in_register(0), nl.ds(0, 2)],
+        "only one dynamic select",
+    ),
+    "a pattern of an indirect view": (  # NkiTensor.is_indirect; ap ignores the view's offset
+        lambda t, s: t.select(0, index(0)).ap([[1, 6]]),
+        lambda t, s: t.select(0, index(0))[0:6],
+        "no ap after it",
+    ),
+    "an index of floats": (  # the indices of nki-aps.rst and dma_copy are int32 and uint32
+        lambda t, s: t.select(0, nl.zeros((1, 1), "float32")),
+        lambda t, s: t.select(0, nl.zeros((1, 1), "uint32")),
+        "must be int32 or uint32",
+    ),
+    "an indirect index": (
+        lambda t, s: t.select(0, nl.zeros((1, 2), "int32").select(1, in_register(0))),
+        lambda t, s: t.select(0, nl.zeros((1, 2), "int32")[:, 0:1]),
+        "static address",
+    ),
+    "a number for a scalar offset": (  # NkiTensor | VirtualRegister (nki-aps.rst)
+        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=1),
+        lambda t, s: t.ap([[6, 2], [1, 6]], offset=6),
+        "must be a register or an SBUF tile",
+    ),
+    "a register for a vector offset": (
+        lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=in_register(1)),
+        lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=in_register(1)),
+        "must be a tile of indices",
+    ),
+    "a list of rows": (
+        lambda t, s: t.vector_select(0, [0, 1]),
+        lambda t, s: t.vector_select(0, index(0, 1)),
+        "must be a tile of indices",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_views(case: str) -> None:
+    broken, legal, rule = REFUSED[case]
+
+    def view(table: Any, make: Any) -> None:
+        make(table, nl.load(table)[0:4])
+
+    nki.simulate(view)(DATA, legal)
+    with pytest.raises(RULE, match=rule):
+        nki.simulate(view)(DATA, broken)
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_one_index_a_partition(dry: bool) -> None:
+    """Under dma_copy: ``idx_tensor`` has shape (P, 1)."""
+
+    def kernel(table: Any) -> None:
+        view = table.ap([[6, 2], [1, 6]], vector_offset=nl.zeros((3, 1), "int32"))
+        nisa.dma_copy(new((2, 6)), view)
+
+    with pytest.raises(RULE, match="one index a partition"):
+        if dry:
+            simulator.dry_run(kernel, ((8, 6), "float32"))
+        else:
+            nki.simulate(kernel)(DATA)
+
+
+def test_an_indirect_tile_starts_at_a_quadrant() -> None:
+    """As every tile of an engine does: an index does not move the partition."""
+
+    def kernel(start: int) -> None:
+        tile = nl.zeros((128, 2, 4), "float32")
+        nisa.memset(tile[start : start + 8].select(1, index(1)), 0)
+
+    nki.simulate(kernel)(32)
+    with pytest.raises(RULE, match="8 partitions must start at one of"):
+        nki.simulate(kernel)(16)
+
+
+def test_an_output_is_no_indirect_view() -> None:
+    """Where the result lies must be known before the launch."""
+
+    def kernel(broken: bool) -> Any:
+        out = nl.zeros((4, 6), "float32", nl.shared_hbm)
+        return out.select(0, in_register(1)) if broken else out
+
+    nki.simulate(kernel)(False)
+    with pytest.raises(RULE, match="copy the indirect view"):
+        nki.simulate(kernel)(True)

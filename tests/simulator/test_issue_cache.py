@@ -1,0 +1,293 @@
+"""Instructions are told apart by the values of their arguments, and few of them are remembered.
+
+Every call of an instruction does what its own arguments say (nki/api/nki/isa/__init__.py, which
+takes ``shuffle_mask`` and ``pattern`` as lists): what earlier calls did must not show.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator import issue_cache
+from nki_kernels.simulator.issue_cache import IssueCache, NotByValue, frozen, shared_cache
+from nki_kernels.simulator.session import active
+
+from .conftest import RULE, assert_same, new, run, sample, to_hbm
+
+
+@pytest.fixture(autouse=True)
+def empty_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issue_cache, "_caches", {})
+
+
+def test_every_shuffle_has_its_own_mask() -> None:
+    data = sample((32, 4))
+    for shift in range(20):
+        mask = [(p + shift) % 32 for p in range(32)]
+
+        def body(tile: Any, mask: Any = mask) -> Any:
+            dst = new((32, 4))
+            nisa.nc_stream_shuffle(dst, tile, list(mask))
+            return dst
+
+        assert_same(run(body, data), data[mask])
+        gc.collect()
+
+
+def test_every_iota_has_its_own_pattern() -> None:
+    for step in range(20):
+
+        def body(step: int = step) -> Any:
+            dst = new((1, 8), "int32")
+            nisa.iota(dst, [[step, 8]])
+            return dst
+
+        assert run(body).tolist() == [[step * i for i in range(8)]]
+
+
+def test_a_list_that_changes_is_another_list() -> None:
+    def body() -> Any:
+        first, second, pattern = new((1, 4), "int32"), new((1, 4), "int32"), [[1, 4]]
+        nisa.iota(first, pattern)
+        pattern[0][0] = 5
+        nisa.iota(second, pattern)
+        return first, second
+
+    first, second = run(body)
+    assert (first.tolist(), second.tolist()) == ([[0, 1, 2, 3]], [[0, 5, 10, 15]])
+
+
+def test_an_array_that_changes_does_not_change_what_was_issued() -> None:
+    def body(tile: Any) -> Any:
+        results, factor = [], np.array(2.0)
+        for value in (2.0, 3.0, 2.0):
+            factor[...] = value
+            results.append(new((2, 3)))
+            nisa.tensor_scalar(results[-1], tile, nl.multiply, factor)
+            factor[...] = 7.0
+        return tuple(results)
+
+    data = sample((2, 3))
+    for result, factor in zip(run(body, data), (2, 3, 2), strict=True):
+        assert_same(result, data * np.float32(factor))
+
+
+def test_zeros_keep_their_sign() -> None:
+    for _ in range(2):
+
+        def body() -> Any:
+            tiles = new((1, 1)), new((1, 1))
+            nisa.memset(tiles[0], 0.0)
+            nisa.memset(tiles[1], -0.0)
+            return tiles
+
+        plus, minus = run(body)
+        assert (np.signbit(plus), np.signbit(minus)) == (False, True)
+
+
+def test_a_scalar_offset_is_no_vector_offset() -> None:
+    data = sample((8, 4))
+
+    def kernel(table: Any, kind: Any) -> Any:
+        index, tile = new((1, 1), "int32"), new((1, 4))
+        nisa.memset(index, 3)
+        nisa.dma_copy(tile, table.ap([[4, 1], [1, 4]], **{kind: index}), dge_mode=HWDGE)
+        return to_hbm(tile)
+
+    with hardware.select(hardware.chip("trn2")):
+        assert_same(nki.simulate(kernel)(data, "scalar_offset"), data[3:4])
+        with pytest.raises(RULE, match="no gather/scatter"):  # nki-dge.rst: swdge only
+            nki.simulate(kernel)(data, "vector_offset")
+
+
+HWDGE = nisa.dge_mode.hwdge
+
+DIFFERENT = [
+    (0.0, -0.0),
+    (1, 1.0),
+    (1, True),
+    (np.float32(2), np.int64(2)),
+    (np.float32(2), np.float64(2)),
+    (np.float32(2), 2.0),
+    (ml_dtypes.bfloat16(2), np.float32(2)),
+    ([1, 2], (1, 2)),
+    ([1, 2], [1, 2.0]),
+    ([0.0], [-0.0]),
+    (np.array([1, 2]), np.array([1, 3])),
+    (np.array([1, 2]), np.array([[1, 2]])),
+    (np.array([1], np.int32), np.array([1], np.uint32)),
+    (None, 0),
+    ("add", b"add"),
+    (nisa.engine.vector, nisa.engine.scalar),
+    (nisa.oob_mode.error, nisa.dge_mode.none),
+    (nl.add, nl.subtract),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), DIFFERENT, ids=repr)
+def test_different_values_have_different_keys(a: Any, b: Any) -> None:
+    assert frozen(a) != frozen(b)
+    assert {frozen(a): 1}[frozen(a)] == 1  # hashable
+
+
+def test_equal_values_have_equal_keys() -> None:
+    for make in (
+        lambda: [[1, 2], [3, 4.0]],
+        lambda: float("nan"),
+        lambda: np.float32("nan"),
+        lambda: np.arange(5),
+        lambda: {"a": [1]},
+        lambda: nisa.engine.vector,
+    ):
+        assert frozen(make()) == frozen(make())
+        assert hash(frozen(make())) == hash(frozen(make()))
+
+
+class Mutable:
+    """Hashable by identity, and may change."""
+
+
+@pytest.mark.parametrize("value", [Mutable(), [Mutable()], np.array([None]), iter([1]), {1}])
+def test_what_has_no_value_has_no_key(value: Any) -> None:
+    with pytest.raises(NotByValue):
+        frozen(value)
+
+
+def test_what_has_no_key_is_planned_each_time() -> None:
+    def body() -> Any:
+        tiles = new((1, 3), "int32"), new((1, 3), "int32")
+        for tile, step in zip(tiles, (1, 2), strict=True):
+            nisa.iota(tile, iter([[step, 3]]))
+        return tiles
+
+    assert [t.tolist() for t in run(body)] == [[[0, 1, 2]], [[0, 2, 4]]]
+
+
+def test_a_text_by_position_is_no_keyword() -> None:
+    def body(tile: Any) -> Any:
+        nisa.tensor_tensor(tile, tile, tile, op=nl.add)
+        with pytest.raises(RULE, match="op"):
+            nisa.tensor_tensor(tile, tile, tile, "op", nl.add)
+        return tile
+
+    run(body, sample((2, 2)))
+
+
+def test_chips_with_one_name_share_nothing() -> None:
+    chip = hardware.chip("trn1")
+    totals = []
+    for clock in (chip.vector_ghz, chip.vector_ghz / 2):
+        with hardware.select(replace(chip, vector_ghz=clock)):
+            totals.append(simulator.dry_run(_reciprocal, ((4, 512), "float32")).total_ns)
+    assert totals[1] > totals[0]
+
+
+def _reciprocal(x: Any) -> Any:
+    tile = nl.load(x)
+    nisa.reciprocal(tile, tile)
+    return to_hbm(tile)
+
+
+def test_the_cache_is_bounded() -> None:
+    cache = IssueCache(8)
+    for n in range(100):
+        cache.put(n, str(n))
+        assert cache.get(0) == "0"  # in use all the time
+        assert len(cache) <= 8
+    assert cache.get(99) == "99"
+    assert cache.get(50) is None
+
+
+class Holder:
+    """Stands for an issue whose arithmetic holds an array."""
+
+    def __init__(self, size: int) -> None:
+        array = np.zeros(size, np.uint8)
+        self.run = lambda: array
+
+
+def test_arrays_that_issues_hold_are_bounded() -> None:
+    cache = IssueCache(1000, 100)
+    for n in range(50):
+        cache.put(n, Holder(20))
+        kept = [cache.get(m) for m in range(n + 1)]  # and use them
+        assert sum(issue_cache.held_bytes(issue) for issue in kept if issue) <= 100
+        assert kept[-1] is not None
+    cache.put("large", Holder(60))
+    assert cache.get("large") is None
+
+
+def test_issues_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issue_cache.IssueCache.__init__, "__defaults__", (8, 1 << 20))
+    sizes = []
+
+    def body() -> Any:
+        tile = new((1, 1), "int32")
+        for n in range(50):
+            nisa.memset(tile, n)
+        sizes.append(len(active().issues))
+        return tile
+
+    assert run(body).tolist() == [[49]]
+    assert sizes[0] <= 8
+
+
+def test_the_caches_of_few_chips_are_kept() -> None:
+    first = shared_cache("chip 0", True)
+    for n in range(1, 30):
+        shared_cache(f"chip {n}", True)
+        assert shared_cache("chip 0", True) is first
+    assert len(issue_cache._caches) <= 8
+
+
+def test_threads_share_a_cache() -> None:
+    cache, wrong = IssueCache(16), []
+
+    def work(seed: int) -> None:
+        for n in np.random.default_rng(seed).integers(0, 40, 3000).tolist():
+            found = cache.get(n)
+            if found is None:
+                cache.put(n, -n - 1)
+            elif found != -n - 1:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(cache) <= 16
+
+
+@pytest.mark.lenient
+def test_what_warned_warns_again() -> None:
+    """A warning at planning comes with every call, and is an error in strict mode."""
+    from nki_kernels.simulator.issue import instruction
+
+    @instruction
+    def doubtful(dst: Any) -> Any:
+        active().warn("nisa.doubtful", "dst", dst.shape, "is doubtful")
+        return simulator.issue.Issue("nisa.doubtful", "vector", 1.0, lambda *_: None)
+
+    def kernel() -> None:
+        doubtful(new((1, 1)))
+
+    for _ in range(2):
+        with pytest.warns(simulator.NkiSimulationWarning, match="doubtful"):
+            nki.simulate(kernel)()
+    with simulator.strict(), pytest.raises(RULE, match="doubtful"):
+        nki.simulate(kernel)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nki.simulate(lambda: nisa.memset(new((1, 1)), 0))()
