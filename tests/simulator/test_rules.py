@@ -133,6 +133,31 @@ def broadcast_views_are_read_only(broken):
     nisa.tensor_copy(*((narrow, wide) if broken else (wide, narrow)))
 
 
+# No document orders the writes of one instruction, so an element written twice is refused.
+
+
+@rule("nisa.tensor_copy", "dst", "writes an element twice")
+def destinations_do_not_overlap_themselves(broken):
+    dst = raw(4, 16).ap([[16, 4], [2 if broken else 3, 3], [1, 3]])
+    nisa.tensor_copy(dst, sb(4, 9))
+
+
+@rule("nisa.memset", "dst", "writes an element twice")
+def interleaved_destinations_miss_themselves(broken):
+    nisa.memset(raw(4, 16).ap([[16, 4], [2, 4 if broken else 3], [3, 3]]), 0)
+
+
+@rule("nisa.nc_matmul", "dst", "writes an element twice")
+def matmul_does_not_write_twice(broken):
+    dst = raw(32, 64, buffer=nl.psum).ap([[64, 32], [7 if broken else 8, 4], [1, 8]])
+    _matmul(dst=dst)
+
+
+@rule("nisa.dma_copy", "dst", "writes an element twice")
+def dma_does_not_write_twice(broken):
+    nisa.dma_copy(hbm(64).ap([[3 if broken else 4, 8], [1, 4]]), sb(8, 4))
+
+
 @rule("nisa.tensor_copy", "src", "must be a tensor")
 def operands_are_tensors(broken):
     nisa.tensor_copy(raw(4, 4), 1.0 if broken else sb(4, 4))
