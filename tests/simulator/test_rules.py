@@ -648,6 +648,13 @@ def row_tiles_read_their_own_partitions(broken):
     nisa.nc_matmul(dst, tile, tile, tile_position=(64, 0), tile_size=(64, 128))
 
 
+@rule("nisa.nc_matmul", "moving", "row tile 64 reads its own partitions")
+def row_tiles_stream_their_own_partitions(broken):
+    stationary, moving = sb(128, 32)[64:128], sb(128, 32)[0:64] if broken else sb(128, 32)[64:128]
+    dst = raw(32, 32, buffer=nl.psum)
+    nisa.nc_matmul(dst, stationary, moving, tile_position=(64, 0), tile_size=(64, 128))
+
+
 @rule("nisa.nc_matmul", "stationary", "at most 64")
 def stationary_fits_the_row_tile(broken):
     _matmul(k=65 if broken else 64, tile_position=(0, 0), tile_size=(64, 128))
@@ -697,10 +704,48 @@ def double_row_does_not_transpose(broken):
     _double_row(is_transpose=broken)
 
 
+def _transpose(dst, moving, dtype=nl.float32, **settings):
+    nisa.nc_matmul(dst, sb(32, 32, dtype=dtype), moving, is_transpose=True, **settings)
+
+
 @rule("nisa.nc_matmul", "dst.dtype", "must be one of bfloat16", chip="trn2")
 def native_transpose_keeps_the_dtype(broken):
     dst = raw(32, 32, dtype=nl.float32 if broken else nl.bfloat16, buffer=nl.psum)
-    _matmul(dst=dst, dtype=nl.bfloat16, is_transpose=True)
+    _transpose(dst, nl.shared_identity_matrix(32, nl.bfloat16), nl.bfloat16)
+
+
+# nki.isa.nc_matmul, "Transpose mode": "using an identity matrix as the moving tile". From v3 the
+# array moves data instead of multiplying; v2 multiplies, and any matrix is right there.
+
+
+@rule("nisa.nc_matmul", "moving", "is_transpose needs an identity", "trn2", accepted_on="trn1")
+def native_transpose_takes_an_identity(broken):
+    moving = sb(32, 32, fill=1) if broken else nl.shared_identity_matrix(32, nl.float32)
+    _transpose(raw(32, 32, buffer=nl.psum), moving)
+
+
+@rule("nisa.nc_matmul", "moving", "is_transpose needs an identity", "trn3", accepted_on="trn1")
+def native_transpose_takes_a_square_identity(broken):
+    columns = 16 if broken else 32
+    identity = nl.shared_identity_matrix(32, nl.float32)
+    _transpose(raw(32, columns, buffer=nl.psum), identity[:, 0:columns])
+
+
+# nki.isa.nc_matmul: the onezero hints are of tiles "with ones/zeros only" and have "no impact" on
+# operands that are not float32.
+
+
+@rule("nisa.nc_matmul", "stationary", "is_stationary_onezero says that it is")
+def the_stationary_hint_is_true(broken):
+    operands = sb(32, 32, fill=0.5 if broken else 1), sb(32, 32, fill=0.5)
+    nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_stationary_onezero=True)
+
+
+@rule("nisa.nc_matmul", "moving", "is_moving_onezero says that it is")
+def the_moving_hint_is_true(broken):
+    dtype = nl.float32 if broken else nl.bfloat16
+    operands = sb(32, 32, dtype=dtype), sb(32, 32, dtype=dtype, fill=2)
+    nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_moving_onezero=True)
 
 
 @rule("nisa.nc_transpose", "dtype", "must be the same")
