@@ -1363,6 +1363,31 @@ def registers_hold_integers(broken):
     nisa.register_alloc(1.0 if broken else 1)
 
 
+# nki.isa.register_alloc: "64x 32-bit registers per engine sequencer in NeuronCore v2-v4".
+
+
+@rule("nisa.register_alloc", "x", "a register holds 32 bits")
+def registers_have_32_bits(broken):
+    for value in (-(2**31), 2**40 if broken else 2**32 - 1):
+        nisa.register_alloc(value)
+
+
+@rule("nisa.register_move", "src", "a register holds 32 bits")
+def moves_have_32_bits(broken):
+    nisa.register_move(nisa.register_alloc(), -(2**31) - 1 if broken else -(2**31))
+
+
+@rule("nl.fori_loop", "bound", "a register holds 32 bits")
+def loop_bounds_have_32_bits(broken):
+    last = 2**40 if broken else 2**32 - 1
+    nl.fori_loop(last - 1, last, lambda i: None)
+
+
+@rule("nisa.register_store", "src", "does not fit dtype int8")
+def stores_of_registers_fit(broken):
+    nisa.register_store(raw(1, 1, dtype=nl.int8), nisa.register_alloc(128 if broken else -128))
+
+
 @rule("nisa.register_move", "src", "must be an int or a VirtualRegister")
 def registers_move_integers(broken):
     nisa.register_move(nisa.register_alloc(), sb(1, 1) if broken else nisa.register_alloc(3))
@@ -2329,6 +2354,21 @@ def test_schedules_name_instructions(edge):
 def test_circular_schedules_are_found_when_a_timeline_is_recorded():
     with simulator.record(), pytest.raises(NkiValidationError, match="form a cycle"):
         _named.with_schedule([("load", "store")])(np.ones((4, 4), np.float32))
+
+
+def test_a_register_is_stored_bit_by_bit():
+    """Register_store "writes the scalar value (up to 32-bit)": -1 and 2**32 - 1 are one pattern."""
+
+    def kernel():
+        out = nl.ndarray((1, 2), nl.int32, buffer=nl.shared_hbm)
+        bits = nl.ndarray((1, 2), nl.uint32, buffer=nl.shared_hbm)
+        for i, value in enumerate((2**32 - 1, -1)):
+            nisa.register_store(out[:, i : i + 1], nisa.register_alloc(value))
+            nisa.register_store(bits[:, i : i + 1], nisa.register_alloc(value))
+        return out, bits
+
+    signed, unsigned = run(kernel)
+    assert (signed.tolist(), unsigned.tolist()) == ([[-1, -1]], [[2**32 - 1] * 2])
 
 
 def test_a_register_has_no_compile_time_value():
