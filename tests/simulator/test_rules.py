@@ -178,6 +178,24 @@ def same_elements_a_partition(broken):
     nisa.tensor_copy(raw(4, 6), sb(4, 8 if broken else 6))
 
 
+# nl.load: "src: HBM tensor to load"; nl.store: "from on-chip memory (SBUF)" to "HBM tensor".
+
+
+@rule("nl.store", "dst", "must be an HBM tensor")
+def stores_end_in_hbm(broken):
+    nl.store((raw if broken else hbm)(4, 4), sb(4, 4))
+
+
+@rule("nl.store", "value", "must be an SBUF tile")
+def stores_begin_in_sbuf(broken):
+    nl.store(hbm(4, 4), (hbm if broken else sb)(4, 4))
+
+
+@rule("nl.load", "src", "must be an HBM tensor")
+def loads_begin_in_hbm(broken):
+    nl.load((sb if broken else hbm)(4, 4))
+
+
 # dma_copy.
 
 
