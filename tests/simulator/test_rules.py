@@ -902,6 +902,39 @@ def bitvec_takes_integer_scalars(broken):
     _scalar(nl.left_shift, 1.0 if broken else 1, nl.int32)
 
 
+# nki.api.shared.rst names the shifts and nl.left_shift points to NumPy; neither says what a shift
+# by all bits or more, or by less than none, gives.
+
+
+@rule("nisa.tensor_scalar", "operand0", "shifted by 0 to 31")
+def shifts_are_shorter_than_the_element(broken):
+    _scalar(nl.right_shift, 32 if broken else 31, nl.int32)
+
+
+@rule("nisa.tensor_scalar", "operand1", "shifted by 0 to 7")
+def shifts_are_not_negative(broken):
+    second = -1 if broken else 0
+    _scalar(nl.bitwise_and, 255, nl.uint8, op1=nl.left_shift, operand1=second)
+
+
+@rule("nisa.tensor_scalar", "operand", "shifted by 0 to 15")
+def vectors_of_shifts_are_shorter_than_the_element(broken):
+    _scalar(nl.left_shift, sb(4, 1, dtype=nl.int16, fill=-1 if broken else 15), nl.int16)
+
+
+@rule("nisa.tensor_scalar", "data", "shifted by 0 to 31")
+def reversed_shifts_are_shorter_than_the_element(broken):
+    data = sb(4, 4, dtype=nl.int32, fill=40 if broken else 3)
+    nisa.tensor_scalar(raw(4, 4, dtype=nl.int32), data, nl.left_shift, 40, reverse0=True)
+
+
+@rule("nisa.tensor_tensor", "data2", "shifted by 0 to 31")
+def tiles_of_shifts_are_shorter_than_the_element(broken):
+    shifts = sb(4, 4, dtype=nl.int32, fill=40 if broken else 31)
+    data = sb(4, 4, dtype=nl.int32, fill=40)
+    nisa.tensor_tensor(raw(4, 4, dtype=nl.int32), data, shifts, nl.left_shift)
+
+
 @rule("nisa.tensor_scalar", "operand0.dtype", "bitvec operators need integer dtypes")
 def bitvec_takes_integer_vectors(broken):
     _scalar(nl.bitwise_and, sb(4, 1, dtype=nl.float32 if broken else nl.int32), nl.int32)
