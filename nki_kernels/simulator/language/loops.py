@@ -116,6 +116,7 @@ def no_reorder() -> Iterator[None]:
     session.no_reorder_depth += 1
     if session.no_reorder_depth == 1:
         session.order_barrier = []
+        session.no_reorder_block += 1
     try:
         yield
     finally:
