@@ -158,6 +158,35 @@ def dma_does_not_write_twice(broken):
     nisa.dma_copy(hbm(64).ap([[3 if broken else 4, 8], [1, 4]]), sb(8, 4))
 
 
+# trainium_inferentia2_arch.rst, Vector and Scalar Engine: tiles of "up to 64K elements for SBUF or
+# 4K elements for PSUM"; the guides of v3 and v4 change nothing.
+
+
+@rule("nisa.memset", "dst", "at most 65536 elements a partition of SBUF")
+def sbuf_operands_have_64k_elements(broken):
+    nisa.memset(raw(1, 4, 16385 if broken else 16384, dtype=nl.bfloat16), 0)
+
+
+@rule("nisa.memset", "dst", "at most 4096 elements a partition of PSUM", chip="trn3")
+def psum_operands_have_4k_elements(broken):
+    whole = raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)
+    nisa.memset(whole[:, 0 : 4097 if broken else 4096], 0)
+
+
+# nki/get-started/about/tiling-overview.rst, constraint 2: "For tiles in PSUM, the F dimension size
+# must not exceed psum_bank_fmax == 512"; the guide above has 4K. A tensor may fill all banks.
+
+
+@rule("nisa.tensor_copy", "src", "at most a bank's 2048", accepted_on="trn3")
+def psum_operands_fit_a_bank(broken):
+    banks = raw(4, 4096, buffer=nl.psum)
+    for bank in range(8):
+        nisa.memset(banks[:, 512 * bank : 512 * bank + 512], 0)
+    count = 513 if broken else 512
+    nisa.tensor_copy(raw(4, count), banks[:, 256 : 256 + count])
+    nisa.tensor_copy(raw(4, 8, 64), banks.reshape((4, 8, 512))[:, :, 0:64])
+
+
 @rule("nisa.tensor_copy", "src", "must be a tensor")
 def operands_are_tensors(broken):
     nisa.tensor_copy(raw(4, 4), 1.0 if broken else sb(4, 4))
@@ -2200,6 +2229,22 @@ def test_strict_mode_ends_with_its_block():
 
 
 # Warnings name the instruction and the tile.
+
+
+@pytest.mark.lenient
+def test_an_operand_of_two_psum_banks_warns_every_time():
+    def kernel():
+        banks, copied = raw(4, 1024, buffer=nl.psum), raw(4, 1024)
+        nisa.memset(banks[:, 0:512], 0)
+        nisa.memset(banks[:, 512:1024], 0)
+        nisa.tensor_copy(copied, banks)
+
+    for _ in range(2):
+        with pytest.warns(NkiSimulationWarning, match="4096 bytes a partition") as caught:
+            run(kernel)
+        assert len(caught) == 1
+    with simulator.strict(), pytest.raises(NkiValidationError, match="at most a bank"):
+        run(kernel)
 
 
 @pytest.mark.lenient
