@@ -26,6 +26,8 @@ DMA_WRITTEN_BYTES = 64 << 10  # SBUF that DMA fills and that stays live, a parti
 MAX_FREE_DIMENSIONS = 4  # of an SBUF/PSUM access pattern [v2]
 MAX_ELEMENT_STRIDE = 32767  # access pattern strides are int16, in elements [v2]
 MAX_ELEMENT_COUNT = 65535  # access pattern sizes are uint16 [v2]
+MAX_SBUF_OPERAND = 64 << 10  # elements a partition, VectorE and ScalarE [v2]
+MAX_PSUM_OPERAND = 4 << 10  # the same; every bank of fp32 [v2]
 SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 
 
@@ -73,6 +75,9 @@ class NeuronCore:
     power_of_two_stride_slowdown: float = 2.0  # gapped rows a power of two apart: v2 [hw]
     psum_banks: int = 8  # [v2]
     psum_bank_bytes: int = 2048  # [v2]
+    # Of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst, eight
+    # by [v2] (4K elements). On v4 matmuls themselves write eight [isa nc_matmul].
+    psum_operand_banks: int = 1
     matmul_min_cycles: int = 64  # MM_INIT_LATENCY [v2]
     fp32_matmul_factor: int = 4  # cycles a row against bf16 [v2]
     onezero_speedup: int = 2  # fp32 operand of zeros and ones [isa nc_matmul]
@@ -140,6 +145,7 @@ TRN3 = replace(
     sbuf_partition_bytes=256 << 10,
     dma_bytes_per_ns=33.0,
     matmul_moving_max=4096,
+    psum_operand_banks=8,
     fast_16_bit_scalar=True,
     psum_bank_groups=CONTESTED,
 )

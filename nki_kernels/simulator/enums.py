@@ -75,3 +75,4 @@ class MemoryRegion(Enum):
 
 
 ON_CHIP = frozenset({MemoryRegion.sbuf, MemoryRegion.psum})
+OFF_CHIP = frozenset(MemoryRegion) - ON_CHIP

@@ -17,6 +17,7 @@ from .device_rules import Break
 from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
+from .order import is_program_order_kept, kept_order
 from .session import Session, running
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
@@ -114,8 +115,11 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     return _dry(simulate(kernel), specs, kwargs)
 
 
-def _dry(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
+def _dry(
+    kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], logs: bool = False
+) -> Timeline:
     session = Session(dry=True, kernel=kernel.func)
+    session.log = [] if logs else None
     session.program_dimensions = len(kernel.grid)
     timeline = Timeline()
     with running(session):
@@ -126,6 +130,9 @@ def _dry(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timelin
         )
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
+    if not (logs or is_program_order_kept(session)):
+        return _dry(kernel, specs, kwargs, logs=True)
+    session.order = kept_order(session)
     timeline.add(session, peaks)
     return timeline
 
@@ -183,6 +190,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         )
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
+        session.order = kept_order(session)
     if timeline is not None:
         timeline.add(session, peaks)
     for tensor, array, original in bound:

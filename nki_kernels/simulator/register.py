@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from .errors import NkiValidationError
 
+BITS = 32  # of a physical register, v2 to v4 [isa register_alloc]
+
+
+def fits(value: int, instruction: str = "VirtualRegister", operand: str = "value") -> int:
+    """``value`` if a register can hold it, signed or unsigned; raises NkiValidationError."""
+    if not -(1 << BITS - 1) <= value < 1 << BITS:
+        rule = f"a register holds {BITS} bits"
+        raise NkiValidationError(instruction, operand, value, rule)
+    return value
+
 
 class VirtualRegister:
     """A 32-bit register whose value is known at run time only.
@@ -15,7 +25,7 @@ class VirtualRegister:
     __slots__ = ("_state", "_frozen")
 
     def __init__(self, state: int | None = None, frozen: bool = False) -> None:
-        self._state = state
+        self._state = state if state is None else fits(state)
         self._frozen = frozen
 
     @property
@@ -33,7 +43,7 @@ class VirtualRegister:
             raise NkiValidationError(
                 "VirtualRegister", "loop variable", self._state, "a loop variable is read-only"
             )
-        self._state = value
+        self._state = fits(value)
 
     def __bool__(self) -> bool:
         return self.value != 0

@@ -25,6 +25,8 @@ from .issue import Issue
 from .issue_cache import shared_cache
 from .tensor import NkiTensor, Storage
 
+Logged = tuple[Issue, list[NkiTensor], list[NkiTensor], int]  # writes, reads, no_reorder block
+
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
 
@@ -65,9 +67,13 @@ class Session:
         self.loop_scope: Any = None
         self.open_scopes: set[Any] = {None}
         self.no_reorder_depth = 0
+        self.no_reorder_block = 0  # how many blocks were entered
         self.order_barrier: list[int] = []
         self.names: dict[str, int] = {}
         self.extra_edges: list[tuple[int, int]] = []
+        # For kept_order; a dry run has none, it runs again where that needs one.
+        self.log: list[Logged] | None = None if dry else []
+        self.order: list[int] | None = None  # None: program order keeps the extra edges
         self.accumulators: dict[str, Any] = {}
         self.program_dimensions = 0
         self.warned = 0  # warnings so far
@@ -164,6 +170,9 @@ class Session:
                 self.broke(issue.instruction, broken)
         if issue.after is not None:
             issue.after(self, writes)
+        if self.log is not None:
+            block = self.no_reorder_depth and self.no_reorder_block
+            self.log.append((issue, writes, reads, block))
         if self.trace is not None:
             self._record(n, issue, writes, reads, name or "")
         if name is not None:

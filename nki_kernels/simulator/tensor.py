@@ -674,6 +674,30 @@ def extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return last
 
 
+MAX_ENUMERATED = 1 << 22  # offsets of an access pattern that are counted one by one
+
+
+def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """True when an access pattern touches an element twice, or is too large to tell."""
+    dims = sorted([(s, n) for n, s in zip(shape, strides, strict=True) if n > 1])
+    spans, span = [], 0
+    for stride, n in dims:
+        spans.append(span)
+        span += stride * (n - 1)
+    # What steps over all that lies inside of it cannot cause a repetition.
+    while dims and dims[-1][0] > spans[-1]:
+        dims.pop()
+        spans.pop()
+    if not dims:
+        return False
+    if math.prod([n for _, n in dims]) > MAX_ENUMERATED:
+        return True
+    offsets = np.zeros(1, np.int64)
+    for stride, n in dims:
+        offsets = (offsets[:, None] + stride * np.arange(n)).reshape(-1)
+    return len(np.unique(offsets)) < len(offsets)
+
+
 def coalesce(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
     """The same access as (count, stride) pairs with mergeable dimensions merged."""
     return _merge([(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]) or [(1, 1)]

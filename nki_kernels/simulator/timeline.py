@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,15 +187,16 @@ class _Schedule:
         for n, m in session.extra_edges:
             trace[n][1].append(m)
         _add_memory_waits(session)
-        self._run()
+        self._run(session.order or range(count))
         self.busy["dma"] = max(self._dma_busy)
         self.last = max(range(count), key=self.done.__getitem__) if count else -1
         self.total_ns = self.done[self.last] if count else 0.0
 
-    def _run(self) -> None:
+    def _run(self, order: Sequence[int]) -> None:
         trace, done, end = self.trace, self.done, self.end
         queues: dict[str, _Queue] = {}
-        for n, (issue, _, _) in enumerate(trace):
+        for n in order:
+            issue = trace[n][0]
             queue = queues.get(issue.queue)
             if queue is None:
                 queue = queues[issue.queue] = _Queue(issue.engine)

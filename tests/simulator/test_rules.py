@@ -133,6 +133,60 @@ def broadcast_views_are_read_only(broken):
     nisa.tensor_copy(*((narrow, wide) if broken else (wide, narrow)))
 
 
+# No document orders the writes of one instruction, so an element written twice is refused.
+
+
+@rule("nisa.tensor_copy", "dst", "writes an element twice")
+def destinations_do_not_overlap_themselves(broken):
+    dst = raw(4, 16).ap([[16, 4], [2 if broken else 3, 3], [1, 3]])
+    nisa.tensor_copy(dst, sb(4, 9))
+
+
+@rule("nisa.memset", "dst", "writes an element twice")
+def interleaved_destinations_miss_themselves(broken):
+    nisa.memset(raw(4, 16).ap([[16, 4], [2, 4 if broken else 3], [3, 3]]), 0)
+
+
+@rule("nisa.nc_matmul", "dst", "writes an element twice")
+def matmul_does_not_write_twice(broken):
+    dst = raw(32, 64, buffer=nl.psum).ap([[64, 32], [7 if broken else 8, 4], [1, 8]])
+    _matmul(dst=dst)
+
+
+@rule("nisa.dma_copy", "dst", "writes an element twice")
+def dma_does_not_write_twice(broken):
+    nisa.dma_copy(hbm(64).ap([[3 if broken else 4, 8], [1, 4]]), sb(8, 4))
+
+
+# trainium_inferentia2_arch.rst, Vector and Scalar Engine: tiles of "up to 64K elements for SBUF or
+# 4K elements for PSUM"; the guides of v3 and v4 change nothing.
+
+
+@rule("nisa.memset", "dst", "at most 65536 elements a partition of SBUF")
+def sbuf_operands_have_64k_elements(broken):
+    nisa.memset(raw(1, 4, 16385 if broken else 16384, dtype=nl.bfloat16), 0)
+
+
+@rule("nisa.memset", "dst", "at most 4096 elements a partition of PSUM", chip="trn3")
+def psum_operands_have_4k_elements(broken):
+    whole = raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)
+    nisa.memset(whole[:, 0 : 4097 if broken else 4096], 0)
+
+
+# nki/get-started/about/tiling-overview.rst, constraint 2: "For tiles in PSUM, the F dimension size
+# must not exceed psum_bank_fmax == 512"; the guide above has 4K. A tensor may fill all banks.
+
+
+@rule("nisa.tensor_copy", "src", "at most a bank's 2048", accepted_on="trn3")
+def psum_operands_fit_a_bank(broken):
+    banks = raw(4, 4096, buffer=nl.psum)
+    for bank in range(8):
+        nisa.memset(banks[:, 512 * bank : 512 * bank + 512], 0)
+    count = 513 if broken else 512
+    nisa.tensor_copy(raw(4, count), banks[:, 256 : 256 + count])
+    nisa.tensor_copy(raw(4, 8, 64), banks.reshape((4, 8, 512))[:, :, 0:64])
+
+
 @rule("nisa.tensor_copy", "src", "must be a tensor")
 def operands_are_tensors(broken):
     nisa.tensor_copy(raw(4, 4), 1.0 if broken else sb(4, 4))
@@ -151,6 +205,24 @@ def same_partitions(broken):
 @rule("nisa.tensor_copy", "elements a partition", "all operands have the same number")
 def same_elements_a_partition(broken):
     nisa.tensor_copy(raw(4, 6), sb(4, 8 if broken else 6))
+
+
+# nl.load: "src: HBM tensor to load"; nl.store: "from on-chip memory (SBUF)" to "HBM tensor".
+
+
+@rule("nl.store", "dst", "must be an HBM tensor")
+def stores_end_in_hbm(broken):
+    nl.store((raw if broken else hbm)(4, 4), sb(4, 4))
+
+
+@rule("nl.store", "value", "must be an SBUF tile")
+def stores_begin_in_sbuf(broken):
+    nl.store(hbm(4, 4), (hbm if broken else sb)(4, 4))
+
+
+@rule("nl.load", "src", "must be an HBM tensor")
+def loads_begin_in_hbm(broken):
+    nl.load((sb if broken else hbm)(4, 4))
 
 
 # dma_copy.
@@ -623,6 +695,13 @@ def row_tiles_read_their_own_partitions(broken):
     nisa.nc_matmul(dst, tile, tile, tile_position=(64, 0), tile_size=(64, 128))
 
 
+@rule("nisa.nc_matmul", "moving", "row tile 64 reads its own partitions")
+def row_tiles_stream_their_own_partitions(broken):
+    stationary, moving = sb(128, 32)[64:128], sb(128, 32)[0:64] if broken else sb(128, 32)[64:128]
+    dst = raw(32, 32, buffer=nl.psum)
+    nisa.nc_matmul(dst, stationary, moving, tile_position=(64, 0), tile_size=(64, 128))
+
+
 @rule("nisa.nc_matmul", "stationary", "at most 64")
 def stationary_fits_the_row_tile(broken):
     _matmul(k=65 if broken else 64, tile_position=(0, 0), tile_size=(64, 128))
@@ -672,10 +751,48 @@ def double_row_does_not_transpose(broken):
     _double_row(is_transpose=broken)
 
 
+def _transpose(dst, moving, dtype=nl.float32, **settings):
+    nisa.nc_matmul(dst, sb(32, 32, dtype=dtype), moving, is_transpose=True, **settings)
+
+
 @rule("nisa.nc_matmul", "dst.dtype", "must be one of bfloat16", chip="trn2")
 def native_transpose_keeps_the_dtype(broken):
     dst = raw(32, 32, dtype=nl.float32 if broken else nl.bfloat16, buffer=nl.psum)
-    _matmul(dst=dst, dtype=nl.bfloat16, is_transpose=True)
+    _transpose(dst, nl.shared_identity_matrix(32, nl.bfloat16), nl.bfloat16)
+
+
+# nki.isa.nc_matmul, "Transpose mode": "using an identity matrix as the moving tile". From v3 the
+# array moves data instead of multiplying; v2 multiplies, and any matrix is right there.
+
+
+@rule("nisa.nc_matmul", "moving", "is_transpose needs an identity", "trn2", accepted_on="trn1")
+def native_transpose_takes_an_identity(broken):
+    moving = sb(32, 32, fill=1) if broken else nl.shared_identity_matrix(32, nl.float32)
+    _transpose(raw(32, 32, buffer=nl.psum), moving)
+
+
+@rule("nisa.nc_matmul", "moving", "is_transpose needs an identity", "trn3", accepted_on="trn1")
+def native_transpose_takes_a_square_identity(broken):
+    columns = 16 if broken else 32
+    identity = nl.shared_identity_matrix(32, nl.float32)
+    _transpose(raw(32, columns, buffer=nl.psum), identity[:, 0:columns])
+
+
+# nki.isa.nc_matmul: the onezero hints are of tiles "with ones/zeros only" and have "no impact" on
+# operands that are not float32.
+
+
+@rule("nisa.nc_matmul", "stationary", "is_stationary_onezero says that it is")
+def the_stationary_hint_is_true(broken):
+    operands = sb(32, 32, fill=0.5 if broken else 1), sb(32, 32, fill=0.5)
+    nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_stationary_onezero=True)
+
+
+@rule("nisa.nc_matmul", "moving", "is_moving_onezero says that it is")
+def the_moving_hint_is_true(broken):
+    dtype = nl.float32 if broken else nl.bfloat16
+    operands = sb(32, 32, dtype=dtype), sb(32, 32, dtype=dtype, fill=2)
+    nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_moving_onezero=True)
 
 
 @rule("nisa.nc_transpose", "dtype", "must be the same")
@@ -812,6 +929,39 @@ def bitvec_scalar_works_on_integers(broken):
 @rule("nisa.tensor_scalar", "operand0", "needs an integer")
 def bitvec_takes_integer_scalars(broken):
     _scalar(nl.left_shift, 1.0 if broken else 1, nl.int32)
+
+
+# nki.api.shared.rst names the shifts and nl.left_shift points to NumPy; neither says what a shift
+# by all bits or more, or by less than none, gives.
+
+
+@rule("nisa.tensor_scalar", "operand0", "shifted by 0 to 31")
+def shifts_are_shorter_than_the_element(broken):
+    _scalar(nl.right_shift, 32 if broken else 31, nl.int32)
+
+
+@rule("nisa.tensor_scalar", "operand1", "shifted by 0 to 7")
+def shifts_are_not_negative(broken):
+    second = -1 if broken else 0
+    _scalar(nl.bitwise_and, 255, nl.uint8, op1=nl.left_shift, operand1=second)
+
+
+@rule("nisa.tensor_scalar", "operand", "shifted by 0 to 15")
+def vectors_of_shifts_are_shorter_than_the_element(broken):
+    _scalar(nl.left_shift, sb(4, 1, dtype=nl.int16, fill=-1 if broken else 15), nl.int16)
+
+
+@rule("nisa.tensor_scalar", "data", "shifted by 0 to 31")
+def reversed_shifts_are_shorter_than_the_element(broken):
+    data = sb(4, 4, dtype=nl.int32, fill=40 if broken else 3)
+    nisa.tensor_scalar(raw(4, 4, dtype=nl.int32), data, nl.left_shift, 40, reverse0=True)
+
+
+@rule("nisa.tensor_tensor", "data2", "shifted by 0 to 31")
+def tiles_of_shifts_are_shorter_than_the_element(broken):
+    shifts = sb(4, 4, dtype=nl.int32, fill=40 if broken else 31)
+    data = sb(4, 4, dtype=nl.int32, fill=40)
+    nisa.tensor_tensor(raw(4, 4, dtype=nl.int32), data, shifts, nl.left_shift)
 
 
 @rule("nisa.tensor_scalar", "operand0.dtype", "bitvec operators need integer dtypes")
@@ -1291,6 +1441,31 @@ def range_indices_are_exact(broken):
 @rule("nisa.register_alloc", "x", "must be an int or None")
 def registers_hold_integers(broken):
     nisa.register_alloc(1.0 if broken else 1)
+
+
+# nki.isa.register_alloc: "64x 32-bit registers per engine sequencer in NeuronCore v2-v4".
+
+
+@rule("nisa.register_alloc", "x", "a register holds 32 bits")
+def registers_have_32_bits(broken):
+    for value in (-(2**31), 2**40 if broken else 2**32 - 1):
+        nisa.register_alloc(value)
+
+
+@rule("nisa.register_move", "src", "a register holds 32 bits")
+def moves_have_32_bits(broken):
+    nisa.register_move(nisa.register_alloc(), -(2**31) - 1 if broken else -(2**31))
+
+
+@rule("nl.fori_loop", "bound", "a register holds 32 bits")
+def loop_bounds_have_32_bits(broken):
+    last = 2**40 if broken else 2**32 - 1
+    nl.fori_loop(last - 1, last, lambda i: None)
+
+
+@rule("nisa.register_store", "src", "does not fit dtype int8")
+def stores_of_registers_fit(broken):
+    nisa.register_store(raw(1, 1, dtype=nl.int8), nisa.register_alloc(128 if broken else -128))
 
 
 @rule("nisa.register_move", "src", "must be an int or a VirtualRegister")
@@ -2057,6 +2232,22 @@ def test_strict_mode_ends_with_its_block():
 
 
 @pytest.mark.lenient
+def test_an_operand_of_two_psum_banks_warns_every_time():
+    def kernel():
+        banks, copied = raw(4, 1024, buffer=nl.psum), raw(4, 1024)
+        nisa.memset(banks[:, 0:512], 0)
+        nisa.memset(banks[:, 512:1024], 0)
+        nisa.tensor_copy(copied, banks)
+
+    for _ in range(2):
+        with pytest.warns(NkiSimulationWarning, match="4096 bytes a partition") as caught:
+            run(kernel)
+        assert len(caught) == 1
+    with simulator.strict(), pytest.raises(NkiValidationError, match="at most a bank"):
+        run(kernel)
+
+
+@pytest.mark.lenient
 def test_an_unwritten_read_warns():
     def kernel():
         tile = nl.ndarray((4, 8), nl.float32, nl.sbuf, name="spectrum")
@@ -2259,6 +2450,21 @@ def test_schedules_name_instructions(edge):
 def test_circular_schedules_are_found_when_a_timeline_is_recorded():
     with simulator.record(), pytest.raises(NkiValidationError, match="form a cycle"):
         _named.with_schedule([("load", "store")])(np.ones((4, 4), np.float32))
+
+
+def test_a_register_is_stored_bit_by_bit():
+    """Register_store "writes the scalar value (up to 32-bit)": -1 and 2**32 - 1 are one pattern."""
+
+    def kernel():
+        out = nl.ndarray((1, 2), nl.int32, buffer=nl.shared_hbm)
+        bits = nl.ndarray((1, 2), nl.uint32, buffer=nl.shared_hbm)
+        for i, value in enumerate((2**32 - 1, -1)):
+            nisa.register_store(out[:, i : i + 1], nisa.register_alloc(value))
+            nisa.register_store(bits[:, i : i + 1], nisa.register_alloc(value))
+        return out, bits
+
+    signed, unsigned = run(kernel)
+    assert (signed.tolist(), unsigned.tolist()) == ([[-1, -1]], [[2**32 - 1] * 2])
 
 
 def test_a_register_has_no_compile_time_value():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from nki_kernels import hardware
 
 from .. import dtypes
 from ..enums import MemoryRegion
+from ..errors import NkiValidationError
 from ..issue import Issue
 from ..session import active
 from ..tensor import NkiTensor
@@ -48,7 +50,35 @@ def stream(
     )
     issue.latency_ns = chip.dependent_cycles / clock
     issue.ports = _ports(engine, tiles)
+    if engine != "gpsimd":
+        _check_sizes(issue, {**writes, **reads})
     return issue
+
+
+def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
+    """VectorE and ScalarE: sizes of one operand. An allocation may fill all banks of PSUM."""
+    chip = active().chip
+    for name, t in tiles.items():
+        psum = t.buffer is MemoryRegion.psum
+        limit = hardware.MAX_PSUM_OPERAND if psum else hardware.MAX_SBUF_OPERAND
+        count = free_size(t)
+        if count > limit:
+            rule = f"at most {limit} elements a partition of {t.buffer.value.upper()}"
+            raise NkiValidationError(issue.instruction, name, f"{count} elements", rule)
+        held = math.prod([n for n, s in zip(t.shape[1:], t.strides[1:], strict=True) if s])
+        size = held * dtypes.itemsize(t.dtype)
+        if psum and size > chip.psum_operand_banks * chip.psum_bank_bytes:
+            issue.after = _warn_of_banks(issue.instruction, name, size)
+
+
+def _warn_of_banks(instruction: str, name: str, size: int) -> Callable[..., None]:
+    """Documents disagree: a warning, each time that the instruction is issued."""
+
+    def warn(session: Any, writes: list[NkiTensor]) -> None:
+        rule = f"an operand in PSUM should have at most a bank's {session.chip.psum_bank_bytes}"
+        session.warn(instruction, name, f"{size} bytes a partition", rule)
+
+    return warn
 
 
 def is_slow(t: NkiTensor) -> bool:

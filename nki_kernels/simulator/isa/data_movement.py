@@ -49,8 +49,7 @@ def _dma_operands(rules: Rules, dst: NkiTensor, src: NkiTensor) -> None:
             raise rules.fail(operand, "PSUM tensor", _NOT_PSUM)
         if on_chip(t) and t.shape[0] > hardware.PARTITIONS:
             raise rules.fail(operand, f"{t.shape[0]} partitions", "at most 128")
-    if any(n > 1 and s == 0 for n, s in zip(dst.shape, dst.strides, strict=True)):
-        raise rules.fail("dst", "a broadcast view", "cannot be written")
+    rules.written_once("dst", dst)
 
 
 def _dma_settings(

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..enums import MemoryRegion, engine, reduce_cmd
+from ..errors import NkiValidationError
 from ..issue import Issue, instruction
 from ..operators import Operator
 from ..session import active
@@ -16,6 +17,7 @@ from .costs import stream, vector_speedup
 from .rules import Rules, accumulator, lanes_of
 
 _INT32 = ("int32", "uint32")
+_SHIFTS = (np.left_shift, np.right_shift)
 # Of fp32 operands these give fp32, so they may write their result where it belongs.
 _DIRECT = (np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.power)
 
@@ -77,6 +79,8 @@ def _binary_run(
         if reshape2:
             b = b.reshape(shape)
         if operator.bitvec:
+            if function in _SHIFTS:
+                _check_shifts("nisa.tensor_tensor", "data2", b, a.itemsize)
             a, b = _bits(a), _bits(b)
         if integer:
             _store_integer(outs[0], function(a.astype(np.int64), b.astype(np.int64)))
@@ -92,6 +96,15 @@ def _binary_run(
 def _bits(array: Any) -> Any:
     """Integers as unsigned bit patterns: a right shift fills with zeros."""
     return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
+
+
+def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> None:
+    """Elements of ``size`` bytes are shifted by less than their bits: more is not documented."""
+    amounts = np.asarray(amounts)
+    outside = amounts[(amounts < 0) | (amounts >= 8 * size)]
+    if outside.size:
+        rule = f"elements of {8 * size} bits are shifted by 0 to {8 * size - 1}"
+        raise NkiValidationError(instruction, operand, f"shift by {outside[0]}", rule)
 
 
 def _store_integer(out: Any, value: Any) -> None:
@@ -170,6 +183,8 @@ def _scalar_step(
         return operator, ("tile", len(reads) - 1), bool(reverse)
     if operator.bitvec and not isinstance(operand, (int, np.integer)):
         raise rules.fail(label, operand, f"nl.{operator.name} needs an integer")
+    if operator.binary in _SHIFTS and not reverse:
+        _check_shifts(rules.instruction, label, int(operand), dtypes.itemsize(data.dtype))
     return operator, operand, bool(reverse)
 
 
@@ -198,6 +213,21 @@ def _tensor_scalar_engine(
     return rules.choose(requested, allowed, _engine.gpsimd if rsqrt else _engine.vector, psum)
 
 
+def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], column: Any) -> Any:
+    """Operand of a bitvec step, as bits; shifts by what only the data say are checked."""
+    operator, operand, reverse = step
+    is_tile = isinstance(operand, tuple)
+    if is_tile:
+        operand = ins[operand[1]].reshape(column)
+    else:
+        operand = value.dtype.type(int(operand) & ((1 << 8 * value.itemsize) - 1))
+    if operator.binary in _SHIFTS and (is_tile or reverse):
+        amounts, shifted = (value, operand) if reverse else (operand, value)
+        name = "data" if reverse else "operand"
+        _check_shifts("nisa.tensor_scalar", name, amounts, shifted.itemsize)
+    return _bits(operand)
+
+
 def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
     name, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
@@ -206,11 +236,10 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
         operator, operand, reverse = step
         if operator.unary is not None:
             return operator.unary(value)
-        if isinstance(operand, tuple):
+        if bitvec:
+            operand = _bit_operand(step, value, ins, column)
+        elif isinstance(operand, tuple):
             operand = ins[operand[1]].reshape(column)
-            operand = _bits(operand) if bitvec else operand
-        elif bitvec:
-            operand = value.dtype.type(int(operand) & ((1 << 8 * value.itemsize) - 1))
         else:
             operand = np.float32(operand)
         pair = (operand, value) if reverse else (value, operand)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
 from ..enums import MemoryRegion
 from ..errors import NkiValidationError
 from ..issue import Issue
-from ..register import VirtualRegister
+from ..register import BITS, VirtualRegister, fits
 from ..session import active
 from ..tensor import NkiTensor
 
@@ -18,7 +20,7 @@ def register_alloc(x: int | None = None) -> VirtualRegister:
     if x is not None and (isinstance(x, bool) or not isinstance(x, int)):
         rule = "must be an int or None; load tensors with nisa.register_load"
         raise NkiValidationError("nisa.register_alloc", "x", repr(x), rule)
-    return VirtualRegister(x)
+    return VirtualRegister(x if x is None else fits(x, "nisa.register_alloc", "x"))
 
 
 def register_move(dst: VirtualRegister, src: Any) -> None:
@@ -27,7 +29,8 @@ def register_move(dst: VirtualRegister, src: Any) -> None:
     if not isinstance(src, (int, VirtualRegister)) or isinstance(src, bool):
         rule = "must be an int or a VirtualRegister"
         raise NkiValidationError("nisa.register_move", "src", repr(src), rule)
-    dst.set(src.value if isinstance(src, VirtualRegister) else src)
+    value = src.value if isinstance(src, VirtualRegister) else src
+    dst.set(fits(value, "nisa.register_move", "src"))
 
 
 def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
@@ -55,7 +58,7 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     label = "nisa.register_store"
     _register(label, "src", src)
     _single(label, "dst", dst)
-    number = src.value
+    number = _stored(dst, src.value)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = number
@@ -63,6 +66,19 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     issue = _issue(label, run, ("dst",), ())
     issue.is_dynamic = dst.is_indirect()
     active().issue(issue, [dst], [], None)
+
+
+def _stored(dst: NkiTensor, number: int) -> int:
+    """``number`` as ``dst`` holds it: 32-bit integers take the register's bits as they are."""
+    if dst.dtype not in dtypes.INTEGERS or dst.dtype == "bool":
+        return number
+    limits = np.iinfo(dst._np_type)
+    if limits.bits == BITS:
+        return (number - limits.min) % (1 << BITS) + limits.min
+    if not limits.min <= number <= limits.max:
+        rule = f"does not fit dtype {dst.dtype}"
+        raise NkiValidationError("nisa.register_store", "src", number, rule)
+    return number
 
 
 def _issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Issue:

@@ -20,7 +20,7 @@ from ..enums import ON_CHIP, MemoryRegion, engine
 from ..errors import NkiValidationError
 from ..operators import Operator, operator_of
 from ..session import active
-from ..tensor import NkiTensor, extent
+from ..tensor import NkiTensor, extent, repeats
 
 SBUF = (MemoryRegion.sbuf,)
 PSUM = (MemoryRegion.psum,)
@@ -81,9 +81,19 @@ class Rules:
     ) -> NkiTensor:
         """A tile that is written: no element twice."""
         self.tile(name, t, memory)
-        if any(n > 1 and s == 0 for n, s in zip(t.shape, t.strides, strict=True)):
-            raise self.fail(name, "a broadcast view", "cannot be written")
+        self.written_once(name, t)
         return t  # type: ignore[no-any-return]
+
+    def written_once(self, name: str, t: NkiTensor) -> None:
+        """No element of ``t`` has two values: engines write in no documented order."""
+        shape, strides = t.shape, t.strides
+        if t._dynamic is not None and t._dynamic[0] == "vector":  # rows are data's to choose
+            shape, strides = shape[1:], strides[1:]
+        if any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)):
+            raise self.fail(name, "a broadcast view", "cannot be written")
+        if repeats(shape, strides):
+            rule = "writes an element twice in one instruction: the result is not defined"
+            raise self.fail(name, f"access pattern {t.get_pattern()}", rule)
 
     def same_partitions(self, **tiles: NkiTensor) -> None:
         """All operands cover the same number of partitions."""

@@ -49,25 +49,26 @@ def nc_matmul(
     rules.tile("stationary", stationary, SBUF)
     rules.tile("moving", moving, SBUF)
     _matmul_dtypes(rules, dst, stationary, moving, is_transpose)
-    rows, columns = _array_tile(rules, tile_position, tile_size, stationary)
+    rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
     if double and columns != (0, 4):
         raise rules.fail("tile_size", tile_size, "double_row excludes column tiling")
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
     _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
-    issue = Issue(
-        "nisa.nc_matmul",
-        "tensor",
-        0.0,
-        _matmul_run(dst, accumulate, is_transpose and rules.chip.native_transpose, double),
-        ("dst",),
-        ("stationary", "moving"),
+    turns = is_transpose and rules.chip.native_transpose
+    if turns and n != k:
+        raise rules.fail("moving", f"{k}x{n}", "is_transpose needs an identity matrix")
+    claims = _claims(
+        is_stationary_onezero and stationary.dtype == "float32",
+        is_moving_onezero and moving.dtype == "float32",
+        turns,
     )
-    onezero = is_stationary_onezero or is_moving_onezero
-    onezero = onezero or (is_transpose and rules.chip.native_transpose)
+    issue = Issue("nisa.nc_matmul", "tensor", 0.0, None, ("dst",), ("stationary", "moving"))
+    onezero = is_stationary_onezero or is_moving_onezero or turns
     _matmul_cost(issue, stationary, moving, m, n, onezero)
     issue.rows, issue.columns = rows, columns
-    issue.run = _with_accumulation(rules, issue.run, accumulate, dst)
+    product = _matmul_run(rules, turns, double, claims)
+    issue.run = _with_accumulation(rules, product, accumulate, dst)
     issue.accumulates = True
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     return issue
@@ -118,7 +119,7 @@ def _matmul_dtypes(
 
 
 def _array_tile(
-    rules: Rules, position: Any, size: Any, stationary: NkiTensor
+    rules: Rules, position: Any, size: Any, stationary: NkiTensor, moving: NkiTensor
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Rows and columns of the systolic array in use, in groups of 32."""
     if not position and not size:
@@ -137,9 +138,10 @@ def _array_tile(
             rule = f"must be a multiple of {length} below 128"
             raise rules.fail(f"tile_position[{axis}]", start, rule)
         spans.append((start // 32, (start + length) // 32))
-    if size[0] < 128 and start_partition(stationary) != position[0]:
-        value = f"start partition {start_partition(stationary)}"
-        raise rules.fail("stationary", value, f"row tile {position[0]} reads its own partitions")
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        if size[0] < 128 and start_partition(t) != position[0]:
+            value = f"start partition {start_partition(t)}"
+            raise rules.fail(operand, value, f"row tile {position[0]} reads its own partitions")
     return spans[0], spans[1]
 
 
@@ -197,8 +199,42 @@ def _matmul_cost(
     issue.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
 
 
-def _matmul_run(dst: NkiTensor, accumulate: Any, exact: bool, double: bool) -> Any:
+def _is_zeros_and_ones(array: Any) -> bool:
+    return bool(((array == 0) | (array == 1)).all())
+
+
+_IDENTITY = np.eye(128, dtype=np.float32)
+
+
+def _is_identity(array: Any) -> bool:
+    k = len(array)
+    return bool((array.reshape(k, k) == _IDENTITY[:k, :k]).all())
+
+
+def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list[Any]:
+    """(operand, its place, value, what has to hold, rule) of what a call says of its data.
+
+    A hint has no impact on operands that are not float32 (nki.isa.nc_matmul, parameters).
+    """
+    onezero = ("not zeros and ones", _is_zeros_and_ones)
+    found: list[Any] = []
+    if stationary_onezero:
+        rule = "is_stationary_onezero says that it is: the chip would skip passes of float32"
+        found.append(("stationary", 0, *onezero, rule))
+    if turns:  # an identity is zeros and ones
+        rule = "is_transpose needs an identity matrix: the chip would not multiply by it"
+        found.append(("moving", 1, "not an identity", _is_identity, rule))
+    elif moving_onezero:
+        rule = "is_moving_onezero says that it is: the chip would skip passes of float32"
+        found.append(("moving", 1, *onezero, rule))
+    return found
+
+
+def _matmul_run(rules: Rules, exact: bool, double: bool, claims: list[Any]) -> Any:
     def run(ins: list[Any]) -> Any:
+        for operand, place, value, holds, rule in claims:
+            if not holds(ins[place]):
+                raise rules.fail(operand, value, rule)
         stationary, moving = ins
         k = stationary.shape[0]
         if double:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, isa
-from ..enums import ON_CHIP, MemoryRegion
+from ..enums import OFF_CHIP, ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
 from ..issue import Issue
 from ..operators import OPERATORS
@@ -102,6 +102,7 @@ def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the values of an HBM tensor."""
+    _lies_in("nl.load", "src", src, OFF_CHIP, "must be an HBM tensor")
     tile = ndarray(_on_chip_shape(src.shape), dtype or src.dtype)
     isa.dma_copy(tile, src)
     return tile
@@ -109,9 +110,15 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def store(dst: NkiTensor, value: NkiTensor) -> None:
     """Write an SBUF tile to an HBM tensor."""
-    if not isinstance(value, NkiTensor):
-        raise NkiValidationError("nl.store", "value", repr(value), "must be an SBUF tile")
-    isa.dma_copy(dst, value)
+    _lies_in("nl.store", "dst", dst, OFF_CHIP, "must be an HBM tensor")
+    _lies_in("nl.store", "value", value, ON_CHIP, "must be an SBUF tile")
+    isa.dma_copy(dst, value)  # which refuses PSUM
+
+
+def _lies_in(function: str, operand: str, t: Any, memory: Any, rule: str) -> None:
+    if not isinstance(t, NkiTensor) or t.buffer not in memory:
+        value = t.storage.describe() if isinstance(t, NkiTensor) else repr(t)
+        raise NkiValidationError(function, operand, value, rule)
 
 
 def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import NkiValidationError
-from ..register import VirtualRegister
+from ..register import VirtualRegister, fits
 from ..session import active
 
 
@@ -54,11 +54,13 @@ def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
         if not isinstance(bound, VirtualRegister) and not hasattr(bound, "__index__"):
             rule = "must be an int or a VirtualRegister"
             raise NkiValidationError(label, "bound", repr(bound), rule)
-    return range(_value(lower), _value(upper), step)
+    return range(_value(label, lower), _value(label, upper), step)
 
 
-def _value(bound: Any) -> int:
-    return bound.value if isinstance(bound, VirtualRegister) else int(bound)
+def _value(label: str, bound: Any) -> int:
+    if isinstance(bound, VirtualRegister):
+        return bound.value
+    return fits(int(bound), label, "bound")
 
 
 class _Scope:
@@ -133,6 +135,7 @@ def no_reorder() -> Iterator[None]:
     session.no_reorder_depth += 1
     if session.no_reorder_depth == 1:
         session.order_barrier = []
+        session.no_reorder_block += 1
     try:
         yield
     finally:

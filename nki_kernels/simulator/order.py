@@ -1,0 +1,75 @@
+"""An order of a kernel's instructions that keeps the edges of depends_on and with_schedule.
+
+The compiler may reorder instructions, so an edge to a later instruction is legal; one that makes an
+instruction wait for itself, through other edges or through its data, never fires on the chip
+("deadlock": nki.isa.NkiInstruction.depends_on).
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from .errors import NkiValidationError
+from .hazards import after, region
+from .issue import Issue
+
+# Stands for any instruction: in no queue, so that nothing is ordered but by its data.
+_UNORDERED = Issue("", "dma", 0.0)
+
+
+def is_program_order_kept(session: Any) -> bool:
+    """True when no edge makes an instruction wait for itself or for a later one."""
+    return all(producer < consumer for consumer, producer in session.extra_edges)
+
+
+def kept_order(session: Any) -> list[int] | None:
+    """Instruction numbers in an order that keeps all edges; None where program order does.
+
+    Needs ``session.log`` where it does not. Raises NkiValidationError where no order does.
+    """
+    if is_program_order_kept(session):
+        return None
+    followers: list[list[int]] = [[] for _ in session.log]
+    waits = [0] * len(session.log)
+    for consumer, producer in session.extra_edges + _data_edges(session):
+        followers[producer].append(consumer)
+        waits[consumer] += 1
+    ready = [n for n, count in enumerate(waits) if not count]
+    order = []
+    while ready:
+        producer = heapq.heappop(ready)
+        order.append(producer)
+        for n in followers[producer]:
+            waits[n] -= 1
+            if not waits[n]:
+                heapq.heappush(ready, n)
+    if len(order) < len(waits):
+        raise _circular(session, waits)
+    return order
+
+
+def _circular(session: Any, waits: list[int]) -> NkiValidationError:
+    edges = [(n, m) for n, m in session.extra_edges if waits[n] and waits[m] and n <= m]
+    names = [f"instruction {n} ({session.log[n][0].instruction})" for n in edges[0]]
+    rule = "depends_on/with_schedule edges form a cycle, with each other or with the data"
+    return NkiValidationError("schedule", "edges", " after ".join(names), rule)
+
+
+def _data_edges(session: Any) -> list[tuple[int, int]]:
+    """(consumer, producer) of every hazard, and of neighbours in a no_reorder block."""
+    for storage in session.storages:
+        storage.writes, storage.reads = [], {}
+    edges = []
+    last_of_block: dict[int, int] = {}
+    for n, (_, writes, reads, block) in enumerate(session.log):
+        found: list[int] = []
+        for t in reads:
+            after(found, t.storage, t._region or region(t), n, _UNORDERED, False)
+        for t in writes:
+            after(found, t.storage, t._region or region(t), n, _UNORDERED, True)
+        edges.extend([(n, m if m >= 0 else ~m) for m in found if m not in (n, ~n)])
+        if block and block in last_of_block:
+            edges.append((n, last_of_block[block]))
+        last_of_block[block] = n
+    return edges
