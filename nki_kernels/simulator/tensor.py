@@ -7,6 +7,7 @@ their views is the partition and strides[0] is the free size. Views never copy.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -59,11 +60,21 @@ def _field_initializer(cls: type) -> Any:
             raise TypeError(f"{cls.__name__} takes {names}, not {args} {sorted(unknown)}")
         values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
         for name, value in values.items():
-            setattr(self, name, value)
+            # Around __setattr__: that of @dataclass(frozen=True) refuses every assignment.
+            object.__setattr__(self, name, _default(value))
         self.__post_init__()
 
     __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
     return __init__
+
+
+def _default(value: Any) -> Any:
+    """What ``dataclasses.field(...)`` stands for; any other value as it is."""
+    if not isinstance(value, dataclasses.Field):
+        return value
+    if value.default_factory is not dataclasses.MISSING:
+        return value.default_factory()
+    return None if value.default is dataclasses.MISSING else value.default
 
 
 class DynamicSlice:
