@@ -15,3 +15,13 @@ from ..enums import (
     oob_mode,
     reduce_cmd,
 )
+
+__all__ = [
+    "dge_mode",
+    "dma_engine",
+    "engine",
+    "matmul_perf_mode",
+    "nc_version",
+    "oob_mode",
+    "reduce_cmd",
+]
