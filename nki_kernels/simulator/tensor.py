@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
 from . import dtypes
+from .arguments import integer, integers
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
 from .register import VirtualRegister
@@ -334,6 +336,8 @@ class NkiTensor(NKIObject):
                 if isinstance(start, (VirtualRegister, NkiTensor)):
                     dynamic = (dim, start)
                     start = 0
+                start = integer("nl.ds", "start", start, "must be an int or a register")
+                size = integer("nl.ds", "size", size)
                 _check_range(start, start + size, n, dim, shape)
                 offset += start * stride
                 new_shape.append(size)
@@ -374,6 +378,7 @@ class NkiTensor(NKIObject):
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements ``start`` to ``end`` (exclusive) of dimension ``dim``."""
         dim = self._dim(dim)
+        start, end, step = integers("NkiTensor", "slice", (start, end, step), "must be ints")
         if not 0 <= start < end <= self.shape[dim] or step < 1:
             raise _fail(
                 f"slice(dim={dim})",
@@ -408,6 +413,9 @@ class NkiTensor(NKIObject):
         """Row ``vector_offset[p]`` of an HBM tensor for partition ``p``."""
         if dim != 0:
             raise _fail("vector_select dim", dim, "must be 0")
+        if not isinstance(vector_offset, NkiTensor):
+            rule = "must be a tensor of indices in SBUF"
+            raise _fail("vector_select vector_offset", repr(vector_offset), rule)
         if self._free:
             raise _fail("vector_select", self.buffer.value, "only HBM tensors")
         if self._dynamic is not None:
@@ -434,9 +442,9 @@ class NkiTensor(NKIObject):
         if scalar_offset is not None and vector_offset is not None:
             raise _fail("ap", "scalar_offset and vector_offset", "give at most one of them")
         base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
-        shape = tuple([int(count) for _, count in pattern])
-        strides = tuple([int(stride) for stride, _ in pattern])
-        view = base._view(shape, strides, base.offset + (offset or 0))
+        strides, shape = _pattern(pattern)
+        more = 0 if offset is None else integer("NkiTensor", "ap offset", offset)
+        view = base._view(shape, strides, base.offset + more)
         if not shape or min(shape) < 1 or min(strides) < 0:
             raise _fail("ap pattern", pattern, "counts must be >= 1 and strides >= 0")
         if view._free and shape[0] > 1 and strides[0] != view._free:
@@ -448,6 +456,11 @@ class NkiTensor(NKIObject):
         if vector_offset is not None and (self._free or indirect_dim != 0):
             rule = "vector_offset needs an HBM tensor and indirect_dim=0"
             raise _fail("ap", f"{self.buffer.value}, indirect_dim={indirect_dim}", rule)
+        for name, value in (("scalar_offset", scalar_offset), ("vector_offset", vector_offset)):
+            if not isinstance(value, (NkiTensor, VirtualRegister, type(None))):
+                rule = "must be a tensor in SBUF or a register; add an int to offset"
+                raise _fail(f"ap {name}", repr(value), rule)
+        indirect_dim = integer("NkiTensor", "ap indirect_dim", indirect_dim)
         if not 0 <= indirect_dim < self.ndim:
             raise _fail("ap indirect_dim", indirect_dim, f"out of range for shape {self.shape}")
         step = self.strides[indirect_dim]
@@ -457,7 +470,7 @@ class NkiTensor(NKIObject):
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         """Reorder dimensions; the partition dimension stays first."""
-        dims = tuple(dims)
+        dims = integers("NkiTensor", "permute", dims)
         if sorted(dims) != list(range(self.ndim)):
             raise _fail("permute", dims, f"must be a permutation of 0..{self.ndim - 1}")
         if self._leads and dims[0] != 0:
@@ -474,11 +487,14 @@ class NkiTensor(NKIObject):
         if self.shape[dim] != 1:
             raise _fail(f"broadcast(dim={dim})", self.shape[dim], "the dimension must have size 1")
         shape, strides = list(self.shape), list(self.strides)
+        if integer("NkiTensor", f"broadcast(dim={dim})", size) < 1:
+            raise _fail(f"broadcast(dim={dim})", size, "the size must be >= 1")
         shape[dim], strides[dim] = size, 0
         return self._view(tuple(shape), tuple(strides), self.offset)
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """Insert a dimension of size 1 before ``dim``."""
+        dim = integer("NkiTensor", "expand_dim", dim)
         if self._leads and dim == 0:
             raise _fail("expand_dim", dim, "must not be 0 on-chip or after vector_select")
         if not 0 <= dim <= self.ndim:
@@ -500,7 +516,7 @@ class NkiTensor(NKIObject):
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Split one dimension; one entry of ``shape`` may be -1."""
         dim = self._dim(dim)
-        sizes = _infer(tuple(shape), self.shape[dim], "reshape_dim")
+        sizes = _infer(integers("NkiTensor", "reshape_dim", shape), self.shape[dim], "reshape_dim")
         if self._leads and dim == 0 and len(sizes) != 1:
             raise _fail("reshape_dim(dim=0)", shape, "the partition dimension cannot be split")
         inner = self.strides[dim]
@@ -530,7 +546,7 @@ class NkiTensor(NKIObject):
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Another shape of the same elements, without a copy."""
-        sizes = _infer(tuple(shape), self.size, "reshape")
+        sizes = _infer(integers("NkiTensor", "reshape", shape), self.size, "reshape")
         if self._leads and sizes[0] != self.shape[0]:
             raise _fail("reshape", shape, f"the partition dimension must stay {self.shape[0]}")
         if self._leads:
@@ -549,8 +565,12 @@ class NkiTensor(NKIObject):
         fixed_sizes: dict[str, int] | None = None,
     ) -> NkiTensor:
         """Split, reorder and merge dimensions by name, as einops does with tuples."""
+        for pattern in (src_pattern, dst_pattern):
+            _check_names(pattern)
         if len(src_pattern) != self.ndim:
             raise _fail("rearrange", src_pattern, f"needs {self.ndim} entries")
+        if not isinstance(fixed_sizes, (dict, type(None))):
+            raise _fail("rearrange fixed_sizes", repr(fixed_sizes), "must be a dict of sizes")
         known = dict(fixed_sizes or {})
         split = self
         names: list[str] = []
@@ -600,6 +620,7 @@ class NkiTensor(NKIObject):
         return self._free != 0 or (self._dynamic is not None and self._dynamic[0] == "vector")
 
     def _dim(self, dim: int) -> int:
+        dim = integer("NkiTensor", "dim", dim)
         if not -self.ndim <= dim < self.ndim:
             raise _fail("dim", dim, f"out of range for shape {self.shape}")
         return dim % self.ndim
@@ -702,9 +723,13 @@ def _check_range(start: int, stop: int, n: int, dim: int, shape: tuple[int, ...]
 
 
 def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    start = 0 if item.start is None else int(item.start)
-    stop = n if item.stop is None else int(item.stop)
-    step = 1 if item.step is None else int(item.step)
+    try:
+        start = 0 if item.start is None else as_index(item.start)
+        stop = n if item.stop is None else as_index(item.stop)
+        step = 1 if item.step is None else as_index(item.step)
+    except TypeError:
+        rule = "start, stop and step must be ints; a register starts an nl.ds(start, size)"
+        raise _fail(f"index of dimension {dim}", item, rule) from None
     if start < 0:
         start += n
     if stop < 0:
@@ -714,6 +739,25 @@ def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tupl
     if not 0 <= start < stop <= n:
         _check_range(start, stop, n, dim, shape)
     return start, stop, step
+
+
+def _pattern(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(strides, counts) of an ``ap`` pattern."""
+    try:
+        strides = tuple([as_index(stride) for stride, _ in pattern])
+        return strides, tuple([as_index(count) for _, count in pattern])
+    except (TypeError, ValueError):
+        rule = "must be a list of [stride, count] pairs of ints"
+        raise _fail("ap pattern", repr(pattern), rule) from None
+
+
+def _check_names(pattern: Any) -> None:
+    """A pattern of ``rearrange``: names, or tuples of names."""
+    groups = pattern if isinstance(pattern, (list, tuple)) else [pattern]
+    for group in groups:
+        names = group if isinstance(group, (list, tuple)) else (group,)
+        if groups is not pattern or not all(isinstance(name, str) for name in names):
+            raise _fail("rearrange", repr(pattern), "must be a tuple of names or tuples of names")
 
 
 def _integer_index(

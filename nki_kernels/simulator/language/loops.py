@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..arguments import integers
 from ..errors import NkiValidationError
 from ..register import VirtualRegister
 from ..session import active
@@ -14,7 +15,9 @@ from ..session import active
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
     """``range``: a loop that is unrolled."""
-    return range(start) if stop is None else range(start, stop, step)
+    bounds = (start,) if stop is None else (start, stop, step)
+    rule = "start, stop and step must be compile-time ints; nl.fori_loop takes registers"
+    return range(*integers("nl.affine_range", "bounds", bounds, rule))
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -57,6 +60,11 @@ def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
     return range(_value(lower), _value(upper), step)
 
 
+def _check_body(label: str, body_fun: Any) -> None:
+    if not callable(body_fun):
+        raise NkiValidationError(label, "body_fun", repr(body_fun), "must be a function")
+
+
 def _value(bound: Any) -> int:
     return bound.value if isinstance(bound, VirtualRegister) else int(bound)
 
@@ -85,6 +93,7 @@ def _body() -> Iterator[None]:
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
     """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
+    _check_body("nl.fori_loop", body_fun)
     for value in _bounds("nl.fori_loop", lower, upper, step):
         with _body():
             if body_fun(VirtualRegister(value)) is not None:
@@ -96,6 +105,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     """While the register is nonzero, ``register = body_fun(register)``."""
     label = "nl.while_loop"
     _bounds(label, 0, 0, 1)
+    _check_body(label, body_fun)
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
