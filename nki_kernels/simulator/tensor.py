@@ -277,10 +277,17 @@ class NkiTensor(NKIObject):
         return f"{head},\n{np.array2string(np.asarray(self.array()), threshold=64)})"
 
     def __bool__(self) -> bool:
-        """True when every element is nonzero; a debugging aid the compiler does not have."""
-        if self.storage is None or self.storage.data is None:
-            return True
-        return bool(np.all(dtypes.to_float32(self.array()) != 0))
+        """Refused: the compiler does not know a tensor's elements."""
+        rule = "a tensor has no truth value while the kernel is built; compare it with None"
+        raise _fail("truth value", self.storage.describe() if self.storage else "a tensor", rule)
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, (int, float)):
+            rule = "a tensor's elements are not known while the kernel is built; use nl.equal"
+            raise _fail(f"comparison with {other}", self.storage.describe(), rule)
+        return NotImplemented
+
+    __hash__ = object.__hash__
 
     # Data, for the instructions.
 
