@@ -5,6 +5,7 @@ nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a c
 ``accepted_on`` is a feature that trn1 lacks: the broken kernel must pass on that chip.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -1710,7 +1711,7 @@ def a_pattern_adds_no_second_index(broken):
 
 @rule("nisa.tensor_copy", "operand", "cannot be used outside of it")
 def tiles_of_a_fori_loop_stay_inside(broken):
-    kept = [sb(4, 4)]
+    kept = deque([sb(4, 4)])  # a list would be refused as Python state that the body changes
 
     def body(i):
         inner = sb(4, 4)
@@ -1724,7 +1725,7 @@ def tiles_of_a_fori_loop_stay_inside(broken):
 
 @rule("nisa.dma_copy", "operand", "cannot be used outside of it")
 def tiles_of_a_while_loop_stay_inside(broken):
-    kept = [sb(4, 4)]
+    kept = deque([sb(4, 4)])
 
     def body(register):
         inner = sb(4, 4)
@@ -1739,7 +1740,7 @@ def tiles_of_a_while_loop_stay_inside(broken):
 
 @rule("nisa.tensor_copy", "operand", "cannot be used outside of it")
 def tiles_do_not_pass_from_one_iteration_to_the_next(broken):
-    kept = [sb(4, 4)]
+    kept = deque([sb(4, 4)])
 
     def body(i):
         nisa.tensor_copy(raw(4, 4), kept[-1])
@@ -1813,7 +1814,7 @@ def while_loop_bodies_return_the_condition(broken):
 @rule("depends_on", "producer", "cannot leave a fori_loop/while_loop")
 def no_dependency_out_of_a_loop(broken):
     tile = sb(4, 4)
-    found = [nisa.reciprocal(raw(4, 4), tile)]
+    found = deque([nisa.reciprocal(raw(4, 4), tile)])
 
     def body(i):
         instruction = nisa.reciprocal(raw(4, 4), tile)
@@ -1827,7 +1828,7 @@ def no_dependency_out_of_a_loop(broken):
 @rule("depends_on", "producer", "cannot leave a fori_loop/while_loop")
 def dependencies_come_from_around(broken):
     tile = sb(4, 4)
-    inside = []
+    inside = deque()
 
     def inner(i):
         inside.append(nisa.reciprocal(raw(4, 4), tile))

@@ -11,6 +11,7 @@ from ..arguments import integers
 from ..errors import NkiValidationError
 from ..register import VirtualRegister
 from ..session import active
+from .loop_body import LoopBody
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -94,9 +95,10 @@ def _body() -> Iterator[None]:
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
     """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
     _check_body("nl.fori_loop", body_fun)
+    body = LoopBody("nl.fori_loop", body_fun, active())
     for value in _bounds("nl.fori_loop", lower, upper, step):
         with _body():
-            if body_fun(VirtualRegister(value)) is not None:
+            if body(VirtualRegister(value)) is not None:
                 rule = "must not return a value: carry state in SBUF or HBM"
                 raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
 
@@ -106,12 +108,13 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     label = "nl.while_loop"
     _bounds(label, 0, 0, 1)
     _check_body(label, body_fun)
+    body = LoopBody(label, body_fun, active())
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
     while register.value != 0:
         with _body():
-            register = body_fun(VirtualRegister(register.value))
+            register = body(VirtualRegister(register.value))
         if not isinstance(register, VirtualRegister):
             rule = "must return the next condition register"
             raise NkiValidationError(label, "body_fun", repr(register), rule)
