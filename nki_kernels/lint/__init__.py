@@ -3,7 +3,8 @@
 A simulator runs a kernel as ordinary Python, so it accepts far more than the compiler does.
 `lint` reads the source of a kernel, and of every function the kernel uses, and reports what the
 compiler would reject or silently get wrong. Nothing is executed and no device is needed. Every
-rule names its source, see `nki_kernels.lint.rules`.
+rule names its source, see `nki_kernels.lint.rules`. Where sources disagree, a rule is contested:
+`lint(kernel, contested=True)` reports those, too.
 
 What source code cannot show is not checked: types and shapes of tensors, and tensors of a loop
 body that are used after the loop.
@@ -12,19 +13,20 @@ body that are used after the loop.
 from typing import Any
 
 from .checker import Checker
-from .rules import RULES
+from .rules import CONTESTED, RULES
 from .source import definition_of, unwrap
 from .violation import Violation
 
-__all__ = ["RULES", "Violation", "lint"]
+__all__ = ["CONTESTED", "RULES", "Violation", "lint"]
 
 
-def lint(kernel: Any) -> list[Violation]:
+def lint(kernel: Any, contested: bool = False) -> list[Violation]:
     """Check a kernel and every function it uses.
 
     Args:
         kernel: A Python function, or an object that wraps one in `__wrapped__`, `func` or
             `__func__`, such as the result of `nki.jit`.
+        contested: Also report what some sources call broken and others use, see `CONTESTED`.
 
     Returns:
         The violations, those of the kernel first, then those of its helpers in the order in
@@ -50,4 +52,4 @@ def lint(kernel: Any) -> list[Violation]:
             if helper.__code__ not in seen:
                 seen.add(helper.__code__)
                 queue.append(helper)
-    return list(dict.fromkeys(found))
+    return [v for v in dict.fromkeys(found) if contested or v.severity == "error"]

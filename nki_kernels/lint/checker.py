@@ -4,15 +4,44 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import re
 from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .names import ALIASES, UNKNOWN, Names, is_mutable, is_nki_class, is_user_module
-from .rules import BUILTINS, FORBIDDEN_SYNTAX, LOOPS, NO_INSTRUCTION, NUMPY_DTYPE, RULES
-from .source import bound_names, definition_of, last_name, loop_bodies, registers, unwrap
+from .calls import MUTATORS, contested_call, names_a_key
+from .names import (
+    ALIASES,
+    UNKNOWN,
+    Names,
+    has_one_base,
+    is_mutable,
+    is_nki_class,
+    is_user_module,
+    origin,
+)
+from .rules import (
+    BUILTINS,
+    CONTESTED,
+    FORBIDDEN_SYNTAX,
+    IMPURE,
+    LOOPS,
+    NO_INSTRUCTION,
+    NUMPY_DTYPE,
+    RULES,
+)
+from .source import (
+    assigned_to,
+    bound_names,
+    counters,
+    definition_of,
+    last_name,
+    loop_bodies,
+    registers,
+    unwrap,
+)
 from .violation import Violation
 
 
@@ -28,6 +57,9 @@ class Checker(ast.NodeVisitor):
         self.no_reorder = 0
         self.names = Names(function.__globals__, frozenset())
         self.registers: set[str] = set()
+        self.lists: set[str] = set()
+        self.dicts: set[str] = set()
+        self.counters: set[str] = set()
         self.loop_bodies: dict[str, str] = {}
 
     def run(self) -> list[Violation]:
@@ -38,6 +70,9 @@ class Checker(ast.NodeVisitor):
         self.line = definition.lineno
         self.names = Names(self.function.__globals__, frozenset(bound_names(definition)))
         self.registers = set(registers(definition))
+        self.lists = set(assigned_to(definition, ast.List, "list"))
+        self.dicts = set(assigned_to(definition, ast.Dict, "dict"))
+        self.counters = set(counters(definition))
         self.loop_bodies = loop_bodies(definition)
         if self.function.__code__.co_freevars:
             self.report("closure", ", ".join(self.function.__code__.co_freevars))
@@ -50,11 +85,12 @@ class Checker(ast.NodeVisitor):
         return self.found
 
     def report(self, rule: str, what: str = "", line: int | None = None) -> None:
-        message = RULES[rule][1]
+        severity = "contested" if rule in CONTESTED else "error"
+        message = (CONTESTED if rule in CONTESTED else RULES)[rule][1]
         name = self.function.__name__
         file = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
         text = f"{what}: {message}" if what else message
-        self.found.append(Violation(file, line or self.line, name, rule, text))
+        self.found.append(Violation(file, line or self.line, name, rule, text, severity))
 
     def check_kernel_signature(self, args: ast.arguments) -> None:
         if args.kwonlyargs:
@@ -65,6 +101,8 @@ class Checker(ast.NodeVisitor):
         defaults = [*missing, *args.defaults, *args.kw_defaults]
         for arg, default in zip([*positional, *args.kwonlyargs], defaults, strict=True):
             annotation = ast.unparse(arg.annotation) if arg.annotation else ""
+            if re.search(r"\b[Dd]ict\[int\b", annotation):
+                self.report("dict-key", arg.arg, arg.lineno)
             if isinstance(default, ast.List) or re.search(r"\b[Ll]ist\b", annotation):
                 self.report("list-argument", arg.arg, arg.lineno)
 
@@ -91,9 +129,15 @@ class Checker(ast.NodeVisitor):
                 self.visit(default)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if re.search(r"\b[Dd]ict\[int\b", ast.unparse(node.annotation)):
+            self.report("dict-key", ast.unparse(node.annotation))
         self.visit(node.target)
         if node.value:
             self.visit(node.value)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        self.report("assert")
+        self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
         """Stop here: naming the exception's class as well would only repeat the finding."""
@@ -125,13 +169,34 @@ class Checker(ast.NodeVisitor):
 
     def check_loop_body(self, body: ast.FunctionDef, loop: str) -> None:
         parameters = {arg.arg for arg in body.args.args}
+        local = set(bound_names(body))
         for node in ast.walk(body):
+            if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
+                self.report("nested-loop", ast.unparse(node.func), node.lineno)
+            changed = self.changed_name(node)
+            if changed and changed not in local:
+                line = getattr(node, "lineno", body.lineno)
+                self.report("loop-body", ast.unparse(node), line)
             if isinstance(node, ast.BinOp | ast.AugAssign):
                 operands = ast.iter_child_nodes(node)
                 if any(isinstance(n, ast.Name) and n.id in parameters for n in operands):
                     self.report("loop-body", ast.unparse(node), node.lineno)
             if isinstance(node, ast.Return) and node.value and loop == "fori_loop":
                 self.report("loop-body", ast.unparse(node), node.lineno)
+
+    def changed_name(self, node: ast.AST) -> str:
+        """The name of the Python object that a node changes; '' of none or of a tensor."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, changes = node.func.value, node.func.attr in MUTATORS
+        elif isinstance(node, ast.Attribute | ast.Subscript):
+            owner, changes = node.value, not isinstance(node.ctx, ast.Load)
+            if isinstance(node, ast.Subscript) and isinstance(owner, ast.Name):
+                changes = changes and owner.id in self.lists | self.dicts
+        else:
+            return ""
+        if not (changes and isinstance(owner, ast.Name)):
+            return ""
+        return "" if self.names.path(owner) in ALIASES.values() else owner.id
 
     def visit_For(self, node: ast.For) -> None:
         if not isinstance(node.target, ast.Name):
@@ -163,6 +228,12 @@ class Checker(ast.NodeVisitor):
                 self.report("dict-key", ast.unparse(key) if key else "**", line)
         self.generic_visit(node)
 
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        is_dict = isinstance(node.value, ast.Name) and node.value.id in self.dicts
+        if is_dict and not names_a_key(node.slice, self.counters):
+            self.report("dict-key", ast.unparse(node))
+        self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, bytes | complex):
             self.report("unsupported-value", repr(node.value))
@@ -181,9 +252,22 @@ class Checker(ast.NodeVisitor):
         path = self.names.path(node.func)
         if path.startswith("numpy.") and not NUMPY_DTYPE.fullmatch(path):
             self.report("numpy-call", ast.unparse(node.func))
+        if not path.startswith("nki."):
+            for rule, what in contested_call(node, self.names, self.lists):
+                self.report(rule, what)
+        self.check_dict_method(node)
         if self.no_reorder and last_name(node.func) in LOOPS:
             self.report("loop-body", ast.unparse(node.func))
         self.generic_visit(node)
+
+    def check_dict_method(self, node: ast.Call) -> None:
+        function = node.func
+        if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
+            return
+        takes_key = function.attr in ("get", "pop", "setdefault") and node.args
+        is_dict = function.value.id in self.dicts
+        if takes_key and is_dict and not names_a_key(node.args[0], self.counters):
+            self.report("dict-key", ast.unparse(node))
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -214,7 +298,11 @@ class Checker(ast.NodeVisitor):
         return True
 
     def check_value(self, name: str, value: Any) -> None:
-        if vars(builtins).get(name, UNKNOWN) is value:
+        if origin(value).partition(".")[0] in IMPURE:
+            self.report("impure", name)
+        elif isinstance(value, set | frozenset | bytes | complex):
+            self.report("unsupported-value", name)
+        elif vars(builtins).get(name, UNKNOWN) is value:
             if callable(value) and value not in BUILTINS:
                 self.report("unsupported-builtin", name)
         elif is_mutable(value):
@@ -235,10 +323,23 @@ class Checker(ast.NodeVisitor):
             return
         if not is_nki_class(cls):
             self.report("plain-class", name)
-        elif not issubclass(cls, Enum):
-            for method in map(unwrap, vars(cls).values()):
-                if method is None or not is_user_module(method.__module__):
-                    continue  # Python 3.13 gives a dataclass a function of its own module
-                # What `dataclass` generates has no file; the compiler generates its own.
-                if not method.__code__.co_filename.startswith("<"):
-                    self.helpers.append(method)
+            return
+        if not has_one_base(cls):
+            bases = ", ".join(base.__name__ for base in cls.__bases__)
+            self.report("base-classes", f"{name} of {bases}")
+        if not issubclass(cls, Enum):
+            for attribute, value in vars(cls).items():
+                self.check_method(f"{name}.{attribute}", value)
+
+    def check_method(self, name: str, value: Any) -> None:
+        if isinstance(value, property | functools.cached_property):
+            self.report("method-decorator", name)
+            return
+        method = unwrap(value)
+        if method is None or not is_user_module(method.__module__):
+            return  # Python 3.13 gives a dataclass a function of its own module
+        # What `dataclass` generates has no file; the compiler generates its own.
+        if not method.__code__.co_filename.startswith("<"):
+            self.helpers.append(method)
+            if method is not value and not isinstance(value, staticmethod):
+                self.report("method-decorator", name)

@@ -66,6 +66,18 @@ class Names:
         return ""
 
 
+def origin(value: Any) -> str:
+    """The module that a function, class, module or other object comes from."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    owner = getattr(value, "__self__", None)  # random.random is a method of a Random
+    for thing in (value, None if isinstance(owner, ModuleType) else type(owner), type(value)):
+        module = getattr(thing, "__module__", None)
+        if isinstance(module, str) and module != "builtins":
+            return module
+    return owner.__name__ if isinstance(owner, ModuleType) else ""
+
+
 def is_user_module(name: str | None) -> bool:
     """Tell the modules whose functions the compiler must compile from the API and libraries."""
     if not name or name == SIMULATOR or name.startswith(SIMULATOR + "."):
@@ -84,3 +96,8 @@ def is_mutable(value: Any) -> bool:
 def is_nki_class(cls: type) -> bool:
     """Whether a kernel may use objects of the class."""
     return issubclass(cls, Enum) or any(base.__name__ == "NKIObject" for base in cls.__mro__)
+
+
+def has_one_base(cls: type) -> bool:
+    """Whether a class inherits from NKIObject or Enum and from nothing else."""
+    return len(cls.__bases__) == 1 and cls.__bases__[0].__name__ in ("NKIObject", "Enum")

@@ -1,6 +1,6 @@
 """The rules of the compiler's Python subset, and where each of them is documented.
 
-Sources in `RULES`:
+Sources in `RULES` and `CONTESTED`:
 
 guide      NKI Language Guide (values, control flow, classes, "Kernel Caching")
 migration  NKI Migration Guides ("Language restrictions", "Deprecated", "Decorators on sub-kernels")
@@ -9,6 +9,15 @@ notes      NKI release notes, "Known Issues"
 compiler   KLR, an open-source compiler front end for NKI, github.com/leanprover/KLR
            (interop/klr/gather.c, KLR/NKI/Simplify.lean, KLR/Trace/Python.lean; March 2026)
 project    not forbidden by a document, but outside of everything the documents show
+kiln       notes of github.com/foxl-ai/kiln: kernels on trn1, NKI 0.6 (device)
+spectral-dns, vllm-neuron, others: further public projects whose kernels met the NKI compiler
+           (device), or whose comments say so (claim)
+nkilib     AWS's nki-library (NKI 0.3), whose kernels use the construct
+
+`RULES` are errors. `CONTESTED` are constructs that a record calls broken and another source shows:
+`lint(kernel, contested=True)` reports them, too, with their own severity. Keywords on calls of nl
+and nisa are documented and allowed. So are omitted defaults of an NKIObject's constructor: the
+guide writes `C(1)` for a class of two fields. Keywords on constructors are contested.
 """
 
 import re
@@ -56,7 +65,12 @@ RULES: dict[str, tuple[str, str]] = {
     "loop-body": (
         "migration 0.6, api",
         "nl.fori_loop and nl.while_loop: not inside nl.no_reorder(), no arithmetic on the loop "
-        "variable (read it by `.ap(scalar_offset=...)`), no return value from a fori_loop body",
+        "variable (read it by `.ap(scalar_offset=...)`), no return value from a fori_loop body, "
+        "no change of Python state (the body is traced once; carry state in SBUF or HBM)",
+    ),
+    "nested-loop": (
+        "kiln (device)",
+        "a loop on the device inside of another one; unroll the inner one with range()",
     ),
     "deprecated-dynamic-loop": (
         "migration 0.6",
@@ -93,11 +107,25 @@ RULES: dict[str, tuple[str, str]] = {
         "migration 0.4",
         "`neuronxcc` is a compile error; import the same name from `nki`",
     ),
+    "broadcast-method": (
+        "api; others (device)",
+        "a tensor has no method broadcast_to; call nl.broadcast_to(x, shape)",
+    ),
+    "impure": (
+        "guide",
+        "a kernel is cached and must be a pure function of its arguments: no random numbers, time "
+        "or environment; pass the value as an argument",
+    ),
     # Signatures
     "keyword-only": ("migration 0.3", "a kernel cannot take `*`; make these ordinary parameters"),
     "list-argument": ("migration 0.3", "a kernel argument cannot be a list; use a tuple"),
     "varargs": ("compiler", "`*args` and `**kwargs` are not supported; name every parameter"),
     # What a kernel refers to
+    "base-classes": (
+        "guide, compiler",
+        "a class used in a kernel inherits from NKIObject (or Enum) and from no other class; "
+        "copy the fields, or hold the other object in one",
+    ),
     "closure": (
         "guide, compiler",
         "the function captures variables of an enclosing one; pass them as arguments",
@@ -105,6 +133,10 @@ RULES: dict[str, tuple[str, str]] = {
     "decorated-helper": (
         "migration 0.2",
         "a decorated function is called from a kernel; call the plain one, decorate at the launch",
+    ),
+    "method-decorator": (
+        "compiler",
+        "a method takes no decorator but @staticmethod; make a property an ordinary method",
     ),
     "mutable-global": (
         "guide",
@@ -116,6 +148,38 @@ RULES: dict[str, tuple[str, str]] = {
         "guide, compiler",
         "a class used in a kernel must inherit from NKIObject or Enum; "
         "inherit, or pass the numbers it holds as arguments",
+    ),
+}
+
+# rule -> (sources against / sources for, message)
+CONTESTED: dict[str, tuple[str, str]] = {
+    "assert": (
+        "others (device) / guide, nkilib",
+        "records list `assert` as rejected; check in Python before the launch",
+    ),
+    "constant-method": (
+        "others (claim: the front end resolves names, not method calls on them) / none",
+        "a method of a number, string or tuple; compute it before the launch and pass it",
+    ),
+    "constructor-keyword": (
+        "guide (shows positional arguments), vllm-neuron (claim) / api (NKIObject takes **kwargs)",
+        "a constructor is called with keywords; write its arguments in the order of the fields",
+    ),
+    "helper-default": (
+        "vllm-neuron (claim: the front end drops defaults) / nkilib",
+        "a helper is called without an argument that has a default; write every argument out",
+    ),
+    "helper-keyword": (
+        "vllm-neuron (claim: the front end drops keywords) / nkilib, guide",
+        "a helper is called with keywords; write its arguments in the order of its signature",
+    ),
+    "list-method": (
+        "project (kernels that ran use append only) / guide",
+        "a method of a list other than append; append in a loop, or build another list",
+    ),
+    "view-broadcast": (
+        "others (device: AttributeError in 0.6.0) / api",
+        "`.broadcast(dim, size)` of a view; nl.broadcast_to copies, a stride of 0 in .ap does not",
     ),
 }
 
@@ -157,5 +221,6 @@ BUILTINS = frozenset(
     + (range, slice, str, tuple, type)
 )
 NO_INSTRUCTION = frozenset(f"nki.language.{name}" for name in ("mod", "fmod", "divide"))
+IMPURE = frozenset({"datetime", "os", "random", "secrets", "time", "uuid"})
 LOOPS = frozenset({"fori_loop", "while_loop"})
 NUMPY_DTYPE = re.compile(r"numpy\.((u?int|float|complex|bool)(\d+|_)?|dtype|finfo|iinfo)")

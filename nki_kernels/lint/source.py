@@ -62,6 +62,27 @@ def registers(definition: ast.AST) -> Iterator[str]:
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
+def assigned_to(definition: ast.AST, kind: type[ast.expr], call: str) -> Iterator[str]:
+    """The names that are bound to a literal of a kind, as `[]`, or to a call, as `list()`."""
+    for node in ast.walk(definition):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = node.value.left if isinstance(node.value, ast.BinOp) else node.value
+        made = isinstance(value, ast.Call) and last_name(value.func) == call
+        if made or isinstance(value, kind):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def counters(definition: ast.AST) -> Iterator[str]:
+    """The names that count: `i` in `for i in range(4)`."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+            made = node.iter.func if isinstance(node.iter, ast.Call) else node.iter
+            if last_name(made).endswith("range"):
+                yield node.target.id
+
+
 def loop_bodies(definition: ast.AST) -> dict[str, str]:
     """Map each function that is passed to nl.fori_loop or nl.while_loop to that loop."""
     bodies: dict[str, str] = {}

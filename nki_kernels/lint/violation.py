@@ -11,8 +11,9 @@ class Violation:
         file: Path of the source file.
         line: Line in that file, starting at 1.
         function: Name of the kernel or helper that holds the line.
-        rule: Key into `RULES`.
+        rule: Key into `RULES` or `CONTESTED`.
         message: What is wrong and what to write instead.
+        severity: "error", or "contested" where the sources disagree, see `CONTESTED`.
     """
 
     file: str
@@ -20,6 +21,8 @@ class Violation:
     function: str
     rule: str
     message: str
+    severity: str = "error"
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.function}: {self.message} [{self.rule}]"
+        tag = self.rule if self.severity == "error" else f"{self.rule}, {self.severity}"
+        return f"{self.file}:{self.line}: {self.function}: {self.message} [{tag}]"

@@ -64,7 +64,7 @@ def real_nki() -> ModuleType | None:
 
 
 def install() -> None:
-    """Register the simulator as ``nki``, ``nki.language``, ``nki.isa`` and ``nki.typing``.
+    """Register the simulator as ``nki``, ``nki.language``, ``nki.isa`` and so on.
 
     Raises RuntimeError where the real package is installed, which has its own ``nki.simulate``,
     unless TRNFFT_SIMULATOR is 1.
@@ -105,6 +105,7 @@ def simulated_nki() -> dict[str, ModuleType]:
         "nki": nki,
         "nki.language": language,
         "nki.isa": isa,
+        "nki.isa.constants": isa.constants,
         "nki.typing": typing,
         "nki.collectives": collectives,
     }

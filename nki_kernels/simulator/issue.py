@@ -34,6 +34,9 @@ class NkiInstruction:
         from .errors import NkiValidationError
 
         for producer in producers:
+            if not isinstance(producer, NkiInstruction):
+                rule = "must be what an instruction of nki.isa returned"
+                raise NkiValidationError("depends_on", "producer", repr(producer), rule)
             around = self.loop
             while around is not None and around is not producer.loop:
                 around = around.outer

@@ -7,12 +7,14 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import ModuleType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from . import dtypes
+from .arguments import integers
 from .device_rules import Break
 from .enums import MemoryRegion
 from .errors import NkiValidationError
@@ -25,6 +27,10 @@ from .twin import twin
 from .typing import check_annotations
 
 _timeline: ContextVar[Timeline | None] = ContextVar("nki_timeline", default=None)
+
+
+# What no kernel is, but what may well be found as a constant in a kernel's module.
+_NO_KERNEL = (type(None), int, float, str, bytes, tuple, list, dict, type, ModuleType, np.generic)
 
 
 class Kernel:
@@ -43,20 +49,43 @@ class Kernel:
 
     def __getitem__(self, grid: Any) -> Kernel:
         """``kernel[1](...)``: the simulator has one core, so every grid dimension must be 1."""
-        sizes = grid if isinstance(grid, tuple) else (grid,)
+        sizes = _grid_sizes(grid)
         if any(n != 1 for n in sizes):
             raise NotImplementedError(f"grid {grid}: the simulator runs one NeuronCore, grid 1")
         return Kernel(self.func, sizes, self.schedule)
 
     def with_schedule(self, edges: Any) -> Kernel:
         """The same kernel with extra edges ``(consumer, producer or list of producers)``."""
-        normal = tuple(
-            [(c, (p,) if isinstance(p, str) else tuple(p)) for c, p in edges]  # names of
-        )
-        return Kernel(self.func, self.grid, self.schedule + normal)
+        return Kernel(self.func, self.grid, self.schedule + _named_edges(edges))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _launch(self, args, kwargs)
+
+
+def _named_edges(edges: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Normal form of the edges of ``with_schedule``."""
+    named: list[tuple[str, tuple[str, ...]]] = []
+    for edge in edges if hasattr(edges, "__iter__") else (edges,):
+        pair = edge if isinstance(edge, (list, tuple)) and len(edge) == 2 else (None, None)
+        names = pair[1] if isinstance(pair[1], (list, tuple)) else (pair[1],)
+        if not all(isinstance(name, str) for name in (pair[0], *names)):
+            raise TypeError(
+                f"argument 'edges' of with_schedule holds {edge!r}, allowed is a list of "
+                f"(consumer, producer or list of producers), all of them names"
+            )
+        named.append((pair[0], tuple(names)))  # type: ignore[arg-type]
+    return tuple(named)
+
+
+def _grid_sizes(grid: Any) -> tuple[int, ...]:
+    sizes = grid if isinstance(grid, tuple) else (grid,)
+    counts = [n for n in sizes if isinstance(n, (int, np.integer)) and not isinstance(n, bool)]
+    if not sizes or len(counts) < len(sizes) or min(counts) < 1:
+        raise TypeError(
+            f"argument 'grid' is {grid!r}, allowed is the number of logical cores, as kernel[2], "
+            f"or a tuple of positive ints"
+        )
+    return tuple([int(n) for n in counts])
 
 
 def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
@@ -69,7 +98,11 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     unknown = set(kwargs) - {"mode"}
     if unknown:
         raise TypeError(f"nki.jit: unknown argument {', '.join(sorted(unknown))}")
-    return jit if fn is None else Kernel(fn)
+    if fn is None:
+        return jit
+    if not callable(fn):
+        raise TypeError(f"argument 'fn' of nki.jit is {fn!r}, allowed is a function")
+    return Kernel(fn)
 
 
 def simulate(kernel: Any) -> Callable[..., Any]:
@@ -83,7 +116,7 @@ def simulate(kernel: Any) -> Callable[..., Any]:
         return kernel
     if inspect.isfunction(kernel):
         return Kernel(kernel)
-    copy = twin(kernel)
+    copy = None if isinstance(kernel, _NO_KERNEL) else twin(kernel)
     if copy is None:
         raise TypeError(
             f"argument 'kernel' is {kernel!r}, allowed are functions and kernels of this "
@@ -151,7 +184,10 @@ def _from_spec(spec: Any, session: Session) -> Any:
     if found is None:
         return tuple([_from_spec(s, session) for s in spec]) if isinstance(spec, tuple) else spec
     shape, dtype = found
-    return _argument_tensor(tuple([int(n) for n in shape]), dtypes.canonical(dtype), session)
+    sizes = integers("dry_run", "shape", shape)
+    if any(n < 1 for n in sizes):
+        raise NkiValidationError("dry_run", "shape", shape, "must be positive sizes")
+    return _argument_tensor(sizes, dtypes.canonical(dtype), session)
 
 
 def _check_sequences(session: Session, values: tuple[Any, ...], is_tensor: Any) -> None:

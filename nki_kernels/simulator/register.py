@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
+import re
+import sys
+from typing import Any
+
 from .errors import NkiValidationError
 
 BITS = 32  # of a physical register, v2 to v4 [isa register_alloc]
@@ -15,11 +20,16 @@ def fits(value: int, instruction: str = "VirtualRegister", operand: str = "value
     return value
 
 
+_WHILE = re.compile(r"\s*while\s+[\w.]+\s*:")
+_UNKNOWN = "a register's value is not known while the kernel is built"
+
+
 class VirtualRegister:
     """A 32-bit register whose value is known at run time only.
 
-    ``while reg:`` works, as the SDK's parser frontend allows; ``int(reg)`` and ``range(reg)``
-    raise TypeError, as its tracer does. Frozen registers are loop variables.
+    ``while reg:`` works, as the SDK's parser frontend allows; ``int(reg)``, ``range(reg)``,
+    ``if reg:`` and comparisons raise TypeError, as its tracer does. Frozen registers are loop
+    variables.
     """
 
     __slots__ = ("_state", "_frozen")
@@ -46,10 +56,22 @@ class VirtualRegister:
         self._state = fits(value)
 
     def __bool__(self) -> bool:
+        caller = sys._getframe(1)
+        line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
+        if not _WHILE.match(line):
+            rule = "no truth value but in `while reg:`; use nl.while_loop"
+            raise TypeError(f"{_UNKNOWN}: {rule}")
         return self.value != 0
 
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, (int, float, VirtualRegister)):
+            raise TypeError(f"{_UNKNOWN}: it cannot be compared")
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
     def __int__(self) -> int:
-        raise TypeError("a register's value is not known while the kernel is built: no int(reg)")
+        raise TypeError(f"{_UNKNOWN}: no int(reg)")
 
     __index__ = __int__
 

@@ -7,13 +7,15 @@ their views is the partition and strides[0] is the free size. Views never copy.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
 from . import dtypes
+from .arguments import integer, integers
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
 from .register import VirtualRegister
@@ -60,11 +62,21 @@ def _field_initializer(cls: type) -> Any:
             raise TypeError(f"{cls.__name__} takes {names}, not {args} {sorted(unknown)}")
         values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
         for name, value in values.items():
-            setattr(self, name, value)
+            # Around __setattr__: that of @dataclass(frozen=True) refuses every assignment.
+            object.__setattr__(self, name, _default(value))
         self.__post_init__()
 
     __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
     return __init__
+
+
+def _default(value: Any) -> Any:
+    """What ``dataclasses.field(...)`` stands for; any other value as it is."""
+    if not isinstance(value, dataclasses.Field):
+        return value
+    if value.default_factory is not dataclasses.MISSING:
+        return value.default_factory()
+    return None if value.default is dataclasses.MISSING else value.default
 
 
 class DynamicSlice:
@@ -75,7 +87,7 @@ class DynamicSlice:
         self.size = size
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Indirection:
     """A view's index that is known at run time: "scalar", or "vector" with one a partition."""
 
@@ -278,10 +290,17 @@ class NkiTensor(NKIObject):
         return f"{head},\n{np.array2string(np.asarray(self.array()), threshold=64)})"
 
     def __bool__(self) -> bool:
-        """True when every element is nonzero; a debugging aid the compiler does not have."""
-        if self.storage is None or self.storage.data is None:
-            return True
-        return bool(np.all(dtypes.to_float32(self.array()) != 0))
+        """Refused: the compiler does not know a tensor's elements."""
+        rule = "a tensor has no truth value while the kernel is built; compare it with None"
+        raise _fail("truth value", self.storage.describe() if self.storage else "a tensor", rule)
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, (int, float)):
+            rule = "a tensor's elements are not known while the kernel is built; use nl.equal"
+            raise _fail(f"comparison with {other}", self.storage.describe(), rule)
+        return NotImplemented
+
+    __hash__ = object.__hash__
 
     # Data, for the instructions.
 
@@ -325,6 +344,8 @@ class NkiTensor(NKIObject):
                     self._check_dynamic(dim, start, dynamic)
                     dynamic = (dim, start, n - size + 1)
                     start = 0
+                start = integer("nl.ds", "start", start, "must be an int or a register")
+                size = integer("nl.ds", "size", size)
                 _check_range(start, start + size, n, dim, shape)
                 offset += start * stride
                 new_shape.append(size)
@@ -365,6 +386,7 @@ class NkiTensor(NKIObject):
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements ``start`` to ``end`` (exclusive) of dimension ``dim``."""
         dim = self._dim(dim)
+        start, end, step = integers("NkiTensor", "slice", (start, end, step), "must be ints")
         if not 0 <= start < end <= self.shape[dim] or step < 1:
             raise _fail(
                 f"slice(dim={dim})",
@@ -400,6 +422,9 @@ class NkiTensor(NKIObject):
         """Row ``vector_offset[p]`` of an HBM tensor for partition ``p``."""
         if dim != 0:
             raise _fail("vector_select dim", dim, "must be 0")
+        if not isinstance(vector_offset, NkiTensor):
+            rule = "must be a tensor of indices in SBUF"
+            raise _fail("vector_select vector_offset", repr(vector_offset), rule)
         if self._free:
             raise _fail("vector_select", self.buffer.value, "only HBM tensors")
         if self._dynamic is not None:
@@ -432,9 +457,9 @@ class NkiTensor(NKIObject):
             rule = "only one dynamic select a tensor, and no ap after it"
             raise _fail("dynamic index", "ap of an indirect view", rule)
         base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
-        shape = tuple([int(count) for _, count in pattern])
-        strides = tuple([int(stride) for stride, _ in pattern])
-        view = base._view(shape, strides, base.offset + (offset or 0))
+        strides, shape = _pattern(pattern)
+        more = 0 if offset is None else integer("NkiTensor", "ap offset", offset)
+        view = base._view(shape, strides, base.offset + more)
         if not shape or min(shape) < 1 or min(strides) < 0:
             raise _fail("ap pattern", pattern, "counts must be >= 1 and strides >= 0")
         if view._free and shape[0] > 1 and strides[0] != view._free:
@@ -446,6 +471,11 @@ class NkiTensor(NKIObject):
         if vector_offset is not None and (self._free or indirect_dim != 0):
             rule = "vector_offset needs an HBM tensor and indirect_dim=0"
             raise _fail("ap", f"{self.buffer.value}, indirect_dim={indirect_dim}", rule)
+        for name, value in (("scalar_offset", scalar_offset), ("vector_offset", vector_offset)):
+            if not isinstance(value, (NkiTensor, VirtualRegister, type(None))):
+                rule = "must be a tensor in SBUF or a register; add an int to offset"
+                raise _fail(f"ap {name}", repr(value), rule)
+        indirect_dim = integer("NkiTensor", "ap indirect_dim", indirect_dim)
         if not 0 <= indirect_dim < self.ndim:
             raise _fail("ap indirect_dim", indirect_dim, f"out of range for shape {self.shape}")
         if self._free and indirect_dim == 0:
@@ -458,7 +488,7 @@ class NkiTensor(NKIObject):
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         """Reorder dimensions; the partition dimension stays first."""
-        dims = tuple(dims)
+        dims = integers("NkiTensor", "permute", dims)
         if sorted(dims) != list(range(self.ndim)):
             raise _fail("permute", dims, f"must be a permutation of 0..{self.ndim - 1}")
         if self._leads and dims[0] != 0:
@@ -475,11 +505,14 @@ class NkiTensor(NKIObject):
         if self.shape[dim] != 1:
             raise _fail(f"broadcast(dim={dim})", self.shape[dim], "the dimension must have size 1")
         shape, strides = list(self.shape), list(self.strides)
+        if integer("NkiTensor", f"broadcast(dim={dim})", size) < 1:
+            raise _fail(f"broadcast(dim={dim})", size, "the size must be >= 1")
         shape[dim], strides[dim] = size, 0
         return self._view(tuple(shape), tuple(strides), self.offset)
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """Insert a dimension of size 1 before ``dim``."""
+        dim = integer("NkiTensor", "expand_dim", dim)
         if self._leads and dim == 0:
             raise _fail("expand_dim", dim, "must not be 0 on-chip or after vector_select")
         if not 0 <= dim <= self.ndim:
@@ -501,7 +534,7 @@ class NkiTensor(NKIObject):
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Split one dimension; one entry of ``shape`` may be -1."""
         dim = self._dim(dim)
-        sizes = _infer(tuple(shape), self.shape[dim], "reshape_dim")
+        sizes = _infer(integers("NkiTensor", "reshape_dim", shape), self.shape[dim], "reshape_dim")
         if self._leads and dim == 0 and len(sizes) != 1:
             raise _fail("reshape_dim(dim=0)", shape, "the partition dimension cannot be split")
         inner = self.strides[dim]
@@ -531,7 +564,7 @@ class NkiTensor(NKIObject):
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Another shape of the same elements, without a copy."""
-        sizes = _infer(tuple(shape), self.size, "reshape")
+        sizes = _infer(integers("NkiTensor", "reshape", shape), self.size, "reshape")
         if self._leads and sizes[0] != self.shape[0]:
             raise _fail("reshape", shape, f"the partition dimension must stay {self.shape[0]}")
         if self._leads:
@@ -550,8 +583,12 @@ class NkiTensor(NKIObject):
         fixed_sizes: dict[str, int] | None = None,
     ) -> NkiTensor:
         """Split, reorder and merge dimensions by name, as einops does with tuples."""
+        for pattern in (src_pattern, dst_pattern):
+            _check_names(pattern)
         if len(src_pattern) != self.ndim:
             raise _fail("rearrange", src_pattern, f"needs {self.ndim} entries")
+        if not isinstance(fixed_sizes, (dict, type(None))):
+            raise _fail("rearrange fixed_sizes", repr(fixed_sizes), "must be a dict of sizes")
         known = dict(fixed_sizes or {})
         split = self
         names: list[str] = []
@@ -601,6 +638,7 @@ class NkiTensor(NKIObject):
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
 
     def _dim(self, dim: int) -> int:
+        dim = integer("NkiTensor", "dim", dim)
         if not -self.ndim <= dim < self.ndim:
             raise _fail("dim", dim, f"out of range for shape {self.shape}")
         return dim % self.ndim
@@ -746,9 +784,13 @@ def _check_range(start: int, stop: int, n: int, dim: int, shape: tuple[int, ...]
 
 
 def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    start = 0 if item.start is None else int(item.start)
-    stop = n if item.stop is None else int(item.stop)
-    step = 1 if item.step is None else int(item.step)
+    try:
+        start = 0 if item.start is None else as_index(item.start)
+        stop = n if item.stop is None else as_index(item.stop)
+        step = 1 if item.step is None else as_index(item.step)
+    except TypeError:
+        rule = "start, stop and step must be ints; a register starts an nl.ds(start, size)"
+        raise _fail(f"index of dimension {dim}", item, rule) from None
     if start < 0:
         start += n
     if stop < 0:
@@ -758,6 +800,25 @@ def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tupl
     if not 0 <= start < stop <= n:
         _check_range(start, stop, n, dim, shape)
     return start, stop, step
+
+
+def _pattern(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(strides, counts) of an ``ap`` pattern."""
+    try:
+        strides = tuple([as_index(stride) for stride, _ in pattern])
+        return strides, tuple([as_index(count) for _, count in pattern])
+    except (TypeError, ValueError):
+        rule = "must be a list of [stride, count] pairs of ints"
+        raise _fail("ap pattern", repr(pattern), rule) from None
+
+
+def _check_names(pattern: Any) -> None:
+    """A pattern of ``rearrange``: names, or tuples of names."""
+    groups = pattern if isinstance(pattern, (list, tuple)) else [pattern]
+    for group in groups:
+        names = group if isinstance(group, (list, tuple)) else (group,)
+        if groups is not pattern or not all(isinstance(name, str) for name in names):
+            raise _fail("rearrange", repr(pattern), "must be a tuple of names or tuples of names")
 
 
 def _integer_index(

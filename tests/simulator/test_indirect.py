@@ -234,7 +234,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
     "a number for a scalar offset": (  # NkiTensor | VirtualRegister (nki-aps.rst)
         lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=1),
         lambda t, s: t.ap([[6, 2], [1, 6]], offset=6),
-        "must be a register or an SBUF tile",
+        "must be a tensor in SBUF or a register",
     ),
     "a register for a vector offset": (
         lambda t, s: t.ap([[6, 2], [1, 6]], vector_offset=in_register(1)),
@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
     "a list of rows": (
         lambda t, s: t.vector_select(0, [0, 1]),
         lambda t, s: t.vector_select(0, index(0, 1)),
-        "must be a tile of indices",
+        "must be a tensor of indices in SBUF",
     ),
 }
 

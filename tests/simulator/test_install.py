@@ -114,3 +114,22 @@ def test_the_shipped_api_names_exist():
 
     assert callable(nki.jit) and callable(nki.simulate)
     assert nl.float32 == "float32" and nisa.engine.tensor.name == "tensor"
+
+
+# AWS's nki-library imports these three names from nki.isa.constants (16 files, one of them as a
+# module); the SDK documents them, and four enumerations more, in nki/api/nki/isa/__init__.py.
+CONSTANTS = """
+import nki.isa as nisa
+from nki.isa import constants as nisa_constants
+from nki.isa.constants import dge_mode, matmul_perf_mode, oob_mode
+
+assert dge_mode is nisa.dge_mode and nisa_constants.oob_mode is nisa.oob_mode
+names = ("dge_mode", "dma_engine", "engine", "matmul_perf_mode", "nc_version", "oob_mode")
+assert all(getattr(nisa_constants, n) is getattr(nisa, n) for n in (*names, "reduce_cmd"))
+"""
+
+
+def test_constants_of_the_isa(tmp_path):
+    (tmp_path / "script.py").write_text(CONSTANTS)
+    done = python("-m", "nki_kernels.simulator", "script.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

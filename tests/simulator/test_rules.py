@@ -5,6 +5,7 @@ nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a c
 ``accepted_on`` is a feature that trn1 lacks: the broken kernel must pass on that chip.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -210,7 +211,7 @@ def same_elements_a_partition(broken):
 # nl.load: "src: HBM tensor to load"; nl.store: "from on-chip memory (SBUF)" to "HBM tensor".
 
 
-@rule("nl.store", "dst", "must be an HBM tensor")
+@rule("nl.store", "dst", "must be in HBM")
 def stores_end_in_hbm(broken):
     nl.store((raw if broken else hbm)(4, 4), sb(4, 4))
 
@@ -220,7 +221,7 @@ def stores_begin_in_sbuf(broken):
     nl.store(hbm(4, 4), (hbm if broken else sb)(4, 4))
 
 
-@rule("nl.load", "src", "must be an HBM tensor")
+@rule("nl.load", "src", "must be in HBM")
 def loads_begin_in_hbm(broken):
     nl.load((sb if broken else hbm)(4, 4))
 
@@ -1885,7 +1886,7 @@ def a_pattern_adds_no_second_index(broken):
 
 @rule("nisa.tensor_copy", "operand", "cannot be used outside of it")
 def tiles_of_a_fori_loop_stay_inside(broken):
-    kept = [sb(4, 4)]
+    kept = deque([sb(4, 4)])  # a list would be refused as Python state that the body changes
 
     def body(i):
         inner = sb(4, 4)
@@ -1899,7 +1900,7 @@ def tiles_of_a_fori_loop_stay_inside(broken):
 
 @rule("nisa.dma_copy", "operand", "cannot be used outside of it")
 def tiles_of_a_while_loop_stay_inside(broken):
-    kept = [sb(4, 4)]
+    kept = deque([sb(4, 4)])
 
     def body(register):
         inner = sb(4, 4)
@@ -1914,7 +1915,7 @@ def tiles_of_a_while_loop_stay_inside(broken):
 
 @rule("nisa.tensor_copy", "operand", "cannot be used outside of it")
 def tiles_do_not_pass_from_one_iteration_to_the_next(broken):
-    kept = [sb(4, 4)]
+    kept = deque([sb(4, 4)])
 
     def body(i):
         nisa.tensor_copy(raw(4, 4), kept[-1])
@@ -1988,7 +1989,7 @@ def while_loop_bodies_return_the_condition(broken):
 @rule("depends_on", "producer", "cannot leave a fori_loop/while_loop")
 def no_dependency_out_of_a_loop(broken):
     tile = sb(4, 4)
-    found = [nisa.reciprocal(raw(4, 4), tile)]
+    found = deque([nisa.reciprocal(raw(4, 4), tile)])
 
     def body(i):
         instruction = nisa.reciprocal(raw(4, 4), tile)
@@ -2002,7 +2003,7 @@ def no_dependency_out_of_a_loop(broken):
 @rule("depends_on", "producer", "cannot leave a fori_loop/while_loop")
 def dependencies_come_from_around(broken):
     tile = sb(4, 4)
-    inside = []
+    inside = deque()
 
     def inner(i):
         inside.append(nisa.reciprocal(raw(4, 4), tile))

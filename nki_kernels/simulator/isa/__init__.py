@@ -14,6 +14,7 @@ from ..enums import (
 from ..errors import NkiValidationError
 from ..issue import NkiInstruction
 from ..register import VirtualRegister
+from . import constants
 from .data_movement import (
     dma_copy,
     dma_transpose,

@@ -10,6 +10,7 @@ import numpy as np
 from nki_kernels import hardware
 
 from .. import dtypes
+from ..arguments import integers
 from ..enums import MemoryRegion, dge_mode, engine, oob_mode
 from ..issue import Issue, instruction
 from ..session import active
@@ -192,6 +193,8 @@ def dma_transpose(
         raise rules.fail("dge_mode", dge_mode.name, "must be unknown or hwdge")
     if src._dynamic is not None:
         raise NotImplementedError("nisa.dma_transpose with indirect addresses is not simulated")
+    if axes is not None:
+        axes = integers(rules.instruction, "axes", axes)
     expected = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
     if expected is None or (axes is not None and tuple(axes) != expected):
         value = f"axes {axes} of {src.ndim} dimensions"
@@ -299,7 +302,7 @@ def nc_stream_shuffle(
     rules = Rules("nisa.nc_stream_shuffle")
     rules.output("dst", dst)
     rules.tile("src", src)
-    mask = [int(m) for m in shuffle_mask]
+    mask = integers(rules.instruction, "shuffle_mask", shuffle_mask, "must be a list of 32 ints")
     if len(mask) != 32 or any(not (0 <= m < 32 or m == 255) for m in mask):
         raise rules.fail("shuffle_mask", mask, "32 entries of 0..31, or 255 to keep")
     for operand, t in (("dst", dst), ("src", src)):

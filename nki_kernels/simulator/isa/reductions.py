@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..arguments import integers
 from ..issue import Issue, instruction
 from ..operators import Operator
 from ..tensor import NkiTensor
@@ -55,7 +56,8 @@ def tensor_reduce(
 
 def reduction_axes(rules: Rules, axis: Any, ndim: int) -> list[int]:
     """Sorted axes; they must be the last ones and leave out the partition axis."""
-    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    single = (axis,) if isinstance(axis, int) else axis
+    given = integers(rules.instruction, "axis", single, "must be an int or a list of ints")
     axes = sorted(a % ndim for a in given if -ndim <= a < ndim)
     if len(axes) != len(given) or not axes or axes != list(range(axes[0], ndim)) or axes[0] == 0:
         rule = f"must be the last free axes, ending at {ndim - 1}, without axis 0"

@@ -87,7 +87,7 @@ class Rules:
     def written_once(self, name: str, t: NkiTensor) -> None:
         """No element of ``t`` has two values: engines write in no documented order."""
         shape, strides = t.shape, t.strides
-        if t._dynamic is not None and t._dynamic[0] == "vector":  # rows are data's to choose
+        if t._dynamic is not None and t._dynamic.kind == "vector":  # rows are data's to choose
             shape, strides = shape[1:], strides[1:]
         if any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)):
             raise self.fail(name, "a broadcast view", "cannot be written")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..arguments import integers
 from ..enums import reduce_cmd
 from ..issue import Issue, instruction
 from ..operators import Operator, operator_of
@@ -48,7 +49,11 @@ def _affine(
     for label, value in (("offset", offset), ("channel_multiplier", channel_multiplier)):
         if not isinstance(value, (int, np.integer)) or not -(1 << 31) <= value < 1 << 31:
             raise rules.fail(label, value, "must be an int32")
-    pairs = [(int(step), int(count)) for step, count in pattern]
+    rule = "1 to 4 pairs [step, count] of ints"
+    is_list = isinstance(pattern, (list, tuple))
+    if not is_list or any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in pattern):
+        raise rules.fail("pattern", repr(pattern), rule)
+    pairs = [integers(rules.instruction, "pattern", pair, rule) for pair in pattern]
     if not 1 <= len(pairs) <= 4:
         raise rules.fail("pattern", pattern, "1 to 4 pairs [step, count]")
     total = math.prod(count for _, count in pairs)

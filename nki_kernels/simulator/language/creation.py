@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, isa
-from ..enums import OFF_CHIP, ON_CHIP, MemoryRegion
+from ..arguments import integer, integers
+from ..enums import ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
 from ..issue import Issue
 from ..operators import OPERATORS
@@ -15,6 +16,21 @@ from ..session import active
 from ..tensor import NkiTensor
 
 _SBUF = MemoryRegion.sbuf
+
+
+def _tensor(function: str, argument: str, value: Any) -> NkiTensor:
+    if not isinstance(value, NkiTensor):
+        rule = "must be a tensor (NkiTensor)"
+        raise NkiValidationError(f"nl.{function}", argument, repr(value), rule)
+    return value
+
+
+def _in_hbm(function: str, argument: str, value: Any) -> NkiTensor:
+    tensor = _tensor(function, argument, value)
+    if tensor.buffer in ON_CHIP:
+        rule = "must be in HBM; nisa.tensor_copy and nisa.dma_copy copy tiles on the chip"
+        raise NkiValidationError(f"nl.{function}", argument, tensor.storage.describe(), rule)
+    return tensor
 
 
 def _region(buffer: Any, function: str) -> MemoryRegion:
@@ -36,17 +52,25 @@ def ndarray(
     Raises NkiValidationError when the memory cannot hold it.
     """
     region = _region(buffer, "ndarray")
-    sizes = tuple([int(n) for n in shape])
+    sizes = integers("nl.ndarray", "shape", shape)
     flat = region in ON_CHIP and len(sizes) < 2 and sizes != (1,)
     if not sizes or any(n < 1 for n in sizes) or flat:
         rule = "positive sizes; SBUF and PSUM tensors have at least 2 dimensions, or shape (1,)"
-        raise NkiValidationError("nl.ndarray", "shape", tuple(shape), rule)
+        raise NkiValidationError("nl.ndarray", "shape", sizes, rule)
+    if address is not None:
+        rule = "must be (partition, free byte)"
+        address = integers("nl.ndarray", "address", address, rule)  # type: ignore[assignment]
+        if address is None or len(address) != 2:
+            raise NkiValidationError("nl.ndarray", "address", address, rule)
     return active().allocate(sizes, dtypes.canonical(dtype), region, name, address)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
     """A tensor filled with ``fill_value``."""
     tensor = ndarray(shape, dtype, buffer, name)
+    if not isinstance(fill_value, (int, float, np.generic)):
+        rule = "must be a compile-time number"
+        raise NkiValidationError("nl.full", "fill_value", repr(fill_value), rule)
     if tensor.dtype not in dtypes.INTEGERS:
         fill_value = float(fill_value)
     elif isinstance(fill_value, float) and fill_value.is_integer():
@@ -88,11 +112,13 @@ def ones(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTens
 
 def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """Zeros with the shape (and by default dtype and buffer) of ``x``."""
+    x = _tensor("zeros_like", "x", x)
     return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
 def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """An uninitialised tensor with the shape (and by default dtype and buffer) of ``x``."""
+    x = _tensor("empty_like", "x", x)
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
@@ -102,7 +128,7 @@ def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the values of an HBM tensor."""
-    _lies_in("nl.load", "src", src, OFF_CHIP, "must be an HBM tensor")
+    src = _in_hbm("load", "src", src)
     tile = ndarray(_on_chip_shape(src.shape), dtype or src.dtype)
     isa.dma_copy(tile, src)
     return tile
@@ -110,19 +136,14 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def store(dst: NkiTensor, value: NkiTensor) -> None:
     """Write an SBUF tile to an HBM tensor."""
-    _lies_in("nl.store", "dst", dst, OFF_CHIP, "must be an HBM tensor")
-    _lies_in("nl.store", "value", value, ON_CHIP, "must be an SBUF tile")
-    isa.dma_copy(dst, value)  # which refuses PSUM
-
-
-def _lies_in(function: str, operand: str, t: Any, memory: Any, rule: str) -> None:
-    if not isinstance(t, NkiTensor) or t.buffer not in memory:
-        value = t.storage.describe() if isinstance(t, NkiTensor) else repr(t)
-        raise NkiValidationError(function, operand, value, rule)
+    if not isinstance(value, NkiTensor) or value.buffer not in ON_CHIP:
+        raise NkiValidationError("nl.store", "value", repr(value), "must be an SBUF tile")
+    isa.dma_copy(_in_hbm("store", "dst", dst), value)
 
 
 def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with an HBM argument of the kernel, transposed: slow, one element a run."""
+    src = _tensor("load_transpose2d", "src", src)
     if src.ndim != 2 or not src.storage.is_argument:
         value = src.storage.describe()
         rule = "takes a 2-d view of a kernel argument in HBM"
@@ -134,6 +155,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A copy of an SBUF or PSUM tile, in SBUF."""
+    x = _tensor("copy", "x", x)
     tile = ndarray(x.shape, dtype or x.dtype)
     isa.tensor_copy(tile, x)
     return tile
@@ -144,7 +166,10 @@ copy.__nki_operator__ = OPERATORS["copy"]  # type: ignore[attr-defined]
 
 def shared_constant(constant: Any) -> NkiTensor:
     """A tensor in shared HBM that holds a NumPy array, or the array in a ``.npy`` file."""
-    array = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
+    array = np.load(constant) if isinstance(constant, str) else constant
+    if not isinstance(array, np.ndarray):
+        rule = "must be a NumPy array or the path of a .npy file"
+        raise NkiValidationError("nl.shared_constant", "constant", repr(constant), rule)
     session = active()
     region = MemoryRegion.shared_hbm
     tensor = session.allocate(array.shape, dtypes.canonical(array.dtype), region, "constant")
@@ -156,6 +181,7 @@ def shared_constant(constant: Any) -> NkiTensor:
 
 def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None = None) -> NkiTensor:
     """The n x n identity in SBUF (in ``dst`` when given)."""
+    n = integer("nl.shared_identity_matrix", "n", n)
     name = dtypes.canonical(dtype)
     constant = shared_constant(np.eye(n, dtype=dtypes.numpy_type(name)))
     tile = ndarray((n, n), name) if dst is None else dst
@@ -165,4 +191,5 @@ def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None =
 
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Print a tensor's values; the simulator writes them to stdout at once."""
+    tensor = _tensor("device_print", "tensor", tensor)
     print(print_prefix, tensor if active().dry else np.asarray(tensor.array()))

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..arguments import integers
 from ..errors import NkiValidationError
 from ..register import VirtualRegister, fits
 from ..session import active
+from .loop_body import LoopBody
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
     """``range``: a loop that is unrolled."""
-    return range(start) if stop is None else range(start, stop, step)
+    bounds = (start,) if stop is None else (start, stop, step)
+    rule = "start, stop and step must be compile-time ints; nl.fori_loop takes registers"
+    return range(*integers("nl.affine_range", "bounds", bounds, rule))
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -63,6 +67,11 @@ def _value(label: str, bound: Any) -> int:
     return fits(int(bound), label, "bound")
 
 
+def _check_body(label: str, body_fun: Any) -> None:
+    if not callable(body_fun):
+        raise NkiValidationError(label, "body_fun", repr(body_fun), "must be a function")
+
+
 class _Scope:
     """Body of a loop on the device; ``outer`` is the one around it."""
 
@@ -102,10 +111,12 @@ def _repeated() -> Iterator[Callable[[], None]]:
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
     """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
+    _check_body("nl.fori_loop", body_fun)
+    body = LoopBody("nl.fori_loop", body_fun, active())
     with _repeated() as ends:
         for value in _bounds("nl.fori_loop", lower, upper, step):
             with _body():
-                if body_fun(VirtualRegister(value)) is not None:
+                if body(VirtualRegister(value)) is not None:
                     rule = "must not return a value: carry state in SBUF or HBM"
                     raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
             ends()
@@ -115,13 +126,15 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     """While the register is nonzero, ``register = body_fun(register)``."""
     label = "nl.while_loop"
     _bounds(label, 0, 0, 1)
+    _check_body(label, body_fun)
+    body = LoopBody(label, body_fun, active())
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
     with _repeated() as ends:
         while register.value != 0:
             with _body():
-                register = body_fun(VirtualRegister(register.value))
+                register = body(VirtualRegister(register.value))
             ends()
             if not isinstance(register, VirtualRegister):
                 rule = "must return the next condition register"

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, isa
+from ..arguments import axes as sorted_axes
+from ..arguments import integer, integers
 from ..enums import MemoryRegion
 from ..errors import NkiValidationError
 from ..operators import OPERATORS
@@ -246,7 +248,7 @@ def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def _reduce(function: Any, name: str, x: Any, axis: Any, dtype: Any, keepdims: bool) -> NkiTensor:
     tile = _tile(x, name)
-    axes = sorted(a % tile.ndim for a in ((axis,) if isinstance(axis, int) else tuple(axis)))
+    axes = sorted_axes(f"nl.{name}", axis, tile.ndim)
     shape = tuple([n for d, n in enumerate(tile.shape) if d not in axes])
     if keepdims:
         shape = tuple([1 if d in axes else n for d, n in enumerate(tile.shape)])
@@ -284,6 +286,7 @@ def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
 
 def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """Mean over the last free axes, computed in fp32."""
+    x = _tile(x, "mean")
     total = _reduce(add, "mean", x, axis, "float32", keepdims)
     count = x.size // total.size
     return multiply(total, 1.0 / count, dtype or x.dtype)
@@ -292,7 +295,7 @@ def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> 
 def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """Variance over all free axes; the result keeps size-one dimensions."""
     tile = _tile(x, "var")
-    axes = sorted(a % tile.ndim for a in ((axis,) if isinstance(axis, int) else tuple(axis)))
+    axes = sorted_axes("nl.var", axis, tile.ndim)
     if axes != list(range(1, tile.ndim)):
         raise NkiValidationError("nl.var", "axis", axis, "must be all free axes")
     flat = tile.reshape((tile.shape[0], tile.size // tile.shape[0]))
@@ -311,9 +314,8 @@ def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> N
 def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
     """exp(x - max) / sum over the last free axes."""
     tile = _tile(x, "softmax")
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    first = builtins.min(a % tile.ndim for a in axes)
-    if first != 1:
+    axes = sorted_axes("nl.softmax", axis, tile.ndim)
+    if not axes or axes[0] != 1:
         raise NkiValidationError("nl.softmax", "axis", axis, "must cover all free axes")
     flat = tile.reshape((tile.shape[0], tile.size // tile.shape[0]))
     negative_max = ndarray((tile.shape[0], 1), "float32")
@@ -336,6 +338,8 @@ def rms_norm(
     compute_dtype: Any = None,
 ) -> NkiTensor:
     """``x / sqrt(mean(x * x) + epsilon) * w`` over the last free axes, mean over ``n``."""
+    if not isinstance(n, (int, float)) or n <= 0:
+        raise NkiValidationError("nl.rms_norm", "n", repr(n), "must be a positive number")
     squares = sum(square(_tile(x, "rms_norm"), "float32"), axis, compute_dtype or "float32")
     scale = ndarray(squares.shape, "float32")
     isa.tensor_scalar(scale, squares, multiply, 1.0 / n, op1=add, operand1=epsilon)
@@ -391,13 +395,14 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
 
 def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
     """A view with a new axis of size 1 at ``axis``."""
-    return _tile(x, "expand_dims").expand_dim(axis % (x.ndim + 1))
+    tile = _tile(x, "expand_dims")
+    return tile.expand_dim(integer("nl.expand_dims", "axis", axis) % (tile.ndim + 1))
 
 
 def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
     """``x`` repeated along dimensions of size 1; one partition spreads by stream shuffles."""
     tile = _tile(x, "broadcast_to")
-    target = tuple(shape)
+    target = integers("nl.broadcast_to", "shape", shape)
     fits = len(target) == tile.ndim and not [
         1 for a, b in zip(tile.shape, target, strict=True) if a not in (b, 1)
     ]

@@ -1,0 +1,76 @@
+"""How a kernel calls its helpers, constructors and methods."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+from .names import Names, is_nki_class, is_user_module
+from .source import unwrap
+
+# Methods that only lists have; those that other types have, too; those only numbers have.
+LIST_METHODS = frozenset({"clear", "extend", "insert", "remove", "reverse", "sort"})
+SHARED_METHODS = frozenset({"copy", "count", "index", "pop"})
+NUMBER_METHODS = frozenset(
+    {"as_integer_ratio", "bit_count", "bit_length", "conjugate", "is_integer", "to_bytes"}
+)
+MUTATORS = LIST_METHODS | {"append", "pop", "popitem", "setdefault", "update"}
+CONSTANTS = (int, float, str, tuple)
+
+
+def contested_call(node: ast.Call, names: Names, lists: set[str]) -> Iterator[tuple[str, str]]:
+    """(rule, what) of a call that the compiler may not take; of no call of nl or nisa."""
+    value = names.resolve(node.func)
+    function = unwrap(value)
+    text = ast.unparse(node.func)
+    if isinstance(value, type):
+        is_record = is_nki_class(value) and not issubclass(value, Enum)
+        if node.keywords and is_record and is_user_module(value.__module__):
+            yield "constructor-keyword", text
+    elif function is not None and is_user_module(function.__module__):
+        if node.keywords:
+            yield "helper-keyword", text
+        omitted = _omitted(node, inspect.signature(function))
+        if omitted:
+            yield "helper-default", f"{text} without {', '.join(omitted)}"
+    elif isinstance(node.func, ast.Attribute):
+        owner = names.resolve(node.func.value)
+        if not isinstance(owner, ModuleType):
+            yield from _method(node.func, owner, lists)
+
+
+def _omitted(node: ast.Call, signature: inspect.Signature) -> list[str]:
+    if any(isinstance(argument, ast.Starred) for argument in node.args):
+        return []
+    given = {keyword.arg for keyword in node.keywords}
+    rest = list(signature.parameters.values())[len(node.args) :]
+    return [p.name for p in rest if p.default is not p.empty and p.name not in given]
+
+
+def _method(function: ast.Attribute, owner: Any, lists: set[str]) -> Iterator[tuple[str, str]]:
+    name, text = function.attr, ast.unparse(function)
+    is_literal = isinstance(function.value, ast.Constant | ast.JoinedStr | ast.Tuple)
+    is_list = isinstance(function.value, ast.Name) and function.value.id in lists
+    if is_literal or isinstance(owner, CONSTANTS) or name in NUMBER_METHODS:
+        yield "constant-method", text
+    elif name in LIST_METHODS or (is_list and name in SHARED_METHODS):
+        yield "list-method", text
+    elif name == "broadcast":
+        yield "view-broadcast", text
+    elif name == "broadcast_to":
+        yield "broadcast-method", text
+
+
+def names_a_key(key: ast.expr, counters: set[str]) -> bool:
+    """Whether an expression may be a string: false of numbers, tuples and loop counters."""
+    if isinstance(key, ast.Constant):
+        return isinstance(key.value, str)
+    if isinstance(key, ast.Name):
+        return key.id not in counters
+    if isinstance(key, ast.BinOp):
+        return names_a_key(key.left, counters) and names_a_key(key.right, counters)
+    return not isinstance(key, ast.Tuple | ast.UnaryOp)

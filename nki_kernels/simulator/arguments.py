@@ -1,0 +1,47 @@
+"""Arguments of the API that must be integers: what they are, or an error that names them.
+
+Floats are refused, as the documentation gives every size, bound, axis and index as int.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from .errors import NkiValidationError
+
+_REGISTER = "a register's value is not known while the kernel is built"
+
+
+def integer(instruction: str, argument: str, value: Any, rule: str = "must be an int") -> int:
+    """``value`` as an int; NkiValidationError for a float, a register or anything else."""
+    if value.__class__ is int:
+        return value  # type: ignore[no-any-return]
+    try:
+        return index(value)
+    except TypeError as error:
+        if _REGISTER in str(error):
+            rule = f"{rule}: {_REGISTER}"
+        raise NkiValidationError(instruction, argument, repr(value), rule) from None
+
+
+def integers(
+    instruction: str, argument: str, values: Any, rule: str = "must be a tuple of ints"
+) -> tuple[int, ...]:
+    """``values`` as a tuple of ints; NkiValidationError for a lone int, a string or floats."""
+    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
+        raise NkiValidationError(instruction, argument, repr(values), rule)
+    try:
+        return tuple([index(value) for value in values])
+    except TypeError:
+        raise NkiValidationError(instruction, argument, repr(values), rule) from None
+
+
+def axes(instruction: str, axis: Any, ndim: int) -> list[int]:
+    """``axis``, an int or a tuple of ints, as sorted dimensions from 0 to ``ndim`` - 1."""
+    given = (axis,) if isinstance(axis, int) else axis
+    found = integers(instruction, "axis", given, "must be an int or a tuple of ints")
+    if any(not -ndim <= a < ndim for a in found):
+        rule = f"must be from {-ndim} to {ndim - 1}"
+        raise NkiValidationError(instruction, "axis", axis, rule)
+    return sorted([a % ndim for a in found])

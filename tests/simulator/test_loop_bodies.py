@@ -1,0 +1,218 @@
+"""The body of a loop on the device is traced once: nki/api/nki/language/__init__.py, fori_loop.
+
+"carry any other loop state through SBUF/HBM". A body that changes Python state, or issues other
+instructions in another iteration, would run otherwise on the device, and is refused.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nl
+from nki_kernels.simulator import NkiValidationError
+
+X = np.arange(64, dtype=np.float32).reshape(4, 16)
+
+
+@dataclass
+class Counter(nl.NKIObject):
+    count: int = 0
+
+    def next_row(self):
+        self.count += 1
+        return self.count
+
+
+def a_list(tile):
+    rounds = []
+
+    def body(i):
+        rounds.append(1)
+
+    return body
+
+
+def a_number(tile):
+    count = 0
+
+    def body(i):
+        nonlocal count
+        count += 1
+
+    return body
+
+
+def a_dictionary(tile):
+    seen = {"rounds": 0}
+
+    def body(i):
+        seen["rounds"] += 1
+        nisa.memset(tile, 1.0)
+
+    return body
+
+
+def an_object(tile):
+    counter = Counter()
+
+    def body(i):
+        counter.next_row()
+
+    return body
+
+
+def a_method(tile):
+    counter = Counter()
+
+    def body(self, i):
+        self.count += 1
+
+    return body.__get__(counter)
+
+
+def a_default(tile):
+    def body(i, seen=[]):  # noqa: B006
+        seen.append(1)
+
+    return body
+
+
+def the_bound_tensor(tile):
+    current = tile
+
+    def body(i):
+        nonlocal current
+        current = current[:, 0:8]
+
+    return body
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (a_list, "rounds"),
+        (a_number, "count"),
+        (a_dictionary, "seen"),
+        (an_object, "counter"),
+        (a_method, "self"),
+        (a_default, "defaults"),
+        (the_bound_tensor, "current"),
+    ],
+)
+@pytest.mark.parametrize("trips", [1, 3])
+def test_a_body_cannot_change_python_state(make, name, trips):
+    def kernel():
+        nl.fori_loop(0, trips, make(nl.zeros((4, 16), nl.float32)))
+
+    with pytest.raises(NkiValidationError, match=f"body_fun = {name}: the body is traced once"):
+        simulator.simulate(kernel)()
+    with pytest.raises(NkiValidationError, match="cannot change Python state"):
+        simulator.dry_run(kernel)
+
+
+def another_constant(tile, values):
+    def body(i):
+        nisa.memset(tile, next(values))
+
+    return body
+
+
+def another_place(tile, values):
+    def body(i):
+        column = int(next(values))
+        nisa.memset(tile[:, column : column + 1], 1.0)
+
+    return body
+
+
+def another_number_of_instructions(tile, values):
+    def body(i):
+        for _ in range(int(next(values))):
+            nisa.memset(tile, 1.0)
+
+    return body
+
+
+def another_operator(tile, values):
+    def body(i):
+        nisa.tensor_scalar(tile, tile, nl.add if next(values) < 2 else nl.multiply, 1.0)
+
+    return body
+
+
+# An iterator is state that no snapshot shows; what it does to the instructions is seen.
+@pytest.mark.parametrize(
+    "make",
+    [another_constant, another_place, another_number_of_instructions, another_operator],
+)
+def test_every_iteration_issues_the_same_instructions(make):
+    def kernel():
+        values = iter((1.0, 2.0, 3.0))
+        nl.fori_loop(0, 3, make(nl.zeros((4, 16), nl.float32), values))
+
+    with pytest.raises(NkiValidationError, match="must issue the same instructions"):
+        simulator.simulate(kernel)()
+
+
+def test_the_body_of_a_while_loop_too():
+    def kernel():
+        rounds = []
+
+        def body(r):
+            rounds.append(1)
+            following = nisa.register_alloc(0)
+            return following
+
+        nl.while_loop(nisa.register_alloc(1), body)
+
+    with pytest.raises(NkiValidationError, match="nl.while_loop: body_fun = rounds"):
+        simulator.simulate(kernel)()
+
+
+# What nearly breaks the rule: reads of Python state, tensors of the body, the loop variable as
+# an offset and in a tensor, state in SBUF, a loop inside that has other trips.
+def test_a_body_that_repeats_itself_passes():
+    columns, scale = [4, 4], {"factor": 2.0}
+
+    def kernel(x):
+        out = nl.ndarray((4, 16), nl.float32, nl.shared_hbm)
+        total = nl.zeros((4, 1), nl.float32)
+        place = nl.zeros((1, 1), nl.int32)
+
+        def body(i):
+            local = list(columns)
+            local.append(8)
+            tile = nl.ndarray((1, 16), nl.float32)
+            nisa.register_store(place, i)
+            source = x.ap([[16, 1], [1, 16]], scalar_offset=i, indirect_dim=0)
+            nisa.dma_copy(tile, source)
+            for start in range(0, 16, local[0]):
+                part = tile[:, start : start + local[0]]
+                nisa.tensor_scalar(part, part, nl.multiply, scale["factor"])
+            nisa.tensor_scalar(total, total, nl.add, 1.0)
+            target = out.ap([[16, 1], [1, 16]], scalar_offset=place, indirect_dim=0)
+            nisa.dma_copy(target, tile)
+            nl.fori_loop(0, i, lambda j: nisa.tensor_scalar(total, total, nl.add, 0.0) and None)
+
+        nl.fori_loop(0, 4, body)
+        sums = nl.ndarray((4, 1), nl.float32, nl.shared_hbm)
+        nisa.dma_copy(sums, total)
+        return out, sums
+
+    with simulator.strict():
+        result, sums = simulator.simulate(kernel)(X)
+    np.testing.assert_array_equal(result, 2 * X)
+    assert sums.tolist() == [[4.0]] * 4
+
+
+def test_after_a_loop_instructions_are_free_again():
+    def kernel():
+        tile = nl.zeros((4, 4), nl.float32)
+        nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 1.0) and None)
+        for value in (1.0, 2.0):
+            nisa.memset(tile, value)
+        nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 2.0) and None)
+
+    simulator.simulate(kernel)()

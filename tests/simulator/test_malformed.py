@@ -1,0 +1,145 @@
+"""Malformed arguments: an error that names the argument, its value and what is allowed.
+
+The types are those of the signatures and parameter texts in nki/api/nki/language/__init__.py and
+nki/api/nki/isa/__init__.py; sizes, bounds, axes and strides are ints there, nowhere floats.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator import NkiValidationError
+
+X = np.ones((128, 64), np.float32)
+
+
+def tile() -> Any:
+    return nl.ones((128, 64), nl.float32)
+
+
+# (the malformed call, what the message begins with)
+MALFORMED: list[tuple[Callable[[], Any], str]] = [
+    (lambda: nl.ndarray(128, nl.float32), "nl.ndarray: shape = 128"),
+    (lambda: nl.ndarray(None, nl.float32), "nl.ndarray: shape = None"),
+    (lambda: nl.ndarray("ab", nl.float32), "nl.ndarray: shape = 'ab'"),
+    (lambda: nl.ndarray((128.0, 64), nl.float32), "nl.ndarray: shape = (128.0, 64)"),
+    (lambda: nl.ndarray((4, 4), nl.float32, address=5), "nl.ndarray: address = 5"),
+    (lambda: nl.ndarray((4, 4), nl.float32, address=(0, 4.0)), "nl.ndarray: address = (0, 4.0)"),
+    (lambda: nl.full((4, 4), "a", nl.float32), "nl.full: fill_value = 'a'"),
+    (lambda: nl.zeros_like(5), "nl.zeros_like: x = 5"),
+    (lambda: nl.empty_like(5), "nl.empty_like: x = 5"),
+    (lambda: nl.load(5), "nl.load: src = 5"),
+    (lambda: nl.load(tile()), "nl.load: src = sbuf tile 128x64 float32: must be in HBM"),
+    (lambda: nl.store(5, tile()), "nl.store: dst = 5"),
+    (lambda: nl.store(tile(), tile()), "nl.store: dst = sbuf tile 128x64 float32: must be in HBM"),
+    (lambda: nl.copy(5), "nl.copy: x = 5"),
+    (lambda: nl.load_transpose2d(5), "nl.load_transpose2d: src = 5"),
+    (lambda: nl.shared_constant(5), "nl.shared_constant: constant = 5"),
+    (lambda: nl.shared_identity_matrix(4.0), "nl.shared_identity_matrix: n = 4.0"),
+    (lambda: nl.device_print("x", 5), "nl.device_print: tensor = 5"),
+    (lambda: nl.affine_range(4.0), "nl.affine_range: bounds = (4.0,)"),
+    (lambda: nl.fori_loop(0, 4, 5), "nl.fori_loop: body_fun = 5"),
+    (lambda: nl.fori_loop(0, 4.0, tile), "nl.fori_loop: bound = 4.0"),
+    (lambda: nl.sum(tile(), None), "nl.sum: axis = None"),
+    (lambda: nl.sum(tile(), 1.0), "nl.sum: axis = 1.0"),
+    (lambda: nl.max(tile(), 7), "nl.max: axis = 7: must be from -2 to 1"),
+    (lambda: nl.mean(5, 1), "nl.mean: x = 5"),
+    (lambda: nl.var(tile(), None), "nl.var: axis = None"),
+    (lambda: nl.softmax(tile(), None), "nl.softmax: axis = None"),
+    (lambda: nl.rms_norm(tile(), tile(), 1, 0), "nl.rms_norm: n = 0"),
+    (lambda: nl.expand_dims(tile(), None), "nl.expand_dims: axis = None"),
+    (lambda: nl.broadcast_to(tile(), 5), "nl.broadcast_to: shape = 5"),
+    (lambda: tile()[0:4.5], "NkiTensor: index of dimension 0 = slice(0, 4.5, None)"),
+    (lambda: tile()[:, 0:8:2.0], "NkiTensor: index of dimension 1 = slice(0, 8, 2.0)"),
+    (lambda: tile()[nl.ds(0.0, 4)], "nl.ds: start = 0.0"),
+    (lambda: tile()[:, nl.ds(0, 4.0)], "nl.ds: size = 4.0"),
+    (lambda: tile().slice(1, 0.0, 4.0), "NkiTensor: slice = (0.0, 4.0, 1)"),
+    (lambda: tile().select(None, 1), "NkiTensor: dim = None"),
+    (lambda: tile().reshape(128), "NkiTensor: reshape = 128"),
+    (lambda: tile().reshape((128, 8.0, 8)), "NkiTensor: reshape = (128, 8.0, 8)"),
+    (lambda: tile().reshape_dim(1, 8), "NkiTensor: reshape_dim = 8"),
+    (lambda: tile().permute(0), "NkiTensor: permute = 0"),
+    (lambda: tile()[:, 0:1].broadcast(1, 4.0), "NkiTensor: broadcast(dim=1) = 4.0"),
+    (lambda: tile()[:, 0:1].broadcast(1, 0), "NkiTensor: broadcast(dim=1) = 0"),
+    (lambda: tile().expand_dim(1.0), "NkiTensor: expand_dim = 1.0"),
+    (lambda: tile().rearrange(3, 4), "NkiTensor: rearrange = 3"),
+    (lambda: tile().ap([8, 8]), "NkiTensor: ap pattern = [8, 8]"),
+    (lambda: tile().ap(8), "NkiTensor: ap pattern = 8"),
+    (lambda: tile().ap([[64, 128], [1, 4.0]]), "NkiTensor: ap pattern = [[64, 128], [1, 4.0]]"),
+    (lambda: tile().ap([[64, 128], [1, 4]], offset=1.0), "NkiTensor: ap offset = 1.0"),
+    (lambda: tile().ap([[64, 128], [1, 4]], scalar_offset=2), "NkiTensor: ap scalar_offset = 2"),
+    (lambda: nl.zeros((8, 4), "int32", nl.hbm).vector_select(0, 3), "NkiTensor: vector_select"),
+    (lambda: nisa.tensor_reduce(tile(), nl.add, tile(), None), "nisa.tensor_reduce: axis = None"),
+    (lambda: nisa.dma_transpose(tile(), tile(), axes=5), "nisa.dma_transpose: axes = 5"),
+    (
+        lambda: nisa.nc_stream_shuffle(tile(), tile(), shuffle_mask=5),
+        "nisa.nc_stream_shuffle: shuffle_mask = 5: must be a list of 32 ints",
+    ),
+    (
+        lambda: nisa.nc_stream_shuffle(tile(), tile(), [0.5] * 32),
+        "nisa.nc_stream_shuffle: shuffle_mask = [0.5, ",
+    ),
+    (lambda: nisa.iota(tile(), 5), "nisa.iota: pattern = 5"),
+    (lambda: nisa.iota(tile(), [[1, 64.0]]), "nisa.iota: pattern = [1, 64.0]"),
+    (lambda: nisa.memset(tile(), 0.0).depends_on(5), "depends_on: producer = 5"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), MALFORMED, ids=[m for _, m in MALFORMED])
+def test_malformed_arguments_are_named(call, message):
+    with pytest.raises(NkiValidationError) as raised:
+        simulator.simulate(lambda: call() and None)()
+    assert str(raised.value).startswith(message)
+
+
+def test_well_formed_arguments_pass():
+    def kernel():
+        t = tile()
+        assert nl.ndarray([np.int64(8), 4], nl.float32).shape == (8, 4)
+        assert t[0 : np.int32(4), nl.ds(np.int64(2), 8)].shape == (4, 8)
+        assert t.ap(pattern=[(64, 128), (2, 32)]).shape == (128, 32)
+        assert nl.sum(t, [1], keepdims=True).shape == nl.sum(t, -1, keepdims=True).shape
+        nisa.nc_stream_shuffle(nl.ndarray((128, 64), nl.float32), t, np.arange(32))
+        assert list(nl.affine_range(np.int64(4))) == [0, 1, 2, 3]
+
+    simulator.simulate(kernel)()
+
+
+# "The bracket syntax must contain only one number" (nki/get-started/about/lnc.rst); tuples are
+# the launch grid that nl.program_id(axis) speaks of.
+@pytest.mark.parametrize("grid", [[1, 1], [1], 1.0, True, None, "1", 0, -1, (), (1, 1.0)], ids=str)
+def test_a_launch_grid_is_a_number_of_cores(grid):
+    kernel = nki.jit(lambda x: None)
+    with pytest.raises(TypeError, match="argument 'grid' is .* allowed is the number of logical"):
+        kernel[grid]
+    kernel[1](X)
+    kernel[(np.int64(1),)](X)
+
+
+# A constant of a kernel's module is no kernel, although `is` finds it there.
+@pytest.mark.parametrize("thing", [3, 4, 128, 512, None, True, "float32", nl.NKIObject], ids=str)
+@pytest.mark.parametrize("run", [simulator.simulate, simulator.dry_run])
+def test_only_kernels_are_simulated(run, thing):
+    with pytest.raises(TypeError, match="argument 'kernel' is .* allowed are functions"):
+        run(thing)
+
+
+def test_only_functions_are_jitted():
+    with pytest.raises(TypeError, match="argument 'fn' of nki.jit is 3"):
+        nki.jit(3)
+
+
+@pytest.mark.parametrize("edges", [5, [5], [("a", 5)], [("a",)], [(1, "b")], "ab"], ids=str)
+def test_edges_of_a_schedule_are_names(edges):
+    with pytest.raises(TypeError, match="argument 'edges' of with_schedule"):
+        nki.jit(lambda: None).with_schedule(edges)
+
+
+def test_shapes_of_a_dry_run_are_ints():
+    for shape in ((4.5, 4), (0, 4)):
+        with pytest.raises(NkiValidationError, match="dry_run: shape = "):
+            simulator.dry_run(lambda x: None, (shape, "float32"))

@@ -1,0 +1,142 @@
+"""Values that are known on the device only have no truth value while the kernel is built.
+
+Sources: NKI Language Guide, "Tensor Values" (the compiler does not know element values);
+nki/api/nki/isa/__init__.py, VirtualRegister (in Python control flow a register raises TypeError
+under the tracer; `while reg:` is what the parser frontend takes).
+"""
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nl
+from nki_kernels.simulator import NkiValidationError
+
+
+def ones():
+    return nl.ones((4, 4), nl.float32)
+
+
+def if_tensor():
+    if ones():
+        nl.zeros((4, 4), nl.float32)
+
+
+def assert_tensor():
+    assert ones()
+
+
+def tensor_or_tensor():
+    return (ones() or ones()) and None
+
+
+def not_tensor():
+    assert not ones()
+
+
+def if_tensor_is_zero():
+    if ones() == 0:
+        nl.zeros((4, 4), nl.float32)
+
+
+def if_tensor_is_not_one():
+    if ones() != 1.0:
+        nl.zeros((4, 4), nl.float32)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        if_tensor,
+        assert_tensor,
+        tensor_or_tensor,
+        not_tensor,
+        if_tensor_is_zero,
+        if_tensor_is_not_one,
+    ],
+)
+def test_a_tensor_has_no_truth_value(kernel):
+    with pytest.raises(NkiValidationError, match="sbuf tile 4x4 float32: .* while the kernel is"):
+        simulator.simulate(kernel)()
+    with pytest.raises(NkiValidationError, match="while the kernel is built"):
+        simulator.dry_run(kernel)
+
+
+# `is None` is not supported (Migration Guide 0.3), so kernels compare with None.
+def test_a_tensor_may_be_compared_with_none():
+    def kernel(bias, other=None):
+        assert bias != None  # noqa: E711
+        assert other == None  # noqa: E711
+        assert bias == bias and bias != ones()
+        return None
+
+    simulator.simulate(kernel)(np.ones((4, 4), np.float32))
+
+
+def if_register():
+    if nisa.register_alloc(1):
+        ones()
+
+
+def if_register_in_a_while():
+    register = nisa.register_alloc(1)
+    while register:
+        if register:
+            ones()
+
+
+def assert_register():
+    assert nisa.register_alloc(1)
+
+
+def while_not_register():
+    register = nisa.register_alloc(1)
+    while not register:
+        ones()
+
+
+def while_two_registers():
+    register = nisa.register_alloc(1)
+    while register and register:
+        ones()
+
+
+def if_register_is_one():
+    register = nisa.register_alloc(1)
+    if register == 1:
+        ones()
+
+
+def while_register_is_not_another():
+    register = nisa.register_alloc(1)
+    while register != nisa.register_alloc(0):
+        ones()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        if_register,
+        if_register_in_a_while,
+        assert_register,
+        while_not_register,
+        while_two_registers,
+        if_register_is_one,
+        while_register_is_not_another,
+    ],
+)
+def test_a_register_has_no_truth_value(kernel):
+    with pytest.raises(TypeError, match="register's value is not known while the kernel is built"):
+        simulator.simulate(kernel)()
+
+
+def test_while_register_still_runs():
+    def kernel():
+        register = nisa.register_alloc(1)
+        rounds = 0
+        while register:
+            rounds += 1
+            nisa.register_move(register, 0)
+        assert rounds == 1
+
+    simulator.simulate(kernel)()
