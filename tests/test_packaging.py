@@ -44,6 +44,7 @@ def test_every_module_and_type_marker_is_in_the_wheel(wheel_names):
             assert path.relative_to(ROOT).as_posix() in wheel_names
         assert f"{package}/py.typed" in wheel_names
     assert "nki_kernels/simulator/__init__.py" in wheel_names
+    assert "nki_kernels/known_violations.json" in wheel_names
 
 
 def test_plans_are_data_of_trnfft(wheel_names):

@@ -15,10 +15,10 @@ from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
 
 # Lengths and shapes at which every rule that a kernel breaks is broken by one of its recipes.
-LENGTHS = (12, 64, 100, 200, 257, 1000, 1009, 4096, 6208, 8192, 65536, 600000, 1048576)
+LENGTHS = (7, 12, 64, 100, 200, 257, 1000, 1009, 4096, 6208, 8192, 65536, 600000, 1048576)
 SHAPES = {
     CONVOLUTION: ((64, 64), (12, 64), (256, 200), (600, 300)),
-    None: ((64, 64), (33, 100), (64, 200), (16, 300), (16, 16)),
+    None: ((64, 64), (33, 100), (64, 200), (16, 300), (16, 16), (4, 64)),
 }
 BLOCKS = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
 COUNTED = (64, 1000, 4096)  # lengths whose instructions are counted
