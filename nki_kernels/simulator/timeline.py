@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nki_kernels.hardware import DMA_WRITTEN_BYTES, NeuronCore
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.whole_file import write_whole
 
-from .device_rules import Break
 from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .issue import Issue
@@ -71,7 +70,6 @@ class Timeline:
     def add(self, session: Any, peaks: dict[str, int]) -> None:
         """Append one launch; several launches follow each other."""
         schedule = _Schedule(session)
-        _check_dma_written(session, schedule)
         trace = session.trace
         self._runs.append((self.total_ns, trace, schedule))
         self.launches += 1
@@ -309,26 +307,6 @@ class _Schedule:
         self.start[n], self.end[n] = start, finish
         self.done[n] = finish + chip.dma_finish_ns
         queue.free = start
-
-
-def _check_dma_written(session: Any, schedule: _Schedule) -> None:
-    """The rule on SBUF that DMA fills, at the times at which the schedule runs."""
-    changes: list[tuple[float, int, Storage]] = []
-    for storage in session.storages:
-        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.first_use >= 0
-        if in_sbuf and storage.is_dma_written:
-            end = max(schedule.end[n] for n in storage.last_by_queue.values())
-            changes.append((schedule.start[storage.first_use], storage.free_bytes, storage))
-            changes.append((end, -storage.free_bytes, storage))
-    live = peak = 0
-    culprit = ""
-    for _, size, storage in sorted(changes, key=lambda change: change[:2]):
-        live += size
-        if live > peak:
-            peak, culprit = live, storage.describe()
-    if peak > DMA_WRITTEN_BYTES:
-        broken = Break("dma-written-ahead", culprit, f"{peak} bytes a partition")
-        session.broke("nisa.dma_copy", broken)
 
 
 def _add_memory_waits(session: Any) -> None:
