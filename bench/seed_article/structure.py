@@ -220,6 +220,16 @@ def _w8() -> np.ndarray[Any, Any]:
     return np.stack([np.cos(angle), -np.sin(angle), np.sin(angle)]).astype(np.float32)
 
 
+# Rules that the article's structure breaks. It stays as it was published.
+AS_PUBLISHED = (
+    "psum-bank-groups",
+    "stationary-dimensions",
+    "small-array-tile",
+    "narrow-stationary",
+    "tensors-in-sequences",
+)
+
+
 def transform(x: np.ndarray[Any, Any], radix: int) -> np.ndarray[Any, Any]:
     """FFT of every row of the complex [B, N], launch by launch in the simulator."""
     batch, n = x.shape
@@ -227,7 +237,8 @@ def transform(x: np.ndarray[Any, Any], radix: int) -> np.ndarray[Any, Any]:
     im = np.ascontiguousarray(x.imag, dtype=np.float32)
     for launch in launches(n, radix, batch):
         re, im = re.reshape(launch.shape), im.reshape(launch.shape)
-        re, im = simulator.simulate(launch.kernel)(re, im, *launch.arguments)
+        with simulator.allow(*AS_PUBLISHED):
+            re, im = simulator.simulate(launch.kernel)(re, im, *launch.arguments)
     return (re + 1j * im).reshape(batch, n)
 
 
@@ -237,11 +248,12 @@ def timelines(n: int, radix: int, batch: int) -> list[tuple[str, simulator.Timel
     stage = None
     for launch in launches(n, radix, batch):
         spec = (launch.shape, "float32")
-        if launch.kernel is radix8:
-            # The same in every stage: modelled once.
-            stage = stage or simulator.dry_run(radix8, spec, spec, *launch.arguments)
-            found.append((launch.kind, stage))
-        else:
-            timeline = simulator.dry_run(launch.kernel, spec, spec, *launch.arguments)
-            found.append((launch.kind, timeline))
+        with simulator.allow(*AS_PUBLISHED):
+            if launch.kernel is radix8:
+                # The same in every stage: modelled once.
+                stage = stage or simulator.dry_run(radix8, spec, spec, *launch.arguments)
+                found.append((launch.kind, stage))
+            else:
+                timeline = simulator.dry_run(launch.kernel, spec, spec, *launch.arguments)
+                found.append((launch.kind, timeline))
     return found

@@ -11,7 +11,8 @@ import pytest
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.simulator import device_rules
-from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
 
 # Lengths and shapes at which every rule that a kernel breaks is broken by one of its recipes.
@@ -26,9 +27,21 @@ BATCHES = (1, 5, 130)
 POINTS = 2**16  # of a batch, and one transform alone
 HBM_NUMBERS = hardware.HBM_TENSOR_BYTES // 4
 
-KERNELS = {algorithm.kernel.__name__: [] for algorithm in ALGORITHMS.values()}
-for each in ALGORITHMS.values():
-    KERNELS[each.kernel.__name__].append(each)
+# Shorter than the planner takes them: those of the kernels' own tests.
+SHORT = {
+    "split_four_step": [
+        Recipe("split_four_step", 32, (2, 4, 4)),
+        Recipe("split_four_step", 6144, (4, 16, 3, 32)),
+    ],
+    "split_bluestein": [
+        Recipe("split_bluestein", 37, inner=Recipe("split_four_step", 80, (4, 5, 4))),
+        Recipe("split_bluestein", 1009, inner=Recipe("split_four_step", 2080, (4, 20, 2, 13))),
+    ],
+}
+
+KERNELS = {}
+for each in (*ALGORITHMS.values(), STRIDED_STOCKHAM):
+    KERNELS.setdefault(each.kernel.__name__, []).append(each)
 
 
 def recipes(algorithm):
@@ -40,11 +53,15 @@ def recipes(algorithm):
     else:
         shapes = SHAPES.get(algorithm.kind, SHAPES[None])
         found = [algorithm.orders(shape, shape)[:1] for shape in shapes]
-    return [recipe for each in found for recipe in {each[0], each[-1]}]
+    chosen = [recipe for each in found for recipe in {each[0], each[-1]}]
+    return chosen + SHORT.get(algorithm.name, [])
 
 
 def dry_run(algorithm, recipe, batch):
-    inputs = [(shape, "float32") for shape in algorithm.inputs(recipe, batch)]
+    shapes = algorithm.inputs(recipe, batch)
+    if algorithm is STRIDED_STOCKHAM:
+        shapes = [(2, recipe.n, batch)] * 2
+    inputs = [(shape, "float32") for shape in shapes]
     with simulator.allow(*device_rules.RULES):
         return simulator.dry_run(algorithm.kernel, *inputs, *algorithm.specs(recipe))
 
