@@ -95,6 +95,13 @@ def test_auto_depends_on_the_device_and_on_nki(monkeypatch):
         assert backend_for(torch.device("xla")) == "nki-sim"
 
 
+@pytest.mark.parametrize("name", ["auto", "fftw"])
+def test_operators_take_backends_that_compute(name):
+    x = torch.ones(4)
+    with pytest.raises(ValueError, match=f"'backend' is '{name}'"):
+        torch.ops.trnfft.c2c(x, x, False, 1.0, name, "fast")
+
+
 @pytest.mark.skipif(config.has_nki(), reason="the real nki is here")
 def test_nki_says_what_is_missing_and_how_to_get_it(monkeypatch):
     for choose in (trnfft.set_backend, lambda name: trnfft.backend(name).__enter__()):

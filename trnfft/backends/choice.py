@@ -44,11 +44,13 @@ def backend_of(device: torch.device, precision: str) -> Backend:
 
 @functools.cache
 def named(name: str) -> Backend:
-    """The backend of a name other than "auto"."""
+    """The backend of a name other than "auto". ValueError for what is no such name."""
     if name == "torch":
         return TorchNative()
     if name == "matmul":
         return Matmul()
+    if name not in config.BACKENDS or name == "auto":
+        raise ValueError(f"argument 'backend' is {name!r}, which is no backend that computes")
     from trnfft.backends.nki import Nki  # here, so that only its users load the kernels
 
     return Nki(name)
