@@ -67,15 +67,21 @@ class Backend:
         """Real and imaginary part [..., *sizes] of complex data to those of its transform."""
         if call.planned and not self.has_planned_order:
             return self._in_planned_order(parts, call)
+        if len(call.sizes) == 1:
+            return self.c2c_rows(parts, call)
         return self._dimensions(parts, call, len(call.sizes))
 
     def r2c(self, parts: Parts, call: Call) -> Parts:
         """One real part [..., *sizes] to the parts of the half spectrum of its transform."""
+        if len(call.sizes) == 1:
+            return self.r2c_rows(parts, call)
         half = self.r2c_rows(parts, replace(call, sizes=call.sizes[-1:]))
         return self._dimensions(half, replace(call, scale=1.0), len(call.sizes) - 1)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
         """The parts of a half spectrum of Hermitian data to one real part [..., *sizes]."""
+        if len(call.sizes) == 1:
+            return self.c2r_rows(parts, call)
         parts = self._dimensions(parts, replace(call, scale=1.0), len(call.sizes) - 1)
         return self.c2r_rows(parts, replace(call, sizes=call.sizes[-1:]))
 

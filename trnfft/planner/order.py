@@ -16,11 +16,13 @@ is done to each frequency by itself, as a product with another spectrum, needs n
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
 from trnfft.planner.planner import plan
+from trnfft.planner.problem import at_least_one
 
 
 def frequencies(n: int) -> np.ndarray:
@@ -74,6 +76,11 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
         TypeError, ValueError: as `frequencies`.
         NotImplementedError: there is no plan.
     """
+    return _stages(at_least_one("n", n))
+
+
+@functools.lru_cache(4096)  # every transform by matrix products asks
+def _stages(n: int) -> tuple[tuple[int, ...], int]:
     recipe = plan(n, precision="fast", target="trn1").recipe
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n
