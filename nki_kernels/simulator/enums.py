@@ -75,4 +75,3 @@ class MemoryRegion(Enum):
 
 
 ON_CHIP = frozenset({MemoryRegion.sbuf, MemoryRegion.psum})
-OFF_CHIP = frozenset(MemoryRegion) - ON_CHIP

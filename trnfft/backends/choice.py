@@ -37,9 +37,12 @@ def choose_backend(device: torch.device) -> tuple[str, str]:
     return "matmul", "no complex dtypes, and no real nki"
 
 
-def backend_of(device: torch.device, precision: str) -> Backend:
-    """The backend for tensors on a device. Float64 is torch's, on the host if it must be."""
-    return named("torch" if precision == "double" else backend_for(device))
+def backend_of(device: torch.device, precision: str, name: str = "") -> Backend:
+    """The backend of a name, "" for the one for tensors on a device.
+
+    Float64 is torch's in any case, on the host if it must be.
+    """
+    return named("torch" if precision == "double" else name or backend_for(device))
 
 
 @functools.cache

@@ -12,13 +12,14 @@ again, hence differentiable any number of times:
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from trnfft import config
 from trnfft.backends.backend import Backend, Call, Parts, without_views
-from trnfft.backends.choice import backend_for, backend_of, named
+from trnfft.backends.choice import backend_of
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor
 
@@ -166,11 +167,11 @@ def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
 def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[Any, Call]:
     """The method of the backend of this name, or of the context for "", and what it is to do."""
     precision = call.precision or config.get_precision()
-    chosen = named("torch" if precision == "double" else backend or backend_for(device))
+    chosen = backend_of(device, precision, backend)
     method = getattr(chosen, kind)
     if chosen.has_derivatives:
         method = without_views(method, device)
-    return method, Call(call.sizes, call.inverse, call.scale, precision, call.planned)
+    return method, replace(call, precision=precision)
 
 
 @torch.library.custom_op("trnfft::c2c", mutates_args=())

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from nki_kernels.kernels import dft_gemm
-from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.algorithms import (
+    BLUESTEIN,
+    DFT_GEMM,
+    FOUR_STEP,
+    LONG_BLUESTEIN,
+    SPLIT_BLUESTEIN,
+    STOCKHAM,
+)
 from trnfft.planner.factorization import seed_radices
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import Problem
 
 SEED = "seed"
-_CONVOLUTIONS = ("bluestein", "long_bluestein", "split_bluestein")
+_CONVOLUTIONS = (BLUESTEIN, LONG_BLUESTEIN, SPLIT_BLUESTEIN)
 
 
 def seed_choice(problem: Problem) -> Recipe | str:
@@ -19,19 +26,9 @@ def seed_choice(problem: Problem) -> Recipe | str:
     """
     n = problem.n
     if n <= dft_gemm.MAX_LENGTH:
-        return Recipe("dft_gemm", n)
+        return Recipe(DFT_GEMM.name, n)
     radices = seed_radices(n)
     if radices is not None:
-        for name in ("stockham", "four_step"):
-            if takes(name, problem):
-                return Recipe(name, n, radices)
-        return "four_step"
-    return next((name for name in _CONVOLUTIONS if takes(name, problem)), _CONVOLUTIONS[-1])
-
-
-def takes(name: str, problem: Problem) -> bool:
-    """Whether the algorithm of this name can solve the problem."""
-    try:
-        return bool(ALGORITHMS[name].recipes_for(problem))
-    except NotImplementedError:
-        return False
+        found = next((each for each in (STOCKHAM, FOUR_STEP) if not each.why_not(n)), None)
+        return FOUR_STEP.name if found is None else Recipe(found.name, n, radices)
+    return next((each for each in _CONVOLUTIONS if not each.why_not(n)), _CONVOLUTIONS[-1]).name

@@ -28,6 +28,9 @@ FOUR_STEP = FourStep()
 SPLIT_FOUR_STEP = SplitFourStep()
 REAL_DFT_GEMM, INVERSE_REAL_DFT_GEMM = RealDftGemm(R2C), RealDftGemm(C2R)
 REAL_STOCKHAM, INVERSE_REAL_STOCKHAM = RealStockham(R2C), RealStockham(C2R)
+BLUESTEIN = Bluestein(STOCKHAM)
+LONG_BLUESTEIN = LongBluestein(FOUR_STEP)
+SPLIT_BLUESTEIN = SplitBluestein(SPLIT_FOUR_STEP)
 ROW_CONVOLUTION = RowConvolution(REAL_STOCKHAM)
 STRIDED_STOCKHAM = StridedStockham()  # a pass of others, no transform by itself
 _FORWARD_ROWS = (REAL_DFT_GEMM, REAL_STOCKHAM)
@@ -46,9 +49,9 @@ ALGORITHMS: dict[str, Algorithm] = {
         SPLIT_FOUR_STEP,
         Butterfly(False),
         Butterfly(True),
-        Bluestein(STOCKHAM),
-        LongBluestein(FOUR_STEP),
-        SplitBluestein(SPLIT_FOUR_STEP),
+        BLUESTEIN,
+        LONG_BLUESTEIN,
+        SPLIT_BLUESTEIN,
         *_FORWARD_ROWS,
         *_INVERSE_ROWS,
         ROW_CONVOLUTION,

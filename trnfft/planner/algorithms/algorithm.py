@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from trnfft.planner import accuracy
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, R2C, Problem
 
@@ -96,3 +98,14 @@ class ShapeAlgorithm(Algorithm):
         if not problem.shape:
             raise NotImplementedError("takes shapes")
         return self.orders(problem.shape, problem.padded_from)
+
+
+class PassAlgorithm(ShapeAlgorithm):
+    """An algorithm whose recipes are passes over the data, each by one of other algorithms."""
+
+    def __init__(self, algorithms: Iterable[LengthAlgorithm]) -> None:
+        self.by_name = {algorithm.name: algorithm for algorithm in algorithms}
+
+    def error(self, recipe: Recipe) -> float:
+        passes = [item.recipe for item in recipe.passes]
+        return accuracy.root_of_squares(*(self.by_name[p.algorithm].error(p) for p in passes))

@@ -8,8 +8,7 @@ from itertools import permutations
 from typing import Any
 
 from nki_kernels.kernels import axes
-from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, PassAlgorithm
 from trnfft.planner.plan import Pass, Recipe
 from trnfft.planner.problem import C2C, C2R, R2C
 
@@ -21,7 +20,7 @@ _KERNELS = {
 }
 
 
-class Axes(ShapeAlgorithm):
+class Axes(PassAlgorithm):
     """A pass for each of several axes, in one launch.
 
     Args:
@@ -35,9 +34,9 @@ class Axes(ShapeAlgorithm):
     def __init__(
         self, kind: str, rows: Sequence[LengthAlgorithm], columns: LengthAlgorithm
     ) -> None:
+        super().__init__((*rows, columns))
         self.kind, self.name, self.kernel = kind, _NAMES[kind], _KERNELS[kind]
         self.row_algorithms, self.columns = rows, columns
-        self.by_name = {algorithm.name: algorithm for algorithm in (*rows, columns)}
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         if self.kind == R2C:
@@ -81,11 +80,6 @@ class Axes(ShapeAlgorithm):
             found.append(algorithm.arguments(item.recipe, inverse, scale)[0])
             scale = 1.0
         return pass_numbers(recipe), tuple(found)
-
-    def error(self, recipe: Recipe) -> float:
-        algorithms = [self.by_name[item.recipe.algorithm] for item in recipe.passes]
-        errors = (a.error(item.recipe) for a, item in zip(algorithms, recipe.passes, strict=True))
-        return accuracy.root_of_squares(*errors)
 
 
 def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recipe:

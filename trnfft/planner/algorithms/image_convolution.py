@@ -8,14 +8,14 @@ from typing import Any
 
 from nki_kernels.kernels import image_convolution
 from nki_kernels.kernels.axes import PASS_NUMBERS
-from trnfft.planner import accuracy, tables
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, ShapeAlgorithm
+from trnfft.planner import tables
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, PassAlgorithm
 from trnfft.planner.algorithms.axes import likeliest
 from trnfft.planner.plan import Pass, Recipe
 from trnfft.planner.problem import CONVOLUTION
 
 
-class ImageConvolution(ShapeAlgorithm):
+class ImageConvolution(PassAlgorithm):
     """Convolution of real images, padded to a shape: rows, columns there and back, rows.
 
     Args:
@@ -34,8 +34,8 @@ class ImageConvolution(ShapeAlgorithm):
         columns: LengthAlgorithm,
         inverse: Sequence[LengthAlgorithm],
     ) -> None:
+        super().__init__((*forward, columns, *inverse))
         self.forward, self.columns, self.inverse = forward, columns, inverse
-        self.by_name = {a.name: a for a in (*forward, columns, *inverse)}
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         rows, columns = recipe.passes[0].recipe, recipe.passes[1].recipe
@@ -81,8 +81,3 @@ class ImageConvolution(ShapeAlgorithm):
         kind = PASS_NUMBERS[rows.algorithm]
         kept = recipe.passes[1].kept, recipe.passes[2].kept
         return kind, rows.n, rows.radices, columns.n, columns.radices, *kept
-
-    def error(self, recipe: Recipe) -> float:
-        algorithms = [self.by_name[item.recipe.algorithm] for item in recipe.passes]
-        errors = (a.error(item.recipe) for a, item in zip(algorithms, recipe.passes, strict=True))
-        return accuracy.root_of_squares(*errors)
