@@ -1,0 +1,61 @@
+"""Tiles get memory in program order; what a tile waits for that takes over another's memory.
+
+A tile waits until the tiles whose memory it takes over are done, oldest first, as a compiler that
+rotates buffers would arrange.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from nki_kernels.hardware import NeuronCore
+
+from .enums import MemoryRegion
+from .tensor import Storage
+
+
+def add_memory_waits(session: Any) -> None:
+    """Make a tile's first writer wait for the tiles whose memory it takes over."""
+    chip: NeuronCore = session.chip
+    sbuf = _Memory(chip.sbuf_partition_bytes)
+    psum = _Memory(chip.psum_partition_bytes)
+    born: dict[int, list[tuple[Storage, _Memory, int]]] = {}
+    died: dict[int, list[tuple[Storage, _Memory, int]]] = {}
+    for storage in session.storages:
+        if storage.first_use < 0:
+            continue
+        if storage.buffer is MemoryRegion.sbuf:
+            entry = (storage, sbuf, storage.free_bytes)
+        elif storage.buffer is MemoryRegion.psum:
+            entry = (storage, psum, session.psum_bytes(storage))
+        else:
+            continue
+        born.setdefault(storage.first_use, []).append(entry)
+        died.setdefault(storage.last_use, []).append(entry)
+    trace = session.trace
+    for n in sorted(born.keys() | died.keys()):
+        for _, memory, size in born.get(n, ()):
+            trace[n][1].extend(memory.take(size, n))
+        for storage, memory, size in died.get(n, ()):
+            memory.release(size, list(storage.last_by_queue.values()))
+
+
+class _Memory:
+    """Free memory of one partition, oldest first: (bytes, instructions that used it last)."""
+
+    def __init__(self, size: int) -> None:
+        self.free: deque[tuple[int, list[int]]] = deque([(size, [])])
+
+    def take(self, size: int, n: int) -> list[int]:
+        waits: list[int] = []
+        while size > 0 and self.free:
+            available, users = self.free.popleft()
+            waits.extend([~m for m in users if m != n])
+            if available > size:
+                self.free.appendleft((available - size, users))
+            size -= available
+        return waits
+
+    def release(self, size: int, users: list[int]) -> None:
+        self.free.append((size, users))
