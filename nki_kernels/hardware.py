@@ -6,9 +6,14 @@ Sources, as cited below:
   [dma]             Neuron SDK, nki/deep-dives/nki-dma-bandwidth-guide.rst and
                     nki/get-started/about/nki-dma-overview.rst
   [isa]             Neuron SDK, nki/api/nki/isa/__init__.py and nki/api/nki.api.shared.rst
+  [dge]             Neuron SDK, nki/deep-dives/nki-dge.rst
   [profile]         Neuron SDK, nki/guides/tutorials/kernel-optimization.rst, its profiles
   [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
                     measured on NeuronCore-v2
+  [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1
+  [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
+  [vllm-neuron]     notes on DMA sizes on trn2, as hardware records quote them
+  [top-k]           nki-library's chunked top-k kernel, its header
 Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 """
 
@@ -43,16 +48,19 @@ class NeuronCore:
     name: str
     generation: int
     tensor_ghz: float
+    tensor_columns_per_ns: float  # moving columns that TensorE reaches, bf16
     vector_ghz: float
     scalar_ghz: float
     gpsimd_ghz: float
     sbuf_partition_bytes: int
     dma_bytes_per_ns: float  # one DMA engine [dma]
+    dma_core_bytes_per_ns: float  # what all engines of a core reach together, measured
     # What v3 and v4 add.
     matmul_moving_max: int = 512  # elements [isa nc_matmul]
     smallest_row_tile: int = 64  # systolic array tiling [isa nc_matmul]
     shared_sbuf_port: bool = True  # VectorE and GpSimdE take turns on SBUF [v2]; lifted [v3]
-    shared_psum_port: bool = True  # VectorE and ScalarE take turns on PSUM [v2]; lifted [v3]
+    shared_psum_port: bool = True  # VectorE and ScalarE take turns on PSUM [v2]; on a bank [v3]
+    background_transposes: bool = False  # beside another product or transpose [v4]
     fast_16_bit_vector: bool = False  # VectorE 2x/4x modes for bf16/fp16 [v3]
     fast_16_bit_scalar: bool = False  # ScalarE 2x mode for tensor_copy/tensor_scalar [v4]
     native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
@@ -69,21 +77,30 @@ class NeuronCore:
     too_many_instructions: str = WRONG
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
-    dma_descriptor_ns: float = 34.0  # fit to published v2 runs; 4 KiB then reaches 88 % [dma]
-    dma_start_ns: float = 1300.0  # semaphore to first byte [dma]
-    dma_finish_ns: float = 700.0  # last byte to visible: 2 us in all, the top of 1.3..2 us [hw]
+    dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 use all [kiln]
+    dma_descriptor_ns: float = 21.0  # a run of HBM: 512 bytes at 160 of 275 GB/s on v2 [kiln]
+    dma_least_ns: float = 25.0  # a run, however short: strided reloads of 4 bytes [top-k]
+    dma_start_ns: float = 700.0  # trigger to first byte: 620 to 740 on trn2 [dma, figures]
+    dma_finish_ns: float = 350.0  # last byte to use: loads take 1.05 us beside their bytes [dma]
+    hardware_dge_ns: float = 600.0  # of its queue, a dma_copy [dge]
+    software_dge_ns: float = 1000.0  # of GpSimdE, a dma_copy, one at a time [kiln]
+    static_dma_ns: float = 64.0  # of its queue, where the host made the descriptors: assumed
     power_of_two_stride_slowdown: float = 2.0  # gapped rows a power of two apart: v2 [hw]
     psum_banks: int = 8  # [v2]
     psum_bank_bytes: int = 2048  # [v2]
     # Of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst, eight
     # by [v2] (4K elements). On v4 matmuls themselves write eight [isa nc_matmul].
     psum_operand_banks: int = 1
+    tiles_share_bank: bool = False  # array tiles side by side write one PSUM bank: no document
+    tracks_whole_tensors: bool = True  # dependencies, of SBUF and PSUM tiles [kiln, on trn1]
     matmul_min_cycles: int = 64  # MM_INIT_LATENCY [v2]
     fp32_matmul_factor: int = 4  # cycles a row against bf16 [v2]
     onezero_speedup: int = 2  # fp32 operand of zeros and ones [isa nc_matmul]
     load_stationary_speedup: int = 4  # Fast LoadStationary [v2]
-    start_up_cycles: int = 64  # VectorE, ScalarE, GpSimdE: MIN_II and access overhead [v2][isa]
-    dependent_cycles: int = 36  # 100 in all where instructions depend on each other [v2]
+    stream_min_cycles: int = 64  # VectorE, ScalarE, GpSimdE: MIN_II [isa of neuronxcc.nki]
+    stream_start_cycles: int = 48  # beside the elements; 584 ns for 512 of them on trn2 [profile]
+    gpsimd_start_cycles: int = 150  # GpSimdE, beside the elements: iota [isa of neuronxcc.nki]
+    dependent_cycles: int = 100  # more where an instruction needs the one before [v2]
     tensor_access_cycles: int = 60  # engine write to visible in SBUF/PSUM [v2]
     vector_reciprocal_factor: int = 8  # cycles an element [isa, engine selection]
     gpsimd_rsqrt_factor: int = 4  # against ScalarE [isa, engine selection]
@@ -111,22 +128,28 @@ TRN1 = NeuronCore(
     name="trn1",
     generation=2,
     tensor_ghz=2.8,
+    tensor_columns_per_ns=2.45,  # at any width [kiln]
     vector_ghz=1.12,
     scalar_ghz=1.4,
     gpsimd_ghz=1.4,
     sbuf_partition_bytes=192 << 10,
     dma_bytes_per_ns=17.0,
+    dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 with the launch counted in [kiln]
 )
 TRN2 = replace(
     TRN1,
     name="trn2",
     generation=3,
     tensor_ghz=2.4,
+    tensor_columns_per_ns=2.4,  # its clock: 28.16 ms for 27.96 in float32 [profile]
     vector_ghz=0.96,
     scalar_ghz=1.2,
     gpsimd_ghz=1.2,
     sbuf_partition_bytes=224 << 10,
     dma_bytes_per_ns=23.0,
+    dma_core_bytes_per_ns=331.0,  # between 283 [vllm-neuron] and 388 [labs]
+    dma_descriptor_ns=6.0,  # packet times of products, rows of 512 and 2048 bytes [profile]
+    software_dge_ns=750.0,  # between 608 [profile], 670 [labs] and 930 [dma, figure]
     smallest_row_tile=32,
     small_array_tiles=FINE,
     narrow_stationaries=FINE,
@@ -144,8 +167,10 @@ TRN3 = replace(
     vector_ghz=1.2,
     sbuf_partition_bytes=256 << 10,
     dma_bytes_per_ns=33.0,
+    dma_core_bytes_per_ns=475.0,  # no record: trn2's share of the documented rate
     matmul_moving_max=4096,
     psum_operand_banks=8,
+    background_transposes=True,
     fast_16_bit_scalar=True,
     psum_bank_groups=CONTESTED,
 )

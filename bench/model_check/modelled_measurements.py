@@ -48,8 +48,15 @@ def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Mod
 
 def times_us(timeline: Timeline) -> Modelled:
     """Modelled microseconds of the launch ("total") and of every engine."""
-    times = {"total": timeline.total_ns, **timeline.engine_busy_ns}
+    times = {"total": timeline.total_ns, **timeline.engine_busy_ns, "dma": packet_ns(timeline)}
     return {key: time / 1e3 for key, time in times.items()}
+
+
+def packet_ns(timeline: Timeline) -> float:
+    """Nanoseconds that a DMA engine moves data in, for transfers that all engines share."""
+    chip = hardware.current()
+    descriptors = timeline.dma_descriptors * chip.dma_descriptor_ns / chip.dma_engines
+    return descriptors + timeline.dma_bytes / chip.dma_total_bytes_per_ns
 
 
 def spec(dtype: str, *shape: int) -> Spec:
@@ -78,10 +85,11 @@ def dma_examples() -> Modelled:
         chip = hardware.current()
         for shape in ((4, 4096), (128, 128)):
             timeline = timeline_of(kernels.exponential, spec("bfloat16", *shape))
-            load, activation, _ = timeline.events
-            moving = load.end_ns - load.start_ns - chip.dma_start_ns
-            found[f"{list(shape)}: transfer"] = moving / 1e3
-            found[f"{list(shape)}: load"] = activation.start_ns / 1e3
+            activation = timeline.events[1]
+            loaded = activation.start_ns - chip.software_dge_ns
+            fixed = chip.dma_start_ns + chip.dma_finish_ns
+            found[f"{list(shape)}: transfer"] = (loaded - fixed) / 1e3
+            found[f"{list(shape)}: load"] = loaded / 1e3
             found[f"{list(shape)}: load, exp, store"] = timeline.total_ns / 1e3
     return found
 

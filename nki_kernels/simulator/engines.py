@@ -9,6 +9,8 @@ descriptors plus its bytes.
 
 from __future__ import annotations
 
+from typing import Any
+
 from nki_kernels.hardware import NeuronCore
 
 from .issue import Issue
@@ -27,68 +29,112 @@ class Engines:
     Attributes: ``busy``, nanoseconds of each of ``ENGINES``; for dma the busiest of the engines.
     """
 
-    def __init__(self, chip: NeuronCore) -> None:
+    def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Any, ...]]) -> None:
         self.chip = chip
+        self._banks = banks  # of PSUM, that an instruction has for itself on its kind of engine
+        self._bank_free: dict[Any, float] = {}
         self._busy = dict.fromkeys(ENGINES, 0.0)
         self._dma_free = [0.0] * chip.dma_engines
         self._dma_busy = [0.0] * chip.dma_engines
         self._dma_user = [-1] * chip.dma_engines
+        self._gpsimd = (0.0, -1)  # free when, used by which: GpSimdE writes descriptors, too
+        self._dma_shared = 0.0  # when the core's share of HBM is free
+        self._dma_shared_user = -1
+        self._dma_shared_busy = 0.0
         self._array_free = [0.0] * 16  # 32x32 tiles of the systolic array, row-major
+        self._background_free = 0.0  # of the array, for transposes
+        self._tensor_end = 0.0
         self._stationary_free = 0.0
         self._ports: dict[str, tuple[float, int]] = {}
 
     @property
     def busy(self) -> dict[str, float]:
-        return {**self._busy, "dma": max(self._dma_busy)}
+        return {**self._busy, "dma": max(*self._dma_busy, self._dma_shared_busy)}
 
     def place(self, n: int, issue: Issue, start: float) -> Place:
         """Run instruction ``n``, whose queue and operands are ready at ``start``."""
         if issue.engine == "dma":
             return self._transfer(n, issue, start)
         if issue.engine == "tensor":
-            return self._multiply(issue, start)
+            return self._multiply(n, issue, start)
         return self._stream(n, issue, start)
 
     def _stream(self, n: int, issue: Issue, start: float) -> Place:
         """VectorE, ScalarE, GpSimdE."""
         held_by = -1
-        for port in issue.ports:
+        if issue.engine == "gpsimd":
+            free, user = self._gpsimd
+            if free > start:
+                start, held_by = free, user
+        ports = issue.ports + self._banks[n] if issue.takes_banks else issue.ports
+        for port in ports:
             free, user = self._ports.get(port, (0.0, -1))
             if free > start:
                 start, held_by = free, user
         finish = start + issue.cost_ns
-        for port in issue.ports:
+        for port in ports:
             self._ports[port] = (finish, n)
+        if issue.engine == "gpsimd":
+            self._gpsimd = finish, n
         self._busy[issue.engine] += issue.cost_ns
         return start, finish, finish + issue.latency_ns, finish, held_by
 
-    def _multiply(self, issue: Issue, start: float) -> Place:
+    def _multiply(self, n: int, issue: Issue, start: float) -> Place:
         """LoadStationary in the background, then MultiplyMoving on its part of the array."""
         loaded = max(start, self._stationary_free) + issue.load_stationary_ns
-        free = self._array_free
         if issue.rows == _FULL_ARRAY and issue.columns == _FULL_ARRAY:
-            start = max(loaded, max(free))
-            finish = start + issue.cost_ns
-            self._array_free = [finish] * 16
+            start = self._whole_array(issue, loaded)
         else:
-            cells = [4 * r + c for r in range(*issue.rows) for c in range(*issue.columns)]
-            start = max(loaded, max(free[c] for c in cells))
-            finish = start + issue.cost_ns
-            for c in cells:
-                free[c] = finish
+            start = self._array_tile(n, issue, loaded)
+        finish = start + issue.cost_ns
         # The next LoadStationary may overwrite the shadow weights once this pass has begun.
         self._stationary_free = start
-        self._busy["tensor"] += issue.cost_ns
+        self._busy["tensor"] += max(0.0, finish - max(start, self._tensor_end))
+        self._tensor_end = max(self._tensor_end, finish)
         queue_free = start if issue.load_stationary_ns else finish
         return start, finish, finish + issue.latency_ns, queue_free, -1
 
+    def _whole_array(self, issue: Issue, loaded: float) -> float:
+        """Start of a pass; of a transpose beside another pass, where the chip can do that."""
+        start = max(loaded, *self._array_free)
+        if issue.is_transpose and self.chip.background_transposes:
+            background = max(loaded, self._background_free)
+            if background < start:
+                self._background_free = background + issue.cost_ns
+                return background
+        self._array_free = [start + issue.cost_ns] * len(self._array_free)
+        return start
+
+    def _array_tile(self, n: int, issue: Issue, loaded: float) -> float:
+        """Start of a pass on some rows and columns; one at a time writes a PSUM bank."""
+        cells = [4 * r + c for r in range(*issue.rows) for c in range(*issue.columns)]
+        banks = self._banks[n] if issue.takes_banks else ()
+        start = max(loaded, *[self._array_free[c] for c in cells])
+        start = max(start, *[self._bank_free.get(bank, 0.0) for bank in banks], start)
+        for c in cells:
+            self._array_free[c] = start + issue.cost_ns
+        for bank in banks:
+            self._bank_free[bank] = start + issue.cost_ns
+        return start
+
     def _transfer(self, n: int, issue: Issue, start: float) -> Place:
-        """One dma_copy on the engines that hold its partitions."""
+        """One transfer on the engines that its rows are dealt to, at what the core reaches."""
         chip = self.chip
-        first = start + chip.dma_start_ns
-        finish = first
-        free, busy = self._dma_free, self._dma_busy
         held_by = -1
+        if issue.uses_software_dge:
+            free, user = self._gpsimd
+            if free > start:
+                start, held_by = free, user
+            self._gpsimd = start + issue.trigger_ns, n
+            self._busy["gpsimd"] += issue.trigger_ns
+        triggered = start + issue.trigger_ns
+        first = triggered + chip.dma_start_ns
+        finish = max(first, self._dma_shared) + issue.dma_shared_ns
+        if self._dma_shared > first:
+            held_by = self._dma_shared_user
+        self._dma_shared, self._dma_shared_user = finish, n
+        self._dma_shared_busy += issue.dma_shared_ns
+        free, busy = self._dma_free, self._dma_busy
         for engine, cost in enumerate(issue.dma_ns):
             if cost:
                 begin = free[engine]
@@ -103,4 +149,4 @@ class Engines:
                 busy[engine] += cost
                 if begin > finish:
                     finish, held_by = begin, waits
-        return start, finish, finish + chip.dma_finish_ns, start, held_by
+        return start, finish, finish + chip.dma_finish_ns, triggered, held_by

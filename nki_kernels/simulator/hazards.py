@@ -41,35 +41,51 @@ def _bounding_box(t: NkiTensor) -> Region:
 
 
 def after(
-    predecessors: list[int], storage: Storage, box: Region, n: int, issue: Issue, is_write: bool
+    predecessors: list[int],
+    storage: Storage,
+    box: Region,
+    n: int,
+    issue: Issue,
+    is_write: bool,
+    whole: bool = False,
 ) -> None:
-    """Append what instruction ``n`` waits for on ``storage``, and note its access."""
-    queue = issue.queue
+    """Append what instruction ``n`` waits for on ``storage``, and note its access.
+
+    ``whole``: dependencies are those of whole tiles, whatever part an access touches. Transfers of
+    one DMA queue that write different parts do not wait for each other even so.
+    """
+    stream = issue.stream
     in_order = issue.engine != "dma"
     # PSUM accumulates near memory: matmuls to the same region follow each other without a wait.
-    psum_matmul = queue == "tensor" and storage.buffer is MemoryRegion.psum
+    psum_matmul = stream == "tensor" and storage.buffer is MemoryRegion.psum
     for other, m, writer in storage.writes:
-        if writer == queue and (psum_matmul or (is_write and in_order)):
+        own = writer == stream
+        if own and (psum_matmul or (is_write and in_order)):
             continue
-        if overlaps(other, box):
+        if (whole and not (own and is_write)) or overlaps(other, box):
             predecessors.append(m)
     if not is_write:
         # In an in-order queue the last read of a view stands for the earlier ones.
-        storage.reads[(id(box[4]), queue if in_order else n)] = (box, n, queue)
+        view = 0 if whole else id(box[4])
+        storage.reads[(view, stream if in_order else n)] = (box, n, stream)
         return
     if storage.reads:
         covered = []
         for key, (other, m, reader) in storage.reads.items():
-            if overlaps(other, box):
-                if m != n and not (reader == queue and in_order):
+            if whole or overlaps(other, box):
+                if m != n and not (reader == stream and in_order):
                     predecessors.append(~m)
-                if _covers(box, other):
+                if whole or _covers(box, other):
                     covered.append(key)
         for key in covered:
             del storage.reads[key]
     if storage.writes:
-        storage.writes = [w for w in storage.writes if not _covers(box, w[0])]
-    storage.writes.append((box, n, queue))
+        storage.writes = [
+            w
+            for w in storage.writes
+            if not (_covers(box, w[0]) or (whole and (in_order or w[2] != stream)))
+        ]
+    storage.writes.append((box, n, stream))
 
 
 def overlaps(a: Region, b: Region) -> bool:

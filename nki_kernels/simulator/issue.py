@@ -52,18 +52,21 @@ class Issue:
 
     ``run(outs, ins)`` takes NumPy arrays in the order of ``writes`` and ``reads`` (parameter
     names). ``cost_ns`` is how long the engine is busy, ``latency_ns`` how much later others see
-    the result. ``queue`` names the in-order instruction stream.
+    the result. ``queue`` names the in-order instruction stream; a transfer that it triggered goes
+    on without it.
     """
 
     __slots__ = (
         "instruction",
         "engine",
         "queue",
+        "stream",
         "cost_ns",
         "latency_ns",
         "load_stationary_ns",
         "rows",
         "columns",
+        "is_transpose",
         "run",
         "accumulates",
         "after",
@@ -72,7 +75,11 @@ class Issue:
         "reads",
         "slots",
         "ports",
+        "takes_banks",
         "dma_ns",
+        "dma_shared_ns",
+        "trigger_ns",
+        "uses_software_dge",
         "dma_bytes",
         "dma_descriptors",
         "hbm_bytes",
@@ -94,11 +101,13 @@ class Issue:
         self.instruction = instruction
         self.engine = engine
         self.queue = engine
+        self.stream = engine  # whose accesses to memory follow each other
         self.cost_ns = cost_ns
         self.latency_ns = 0.0
         self.load_stationary_ns = 0.0
         self.rows = (0, 4)  # 32-row and 32-column groups of the systolic array
         self.columns = (0, 4)
+        self.is_transpose = False
         self.run: Any = run
         self.accumulates = False  # run(outs, ins, written tensor) of a matmul
         self.after: Any = None
@@ -107,7 +116,11 @@ class Issue:
         self.reads = reads
         self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
         self.ports: tuple[str, ...] = ()
-        self.dma_ns: tuple[float, ...] = ()
+        self.takes_banks = False  # of PSUM, one engine or array tile at a time
+        self.dma_ns: tuple[float, ...] = ()  # of each DMA engine
+        self.dma_shared_ns = 0.0  # of all of them together, at what a core reaches
+        self.trigger_ns = 0.0  # of the queue, before the transfer starts
+        self.uses_software_dge = False  # trigger_ns are GpSimdE's, too
         self.dma_bytes = 0
         self.dma_descriptors = 0
         self.hbm_bytes = 0

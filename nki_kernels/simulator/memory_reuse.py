@@ -38,7 +38,7 @@ def add_memory_waits(session: Any) -> None:
         for _, memory, size in born.get(n, ()):
             trace[n][1].extend(memory.take(size, n))
         for storage, memory, size in died.get(n, ()):
-            memory.release(size, list(storage.last_by_queue.values()))
+            memory.release(size, list(storage.last_by_stream.values()))
 
 
 class _Memory:

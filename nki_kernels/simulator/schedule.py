@@ -40,7 +40,7 @@ class Schedule:
         self.end = [0.0] * count
         self.done: list[float] = [-1.0] * count  # visible to others; -1: not scheduled
         self.blame = [-1] * count
-        self._engines = Engines(session.chip)
+        self._engines = Engines(session.chip, session.banks)
         for n, m in session.extra_edges:
             trace[n][1].append(m)
         add_memory_waits(session)

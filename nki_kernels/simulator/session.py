@@ -71,6 +71,7 @@ class Session:
         self.order_barrier: list[int] = []
         self.names: dict[str, int] = {}
         self.extra_edges: list[tuple[int, int]] = []
+        self.banks: dict[int, tuple[Any, ...]] = {}  # of PSUM, of instructions that take them
         # For kept_order; a dry run has none, it runs again where that needs one.
         self.log: list[Logged] | None = None if dry else []
         self.order: list[int] | None = None  # None: program order keeps the extra edges
@@ -97,6 +98,7 @@ class Session:
         storage.scope = self.loop_scope
         if not self.dry:
             storage.fill(tensor._np_type, dtypes.fresh_value(dtype))
+        storage.is_tracked_whole = buffer in ON_CHIP and self.chip.tracks_whole_tensors
         self.storages.append(storage)
         return tensor
 
@@ -262,15 +264,19 @@ class Session:
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
     ) -> None:
         predecessors: list[int] = []
-        queue = issue.queue
+        stream = issue.stream
         for t in reads:
             storage = t.storage
-            after(predecessors, storage, t._region or region(t), n, issue, False)
-            storage.last_by_queue[queue] = n
+            whole = storage.is_tracked_whole
+            after(predecessors, storage, t._region or region(t), n, issue, False, whole)
+            storage.last_by_stream[stream] = n
         for t in writes:
             storage = t.storage
-            after(predecessors, storage, t._region or region(t), n, issue, True)
-            storage.last_by_queue[queue] = n
+            whole = storage.is_tracked_whole
+            after(predecessors, storage, t._region or region(t), n, issue, True, whole)
+            storage.last_by_stream[stream] = n
+        if issue.takes_banks:
+            self.banks[n] = _banks(writes + reads, self.chip.psum_bank_bytes)
         if self.no_reorder_depth:
             predecessors.extend(self.order_barrier)
             self.order_barrier = [n]
@@ -353,6 +359,17 @@ class Session:
                 if _collide(a, b):
                     rule = "overlaps a tile that is live at the same time: " + b.describe()
                     raise NkiValidationError("nl.ndarray", "address", a.describe(), rule)
+
+
+def _banks(operands: list[NkiTensor], bank_bytes: int) -> tuple[Any, ...]:
+    """The PSUM banks of the operands: (tile, bank in it)."""
+    found = []
+    for t in operands:
+        if t.buffer is MemoryRegion.psum:
+            first, end = region(t)[:2]
+            banks = range(first // bank_bytes, -(-end // bank_bytes))
+            found.extend([(id(t.storage), bank) for bank in banks])
+    return tuple(dict.fromkeys(found))
 
 
 def _collide(a: Storage, b: Storage) -> bool:

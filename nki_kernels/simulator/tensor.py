@@ -120,7 +120,8 @@ class Storage:
         "last_use",
         "writes",
         "reads",
-        "last_by_queue",
+        "last_by_stream",
+        "is_tracked_whole",
     )
 
     def __init__(self, shape: tuple[int, ...], dtype: str, buffer: MemoryRegion, name: str) -> None:
@@ -143,7 +144,8 @@ class Storage:
         self.last_use = -1
         self.writes: list[Any] = []
         self.reads: dict[Any, Any] = {}
-        self.last_by_queue: dict[str, int] = {}
+        self.last_by_stream: dict[str, int] = {}
+        self.is_tracked_whole = False  # dependencies are those of the whole tile
 
     def fill(self, np_type: np.dtype[Any], value: Any) -> None:
         """Allocate the data and set every element to ``value``."""

@@ -28,28 +28,29 @@ def stream(
 ) -> Issue:
     """Issue of a VectorE, ScalarE or GpSimdE instruction.
 
-    Cycles = factor * elements + start-up; ``factor`` is 2 with two inputs in SBUF. A stride of
-    more than 16 bytes in the innermost dimension doubles the streaming part.
+    Cycles = factor * elements, at least 64, + start-up; ``factor`` is 2 with two inputs in SBUF.
+    A stride of more than 16 bytes in the innermost dimension doubles the streaming part.
     """
     chip = active().chip
     tiles = list(writes.values()) + list(reads.values())
     count = elements if elements is not None else max(free_size(t) for t in tiles)
     if any(is_slow(t) for t in tiles):
         factor *= 2
-    start_up = chip.start_up_cycles
-    if count < start_up:
-        start_up += chip.dependent_cycles  # tiny instructions cost the full 100 cycles
+    start = chip.gpsimd_start_cycles if engine == "gpsimd" else chip.stream_start_cycles
+    cycles = max(factor * count, chip.stream_min_cycles) + start
     clock = chip.clock_ghz(engine)
     issue = Issue(
         instruction,
         engine,
-        (factor * count + start_up) / clock,
+        cycles / clock,
         run,
         tuple(writes),
         tuple(reads),
     )
-    issue.latency_ns = chip.dependent_cycles / clock
+    issue.latency_ns = (chip.dependent_cycles + chip.tensor_access_cycles) / clock
     issue.ports = _ports(engine, tiles)
+    in_psum = any(t.buffer is MemoryRegion.psum for t in tiles)
+    issue.takes_banks = in_psum and not chip.shared_psum_port
     if engine != "gpsimd":
         _check_sizes(issue, {**writes, **reads})
     return issue

@@ -16,6 +16,7 @@ from ..issue import Issue, instruction
 from ..session import active
 from ..tensor import NkiTensor, coalesce
 from .costs import stream, vector_speedup
+from .dma_costs import note_descriptor_generation, note_transfer, note_transpose
 from .rules import Rules, free_size, on_chip, start_partition
 
 _NOT_PSUM = "DMA cannot access PSUM: go through SBUF with nisa.tensor_copy"
@@ -38,7 +39,7 @@ def dma_copy(
     if dst.size != src.size:
         value = f"{src.shape} to {dst.shape}"
         raise rules.fail("src and dst", value, "must have the same number of elements")
-    issue = _dma_issue("nisa.dma_copy", dst, src, _copy_run(dst, src))
+    issue = _dma_issue("nisa.dma_copy", dst, src, _copy_run(dst, src), dge_mode, engine)
     issue.skips_out_of_bounds = oob_mode.name == "skip"
     return issue
 
@@ -101,78 +102,20 @@ def _copy_run(dst: NkiTensor, src: NkiTensor) -> Any:
     return run
 
 
-def _dma_issue(label: str, dst: NkiTensor, src: NkiTensor, run: Any) -> Issue:
-    """Descriptors and time on each of the DMA engines."""
-    chip = active().chip
+def _dma_issue(
+    label: str, dst: NkiTensor, src: NkiTensor, run: Any, mode: dge_mode, trigger: engine
+) -> Issue:
     issue = Issue(label, "dma", 0.0, run, ("dst",), ("src",))
-    issue.queue = "dma store" if not on_chip(dst) else "dma load"
-    src_bytes = src.size * dtypes.itemsize(src.dtype)
-    dst_bytes = dst.size * dtypes.itemsize(dst.dtype)
-    moved = max(src_bytes, dst_bytes)
-    runs = descriptors(dst, src)
-    slow = max(_stride_slowdown(dst), _stride_slowdown(src))
-    issue.dma_ns = _spread(dst, src, runs, moved, slow)
-    issue.cost_ns = max(issue.dma_ns)
-    issue.dma_bytes = moved
-    issue.dma_descriptors = runs
-    issue.hbm_bytes = (0 if on_chip(src) else src_bytes) + (0 if on_chip(dst) else dst_bytes)
+    note_transfer(issue, dst, src)
+    named = trigger if trigger is not engine.unknown else None
+    note_descriptor_generation(issue, dst, src, mode, named)
     issue.after = _note_dma_write
-    assert len(issue.dma_ns) == chip.dma_engines
     return issue
 
 
 def _note_dma_write(session: Any, writes: list[NkiTensor]) -> None:
     for t in writes:
         t.storage.is_dma_written = True
-
-
-def _run_lengths(t: NkiTensor) -> int:
-    """Elements in one contiguous run of a view (a partition ends a run on-chip)."""
-    first = 1 if on_chip(t) else 0
-    inner = coalesce(t.shape[first:], t.strides[first:])[-1]
-    return inner[0] if inner[1] == 1 else 1
-
-
-def descriptors(dst: NkiTensor, src: NkiTensor) -> int:
-    """Contiguous pieces of a copy: a break on either side ends one."""
-    a, b = _run_lengths(dst), _run_lengths(src)
-    total = dst.size
-    return total // a + total // b - total // math.lcm(a, b)
-
-
-def _spread(
-    dst: NkiTensor, src: NkiTensor, runs: int, moved: int, slow: float
-) -> tuple[float, ...]:
-    """Busy time of each DMA engine: a partition belongs to engine partition / 8."""
-    chip = active().chip
-    engines = chip.dma_engines
-    total = runs * chip.dma_descriptor_ns + slow * moved / chip.dma_bytes_per_ns
-    tile = dst if on_chip(dst) else src if on_chip(src) else None
-    if tile is None:
-        # A run between HBM tensors is cut into pieces, so all engines share it.
-        pieces = max(runs, engines)
-        even = pieces * chip.dma_descriptor_ns + slow * moved / chip.dma_bytes_per_ns
-        return (even / engines,) * engines
-    per_partition = total / tile.shape[0]
-    start = 0 if tile._dynamic is not None else start_partition(tile)
-    loads = [0] * engines
-    for p in range(start, start + tile.shape[0]):
-        loads[p * engines // hardware.PARTITIONS] += 1
-    return tuple([n * per_partition for n in loads])
-
-
-def _stride_slowdown(t: NkiTensor) -> float:
-    """HBM rows that start a power of two apart, with gaps, run at about half rate."""
-    if on_chip(t) or t._dynamic is not None:
-        return 1.0
-    groups = coalesce(t.shape, t.strides)
-    if len(groups) < 2:
-        return 1.0
-    size = dtypes.itemsize(t.dtype)
-    row, run = groups[-2][1] * size, groups[-1][0] * groups[-1][1] * size
-    power_of_two = row & (row - 1) == 0
-    gapped = row > run and row >= 512
-    return active().chip.power_of_two_stride_slowdown if power_of_two and gapped else 1.0
 
 
 @instruction
@@ -210,16 +153,9 @@ def dma_transpose(
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = ins[0].transpose(expected)
 
-    issue = _dma_issue("nisa.dma_transpose", dst, src, run)
-    # One element a descriptor where the DMA engines cannot transpose (NeuronCore-v2); 90 % of
-    # the copy rate from HBM and 50 % from SBUF where they can (trainium2_arch.rst).
-    if rules.chip.generation == 2:
-        issue.dma_descriptors = src.size
-        issue.dma_ns = _spread(dst, src, src.size, issue.dma_bytes, 1.0)
-    else:
-        share = 0.5 if on_chip(src) else 0.9
-        issue.dma_ns = _spread(dst, src, dst.shape[0], issue.dma_bytes, 1.0 / share)
-    issue.cost_ns = max(issue.dma_ns)
+    trigger = engine.unknown
+    issue = _dma_issue("nisa.dma_transpose", dst, src, run, dge_mode, trigger)
+    note_transpose(issue, dst, src)
     return issue
 
 

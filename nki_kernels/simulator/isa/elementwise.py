@@ -408,7 +408,7 @@ def _activation(
     issue = stream(rules.instruction, "scalar", run, writes, reads)
     if reduce_res is not None:
         # Reading the accumulator is a second, short instruction.
-        issue.cost_ns += rules.chip.start_up_cycles / rules.chip.scalar_ghz
+        issue.cost_ns += rules.chip.stream_min_cycles / rules.chip.scalar_ghz
     return issue
 
 

@@ -85,7 +85,7 @@ def _issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]
     # A sequencer access, about one tensor access long; SyncE runs it, shown as gpsimd's clock.
     chip = active().chip
     issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
-    issue.queue = "sync"
+    issue.queue = issue.stream = "sync"
     return issue
 
 

@@ -67,6 +67,8 @@ def nc_matmul(
     onezero = is_stationary_onezero or is_moving_onezero or turns
     _matmul_cost(issue, stationary, moving, m, n, onezero)
     issue.rows, issue.columns = rows, columns
+    issue.is_transpose = is_transpose
+    issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
     product = _matmul_run(rules, turns, double, claims)
     issue.run = _with_accumulation(rules, product, accumulate, dst)
     issue.accumulates = True
@@ -192,10 +194,9 @@ def _matmul_cost(
     load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
     moving_slow = 2 if is_slow(moving) else 1
     stationary_slow = 2 if is_slow(stationary) else 1
-    issue.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / chip.tensor_ghz
-    issue.load_stationary_ns = (
-        load * m * stationary_slow / chip.load_stationary_speedup / chip.tensor_ghz
-    )
+    rate = chip.tensor_columns_per_ns
+    issue.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / rate
+    issue.load_stationary_ns = load * m * stationary_slow / chip.load_stationary_speedup / rate
     issue.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
 
 
@@ -316,6 +317,7 @@ def nc_transpose(
         return stream("nisa.nc_transpose", "vector", run, {"dst": dst}, {"data": data})
     issue = Issue("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
     _matmul_cost(issue, data, data, f, p, rules.chip.native_transpose)
+    issue.is_transpose = True
     _note_device_rules(rules, issue, (data, p, f), (), False)
     if not rules.chip.native_transpose:
         issue.run = _inexact_transpose(dst, p, f)

@@ -91,11 +91,13 @@ def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
         dtypes.store(outs[0], np.asarray(value), tensor.dtype)
 
     issue = Issue("nl.full", "dma", 0.0, run, ("dst",), ())
-    issue.queue = "dma store"
+    issue.queue = issue.stream = "dma store"
+    issue.trigger_ns, issue.uses_software_dge = chip.software_dge_ns, True
     issue.dma_bytes = issue.hbm_bytes = tensor.size * dtypes.itemsize(tensor.dtype)
     issue.dma_descriptors = chip.dma_engines
     share = issue.dma_bytes / chip.dma_total_bytes_per_ns + chip.dma_descriptor_ns
     issue.dma_ns = (share,) * chip.dma_engines
+    issue.dma_shared_ns = issue.dma_bytes / chip.dma_core_bytes_per_ns
     issue.cost_ns = share
     session.issue(issue, [tensor], [], None)
 

@@ -1,0 +1,153 @@
+"""What a dma_copy costs: who generates its descriptors, and its time on each DMA engine.
+
+The rows of a transfer to or from SBUF are dealt out to the 16 engines, in order, at least four to
+each. An engine takes bytes / rate, and a descriptor more for every contiguous run in HBM: rows that
+follow each other in memory are one run, however many partitions they go to
+(nki/get-started/about/nki-dma-overview.rst: 8 rows of 256 bytes are "a single 2KiB read", 4 rows of
+8 KiB take 1416 ns at 23.1 B/ns). A break inside of a partition ends a run as well.
+
+Descriptors are GpSimdE's work where a kernel leaves the choice to the compiler, on every chip: the
+profiles of kernel-optimization.rst count no hardware packets on trn2, nki-dma-overview.rst shows
+the queue qGpSimdDynamic, and neuron-rules.md reports the same of trn1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nki_kernels import hardware
+
+from .. import dtypes
+from ..enums import dge_mode, engine
+from ..issue import Issue
+from ..session import active
+from ..tensor import NkiTensor, coalesce
+from .rules import on_chip, start_partition
+
+TRANSPOSED_RUN = 16  # elements that the DMA engines write side by side [trainium2_arch.rst]
+
+
+def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, rate: float = 1.0) -> None:
+    """Fill in bytes, descriptors and time of a transfer at ``rate`` times the engines' speed."""
+    sizes = [t.size * dtypes.itemsize(t.dtype) for t in (dst, src)]
+    issue.dma_bytes = max(sizes)
+    issue.hbm_bytes = sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
+    slow = max(_stride_slowdown(dst), _stride_slowdown(src)) / rate
+    tile = dst if on_chip(dst) else src if on_chip(src) else None
+    if tile is None:
+        shares = _between_hbm(dst, src)
+    else:
+        shares = _of_rows(tile, dst, src)
+    note_shares(issue, shares, slow)
+
+
+def note_shares(issue: Issue, shares: list[tuple[float, float]], slow: float) -> None:
+    """Time of engines that move ``shares``: (descriptors, share of the bytes) of each."""
+    chip = active().chip
+    byte_ns = slow * issue.dma_bytes / chip.dma_bytes_per_ns
+    issue.dma_ns = tuple(
+        [
+            max(n * chip.dma_least_ns, n * chip.dma_descriptor_ns + part * byte_ns)
+            for n, part in shares
+        ]
+    )
+    issue.cost_ns = max(issue.dma_ns)
+    issue.dma_descriptors = math.ceil(sum(n for n, _ in shares))
+    issue.dma_shared_ns = issue.dma_bytes / chip.dma_core_bytes_per_ns
+
+
+def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
+    """A transfer that turns elements: on NeuronCore-v2 each of them is a run of its own.
+
+    Later DMA engines reach 90 % of the copy rate from HBM and 50 % from SBUF
+    (trainium2_arch.rst, DMA transpose) where 128 partitions get rows of 16 neighbours.
+    """
+    chip = active().chip
+    engines = chip.dma_engines
+    fits = dst.shape[0] % hardware.PARTITIONS == 0 and dst.shape[-1] % TRANSPOSED_RUN == 0
+    if chip.native_transpose and fits:
+        note_transfer(issue, dst, src, 0.5 if on_chip(src) else 0.9)
+    else:
+        note_shares(issue, [(src.size / engines, 1 / engines)] * engines, 1.0)
+
+
+def _between_hbm(dst: NkiTensor, src: NkiTensor) -> list[tuple[float, float]]:
+    """A run between HBM tensors is cut into pieces, so all engines share it."""
+    engines = active().chip.dma_engines
+    a, b = _run(dst), _run(src)
+    runs = max(_pieces(dst.size, a, b), engines)
+    return [(runs / engines, 1 / engines)] * engines
+
+
+def _of_rows(tile: NkiTensor, dst: NkiTensor, src: NkiTensor) -> list[tuple[float, float]]:
+    chip = active().chip
+    engines = chip.dma_engines
+    rows = tile.shape[0]
+    used = min(engines, -(-rows // chip.dma_partitions_per_engine))
+    first = 0 if tile._dynamic is not None else start_partition(tile)
+    shares = [(0.0, 0.0)] * engines
+    for n in range(used):
+        taken = rows * (n + 1) // used - rows * n // used
+        engine = (first * engines // hardware.PARTITIONS + n) % engines
+        shares[engine] = (_descriptors(taken, rows, dst, src), taken / rows)
+    return shares
+
+
+def _descriptors(taken: int, rows: int, dst: NkiTensor, src: NkiTensor) -> float:
+    """Runs of ``taken`` neighbouring rows of all ``rows``, on one engine."""
+    row = dst.size // rows
+    runs = [_run(t) for t in (dst, src)]
+    inside = [min(run, row) for run in runs]
+    if inside != [row, row]:
+        return taken * _pieces(row, *inside)
+    outside = [run for run, t in zip(runs, (dst, src), strict=True) if not on_chip(t)]
+    if not outside:  # from partition to partition
+        return taken
+    return max(1.0, taken * row / outside[0])
+
+
+def _pieces(total: int, a: int, b: int) -> int:
+    """Pieces of ``total`` elements with a break after every ``a`` and every ``b``."""
+    return total // a + total // b - total // math.lcm(a, b)
+
+
+def _run(t: NkiTensor) -> int:
+    """Elements in one contiguous run of a view (a partition ends a run on-chip)."""
+    first = 1 if on_chip(t) else 0
+    inner = coalesce(t.shape[first:], t.strides[first:])[-1]
+    return inner[0] if inner[1] == 1 else 1
+
+
+def _stride_slowdown(t: NkiTensor) -> float:
+    """HBM rows that start a power of two apart, with gaps, run at about half rate."""
+    if on_chip(t) or t._dynamic is not None:
+        return 1.0
+    groups = coalesce(t.shape, t.strides)
+    if len(groups) < 2:
+        return 1.0
+    size = dtypes.itemsize(t.dtype)
+    row, run = groups[-2][1] * size, groups[-1][0] * groups[-1][1] * size
+    power_of_two = row & (row - 1) == 0
+    gapped = row > run and row >= 512
+    return active().chip.power_of_two_stride_slowdown if power_of_two and gapped else 1.0
+
+
+def note_descriptor_generation(
+    issue: Issue, dst: NkiTensor, src: NkiTensor, mode: dge_mode, trigger: engine | None
+) -> None:
+    """The queue that triggers the transfer, and how long it is busy with that.
+
+    Loads do not queue behind stores that wait: a kernel that loads and stores tile by tile takes no
+    more than its descriptors do (trainium-agent-labs, copy_tiled on trn2).
+    """
+    chip = active().chip
+    kind = dge_mode.swdge if mode is dge_mode.unknown else mode
+    issue.queue = issue.stream = "dma load" if on_chip(dst) else "dma store"
+    if trigger is not None:
+        issue.queue = issue.stream = f"dma {trigger.name}"
+    issue.uses_software_dge = kind is dge_mode.swdge
+    issue.trigger_ns = {
+        dge_mode.swdge: chip.software_dge_ns,
+        dge_mode.hwdge: chip.hardware_dge_ns,
+        dge_mode.none: chip.static_dma_ns,
+    }[kind]
