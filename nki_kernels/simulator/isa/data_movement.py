@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ from .. import dtypes
 from ..arguments import integers
 from ..enums import MemoryRegion, dge_mode, engine, oob_mode
 from ..issue import Issue, instruction
-from ..session import active
-from ..tensor import NkiTensor, coalesce
+from ..tensor import NkiTensor
 from .costs import stream, vector_speedup
 from .dma_costs import note_descriptor_generation, note_transfer, note_transpose
 from .rules import Rules, free_size, on_chip, start_partition
