@@ -34,10 +34,7 @@ def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, rate: float = 1.
     issue.hbm_bytes = sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
     slow = max(_stride_slowdown(dst), _stride_slowdown(src)) / rate
     tile = dst if on_chip(dst) else src if on_chip(src) else None
-    if tile is None:
-        shares = _between_hbm(dst, src)
-    else:
-        shares = _of_rows(tile, dst, src)
+    shares = _between_hbm(dst, src) if tile is None else _of_rows(tile, dst, src)
     note_shares(issue, shares, slow)
 
 
