@@ -73,6 +73,7 @@ class NeuronCore:
     small_array_tiles: str = CONTESTED  # seen on v2; tiles of 32x32 are documented from v3 on
     narrow_stationaries: str = DOUBTFUL
     column_tiles: str = CONTESTED
+    dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
     # The same on every generation until a document says otherwise.

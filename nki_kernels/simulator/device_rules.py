@@ -78,6 +78,12 @@ RULES = {
         "128 columns",
         "nki/api/nki/isa: nc_matmul, tile_size",
     ),
+    "dma-written-ahead": Rule(
+        "dma_written_ahead",
+        "SBUF that DMA writes and that is live at once stays within 64 KiB a partition, counted "
+        "when loads run as far ahead as they can: load less at a time, or copy what has to stay",
+        "spectral-dns (v2): beyond that the compiler serialises, four times slower past 96 KiB",
+    ),
     "instruction-count": Rule(
         "many_instructions",
         "a launch of more than 300,000 instructions (a device loop's body counts once) compiles "

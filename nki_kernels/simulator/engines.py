@@ -122,9 +122,9 @@ class Engines:
         chip = self.chip
         held_by = -1
         if issue.uses_software_dge:
-            free, user = self._gpsimd
-            if free > start:
-                start, held_by = free, user
+            idle, user = self._gpsimd
+            if idle > start:
+                start, held_by = idle, user
             self._gpsimd = start + issue.trigger_ns, n
             self._busy["gpsimd"] += issue.trigger_ns
         triggered = start + issue.trigger_ns

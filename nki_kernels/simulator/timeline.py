@@ -14,6 +14,7 @@ from typing import Any
 
 from nki_kernels.whole_file import write_whole
 
+from .dma_written import check_dma_written
 from .engines import ENGINES
 from .issue import Issue
 from .schedule import Schedule
@@ -58,6 +59,7 @@ class Timeline:
     def add(self, session: Any, peaks: dict[str, int]) -> None:
         """Append one launch; several launches follow each other."""
         schedule = Schedule(session)
+        check_dma_written(session, schedule)
         trace = session.trace
         self._runs.append((self.total_ns, trace, schedule))
         self.launches += 1

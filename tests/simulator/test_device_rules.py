@@ -204,6 +204,33 @@ def test_tensors_in_tuples_at_launch():
     assert simulator.dry_run(only, spec, (1, 2)).waived_rules == set()
 
 
+def loads(count, waits):
+    """`count` loads of 16 KiB a partition, each summed up; `waits`: a load after the sum before."""
+
+    def kernel(x):
+        total = operand((128, 4096), 0.0)
+        added = None
+        for _ in range(count):
+            tile = new((128, 4096))
+            loaded = nisa.dma_copy(tile, x)
+            if waits and added is not None:
+                loaded.depends_on(added)
+            added = nisa.tensor_tensor(total, total, tile, nl.add)
+        return to_hbm(total)
+
+    return kernel
+
+
+@every_chip
+@pytest.mark.parametrize("count, waits", [(4, False), (12, True), (12, False)])
+def test_loads_that_run_ahead_fill_no_more_than_64_kib(count, waits, chip):
+    spec = ((128, 4096), "float32")
+    with hardware.select(chip), simulator.allow("dma-written-ahead"):
+        waived = simulator.dry_run(loads(count, waits), spec).waived_rules
+    # In program order one tile is live at a time, or two.
+    assert waived == ({"dma-written-ahead"} if count == 12 and not waits else set())
+
+
 def copies(count, is_loop):
     def body():
         tile = operand((1, 1))

@@ -1,0 +1,39 @@
+"""The rule on SBUF that DMA fills, at the times at which the schedule runs.
+
+A load starts as soon as memory is free for it, so more of what DMA wrote is live at once than
+program order shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nki_kernels.hardware import DMA_WRITTEN_BYTES
+
+from .device_rules import Break
+from .enums import MemoryRegion
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .session import Session
+    from .tensor import Storage
+
+
+def check_dma_written(session: Session, schedule: Schedule) -> None:
+    """Report a break of "dma-written-ahead" to the session."""
+    changes: list[tuple[float, int, Storage]] = []
+    for storage in session.storages:
+        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.first_use >= 0
+        if in_sbuf and storage.is_dma_written:
+            end = max(schedule.end[n] for n in storage.last_by_stream.values())
+            changes.append((schedule.start[storage.first_use], storage.free_bytes, storage))
+            changes.append((end, -storage.free_bytes, storage))
+    live = peak = 0
+    culprit = ""
+    for _, size, storage in sorted(changes, key=lambda change: change[:2]):
+        live += size
+        if live > peak:
+            peak, culprit = live, storage.describe()
+    if peak > DMA_WRITTEN_BYTES:
+        broken = Break("dma-written-ahead", culprit, f"{peak} bytes a partition")
+        session.broke("nisa.dma_copy", broken)
