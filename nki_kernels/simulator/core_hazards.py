@@ -2,8 +2,8 @@
 
 A core_barrier waits for what touched its data before, and what touches its data after waits for
 it ("other engines will not be blocked": nki/api/nki/isa/__init__.py). So an access of one program
-comes before one of the other where a chain of dependencies leads through a core_barrier or sendrecv.
-Where both touch an element, one writes it, and neither comes first, the result is chance.
+comes before one of the other where a chain of dependencies leads through a core_barrier or
+sendrecv. Where both touch an element, one writes it, and neither comes first, the result is chance.
 """
 
 from __future__ import annotations

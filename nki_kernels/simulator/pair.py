@@ -264,7 +264,8 @@ class Pair:
             self._check_loops(is_over=False)
             rule = (
                 f"program {1 - program} has ended without one: this deadlocks; both programs "
-                "must issue the same core_barrier and sendrecv"
+                "must issue the same core_barrier and sendrecv, in loops of the same trip counts "
+                "(NCC_IXGM002)"
             )
             raise NkiValidationError(issue.instruction, "program", program, rule)
         if reads and not session.dry:
@@ -364,4 +365,6 @@ def _text(result: Any) -> str:
         return f"{result.shape} of {result.storage.describe()}"
     if isinstance(result, (tuple, list)):
         return f"({', '.join(map(_text, result))})"
+    if isinstance(result, dict):
+        return f"{{{', '.join([f'{k!r}: {_text(v)}' for k, v in result.items()])}}}"
     return f"{result!r}"
