@@ -17,9 +17,10 @@ import numpy as np
 from . import dtypes
 from .errors import NkiValidationError
 from .hazards import Region, overlaps
-from .tensor import NkiTensor, Storage
+from .tensor import NkiTensor, Storage, extent
 
 _COMPARED_BYTES = 64 << 20  # views that span more are told apart by their bounds and strides only
+_MANY_PAIRS = 10_000  # of accesses: then all views are compared at once before any two are
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,23 @@ def check_hazards(
     """Raise NkiValidationError for the first two accesses that nothing orders."""
     order: _Order | None = None
     for number, (storage, _) in enumerate(tensors):
-        found = [session.accesses.get(number, []) for session in sessions]
-        if not all(found) or not any(access.is_write for access in found[0] + found[1]):
+        first, second = [session.accesses.get(number, []) for session in sessions]
+        if not _is_shared(first, second):
             continue
         order = order or _Order(sessions, meetings)
-        for a, b in _touching(*found):
-            if not order.is_ordered(a.number, b.number) and _share_bytes(a.region[4], b.region[4]):
+        for a, b in _touching(first, second, order):
+            if _share_bytes([a.region[4]], [b.region[4]]):
                 assert storage is not None
                 raise _hazard(storage, a, b)
+
+
+def _is_shared(first: list[Access], second: list[Access]) -> bool:
+    """Whether one program may write what the other one touches."""
+    writes = [[a.region[4] for a in found if a.is_write] for found in (first, second)]
+    if len(first) * len(second) < _MANY_PAIRS:
+        return bool((writes[0] and second) or (writes[1] and first))
+    everything = [[a.region[4] for a in found] for found in (first, second)]
+    return _share_bytes(writes[0], everything[1]) or _share_bytes(writes[1], everything[0])
 
 
 def _hazard(storage: Storage, a: Access, b: Access) -> NkiValidationError:
@@ -62,39 +72,47 @@ def _hazard(storage: Storage, a: Access, b: Access) -> NkiValidationError:
     return NkiValidationError((a if a.is_write else b).instruction, "tensor", value, rule)
 
 
-def _touching(first: list[Access], second: list[Access]) -> Iterator[tuple[Access, Access]]:
-    """Accesses of both programs to overlapping regions, one of them a write."""
+def _touching(
+    first: list[Access], second: list[Access], order: _Order
+) -> Iterator[tuple[Access, Access]]:
+    """Unordered accesses of both programs to overlapping regions, one of them a write."""
     live: tuple[list[Access], list[Access]] = ([], [])
     everything = [(a.region[0], 0, a) for a in first] + [(b.region[0], 1, b) for b in second]
     for low, side, access in sorted(everything, key=lambda entry: entry[:2]):
         others = live[1 - side]
         others[:] = [other for other in others if other.region[1] > low]
         for other in others:
-            if (access.is_write or other.is_write) and overlaps(access.region, other.region):
-                yield (access, other) if side == 0 else (other, access)
+            a, b = (access, other) if side == 0 else (other, access)
+            is_hazard = (a.is_write or b.is_write) and not order.is_ordered(a.number, b.number)
+            if is_hazard and overlaps(a.region, b.region):
+                yield a, b
         live[side].append(access)
 
 
-def _share_bytes(a: NkiTensor, b: NkiTensor) -> bool:
-    """Whether two views of a storage in HBM have a byte in common."""
-    spans = [_span(t) for t in (a, b)]
-    low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
+    """Whether views of a storage in HBM have a byte in common with others."""
+    if not some or not others:
+        return False
+    spans = [_span(t) for t in some + others]
+    low, high = min([s[0] for s in spans]), max([s[1] for s in spans])
     if high - low > _COMPARED_BYTES:
         return True
     flags = np.zeros(high - low, np.bool_)
-    marks = []
-    for t, (start, _) in zip((a, b), spans, strict=True):
-        size = dtypes.itemsize(t.dtype)
-        strides = (*[s * size for s in t.strides], 1)
-        marks.append(np.ndarray((*t.shape, size), np.bool_, flags, start - low, strides))
-    marks[0][...] = True
-    return bool(marks[1].any())
+    for t in some:
+        _bytes_of(t, flags, low)[...] = True
+    return any([_bytes_of(t, flags, low).any() for t in others])
+
+
+def _bytes_of(t: NkiTensor, flags: Any, low: int) -> Any:
+    """A view of the flags of a view's bytes; the first flag is that of byte ``low``."""
+    size = dtypes.itemsize(t.dtype)
+    strides = (*[s * size for s in t.strides], 1)
+    return np.ndarray((*t.shape, size), np.bool_, flags, t.offset * size - low, strides)
 
 
 def _span(t: NkiTensor) -> tuple[int, int]:
     size = dtypes.itemsize(t.dtype)
-    steps = sum([(n - 1) * s for n, s in zip(t.shape, t.strides, strict=True)])
-    return t.offset * size, (t.offset + steps + 1) * size
+    return t.offset * size, (t.offset + extent(t.shape, t.strides)) * size
 
 
 class _Order:
