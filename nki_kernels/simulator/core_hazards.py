@@ -68,7 +68,10 @@ def _hazard(storage: Storage, a: Access, b: Access) -> NkiValidationError:
         f"{storage.describe()}: instruction {a.number} of program 0 {a}, "
         f"instruction {b.number} of program 1 {b}"
     )
-    rule = "no nisa.core_barrier orders these accesses to the same elements of shared HBM"
+    rule = (
+        "no nisa.core_barrier orders these accesses to the same elements of shared HBM; does each "
+        "program take its own share, by nl.program_id(0)?"
+    )
     return NkiValidationError((a if a.is_write else b).instruction, "tensor", value, rule)
 
 

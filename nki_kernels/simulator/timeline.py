@@ -1,7 +1,7 @@
-"""Timeline of a kernel: when each instruction runs on a model of one NeuronCore.
+"""Timeline of a kernel: when each instruction runs on a model of one NeuronCore, or of two.
 
-`schedule` has the model of order and waits, `engines` that of the engines and DMA queues,
-`memory_reuse` that of SBUF and PSUM. Costs come from ``nki_kernels.hardware``.
+`schedule` and `pair_schedule` have the model of order and waits, `engines` that of the engines and
+DMA queues, `memory_reuse` that of SBUF and PSUM. Costs come from ``nki_kernels.hardware``.
 """
 
 from __future__ import annotations

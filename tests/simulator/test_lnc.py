@@ -8,6 +8,7 @@ about-neuron/arch/neuron-features/logical-neuroncore-config.rst ("LNC can only b
 from __future__ import annotations
 
 import json
+import random
 import threading
 import warnings
 from typing import Any
@@ -444,6 +445,69 @@ def test_many_accesses_are_compared_at_once(step: int, monkeypatch: pytest.Monke
         launch(kernel, ROWS)
 
 
+def random_steps(seed: int) -> Any:
+    """For each program reads, writes and sums of rows, between meetings of both."""
+    rng = random.Random(seed)
+    steps: tuple[list[Any], list[Any]] = ([], [])
+    for _ in range(rng.randint(1, 4)):
+        for program in steps:
+            for _ in range(rng.randint(0, 3)):
+                first = rng.randint(0, 6)
+                rows = slice(first, rng.randint(first + 1, 8))
+                program.append((rng.choice("rw+"), rng.randrange(3), rows, rng.randrange(4)))
+        meeting = (rng.choice(("barrier", "barrier", "sendrecv")), rng.randrange(3), None, 3)
+        for program in steps:
+            program.append(meeting)
+    return steps
+
+
+def random_kernel(seed: int, flip: int) -> Any:
+    """Three shared tensors, four tiles of each program; ``flip``: programs change places."""
+    steps = random_steps(seed)
+
+    def kernel(x: Any) -> Any:
+        me, other = nl.program_id() ^ flip, 1 - nl.program_id()
+        tensors = [shared((8, 4)) for _ in range(3)]
+        held = [nl.full((8, 4), float(n + 10 * me), "float32") for n in range(4)]
+        for t in tensors:
+            if me == 0:
+                nisa.dma_copy(t, x)
+            nisa.core_barrier(t, (0, 1))
+        for what, n, rows, to in steps[me]:
+            if what == "barrier":
+                nisa.core_barrier(tensors[n], (0, 1))
+            elif what == "sendrecv":
+                nisa.sendrecv(held[n], held[to], other, other, 0)
+            elif what == "+":
+                nisa.tensor_scalar(held[to], held[n], nl.add, 1.5)
+            else:
+                place, tile = tensors[n][rows], held[to][0 : rows.stop - rows.start]
+                nisa.dma_copy(*((tile, place) if what == "r" else (place, tile)))
+        out = shared((4, 8, 4))
+        nisa.dma_copy(out[me], held[0])
+        nisa.dma_copy(out[2 + me], held[3])
+        return out
+
+    return kernel
+
+
+def test_without_hazards_it_is_the_same_which_program_goes_first() -> None:
+    x = sample((8, 4))
+    results = []
+    for seed in range(60):
+        found = []
+        for flip in range(2):
+            try:
+                found.append(launch(random_kernel(seed, flip), x))
+            except RULE as error:
+                assert "no nisa.core_barrier orders" in str(error)
+        assert len(found) in (0, 2)
+        if found:
+            np.testing.assert_array_equal(*found)
+        results.append(bool(found))
+    assert 10 < sum(results) < 50
+
+
 @pytest.mark.parametrize("rows", [4, 5])
 def test_addresses_known_at_run_time_are_those_of_the_run(rows: int) -> None:
     """Rows 0 to 3 and 4 to 7, by registers; 0 to 4 and 4 to 8 share one."""
@@ -543,7 +607,7 @@ def test_two_cores_are_needed_to_meet(name: str) -> None:
         nki.jit(kernel)[1](ROWS)
     with (
         hardware.select(hardware.chip("trn1")),
-        pytest.raises(RULE, match=f"{name}: needs NeuronCore-v3; trn1 is v2"),
+        pytest.raises(RULE, match=f"{name}: target = trn1: needs NeuronCore-v3; trn1 is v2"),
     ):
         nki.jit(kernel)(ROWS)
 
