@@ -154,14 +154,16 @@ def test_a_launch_has_as_many_programs_as_the_chip_allows(
 
 
 def test_a_kernel_writes_its_arguments() -> None:
-    def kernel(x: Any) -> None:
-        tile = loaded(mine(x))
-        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
-        nisa.dma_copy(mine(x), tile)
+    def kernel(pair: Any, factor: float, more: Any = None) -> None:
+        for x in (pair[0], more):
+            tile = loaded(mine(x))
+            nisa.tensor_scalar(tile, tile, nl.multiply, factor)
+            nisa.dma_copy(mine(x), tile)
 
-    x = ROWS.copy()
-    launch(kernel, x)
+    x, more = ROWS.copy(), ROWS.T.copy().T  # the second one has to be copied for the launch
+    nki.jit(kernel)[2]((x,), 2.0, more=more)
     np.testing.assert_array_equal(x, 2 * ROWS)
+    np.testing.assert_array_equal(more, 2 * ROWS)
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -380,6 +382,30 @@ def test_a_barrier_orders_what_depends_on_it() -> None:
         launch(unordered, ROWS.copy())
 
 
+@pytest.mark.parametrize("edges", [0, 1, 2])
+def test_edges_order_what_does_not_touch_the_data(edges: int) -> None:
+    """depends_on: the barrier waits for the read of x, and the write of x for the barrier."""
+
+    def kernel(x: Any) -> None:
+        b = shared(x.shape)
+        read = nisa.dma_copy(new((128, 64)), mine(x, other=True))
+        nisa.dma_copy(mine(b), mine(x))
+        met = nisa.core_barrier(b, (0, 1))
+        write = nisa.dma_copy(mine(x), nl.zeros((128, 64), "float32"))
+        if edges:
+            met.depends_on(read)
+        if edges == 2:
+            write.depends_on(met)
+
+    x = ROWS.copy()
+    if edges == 2:
+        launch(kernel, x)
+        assert not x.any()
+        return
+    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        launch(kernel, x)
+
+
 @pytest.mark.parametrize("kind", ["write", "read"])
 def test_two_programs_do_not_write_what_the_other_touches(kind: str) -> None:
     def kernel(x: Any, first: int) -> Any:
@@ -408,7 +434,8 @@ def test_two_programs_do_not_write_what_the_other_touches(kind: str) -> None:
         (([[3, 30]], [[2, 3]]), False),  # ... 66 ...
         (([[3, 23]], [[2, 3]]), False),
         (([[3, 22], [1, 1]], [[6, 3], [1, 1]]), True),  # 0 .. 63 and 64, 70, 76
-        (([[3, 40]], [[6, 3]]), True),  # 0, 3, .. 117 and 64, 70, 76: bounds and strides meet
+        (([[3, 40]], [[6, 3]]), True),  # 0, 3, .. 117 and 64, 70, 76: by their strides
+        (([[3, 40]], [[4, 2]]), True),  # 0, 3, .. 117 and 64, 68: by their elements
         (([[3, 40]], [[5, 3]]), False),  # ... 69 ...
     ],
 )
@@ -424,6 +451,22 @@ def test_hazards_are_known_to_the_element(patterns: Any, is_disjoint: bool) -> N
         return
     with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
         launch(kernel, ROWS)
+
+
+def test_views_of_large_tensors_are_told_apart_by_their_strides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As elements 0, 3, .. 117 and 64, 68 above: where no one looks, they may meet."""
+    monkeypatch.setattr(core_hazards, "_COMPARED_BYTES", 400)
+
+    def kernel(x: Any, last: int) -> None:
+        pattern = ([[3, last]], [[4, 2]])[nl.program_id()]
+        view = shared((128, 128)).ap(pattern, offset=64 * nl.program_id())
+        nisa.dma_copy(view, nl.ones((view.size, 1), "float32"))
+
+    launch(lambda x: kernel(x, 22), ROWS)
+    with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
+        launch(lambda x: kernel(x, 40), ROWS)
 
 
 @pytest.mark.parametrize("step", [2, 1])
@@ -571,6 +614,10 @@ SETTINGS: dict[str, tuple[Any, str]] = {
         lambda x: nisa.core_barrier(nl.ndarray((2, 2), "float32", buffer=nl.hbm), (0, 1)),
         "data = private_hbm tile 2x2 float32: must be in shared HBM",
     ),
+    "address": (
+        lambda x: nisa.core_barrier(x.select(0, nisa.register_alloc(0)), (0, 1)),
+        "must have an address known at compile time",
+    ),
     "engine": (lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.dma), "engine = dma"),
     "no engine": (lambda x: nisa.core_barrier(x, (0, 1), 3), "member of nki.isa.engine"),
 }
@@ -695,9 +742,10 @@ def barrier(x: Any) -> None:
     nisa.core_barrier(x, (0, 1))
 
 
-def send(pipe: int = 0, to: Any = None, shape: Any = (8, 8), dtype: str = "float32") -> None:
+def send(pipe: int = 0, to: Any = None, shape: Any = (8, 8), **settings: Any) -> None:
     other = 1 - nl.program_id()
-    nisa.sendrecv(*tiles(shape, dtype), other if to is None else to, other, pipe)
+    pair = tiles(shape, settings.pop("dtype", "float32"))
+    nisa.sendrecv(*pair, other if to is None else to, other, pipe, **settings)
 
 
 MISSES: dict[str, tuple[Any, Any, str]] = {
@@ -713,6 +761,11 @@ MISSES: dict[str, tuple[Any, Any, str]] = {
     "ranks": (lambda x: send(to=0), lambda x: send(), "receives from the program that sends"),
     "shapes": (lambda x: send(), lambda x: send(shape=(8, 4)), "the same dtype and shape"),
     "dtypes": (lambda x: send(), lambda x: send(dtype="int32"), "the same dtype and shape"),
+    "ways": (
+        lambda x: send(),
+        lambda x: send(dma_engine=nisa.dma_engine.gpsimd_dma),
+        "the same dma_engine",
+    ),
     "a second one": (lambda x: [barrier(x), barrier(x)], lambda x: barrier(x), "deadlocks"),
 }
 
@@ -928,6 +981,24 @@ def test_pipes_do_not_wait_for_each_other() -> None:
     same, other = [recorded(lambda x, p=p: kernel(x, p), ROWS).events for p in (0, 1)]
     sent = [[e.start_ns for e in events if e.name == "sendrecv"] for events in (same, other)]
     assert sent[0][1] >= sent[0][0] and sent[1][1] < sent[1][0]
+
+
+def test_both_wait_for_the_later_transfer() -> None:
+    """ "All operations in the group must complete before any can proceed"."""
+
+    def kernel(x: Any) -> None:
+        if nl.program_id():
+            nisa.dma_copy(new((128, 8192)), x)
+        pair = tiles((128, 64))
+        other = 1 - nl.program_id()
+        nisa.sendrecv(*pair, other, other, 0)
+        nisa.tensor_copy(new((128, 64)), pair[1], engine=nisa.engine.vector)
+
+    events = recorded(kernel, sample((128, 8192))).events
+    ends = {e.core: e.end_ns for e in events if e.name == "sendrecv"}
+    copies = {e.core: e.start_ns for e in events if e.name == "tensor_copy"}
+    assert ends[1] > ends[0] + 10_000
+    assert copies[0] == copies[1] == pytest.approx(ends[1] + 700)
 
 
 def test_gpsimd_sends_by_itself() -> None:
