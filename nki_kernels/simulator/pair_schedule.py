@@ -16,7 +16,7 @@ from .engines import ENGINES, Engines, Place
 from .issue import Issue
 from .schedule import Schedule, add_waits
 
-_SLOT_NS = 1000.0
+_SLOT_NS = 1000.0  # a stack's bandwidth is shared out by the microsecond
 
 
 class PairSchedule(Schedule):

@@ -178,8 +178,25 @@ def test_an_error_of_a_program_is_that_of_the_launch(failing: int, meets: bool) 
 
     with pytest.raises(KeyError, match="of the kernel"):
         launch(kernel, ROWS)
-    # The first program runs up to where they meet before the second starts.
     np.testing.assert_array_equal(launch(doubled, ROWS), 2 * ROWS)
+
+
+def test_programs_run_by_turns() -> None:
+    seen: list[Any] = []
+
+    def kernel(x: Any, meetings: int) -> None:
+        for n in range(meetings):
+            seen.append((nl.program_id(), n))
+            nisa.core_barrier(x, (0, 1))
+        seen.append((nl.program_id(), "end"))
+        assert meetings
+
+    launch(lambda x: kernel(x, 2), ROWS)
+    assert seen == [(0, 0), (1, 0), (1, 1), (0, 1), (0, "end"), (1, "end")]
+    del seen[:]
+    with pytest.raises(AssertionError):
+        launch(lambda x: kernel(x, 0), ROWS)
+    assert seen == [(0, "end")]  # the second program has not begun
 
 
 # Memory.
@@ -229,13 +246,14 @@ def test_both_programs_allocate_the_same_shared_tensors() -> None:
             launch(kernel, ROWS)
 
     def private(x: Any) -> Any:
-        if nl.program_id():
+        for _ in range(1 + nl.program_id()):
             scratch = nl.ndarray((128, 64), nl.float32, buffer=nl.private_hbm)
             nisa.dma_copy(scratch, mine(x))
+        shared((256, 64))
         return doubled(x)
 
     timeline = recorded(private, ROWS)
-    assert timeline.hbm_scratch_bytes == 128 * 64 * 4
+    assert timeline.hbm_scratch_bytes == (3 * 128 + 256) * 64 * 4
 
 
 def test_private_hbm_is_of_one_program() -> None:
@@ -382,27 +400,59 @@ def test_a_barrier_orders_what_depends_on_it() -> None:
         launch(unordered, ROWS.copy())
 
 
-@pytest.mark.parametrize("edges", [0, 1, 2])
-def test_edges_order_what_does_not_touch_the_data(edges: int) -> None:
-    """depends_on: the barrier waits for the read of x, and the write of x for the barrier."""
+@pytest.mark.parametrize("edges", [(False, False), (True, False), (False, True), (True, True)])
+def test_edges_order_what_does_not_touch_the_data(edges: Any) -> None:
+    """depends_on: the barrier waits for the read of x, and the write of x for the barrier.
+
+    That a DMA is issued after another one does not order what they do.
+    """
 
     def kernel(x: Any) -> None:
         b = shared(x.shape)
         read = nisa.dma_copy(new((128, 64)), mine(x, other=True))
-        nisa.dma_copy(mine(b), mine(x))
+        nisa.dma_copy(mine(b), loaded(mine(x)))
         met = nisa.core_barrier(b, (0, 1))
         write = nisa.dma_copy(mine(x), nl.zeros((128, 64), "float32"))
-        if edges:
+        if edges[0]:
             met.depends_on(read)
-        if edges == 2:
+        if edges[1]:
             write.depends_on(met)
 
     x = ROWS.copy()
-    if edges == 2:
+    if all(edges):
         launch(kernel, x)
         assert not x.any()
         return
     with pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        launch(kernel, x)
+
+
+@pytest.mark.parametrize("links", [2, 3])
+def test_order_passes_from_core_to_core(links: int) -> None:
+    """Program 0 reads x, then b, c and d carry a tile to and fro until program 1 writes x."""
+
+    def kernel(x: Any) -> None:
+        me = nl.program_id()
+        engines = nisa.engine.gpsimd, nisa.engine.vector, nisa.engine.scalar
+        tile = loaded(x[0:128]) if me == 0 else nl.zeros((128, 64), "float32")
+        for n in range(3):
+            link = shared((128, 64))
+            if n % 2 == me and (links == 3 or n):
+                nisa.dma_copy(link, tile)
+            elif n % 2 == me:
+                nisa.dma_copy(link, nl.zeros((128, 64), "float32"))
+            nisa.core_barrier(link, (0, 1), engines[n])  # no order by the barriers' engine
+            if n % 2 != me:
+                tile = loaded(link)
+        if me == 1:
+            nisa.dma_copy(x[0:128], tile)
+
+    x = ROWS.copy()
+    if links == 3:
+        launch(kernel, x)
+        np.testing.assert_array_equal(x, ROWS)
+        return
+    with pytest.raises(RULE, match="0 of program 0 reads it"):
         launch(kernel, x)
 
 
@@ -710,6 +760,10 @@ SENDRECV: dict[str, tuple[Any, str]] = {
         lambda x: nisa.sendrecv(tiles()[0], tiles((4, 16))[1], 1, 1, 0),
         r"\(8, 8\) to \(4, 16\): must have the same shape",
     ),
+    "twice": (
+        lambda x: nisa.sendrecv(tiles()[0], tiles()[1].ap([[8, 8], [0, 8]]), 1, 1, 0),
+        "dst = .*cannot be written",
+    ),
     "way": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0, 2), "member of nki.isa.dma_engine"),
 }
 
@@ -849,6 +903,13 @@ def test_loops_that_differ_are_named_before_the_deadlock_they_make() -> None:
     with pytest.raises(RULE, match="fori_loop of 2 trips in program 0, nl.fori_loop of 3"):
         launch(kernel, ROWS)
 
+    def other(x: Any) -> None:
+        fori(2 + nl.program_id())
+        (barrier, lambda x: send())[nl.program_id()](x)
+
+    with pytest.raises(RULE, match="fori_loop of 2 trips in program 0, nl.fori_loop of 3"):
+        launch(other, ROWS)
+
 
 def test_straight_line_code_may_differ() -> None:
     """The example of core_barrier has other instructions for each core."""
@@ -896,6 +957,9 @@ def test_waived_rules_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
         timeline = recorded(kernel, ROWS)
     assert ["known to break" in str(w.message) for w in found] == [True]
     assert timeline.waived_rules == {"stationary-dimensions"}
+    with pytest.warns(simulator.NkiSimulationWarning, match="known to break"):
+        timeline = recorded(lambda x: kernel(x) if nl.program_id() else None, ROWS)
+    assert timeline.waived_rules == {"stationary-dimensions"}
 
 
 def test_each_program_has_its_own_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -905,16 +969,19 @@ def test_each_program_has_its_own_instructions(monkeypatch: pytest.MonkeyPatch) 
         launch(doubled, sample((512, 64)))
 
 
-def test_edges_by_name_hold_in_both_programs() -> None:
+@pytest.mark.parametrize(("first", "second"), ["ab", "ba"])
+def test_edges_by_name_hold_in_both_programs(first: str, second: str) -> None:
     def kernel(x: Any) -> None:
         nisa.memset(new((128, 512)), 0.0, engine=nisa.engine.vector, name="a")
-        nisa.memset(new((128, 512)), 0.0, engine=nisa.engine.gpsimd, name="b")
+        # Behind the first on its engine: then the edge changes the order of the two.
+        engine = nisa.engine.gpsimd if first == "a" else nisa.engine.vector
+        nisa.memset(new((128, 512)), 0.0, engine=engine, name="b")
 
     with simulator.record() as timeline:
-        nki.jit(kernel)[2].with_schedule([("b", "a")])(ROWS)
+        nki.jit(kernel)[2].with_schedule([(second, first)])(ROWS)
     starts = {(event.core, event.name): event.start_ns for event in timeline.events}
-    assert starts[0, "a"] == starts[1, "a"] == 0
-    assert starts[0, "b"] == starts[1, "b"] > (512 + 64) / 0.96
+    assert starts[0, first] == starts[1, first] == 0
+    assert starts[0, second] == starts[1, second] > (512 + 64) / 0.96
 
 
 # The timeline.
@@ -1028,9 +1095,43 @@ def test_two_cores_share_the_bandwidth_of_hbm() -> None:
     split = simulator.dry_run(nki.jit(lambda x: kernel(x, 2))[2], spec)
     moved = split.hbm_bytes
     assert moved == 16 * 2 * 2 << 20
-    assert split.total_ns == pytest.approx(moved / 725, rel=0.02)
+    # Bandwidth is counted by the microsecond.
+    assert split.total_ns - 2000 == pytest.approx(moved / 725, abs=1000)
+    assert split.engine_busy_ns["dma"] == pytest.approx(moved / 725, abs=1000)
     alone = simulator.dry_run(nki.jit(lambda x: kernel(x, 1))[1], spec)
     assert alone.total_ns - 2000 == pytest.approx(alone.hbm_bytes / 736, rel=0.02)
+
+
+def test_what_waits_for_hbm_holds_its_dma_engines() -> None:
+    def kernel(x: Any) -> None:
+        nisa.dma_copy(mine(shared((1024, 1024))), mine(x))
+        nisa.dma_copy(new((128, 64)), nl.zeros((128, 64), "float32"))
+
+    timeline = simulator.dry_run(nki.jit(kernel)[2], ((1024, 1024), "float32"))
+    slow, fast = [e.end_ns for e in timeline.events if e.name == "dma_copy" and e.core == 1]
+    assert slow == pytest.approx(1300 + 8 * (1 << 20) / 725, abs=1000)  # with what core 0 takes
+    assert fast > slow
+
+
+def test_cores_that_share_nothing_run_as_one_alone() -> None:
+    def kernel(x: Any) -> None:
+        tile = new((128, 4096))
+        for _ in range(6):
+            nisa.dma_copy(tile[0:64], x)
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            large = new((128, 20 << 10))  # two fit at a time
+            for _ in range(2):
+                nisa.memset(large, 0.0, engine=nisa.engine.gpsimd)
+            product = new((128, 512), buffer=nl.psum)
+            nisa.nc_matmul(product, tile[:, 0:128], tile[:, 0:512])
+            nisa.tensor_copy(tile[:, 0:512], product, engine=nisa.engine.scalar)
+
+    one, two = [
+        simulator.dry_run(nki.jit(kernel)[n], ((64, 4096), "float32")).events for n in (1, 2)
+    ]
+    for core in range(2):
+        found = [(e.start_ns, e.end_ns) for e in two if e.core == core]
+        assert found == [(e.start_ns, e.end_ns) for e in one]
 
 
 def test_a_stack_gives_what_it_has_left() -> None:
