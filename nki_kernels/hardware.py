@@ -8,6 +8,8 @@ Sources, as cited below:
   [isa]             Neuron SDK, nki/api/nki/isa/__init__.py and nki/api/nki.api.shared.rst
   [dge]             Neuron SDK, nki/deep-dives/nki-dge.rst
   [profile]         Neuron SDK, nki/guides/tutorials/kernel-optimization.rst, its profiles
+  [lnc]             Neuron SDK, about-neuron/arch/neuron-features/logical-neuroncore-config.rst
+  [chips]           Neuron SDK, about-neuron/arch/neuron-hardware/trainium2.rst, trainium3.rst
   [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
                     measured on NeuronCore-v2
   [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1
@@ -65,6 +67,10 @@ class NeuronCore:
     fast_16_bit_scalar: bool = False  # ScalarE 2x mode for tensor_copy/tensor_scalar [v4]
     native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
     hardware_dge: bool = False  # hwdge descriptor generation [v3]
+    programs_per_launch: int = 1  # LNC: 1 or 2 on trn2 and trn3 only [lnc]
+    # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. The lower
+    # of what two documents give for all stacks: 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s.
+    hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; who shares it: [isa core_barrier]
     # Verdicts of simulator/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
     stationary_free_dimensions: int = 1  # seen on trn2; no record of trn1
@@ -105,6 +111,10 @@ class NeuronCore:
     tensor_access_cycles: int = 60  # engine write to visible in SBUF/PSUM [v2]
     vector_reciprocal_factor: int = 8  # cycles an element [isa, engine selection]
     gpsimd_rsqrt_factor: int = 4  # against ScalarE [isa, engine selection]
+    gpsimd_dma_bytes_per_ns: float = 153.0  # its own DMA engines, each direction [v3]
+    # A semaphore that the other core writes: no document times it. As that of a DMA: the last byte
+    # to visible.
+    core_barrier_ns: float = 700.0
 
     @property
     def dma_total_bytes_per_ns(self) -> float:
@@ -159,6 +169,8 @@ TRN2 = replace(
     fast_16_bit_vector=True,
     native_transpose=True,
     hardware_dge=True,
+    programs_per_launch=2,
+    hbm_stack_bytes_per_ns=725.0,
     power_of_two_stride_slowdown=1.0,  # 22 of 23 B/ns at strides of 16 and 32 KiB [profile]
 )
 TRN3 = replace(
@@ -169,6 +181,7 @@ TRN3 = replace(
     sbuf_partition_bytes=256 << 10,
     dma_bytes_per_ns=33.0,
     dma_core_bytes_per_ns=475.0,  # no record: trn2's share of the documented rate
+    hbm_stack_bytes_per_ns=1175.0,
     matmul_moving_max=4096,
     psum_operand_banks=8,
     background_transposes=True,

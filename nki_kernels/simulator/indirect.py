@@ -93,6 +93,14 @@ def _out_of_bounds(issue: Issue, value: int, t: NkiTensor, found: Indirection) -
     return NkiValidationError(issue.instruction, f"{found.kind}_offset", value, rule)
 
 
+def places(t: NkiTensor, issue: Issue) -> list[NkiTensor]:
+    """What an operand means with the indices of now, as static views."""
+    found = _place(t, issue)
+    if isinstance(found, _Rows):
+        return list(found.views.values())
+    return [] if found is None else [found]
+
+
 class _Rows:
     """The rows of an HBM tensor that a tile of indices names, one a partition."""
 

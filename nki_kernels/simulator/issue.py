@@ -87,6 +87,7 @@ class Issue:
         "checks_reads",
         "skips_out_of_bounds",
         "writes_where",
+        "meets",
     )
 
     def __init__(
@@ -128,6 +129,7 @@ class Issue:
         self.checks_reads = True
         self.skips_out_of_bounds = False
         self.writes_where: Any = None  # mask of the written elements, from ins; None: all
+        self.meets: Any = None  # of core_barrier and sendrecv: what the other program must match
 
 
 def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]:

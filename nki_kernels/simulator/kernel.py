@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from nki_kernels import hardware
+
 from . import dtypes
 from .arguments import integers
 from .device_rules import Break
@@ -20,6 +22,8 @@ from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
 from .order import is_program_order_kept, kept_order
+from .pair import PROGRAMS, Pair
+from .pair_schedule import PairSchedule
 from .session import Session, running
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
@@ -48,10 +52,10 @@ class Kernel:
         functools.update_wrapper(self, func)
 
     def __getitem__(self, grid: Any) -> Kernel:
-        """``kernel[1](...)``: the simulator has one core, so every grid dimension must be 1."""
+        """``kernel[2](...)`` runs on two NeuronCores, where the chip of the launch has LNC."""
         sizes = _grid_sizes(grid)
-        if any(n != 1 for n in sizes):
-            raise NotImplementedError(f"grid {grid}: the simulator runs one NeuronCore, grid 1")
+        if len(sizes) > 1 and max(sizes) > 1:
+            raise NotImplementedError(f"grid {grid}: the bracket holds one number, as kernel[2]")
         return Kernel(self.func, sizes, self.schedule)
 
     def with_schedule(self, edges: Any) -> Kernel:
@@ -60,6 +64,18 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _launch(self, args, kwargs)
+
+
+def _programs(kernel: Kernel) -> int:
+    """Programs of a launch; NkiValidationError where the chip does not run as many."""
+    count, chip = max(kernel.grid, default=1), hardware.current()
+    if count > chip.programs_per_launch:
+        allowed = " or ".join([f"kernel[{n + 1}]" for n in range(chip.programs_per_launch)])
+        rule = f"{chip.name} runs {allowed} (LNC; nki/get-started/about/lnc.rst)"
+        if count == PROGRAMS:
+            rule += f"; set {hardware.TARGET_VARIABLE} to trn2 or trn3 for kernel[{count}]"
+        raise NkiValidationError("launch", "grid", count, rule)
+    return count
 
 
 def _named_edges(edges: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -151,6 +167,8 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
 def _dry(
     kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], logs: bool = False
 ) -> Timeline:
+    if _programs(kernel) > 1:
+        return _dry_pair(kernel, specs, kwargs)
     session = Session(dry=True, kernel=kernel.func)
     session.log = [] if logs else None
     session.program_dimensions = len(kernel.grid)
@@ -168,6 +186,33 @@ def _dry(
     session.order = kept_order(session)
     timeline.add(session, peaks)
     return timeline
+
+
+def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
+    pair = Pair(kernel, dry=True)
+    first = pair.sessions[0]
+    with running(first):
+        _check_sequences(first, specs, lambda item: isinstance(_as_spec(item), tuple))
+        args = tuple([_from_spec(s, first) for s in specs])
+        named = {k: _from_spec(v, first) for k, v in kwargs.items()}
+    _, peaks = _run_pair(kernel, pair, args, named)
+    timeline = Timeline()
+    timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
+    return timeline
+
+
+def _run_pair(
+    kernel: Any, pair: Pair, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, dict[str, int]]:
+    """What a launch on two cores returns, in tensors of its first program, and its peaks."""
+    results = pair.run(args, kwargs)
+    for session in pair.sessions:
+        _name_edges(kernel, session)
+    pair.check(results)
+    peaks = pair.finish([_tensors(result) for result in results])
+    for session in pair.sessions:
+        session.order = kept_order(session)
+    return results[0], peaks
 
 
 def _as_spec(spec: Any) -> tuple[Any, Any] | None:
@@ -213,6 +258,8 @@ def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> Nk
 
 
 def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if _programs(kernel) > 1:
+        return _launch_pair(kernel, args, kwargs)
     timeline = _timeline.get()
     session = Session(record=timeline is not None, kernel=kernel.func)
     session.program_dimensions = len(kernel.grid)
@@ -232,6 +279,24 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     for tensor, array, original in bound:
         if tensor.storage.writes or tensor.storage.last_use >= 0:
             _write_back(array, original)
+    return _to_caller(result, any(_is_torch(original) for *_, original in bound))
+
+
+def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    timeline = _timeline.get()
+    pair = Pair(kernel, dry=False)
+    first = pair.sessions[0]
+    check_annotations(kernel.func, args, kwargs)
+    bound: list[tuple[NkiTensor, Any, Any]] = []
+    with running(first):
+        _check_sequences(first, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
+        given = tuple([_to_kernel(a, f"argument {i}", first, bound) for i, a in enumerate(args)])
+        named = {k: _to_kernel(v, k, first, bound) for k, v in kwargs.items()}
+    result, peaks = _run_pair(kernel, pair, given, named)
+    if timeline is not None:
+        timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
+    for _, array, original in bound:
+        _write_back(array, original)
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 

@@ -24,6 +24,13 @@ _WHILE = re.compile(r"\s*while\s+[\w.]+\s*:")
 _UNKNOWN = "a register's value is not known while the kernel is built"
 
 
+def _note_test(goes_on: bool) -> None:
+    """A `while reg:` is a loop on the device: two programs must make as many trips."""
+    from .session import active
+
+    active().enters_loop("while", int(goes_on))
+
+
 class VirtualRegister:
     """A 32-bit register whose value is known at run time only.
 
@@ -61,6 +68,7 @@ class VirtualRegister:
         if not _WHILE.match(line):
             rule = "no truth value but in `while reg:`; use nl.while_loop"
             raise TypeError(f"{_UNKNOWN}: {rule}")
+        _note_test(self.value != 0)
         return self.value != 0
 
     def __eq__(self, other: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .dma_written import check_dma_written
 from .engines import Engines
 from .errors import NkiValidationError
 from .memory_reuse import add_memory_waits
@@ -29,29 +30,39 @@ class _Queue:
         self.last = -1
 
 
+def add_waits(session: Any) -> None:
+    """Complete a launch's trace: edges of depends_on and with_schedule, reuse of memory."""
+    for n, m in session.extra_edges:
+        session.trace[n][1].append(m)
+    add_memory_waits(session)
+
+
 class Schedule:
     """Start and end of every instruction of one launch, and which one each waited for."""
 
     def __init__(self, session: Any) -> None:
-        trace = session.trace
-        self.trace = trace
+        add_waits(session)
+        engines = Engines(session.chip, session.banks)
+        self.split = len(session.trace)  # where the instructions of a second core begin
+        order = session.order or range(self.split)
+        self.trace = session.trace
+        self._plan(self._queues(order), engines.place)
+        self.busy = engines.busy
+        check_dma_written(session, self)
+
+    def _plan(self, queues: list[_Queue], place: Any) -> None:
+        trace = self.trace
         count = len(trace)
         self.start = [0.0] * count
         self.end = [0.0] * count
         self.done: list[float] = [-1.0] * count  # visible to others; -1: not scheduled
         self.blame = [-1] * count
-        self._engines = Engines(session.chip, session.banks)
-        for n, m in session.extra_edges:
-            trace[n][1].append(m)
-        add_memory_waits(session)
-        self._run(session.order or range(count))
-        self.busy = self._engines.busy
+        self._run(queues, place)
         self.last = max(range(count), key=self.done.__getitem__) if count else -1
         self.total_ns = self.done[self.last] if count else 0.0
 
-    def _run(self, order: Sequence[int]) -> None:
-        live = self._queues(order)
-        place, trace = self._engines.place, self.trace
+    def _run(self, live: list[_Queue], place: Any) -> None:
+        trace = self.trace
         while live:
             best, start = self._next(live)
             n = best.items[best.position]

@@ -77,6 +77,7 @@ class Session:
         self.order: list[int] | None = None  # None: program order keeps the extra edges
         self.accumulators: dict[str, Any] = {}
         self.program_dimensions = 0
+        self.program, self.programs = 0, 1  # of the launch grid
         self.warned = 0  # warnings so far
 
     # Memory.
@@ -96,11 +97,24 @@ class Session:
         if address is not None:
             self._place(storage, address)
         storage.scope = self.loop_scope
-        if not self.dry:
-            storage.fill(tensor._np_type, dtypes.fresh_value(dtype))
+        self._back(storage, tensor._np_type)
         storage.is_tracked_whole = buffer in ON_CHIP and self.chip.tracks_whole_tensors
         self.storages.append(storage)
         return tensor
+
+    def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
+        """Give a fresh tensor its data."""
+        if not self.dry:
+            storage.fill(np_type, dtypes.fresh_value(storage.dtype))
+
+    def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
+        """Fill a tensor before the kernel starts."""
+        if not self.dry:
+            tensor.array()[...] = array
+        tensor.storage.written = True
+
+    def enters_loop(self, kind: str, trips: int) -> None:
+        """A loop on the device begins (while loops: has ended). Two programs compare theirs."""
 
     def _check_size(self, storage: Storage) -> None:
         what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
@@ -215,7 +229,7 @@ class Session:
         is_strict = _strict.get() and verdict == hardware.CONTESTED
         if verdict == hardware.WRONG or is_strict:
             raise error
-        warnings.warn(str(error), NkiSimulationWarning, stacklevel=5)
+        self._tell(str(error), 6)
 
     def _check_count(self) -> None:
         count = self.count - self.repeated
@@ -231,7 +245,7 @@ class Session:
                 f"kernel {self.kernel.__name__} breaks rules that it is known to break, so it may "
                 f"fail on a chip: {', '.join(known)} (nki_kernels.simulator.device_rules)"
             )
-            warnings.warn(text, NkiSimulationWarning, stacklevel=5)
+            self._tell(text, 6)
 
     def warn(self, instruction: str, operand: str, value: Any, rule: str) -> None:
         """Warn, or raise NkiValidationError in strict mode."""
@@ -239,7 +253,10 @@ class Session:
         if _strict.get():
             raise error
         self.warned += 1
-        warnings.warn(str(error), NkiSimulationWarning, stacklevel=4)
+        self._tell(str(error), 5)
+
+    def _tell(self, text: str, stacklevel: int) -> None:
+        warnings.warn(text, NkiSimulationWarning, stacklevel=stacklevel)
 
     def check_written(self, issue: Issue, t: NkiTensor) -> None:
         """Warn where ``t`` holds memory that nothing has written."""

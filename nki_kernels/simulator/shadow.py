@@ -56,6 +56,15 @@ def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> A
     return state
 
 
+def union(a: Any, b: Any) -> Any:
+    """The state of a storage that two programs write, from those that each of them knows."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return True if a is True or b is True else b if a is False else a
+    if a.size < b.size:
+        a, b = b, a
+    return a | np.repeat(b, a.size // b.size)
+
+
 def _bytes(t: NkiTensor) -> int:
     return math.prod(t.storage.shape) * dtypes.itemsize(t.storage.dtype)
 

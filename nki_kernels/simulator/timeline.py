@@ -1,7 +1,7 @@
-"""Timeline of a kernel: when each instruction runs on a model of one NeuronCore.
+"""Timeline of a kernel: when each instruction runs on a model of one NeuronCore, or of two.
 
-`schedule` has the model of order and waits, `engines` that of the engines and DMA queues,
-`memory_reuse` that of SBUF and PSUM. Costs come from ``nki_kernels.hardware``.
+`schedule` and `pair_schedule` have the model of order and waits, `engines` that of the engines and
+DMA queues, `memory_reuse` that of SBUF and PSUM. Costs come from ``nki_kernels.hardware``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 from nki_kernels.whole_file import write_whole
 
-from .dma_written import check_dma_written
 from .engines import ENGINES
 from .issue import Issue
 from .schedule import Schedule
@@ -29,6 +28,7 @@ class Event:
     engine: str
     start_ns: float
     end_ns: float
+    core: int = 0
 
 
 class Timeline:
@@ -40,6 +40,9 @@ class Timeline:
     all launches; ``instructions``; ``sbuf_peak_bytes`` a partition; ``psum_peak_banks``;
     ``waived_rules``, the rules of ``device_rules`` that were broken and waived;
     ``critical_path`` (the events that bound ``total_ns``, first to last); ``events``; ``launches``.
+
+    A launch of two programs ends with the later core; ``engine_busy_ns`` has each engine of the
+    core where it is busier, as do the two peaks; bytes, descriptors and instructions are sums.
     """
 
     def __init__(self) -> None:
@@ -58,9 +61,11 @@ class Timeline:
 
     def add(self, session: Any, peaks: dict[str, int]) -> None:
         """Append one launch; several launches follow each other."""
-        schedule = Schedule(session)
-        check_dma_written(session, schedule)
-        trace = session.trace
+        self.add_schedule(Schedule(session), session.waived, peaks)
+
+    def add_schedule(self, schedule: Schedule, waived: set[str], peaks: dict[str, int]) -> None:
+        """Append one launch that is scheduled already."""
+        trace = schedule.trace
         self._runs.append((self.total_ns, trace, schedule))
         self.launches += 1
         self.total_ns += schedule.total_ns
@@ -72,14 +77,14 @@ class Timeline:
                 self.dma_descriptors += issue.dma_descriptors
                 self.hbm_bytes += issue.hbm_bytes
         self.instructions += len(trace)
-        self.waived_rules |= session.waived
+        self.waived_rules |= waived
         self.hbm_scratch_bytes = max(self.hbm_scratch_bytes, peaks["hbm_scratch_bytes"])
         self.sbuf_peak_bytes = max(self.sbuf_peak_bytes, peaks["sbuf_peak_bytes"])
         self.psum_peak_banks = max(self.psum_peak_banks, peaks["psum_peak_banks"])
 
     @property
     def events(self) -> list[Event]:
-        """Every instruction in program order."""
+        """Every instruction in program order, those of core 0 first."""
         found: list[Event] = []
         for base, trace, schedule in self._runs:
             for n in range(len(trace)):
@@ -100,22 +105,18 @@ class Timeline:
         return found
 
     def save_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for ui.perfetto.dev, one track an engine. Whole or not at all."""
-        events: list[dict[str, Any]] = []
-        for track, engine in enumerate(ENGINES):
-            name = {"name": engine}
-            events.append({"ph": "M", "pid": 0, "tid": track, "name": "thread_name", "args": name})
-            order = {"sort_index": track}
-            events.append(
-                {"ph": "M", "pid": 0, "tid": track, "name": "thread_sort_index", "args": order}
-            )
-        process = {"name": "NeuronCore (modelled)"}
-        events.append({"ph": "M", "pid": 0, "name": "process_name", "args": process})
-        for event in self.events:
+        """Write a trace for ui.perfetto.dev: one process a core, one track an engine.
+
+        The file is written whole or not at all.
+        """
+        found = self.events
+        cores = max([event.core for event in found], default=0) + 1
+        events = [entry for core in range(cores) for entry in _tracks(core, cores)]
+        for event in found:
             events.append(
                 {
                     "ph": "X",
-                    "pid": 0,
+                    "pid": event.core,
                     "tid": ENGINES.index(event.engine),
                     "name": event.name,
                     "ts": event.start_ns / 1000,
@@ -132,9 +133,24 @@ class Timeline:
         )
 
 
+def _tracks(core: int, cores: int) -> list[dict[str, Any]]:
+    """The tracks of one core in a trace, with their names."""
+    tracks: list[dict[str, Any]] = []
+    for track, engine in enumerate(ENGINES):
+        where = {"ph": "M", "pid": core, "tid": track}
+        tracks.append({**where, "name": "thread_name", "args": {"name": engine}})
+        tracks.append({**where, "name": "thread_sort_index", "args": {"sort_index": track}})
+    name = {"name": f"NeuronCore {core} (modelled)" if cores > 1 else "NeuronCore (modelled)"}
+    tracks.append({"ph": "M", "pid": core, "name": "process_name", "args": name})
+    return tracks
+
+
 def _event(
     base: float, trace: list[tuple[Issue, list[int], str]], schedule: Schedule, n: int
 ) -> Event:
     issue, _, name = trace[n]
     label = name or issue.instruction.removeprefix("nisa.")
-    return Event(n, label, issue.engine, base + schedule.start[n], base + schedule.end[n])
+    start, end = base + schedule.start[n], base + schedule.end[n]
+    if n < schedule.split:
+        return Event(n, label, issue.engine, start, end)
+    return Event(n - schedule.split, label, issue.engine, start, end, core=1)

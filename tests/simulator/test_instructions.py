@@ -1573,7 +1573,7 @@ def test_grid() -> None:
     assert_same(kernel[1, 1](2), ones)
     assert_same(nki.simulate(kernel[(1,)])(1), ones)
     with pytest.raises(NotImplementedError, match="grid"):
-        kernel[2]
+        kernel[2, 1]
 
 
 def test_device_print(capsys: pytest.CaptureFixture[str]) -> None:

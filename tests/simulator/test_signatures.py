@@ -166,7 +166,7 @@ get_nc_sub_version get_nc_version dma_copy dma_transpose tensor_copy memset nc_m
 tensor_tensor tensor_scalar scalar_tensor_tensor tensor_reduce tensor_partition_reduce
 tensor_copy_predicated activation activation_reduce reciprocal iota affine_select bn_stats bn_aggr
 tensor_tensor_scan select_reduce range_select nc_stream_shuffle max8 register_alloc register_move
-register_load register_store
+register_load register_store core_barrier sendrecv
 """
 NOT_SIMULATED_LANGUAGE = ("dropout", "random_seed", "gather_flattened", "rand")
 ENUMS = {

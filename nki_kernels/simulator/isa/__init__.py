@@ -15,6 +15,7 @@ from ..errors import NkiValidationError
 from ..issue import NkiInstruction
 from ..register import VirtualRegister
 from . import constants
+from .cores import core_barrier, sendrecv
 from .data_movement import (
     dma_copy,
     dma_transpose,
@@ -45,7 +46,6 @@ from .target import get_nc_sub_version, get_nc_version
 from .tensor_engine import nc_matmul, nc_transpose
 from .unsupported import (
     activate2,
-    core_barrier,
     dma_compute,
     dropout,
     exponential,
@@ -60,7 +60,6 @@ from .unsupported import (
     rand_get_state,
     rand_set_state,
     rng,
-    sendrecv,
     sequence_bounds,
     set_rng_seed,
     tensor_scalar_cumulative,

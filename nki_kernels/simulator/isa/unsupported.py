@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..enums import dma_engine, engine, oob_mode, reduce_cmd
+from ..enums import engine, oob_mode, reduce_cmd
 
 
 def _missing(function: Callable[..., None]) -> Callable[..., None]:
@@ -49,13 +49,9 @@ def sequence_bounds(dst, segment_ids, name=None): ...
 @_missing
 def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_init=None, reduce_res_negate=False, name=None): ...  # noqa: E501
 @_missing
-def core_barrier(data, cores, engine=engine.gpsimd, name=None): ...
-@_missing
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None): ...  # noqa: E501
 @_missing
 def quantize_mx(dst, src, dst_scale, name=None): ...
-@_missing
-def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_engine.dma, name=None): ...  # noqa: E501
 @_missing
 def nc_find_index8(dst, data, vals, name=None): ...
 @_missing

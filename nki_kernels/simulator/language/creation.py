@@ -175,9 +175,7 @@ def shared_constant(constant: Any) -> NkiTensor:
     session = active()
     region = MemoryRegion.shared_hbm
     tensor = session.allocate(array.shape, dtypes.canonical(array.dtype), region, "constant")
-    if not session.dry:
-        tensor.array()[...] = array
-    tensor.storage.written = True
+    session.hold_constant(tensor, array)
     return tensor
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..arguments import integers
+from ..arguments import integer, integers
 from ..errors import NkiValidationError
 from ..register import VirtualRegister, fits
 from ..session import active
@@ -40,7 +40,9 @@ def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Virtu
     )
     if stop is None:
         start, stop = 0, start
-    return _dynamic(_bounds("nl.dynamic_range", start, stop, step))
+    values = _bounds("nl.dynamic_range", start, stop, step)
+    active().enters_loop("nl.dynamic_range", len(values))
+    return _dynamic(values)
 
 
 def _dynamic(values: range) -> Iterator[VirtualRegister]:
@@ -113,8 +115,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
     """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
     _check_body("nl.fori_loop", body_fun)
     body = LoopBody("nl.fori_loop", body_fun, active())
+    values = _bounds("nl.fori_loop", lower, upper, step)
+    active().enters_loop("nl.fori_loop", len(values))
     with _repeated() as ends:
-        for value in _bounds("nl.fori_loop", lower, upper, step):
+        for value in values:
             with _body():
                 if body(VirtualRegister(value)) is not None:
                     rule = "must not return a value: carry state in SBUF or HBM"
@@ -132,13 +136,16 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
     with _repeated() as ends:
+        trips = 0
         while register.value != 0:
+            trips += 1
             with _body():
                 register = body(VirtualRegister(register.value))
             ends()
             if not isinstance(register, VirtualRegister):
                 rule = "must return the next condition register"
                 raise NkiValidationError(label, "body_fun", repr(register), rule)
+    active().enters_loop(label, trips)
 
 
 @contextmanager
@@ -156,13 +163,23 @@ def no_reorder() -> Iterator[None]:
 
 
 def program_id(axis: int = 0) -> int:
-    """Index in the launch grid: 0, since the simulator runs one core."""
-    return 0
+    """Index of the running program along a dimension of the launch grid; 0 without one."""
+    _check_axis("nl.program_id", "axis", axis)
+    return active().program
 
 
 def num_programs(axes: Any = 0) -> int:
-    """Size of the launch grid along ``axes``: 1."""
-    return 1
+    """Programs of the launch grid along an axis, or along all of a tuple of them."""
+    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+        _check_axis("nl.num_programs", "axes", axis)
+    return active().programs
+
+
+def _check_axis(label: str, argument: str, axis: Any) -> None:
+    dimensions = max(active().program_dimensions, 1)
+    rule = f"must be an int from 0 to {dimensions - 1}: a dimension of the launch grid"
+    if isinstance(axis, bool) or not 0 <= integer(label, argument, axis, rule) < dimensions:
+        raise NkiValidationError(label, argument, axis, rule)
 
 
 def program_ndim() -> int:

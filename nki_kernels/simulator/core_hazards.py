@@ -1,0 +1,175 @@
+"""Hazards between the two programs of a launch: unordered accesses to a shared tensor.
+
+A core_barrier waits for what touched its data before, and what touches its data after waits for
+it ("other engines will not be blocked": nki/api/nki/isa/__init__.py). So an access of one program
+comes before one of the other where a chain of dependencies leads through a core_barrier or
+sendrecv. Where both touch an element, one writes it, and neither comes first, the result is chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .errors import NkiValidationError
+from .hazards import Region, overlaps
+from .tensor import NkiTensor, Storage, extent
+
+_COMPARED_BYTES = 64 << 20  # views that span more are told apart by their bounds and strides only
+_MANY_PAIRS = 10_000  # of accesses: then all views are compared at once before any two are
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An instruction of one program that reads or writes a region of a shared tensor."""
+
+    number: int
+    instruction: str
+    region: Region
+    is_write: bool
+
+    def __str__(self) -> str:
+        return f"{'writes' if self.is_write else 'reads'} it: {self.instruction}"
+
+
+def check_hazards(
+    sessions: list[Any],
+    meetings: list[tuple[int, int]],
+    tensors: list[list[Storage | None]],
+) -> None:
+    """Raise NkiValidationError for the first two accesses that nothing orders."""
+    order: _Order | None = None
+    for number, (storage, _) in enumerate(tensors):
+        first, second = [session.accesses.get(number, []) for session in sessions]
+        if not _is_shared(first, second):
+            continue
+        order = order or _Order(sessions, meetings)
+        for a, b in _touching(first, second, order):
+            if _share_bytes([a.region[4]], [b.region[4]]):
+                assert storage is not None
+                raise _hazard(storage, a, b)
+
+
+def _is_shared(first: list[Access], second: list[Access]) -> bool:
+    """Whether one program may write what the other one touches."""
+    writes = [[a.region[4] for a in found if a.is_write] for found in (first, second)]
+    if len(first) * len(second) < _MANY_PAIRS:
+        return bool((writes[0] and second) or (writes[1] and first))
+    everything = [[a.region[4] for a in found] for found in (first, second)]
+    return _share_bytes(writes[0], everything[1]) or _share_bytes(writes[1], everything[0])
+
+
+def _hazard(storage: Storage, a: Access, b: Access) -> NkiValidationError:
+    value = (
+        f"{storage.describe()}: instruction {a.number} of program 0 {a}, "
+        f"instruction {b.number} of program 1 {b}"
+    )
+    rule = (
+        "no nisa.core_barrier orders these accesses to the same elements of shared HBM; does each "
+        "program take its own share, by nl.program_id(0)?"
+    )
+    return NkiValidationError((a if a.is_write else b).instruction, "tensor", value, rule)
+
+
+def _touching(
+    first: list[Access], second: list[Access], order: _Order
+) -> Iterator[tuple[Access, Access]]:
+    """Unordered accesses of both programs to overlapping regions, one of them a write."""
+    live: tuple[list[Access], list[Access]] = ([], [])
+    everything = [(a.region[0], 0, a) for a in first] + [(b.region[0], 1, b) for b in second]
+    for low, side, access in sorted(everything, key=lambda entry: entry[:2]):
+        others = live[1 - side]
+        others[:] = [other for other in others if other.region[1] > low]
+        for other in others:
+            a, b = (access, other) if side == 0 else (other, access)
+            is_hazard = (a.is_write or b.is_write) and not order.is_ordered(a.number, b.number)
+            if is_hazard and overlaps(a.region, b.region):
+                yield a, b
+        live[side].append(access)
+
+
+def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
+    """Whether views of a storage in HBM have a byte in common with others."""
+    if not some or not others:
+        return False
+    spans = [_span(t) for t in some + others]
+    low, high = min([s[0] for s in spans]), max([s[1] for s in spans])
+    if high - low > _COMPARED_BYTES:
+        return True
+    flags = np.zeros(high - low, np.bool_)
+    for t in some:
+        _bytes_of(t, flags, low)[...] = True
+    return any([_bytes_of(t, flags, low).any() for t in others])
+
+
+def _bytes_of(t: NkiTensor, flags: Any, low: int) -> Any:
+    """A view of the flags of a view's bytes; the first flag is that of byte ``low``."""
+    size = dtypes.itemsize(t.dtype)
+    strides = (*[s * size for s in t.strides], 1)
+    return np.ndarray((*t.shape, size), np.bool_, flags, t.offset * size - low, strides)
+
+
+def _span(t: NkiTensor) -> tuple[int, int]:
+    size = dtypes.itemsize(t.dtype)
+    return t.offset * size, (t.offset + extent(t.shape, t.strides)) * size
+
+
+class _Order:
+    """Which meetings come before, and which after, each instruction of either program: bit sets."""
+
+    def __init__(self, sessions: list[Any], meetings: list[tuple[int, int]]) -> None:
+        self._waits = [_waits(session) for session in sessions]
+        self._before = [[0] * len(waits) for waits in self._waits]
+        self._after = [[0] * len(waits) for waits in self._waits]
+        start = (0, 0)
+        for k, meeting in enumerate(meetings):
+            for program in range(2):
+                self._follow(program, start[program], meeting[program] + 1)
+            both = 1 << k
+            for program in range(2):
+                both |= self._before[program][meeting[program]]
+            for program in range(2):
+                self._before[program][meeting[program]] = both
+                self._after[program][meeting[program]] = 1 << k
+            start = meeting[0] + 1, meeting[1] + 1
+        for program in range(2):
+            self._follow(program, start[program], len(self._waits[program]))
+            self._lead(program)
+
+    def _follow(self, program: int, start: int, stop: int) -> None:
+        before, waits = self._before[program], self._waits[program]
+        for n in range(start, stop):
+            for m in waits[n]:
+                before[n] |= before[m]
+
+    def _lead(self, program: int) -> None:
+        after, waits = self._after[program], self._waits[program]
+        for n in range(len(waits) - 1, -1, -1):
+            if after[n]:
+                for m in waits[n]:
+                    after[m] |= after[n]
+
+    def is_ordered(self, a: int, b: int) -> bool:
+        """Whether instruction ``a`` of program 0 and ``b`` of program 1 are."""
+        return bool(
+            self._after[0][a] & self._before[1][b] or self._after[1][b] & self._before[0][a]
+        )
+
+
+def _waits(session: Any) -> list[list[int]]:
+    """The earlier instructions that each one waits for: its data, edges, and its engine's last."""
+    found = [[m if m >= 0 else ~m for m in waits] for _, waits, _ in session.trace]
+    last: dict[str, int] = {}
+    for n, (issue, _, _) in enumerate(session.trace):
+        if issue.engine != "dma":
+            if issue.queue in last:
+                found[n].append(last[issue.queue])
+            last[issue.queue] = n
+    for n, m in session.extra_edges:
+        if m < n:
+            found[n].append(m)
+    return found

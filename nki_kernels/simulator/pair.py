@@ -1,0 +1,370 @@
+"""A launch on two NeuronCores: two programs of one kernel that share HBM (LNC = 2).
+
+Each program has a session of its own: SBUF, PSUM, private HBM, instructions, capacity checks. They
+share the kernel's arguments and what both allocate in nl.shared_hbm, and run by turns from one
+core_barrier or sendrecv to the next. Sources: nki/get-started/about/lnc.rst, and core_barrier and
+sendrecv in nki/api/nki/isa/__init__.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import dtypes, indirect, shadow
+from .core_hazards import Access, check_hazards
+from .enums import ON_CHIP, MemoryRegion
+from .errors import NkiValidationError
+from .hazards import region
+from .issue import Issue
+from .issue_cache import shared_cache
+from .session import Session, running
+from .tensor import NkiTensor, Storage
+from .turns import Turns
+
+PROGRAMS = 2
+_SHARED = MemoryRegion.shared_hbm
+_SAME_LOOPS = (
+    "both programs run the same loops on the device with the same trip counts (NCC_IXGM002; "
+    "nki/get-started/about/lnc.rst)"
+)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the sendrecv of two programs must agree on."""
+
+    pipe_id: int
+    send_to_rank: int
+    recv_from_rank: int
+    dma_engine: str
+
+
+@dataclass
+class _Arrival:
+    """A program at a core_barrier or sendrecv, with the tile that it sends."""
+
+    number: int
+    issue: Issue
+    dst: NkiTensor
+    sent: Any = None
+
+
+class CoreSession(Session):
+    """The session of one of two programs."""
+
+    def __init__(self, pair: Pair, program: int, dry: bool, kernel: Any) -> None:
+        super().__init__(dry, record=True, kernel=kernel)
+        self.pair = pair
+        self.program, self.programs = program, PROGRAMS
+        # Whether core_barrier is legal depends on the number of programs.
+        self.issues = shared_cache(self.chip, dtypes.is_precise(), PROGRAMS)
+        self.log = []
+        self.shared: dict[Storage, int] = {}  # numbers of the tensors that both programs have
+        self.named: dict[str, int] = {}  # how many of them were allocated, by name
+        self.accesses: dict[int, list[Access]] = {}
+        self.loops: list[tuple[str, int, int]] = []  # kind, trips, depth
+        self.unwritten: list[tuple[Issue, Storage]] = []
+        self.is_running = True
+
+    def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
+        if storage.buffer is not _SHARED or self.pair.share(self, storage):
+            super()._back(storage, np_type)
+
+    def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
+        """Fill a tensor; NkiValidationError where the other program has other values in it."""
+        others = self.pair.tensors[self.shared[tensor.storage]][1 - self.program]
+        if others is not None and not self.dry:
+            held = tensor.array()
+            if held.tobytes() != np.ascontiguousarray(array, held.dtype).tobytes():
+                rule = "both cores share the constant: its values must be the same in both programs"
+                value = tensor.storage.describe()
+                raise NkiValidationError("nl.shared_constant", "constant", value, rule)
+        super().hold_constant(tensor, array)
+
+    def enters_loop(self, kind: str, trips: int) -> None:
+        """Note a loop, to compare it with the other program's."""
+        depth, scope = 0, self.loop_scope
+        while scope is not None:
+            depth, scope = depth + 1, scope.outer
+        self.loops.append((kind, trips, depth))
+
+    def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+        """Compute, but for what is done where the two programs meet."""
+        if issue.meets is None:
+            super().run(issue, writes, reads)
+
+    def _record(
+        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
+    ) -> None:
+        super()._record(n, issue, writes, reads, name)
+        if issue.meets is not None:
+            self.pair.meet(self, n, issue, writes[0], reads)
+            return
+        for is_write, operands in ((False, reads), (True, writes)):
+            for t in operands:
+                if t.buffer is _SHARED:
+                    self._note_access(n, issue, t, is_write)
+
+    def _note_access(self, n: int, issue: Issue, t: NkiTensor, is_write: bool) -> None:
+        found = self.accesses.setdefault(self.shared[t.storage], [])
+        if t._dynamic is None:
+            found.append(Access(n, issue.instruction, t._region or region(t), is_write))
+        elif not self.dry:  # which has no indices
+            for view in indirect.places(t, issue):
+                found.append(Access(n, issue.instruction, region(view), is_write))
+
+    def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
+        """Of a shared tensor only at the end: before, the hazard that explains it is an error."""
+        if self.is_running and storage in self.shared:
+            self.unwritten.append((issue, storage))
+        else:
+            super().warn_unwritten(issue, storage)
+
+    def _tell(self, text: str, stacklevel: int) -> None:
+        if text not in self.pair.told:
+            self.pair.told.add(text)
+            super()._tell(text, stacklevel + 1)
+
+
+class Pair:
+    """The two programs of a launch, and where they met.
+
+    Attributes: ``sessions``; ``tensors``, the storages of each shared tensor in both; ``meetings``,
+    the numbers of the two instructions of every core_barrier and sendrecv.
+    """
+
+    def __init__(self, kernel: Any, dry: bool) -> None:
+        self.told: set[str] = set()
+        self.tensors: list[list[Storage | None]] = []
+        self.meetings: list[tuple[int, int]] = []
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._open: list[_Arrival | None] = []
+        self._turns = Turns()
+        self.func = kernel.func
+        self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
+        for session in self.sessions:
+            session.program_dimensions = len(kernel.grid)
+        self.sessions[1].waived = self.sessions[0].waived
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """What each program returns. ``args`` are tensors of the first."""
+        others = self._twin(args), self._twin(kwargs)
+        return self._turns.run(
+            (lambda: self._program(0, args, kwargs), lambda: self._program(1, *others))
+        )
+
+    def check(self, results: list[Any]) -> None:
+        """What only both programs together show; NkiValidationError where a rule is broken."""
+        self._check_loops()
+        self._check_allocations()
+        _check_results(self.sessions, *results)
+        self._share_marks()
+        check_hazards(self.sessions, self.meetings, self.tensors)
+        for session in self.sessions:
+            session.is_running = False
+            for issue, storage in session.unwritten:
+                session.warn_unwritten(issue, storage)
+
+    def _program(self, number: int, args: Any, kwargs: Any) -> Any:
+        with running(self.sessions[number]):
+            return self.func(*args, **kwargs)
+
+    def finish(self, outputs: list[list[NkiTensor]]) -> dict[str, int]:
+        """The checks of each session at its end; peaks of the core with more, HBM of both."""
+        first, second = [
+            session.finish(tensors) for session, tensors in zip(self.sessions, outputs, strict=True)
+        ]
+        peaks = {name: max(size, second[name]) for name, size in first.items()}
+        private = sum(
+            s.free_bytes
+            for s in self.sessions[1].storages
+            if s.buffer not in ON_CHIP and s.buffer is not _SHARED
+        )
+        peaks["hbm_scratch_bytes"] = first["hbm_scratch_bytes"] + private
+        return peaks
+
+    # Shared tensors.
+
+    def _twin(self, value: Any) -> Any:
+        """The second program's view of an argument, on the first one's data."""
+        if isinstance(value, dict):
+            return {name: self._twin(item) for name, item in value.items()}
+        if isinstance(value, tuple) and not isinstance(value, NkiTensor):
+            return tuple([self._twin(item) for item in value])
+        if not isinstance(value, NkiTensor):
+            return value
+        first, second = self.sessions
+        storage = Storage(value.shape, value.dtype, _SHARED, "")
+        storage.is_argument = storage.written = True
+        storage.data = value.storage.data
+        second.storages.append(storage)
+        first.shared[value.storage] = second.shared[storage] = len(self.tensors)
+        self.tensors.append([value.storage, storage])
+        return NkiTensor(value.shape, value.dtype, storage, _SHARED)
+
+    def share(self, session: CoreSession, storage: Storage) -> bool:
+        """One tensor of what both programs allocate in shared HBM; True for the first to do so.
+
+        Those of one name belong together in the order of allocation, and so do those without.
+        """
+        count = session.named[storage.name] = session.named.get(storage.name, 0) + 1
+        number = self._numbers.setdefault((storage.name, count), len(self.tensors))
+        session.shared[storage] = number
+        if number == len(self.tensors):
+            self.tensors.append([None, None])
+        both = self.tensors[number]
+        both[session.program] = storage
+        other = both[1 - session.program]
+        if other is None:
+            return True
+        if (other.shape, other.dtype) != (storage.shape, storage.dtype):
+            value = f"{storage.describe()} in program {session.program}, {other.describe()} in "
+            raise _not_shared(f"{value}program {1 - session.program}")
+        storage.data = other.data
+        return False
+
+    def _check_allocations(self) -> None:
+        for both in self.tensors:
+            for program, storage in enumerate(both):
+                if storage is None:
+                    other = both[1 - program]
+                    assert other is not None
+                    raise _not_shared(f"{other.describe()} in program {1 - program} only")
+
+    def _share_marks(self) -> None:
+        """Let both sessions know what either has written."""
+        for a, b in self.tensors:
+            if a is not None and b is not None and a.written is not b.written:
+                a.written = b.written = shadow.union(a.written, b.written)
+
+    # Where the programs meet.
+
+    def meet(
+        self, session: CoreSession, n: int, issue: Issue, dst: NkiTensor, reads: list[NkiTensor]
+    ) -> None:
+        """Wait for the other program to come to the same core_barrier or sendrecv, and exchange."""
+        program = session.program
+        arrival = _Arrival(n, issue, dst)
+        if reads and not session.dry:
+            arrival.sent = reads[0].array().copy()
+        if self._open:
+            meeting, self._open = self._open, []
+            meeting[program] = arrival
+            self._check_meeting(meeting)
+            self.meetings.append(tuple([a.number for a in meeting if a]))  # type: ignore[arg-type]
+            self._share_marks()
+        else:
+            meeting = self._open = [None, None]
+            meeting[program] = arrival
+            self._turns.wait(program)
+        if meeting[1 - program] is None:
+            self._check_loops(is_over=False)
+            rule = (
+                f"program {1 - program} has ended without one: this deadlocks; both programs "
+                "must issue the same core_barrier and sendrecv, in loops of the same trip counts "
+                "(NCC_IXGM002)"
+            )
+            raise NkiValidationError(issue.instruction, "program", program, rule)
+        if reads and not session.dry:
+            sender = meeting[issue.meets.recv_from_rank]
+            assert sender is not None
+            dst.array()[...] = sender.sent
+            dst.storage.written = shadow.marked(dst.storage.written, dst)
+
+    def _check_meeting(self, meeting: list[_Arrival | None]) -> None:
+        """The two instructions belong together, else the chip waits forever."""
+        a, b = meeting
+        assert a is not None and b is not None
+        first, second = self.sessions
+        is_barrier = not isinstance(a.issue.meets, Exchange)
+        if a.issue.instruction != b.issue.instruction:
+            wrong = a.issue.instruction, b.issue.instruction, "they wait for the same instruction"
+        elif is_barrier:
+            if first.shared[a.dst.storage] == second.shared[b.dst.storage]:
+                return
+            wrong = a.dst.storage.describe(), b.dst.storage.describe(), "'data' is the same tensor"
+        else:
+            found = _disagreement(a, b)
+            if found is None:
+                return
+            wrong = found
+        self._check_loops(is_over=False)
+        value = f"{wrong[0]} in program 0, {wrong[1]} in program 1"
+        rule = f"the two programs deadlock or exchange garbage unless {wrong[2]}"
+        numbers = f"instructions {a.number} and {b.number}"
+        raise NkiValidationError(a.issue.instruction, numbers, value, rule)
+
+    # Both programs have one control flow.
+
+    def _check_loops(self, is_over: bool = True) -> None:
+        """Straight-line code may differ, as core_barrier's example shows; loops may not.
+
+        Before the programs are over, the loops that one of them has not come to are no error.
+        """
+        first, second = [session.loops for session in self.sessions]
+        for a, b in zip(first, second, strict=False):
+            if a != b:
+                value = f"{a[0]} of {a[1]} trips in program 0, {b[0]} of {b[1]} in program 1"
+                raise NkiValidationError("kernel", "loops", value, _SAME_LOOPS)
+        if is_over and len(first) != len(second):
+            value = f"{len(first)} loops in program 0, {len(second)} in program 1"
+            raise NkiValidationError("kernel", "loops", value, _SAME_LOOPS)
+
+
+def _not_shared(value: str) -> NkiValidationError:
+    rule = (
+        "both programs allocate the same shared HBM tensors in the same order (or by name); "
+        "what one core has for itself is nl.private_hbm"
+    )
+    return NkiValidationError("nl.ndarray", "buffer=nl.shared_hbm", value, rule)
+
+
+def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
+    """What keeps the sendrecv of program 0 and that of program 1 apart."""
+    x, y = a.issue.meets, b.issue.meets
+    if x.pipe_id != y.pipe_id:
+        return f"pipe_id {x.pipe_id}", f"pipe_id {y.pipe_id}", "both come to the same pipe"
+    if x.dma_engine != y.dma_engine:
+        return x.dma_engine, y.dma_engine, "both name the same dma_engine"
+    if any((x, y)[e.send_to_rank].recv_from_rank != rank for rank, e in enumerate((x, y))):
+        ranks = [f"to {e.send_to_rank}, from {e.recv_from_rank}" for e in (x, y)]
+        return ranks[0], ranks[1], "each receives from the program that sends to it"
+    kinds = [f"{t.dst.dtype} {t.dst.shape}" for t in (a, b)]
+    if kinds[0] != kinds[1]:
+        return kinds[0], kinds[1], "their tiles have the same dtype and shape"
+    return None
+
+
+def _check_results(sessions: list[CoreSession], first: Any, second: Any) -> None:
+    """Both programs return the same tensors, in the same structure."""
+    if not _is_same(sessions, first, second):
+        value = f"{_text(first)} in program 0, {_text(second)} in program 1"
+        rule = "both programs return the same views of the same shared HBM tensors"
+        raise NkiValidationError("return", "tensors", value, rule)
+
+
+def _is_same(sessions: list[CoreSession], a: Any, b: Any) -> bool:
+    if isinstance(a, NkiTensor) and isinstance(b, NkiTensor):
+        numbers = sessions[0].shared.get(a.storage), sessions[1].shared.get(b.storage)
+        views = [(t.shape, t.strides, t.offset, t.dtype, t.buffer) for t in (a, b)]
+        return numbers[0] == numbers[1] and views[0] == views[1]
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all([_is_same(sessions, a[k], b[k]) for k in a])
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_is_same, [sessions] * len(a), a, b))
+    return True
+
+
+def _text(result: Any) -> str:
+    if isinstance(result, NkiTensor):
+        return f"{result.shape} of {result.storage.describe()}"
+    if isinstance(result, (tuple, list)):
+        return f"({', '.join(map(_text, result))})"
+    if isinstance(result, dict):
+        return f"{{{', '.join([f'{k!r}: {_text(v)}' for k, v in result.items()])}}}"
+    return f"{result!r}"

@@ -1,0 +1,123 @@
+"""Start and end of every instruction of a launch on two NeuronCores with one HBM stack.
+
+Each core has its own engines, its own 16 DMA engines among them. Instructions where the programs
+meet start when both cores have come to them, and are done when both are. Together the cores take
+from HBM what one stack gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nki_kernels.hardware import NeuronCore
+
+from .dma_written import check_dma_written
+from .engines import ENGINES, Engines, Place
+from .issue import Issue
+from .schedule import Schedule, add_waits
+
+_SLOT_NS = 1000.0  # a stack's bandwidth is shared out by the microsecond
+
+
+class PairSchedule(Schedule):
+    """As `Schedule`: instruction n of the second core is ``split`` + n here."""
+
+    def __init__(self, pair: Any) -> None:
+        for session in pair.sessions:
+            add_waits(session)
+        first, second = pair.sessions
+        split = self.split = len(first.trace)
+        orders = [
+            first.order or range(split),
+            [split + n for n in second.order or range(len(second.trace))],
+        ]
+        self.trace = first.trace + [
+            (issue, [m + split if m >= 0 else m - split for m in waits], name)
+            for issue, waits, name in second.trace
+        ]
+        self._join([(a, split + b) for a, b in pair.meetings], orders)
+        hbm = SharedHbm(first.chip.hbm_stack_bytes_per_ns)
+        banks = {split + n: taken for n, taken in second.banks.items()}
+        cores = [_Core(first.chip, hbm, first.banks), _Core(first.chip, hbm, banks)]
+
+        def place(n: int, issue: Issue, start: float) -> Place:
+            return cores[n >= split].place(n, issue, start)
+
+        self._plan(self._queues(orders[0]) + self._queues(orders[1]), place)
+        check_dma_written(first, self)
+        check_dma_written(second, self, split)
+        self.busy = {name: max(core.busy[name] for core in cores) for name in ENGINES}
+
+    def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
+        """Let both instructions of a meeting wait for what either waits for, others for both."""
+        trace = self.trace
+        partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
+        for _, waits, _ in trace:
+            for m in list(waits):
+                other = partner.get(m if m >= 0 else ~m)
+                if other is not None:
+                    waits.append(other if m >= 0 else ~other)
+        before = {n: m for order in orders for n, m in self._queued_before(order, partner)}
+        for a, b in meetings:
+            both = trace[a][1] + trace[b][1] + [before[n] for n in (a, b) if n in before]
+            trace[a][1][:] = trace[b][1][:] = both
+
+    def _queued_before(self, order: Sequence[int], partner: dict[int, int]) -> Any:
+        """(meeting, what its queue runs before it), as a wait."""
+        last: dict[str, int] = {}
+        for n in order:
+            issue = self.trace[n][0]
+            if n in partner and issue.queue in last:
+                m = last[issue.queue]
+                yield n, m if issue.engine == "dma" else ~m
+            last[issue.queue] = n
+
+
+class SharedHbm:
+    """The bytes that one HBM stack still gives in each microsecond."""
+
+    def __init__(self, bytes_per_ns: float) -> None:
+        self._slot_bytes = bytes_per_ns * _SLOT_NS
+        self._left: dict[int, float] = {}
+
+    def take(self, begin: float, finish: float, size: float) -> float:
+        """When a transfer ends that alone would run from ``begin`` to ``finish``: then or later."""
+        rate = size / (finish - begin)
+        slot = int(begin // _SLOT_NS)
+        time, is_late = begin, False
+        while True:
+            end = (slot + 1) * _SLOT_NS
+            left = self._left.get(slot, self._slot_bytes)
+            wanted = min(size, rate * (end - time))
+            given = min(wanted, left)
+            self._left[slot] = left - given
+            is_late = is_late or given < wanted
+            if size - given <= 1e-9 * rate:
+                return time + size / rate if is_late else finish
+            size -= given
+            time, slot = end, slot + 1
+
+
+class _Core(Engines):
+    """The engines of one of two cores."""
+
+    def __init__(self, chip: NeuronCore, hbm: SharedHbm, banks: dict[int, Any]) -> None:
+        super().__init__(chip, banks)
+        self._hbm = hbm
+
+    def _transfer(self, n: int, issue: Issue, start: float) -> Place:
+        """A DMA, as late as HBM makes it; a sendrecv is also a core_barrier [isa sendrecv]."""
+        if issue.meets is not None:
+            start += self.chip.core_barrier_ns
+        start, finish, done, free, held_by = super()._transfer(n, issue, start)
+        if not issue.hbm_bytes:
+            return start, finish, done, free, held_by
+        alone = max(*issue.dma_ns, issue.dma_shared_ns)
+        late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
+        if late > 0:
+            for engine, cost in enumerate(issue.dma_ns):
+                if cost:
+                    self._dma_free[engine] += late
+                    self._dma_busy[engine] += late
+        return start, finish + late, done + late, free, held_by

@@ -1,0 +1,1170 @@
+"""Launches on two NeuronCores: kernel[2] (LNC = 2).
+
+Facts: nki/get-started/about/lnc.rst; core_barrier and sendrecv in nki/api/nki/isa/__init__.py;
+about-neuron/arch/neuron-features/logical-neuroncore-config.rst ("LNC can only be set to 1 or 2",
+"only to Trn2 and Trn3 instances").
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator import core_hazards, device_rules
+from nki_kernels.simulator.pair_schedule import SharedHbm
+
+from .conftest import RULE, TARGET, new, sample
+
+TRN2 = hardware.chip("trn2")
+ROWS = sample((256, 64))
+SPECS = ((256, 64), "float32")
+
+
+@pytest.fixture(autouse=True)
+def trn2(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """On trn2 unless a test says otherwise; no thread outlives its launch."""
+    monkeypatch.setenv(TARGET, "trn2")
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before
+
+
+def shared(shape: Any, dtype: str = "float32", name: str = "") -> Any:
+    return nl.ndarray(shape, dtype, buffer=nl.shared_hbm, name=name)
+
+
+def mine(tensor: Any, other: bool = False) -> Any:
+    """The rows of a tensor that belong to this program, or to the other one."""
+    half = tensor.shape[0] // 2
+    first = half * (nl.program_id(0) ^ other)
+    return tensor[first : first + half]
+
+
+def loaded(source: Any) -> Any:
+    tile = new(source.shape, source.dtype)
+    nisa.dma_copy(tile, source)
+    return tile
+
+
+def launch(body: Any, *arrays: Any) -> Any:
+    return simulator.simulate(nki.jit(body)[2])(*arrays)
+
+
+def recorded(body: Any, *arrays: Any) -> Any:
+    with simulator.record() as timeline:
+        launch(body, *arrays)
+    return timeline
+
+
+def doubled(x: Any) -> Any:
+    """2 x, the rows split among the programs."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    rows = x.shape[0] // nl.num_programs()
+    for start in range(rows * nl.program_id(), rows * (nl.program_id() + 1), 128):
+        tile = loaded(x[start : start + 128])
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nisa.dma_copy(out[start : start + 128], tile)
+    return out
+
+
+# The launch.
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_two_cores_halve_the_time_of_a_kernel_bound_by_dma(chip: str) -> None:
+    x = sample((4096, 1024))
+    with hardware.select(hardware.chip(chip)):
+        times = []
+        for kernel in (nki.jit(doubled), nki.jit(doubled)[1], nki.jit(doubled)[2]):
+            with simulator.record() as timeline:
+                np.testing.assert_array_equal(simulator.simulate(kernel)(x), 2 * x)
+            assert simulator.dry_run(kernel, x).total_ns == timeline.total_ns
+            times.append(timeline.total_ns)
+    assert times[0] == times[1]
+    # Half, and the 2 us that a DMA takes to start and to be seen; SBUF to HBM rates of two cores
+    # are 2 % over what the stack gives on trn2.
+    assert 0.5 < times[2] / times[0] < 0.53
+
+
+def test_two_cores_halve_the_time_of_a_kernel_bound_by_an_engine() -> None:
+    def kernel(x: Any) -> Any:
+        tile = loaded(x[0:128])
+        for _ in range(64 // nl.num_programs()):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        out = shared((nl.num_programs(), *tile.shape))
+        nisa.dma_copy(out[nl.program_id()], tile)
+        return out
+
+    one, two = [simulator.dry_run(nki.jit(kernel)[n], ((128, 4096), "float32")) for n in (1, 2)]
+    assert 2 * two.engine_busy_ns["vector"] == pytest.approx(one.engine_busy_ns["vector"])
+    assert two.total_ns < 0.6 * one.total_ns
+
+
+def test_each_program_knows_which_it_is() -> None:
+    seen = []
+
+    def kernel(x: Any) -> None:
+        seen.append((nl.program_id(), nl.num_programs(), nl.num_programs((0,)), nl.program_ndim()))
+
+    launch(kernel, ROWS)
+    assert seen == [(0, 2, 2, 1), (1, 2, 2, 1)]
+    nki.jit(kernel)[1](ROWS)
+    nki.jit(kernel)(ROWS)
+    assert seen[2:] == [(0, 1, 1, 1), (0, 1, 1, 0)]
+
+
+@pytest.mark.parametrize("axis", [1, -1, True, 0.0, None, "0"], ids=str)
+def test_an_axis_is_one_of_the_grid(axis: Any) -> None:
+    for function, argument in ((nl.program_id, "axis"), (nl.num_programs, "axes")):
+        with pytest.raises(RULE, match=rf"nl.{function.__name__}: {argument} = .*from 0 to 0"):
+            launch(lambda x, function=function: function(axis), ROWS)
+    assert nki.jit(lambda: nl.program_id(1))[1, 1]() == 0
+
+
+@pytest.mark.parametrize(
+    ("chip", "grid", "allowed"),
+    [
+        (
+            "trn1",
+            2,
+            r"trn1 runs kernel\[1\] .* set NEURON_PLATFORM_TARGET_OVERRIDE to trn2 or trn3",
+        ),
+        ("trn2", 3, r"trn2 runs kernel\[1\] or kernel\[2\]"),
+        ("trn2", 8, r"trn2 runs kernel\[1\] or kernel\[2\]"),
+        ("trn3", (3,), r"trn3 runs kernel\[1\] or kernel\[2\]"),
+    ],
+)
+def test_a_launch_has_as_many_programs_as_the_chip_allows(
+    chip: str, grid: Any, allowed: str
+) -> None:
+    kernel = nki.jit(doubled)[grid]  # the chip is known at the launch
+    with hardware.select(hardware.chip(chip)):
+        for call in (lambda: kernel(ROWS), lambda: simulator.dry_run(kernel, SPECS)):
+            with pytest.raises(RULE, match=f"launch: grid = .: {allowed}"):
+                call()
+    np.testing.assert_array_equal(nki.jit(doubled)[(2,)](ROWS), 2 * ROWS)
+
+
+def test_a_kernel_writes_its_arguments() -> None:
+    def kernel(pair: Any, factor: float, more: Any = None) -> None:
+        for x in (pair[0], more):
+            tile = loaded(mine(x))
+            nisa.tensor_scalar(tile, tile, nl.multiply, factor)
+            nisa.dma_copy(mine(x), tile)
+
+    x, more = ROWS.copy(), ROWS.T.copy().T  # the second one has to be copied for the launch
+    nki.jit(kernel)[2]((x,), 2.0, more=more)
+    np.testing.assert_array_equal(x, 2 * ROWS)
+    np.testing.assert_array_equal(more, 2 * ROWS)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("meets", [False, True])
+def test_an_error_of_a_program_is_that_of_the_launch(failing: int, meets: bool) -> None:
+    def kernel(x: Any) -> None:
+        if meets:
+            nisa.core_barrier(x, (0, 1))
+        if nl.program_id() == failing:
+            raise KeyError("of the kernel")
+        nisa.core_barrier(x, (0, 1))
+
+    with pytest.raises(KeyError, match="of the kernel"):
+        launch(kernel, ROWS)
+    np.testing.assert_array_equal(launch(doubled, ROWS), 2 * ROWS)
+
+
+def test_programs_run_by_turns() -> None:
+    seen: list[Any] = []
+
+    def kernel(x: Any, meetings: int) -> None:
+        for n in range(meetings):
+            seen.append((nl.program_id(), n))
+            nisa.core_barrier(x, (0, 1))
+        seen.append((nl.program_id(), "end"))
+        assert meetings
+
+    launch(lambda x: kernel(x, 2), ROWS)
+    assert seen == [(0, 0), (1, 0), (1, 1), (0, 1), (0, "end"), (1, "end")]
+    del seen[:]
+    with pytest.raises(AssertionError):
+        launch(lambda x: kernel(x, 0), ROWS)
+    assert seen == [(0, "end")]  # the second program has not begun
+
+
+# Memory.
+
+
+def test_each_program_has_its_own_sbuf_and_psum() -> None:
+    """224 KiB and 16 KiB a partition on trn2 [v3]: full in both programs, too much in one."""
+
+    def kernel(x: Any, kib: int) -> None:
+        nisa.memset(new((128, kib << 8)), 0.0)
+        nisa.memset(new((128, 512), buffer=nl.psum), 0.0)
+
+    launch(lambda x: kernel(x, 224), ROWS)
+    with pytest.raises(RULE, match="229376 bytes a partition"):
+        launch(lambda x: kernel(x, 224 + nl.program_id()), ROWS)
+
+
+def test_shared_tensors_belong_together_by_name_or_order() -> None:
+    def kernel(x: Any) -> Any:
+        names = ("a", "b") if nl.program_id() == 0 else ("b", "a")
+        made = {name: shared((256, 64), name=name) for name in names}
+        third = shared((256, 64))
+        for factor, tensor in ((1.0, made["a"]), (2.0, made["b"]), (3.0, third)):
+            tile = loaded(mine(x))
+            nisa.tensor_scalar(tile, tile, nl.multiply, factor)
+            nisa.dma_copy(mine(tensor), tile)
+        return made["a"], [made["b"], {"c": third}]
+
+    a, (b, rest) = launch(kernel, ROWS)
+    for factor, found in enumerate((a, b, rest["c"]), start=1):
+        np.testing.assert_array_equal(found, factor * ROWS)
+
+
+def test_both_programs_allocate_the_same_shared_tensors() -> None:
+    def other_shape(x: Any) -> None:
+        shared((256, 64 + nl.program_id()))
+
+    def other_dtype(x: Any) -> None:
+        shared((256, 64), "float32" if nl.program_id() else "int32")
+
+    def one_alone(x: Any) -> None:
+        if nl.program_id():
+            shared((256, 64), name="extra")
+
+    for kernel in (other_shape, other_dtype, one_alone):
+        with pytest.raises(RULE, match="nl.private_hbm"):
+            launch(kernel, ROWS)
+
+    def private(x: Any) -> Any:
+        for _ in range(1 + nl.program_id()):
+            scratch = nl.ndarray((128, 64), nl.float32, buffer=nl.private_hbm)
+            nisa.dma_copy(scratch, mine(x))
+        shared((256, 64))
+        return doubled(x)
+
+    timeline = recorded(private, ROWS)
+    assert timeline.hbm_scratch_bytes == (3 * 128 + 256) * 64 * 4
+
+
+def test_private_hbm_is_of_one_program() -> None:
+    def kernel(x: Any) -> Any:
+        scratch = nl.ndarray((128, 64), nl.float32, buffer=nl.hbm)
+        nisa.dma_copy(scratch, mine(x))
+        out = shared(x.shape)
+        nisa.dma_copy(mine(out), scratch)
+        return out
+
+    np.testing.assert_array_equal(launch(kernel, ROWS), ROWS)
+
+
+def test_constants_do_not_diverge() -> None:
+    """nl.shared_constant: "the data must not diverge across cores"."""
+
+    def kernel(x: Any, step: int) -> Any:
+        constant = nl.shared_constant(ROWS + step * nl.program_id())
+        out = shared(x.shape)
+        nisa.dma_copy(mine(out), mine(constant))
+        return out
+
+    np.testing.assert_array_equal(launch(lambda x: kernel(x, 0), ROWS), ROWS)
+    with pytest.raises(RULE, match="nl.shared_constant: .* same in both programs"):
+        launch(lambda x: kernel(x, 1), ROWS)
+
+
+def test_an_output_is_written_by_both_together() -> None:
+    def kernel(x: Any, last: int) -> Any:
+        out = shared(x.shape)
+        rows = mine(out)[0:last] if nl.program_id() else mine(out)
+        nisa.dma_copy(rows, mine(x)[0 : rows.shape[0]])
+        return out
+
+    np.testing.assert_array_equal(launch(lambda x: kernel(x, 128), ROWS), ROWS)
+    with pytest.raises(RULE, match="return: .* nothing has written"):
+        launch(lambda x: kernel(x, 127), ROWS)
+
+
+def test_both_programs_return_the_same() -> None:
+    def two(x: Any) -> Any:
+        made = [shared(x.shape), shared(x.shape)]
+        for tensor in made:
+            nisa.dma_copy(mine(tensor), mine(x))
+        return made
+
+    kernels = [
+        lambda x: two(x)[nl.program_id()],
+        lambda x: two(x)[: 1 + nl.program_id()],
+        lambda x: (doubled(x), None)[nl.program_id()],
+        lambda x: mine(doubled(x)),
+        lambda x: {f"{nl.program_id()}": doubled(x)},
+    ]
+    for kernel in kernels:
+        with pytest.raises(RULE, match="return: tensors = .* in program 0, .* in program 1"):
+            launch(kernel, ROWS)
+    found = launch(lambda x: {"y": (two(x)[1][0:256], 7)}, ROWS)
+    np.testing.assert_array_equal(found["y"][0], ROWS)
+
+
+# core_barrier.
+
+
+def swapped(x: Any, barrier: Any = lambda t: nisa.core_barrier(t, (0, 1))) -> Any:
+    """The halves of x in the other order, by scratch in shared HBM."""
+    scratch, out = shared(x.shape), shared(x.shape)
+    nisa.dma_copy(mine(scratch), loaded(mine(x)))
+    barrier(scratch)
+    nisa.dma_copy(mine(out), loaded(mine(scratch, other=True)))
+    return out
+
+
+def test_a_program_reads_what_the_other_wrote_before_the_barrier() -> None:
+    expected = np.roll(ROWS, 128, axis=0)
+    np.testing.assert_array_equal(launch(swapped, ROWS), expected)
+    # aws-neuron/nki-library passes lists, too.
+    by_list = lambda x: swapped(x, lambda t: nisa.core_barrier(t, cores=[0, 1]))  # noqa: E731
+    np.testing.assert_array_equal(launch(by_list, ROWS), expected)
+    with pytest.raises(RULE) as failure:
+        launch(lambda x: swapped(x, lambda t: None), ROWS)
+    text = str(failure.value)
+    assert "shared_hbm tile 256x64" in text and "no nisa.core_barrier orders" in text
+    assert "instruction 1 of program 0 writes it: nisa.dma_copy" in text
+    assert "instruction 2 of program 1 reads it: nisa.dma_copy" in text
+    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        simulator.dry_run(nki.jit(lambda x: swapped(x, lambda t: None))[2], SPECS)
+
+
+def test_a_barrier_orders_the_accesses_to_its_data_only() -> None:
+    """ "Other engines will not be blocked": what does not touch the data does not wait."""
+
+    def kernel(x: Any) -> Any:
+        return swapped(x, lambda t: nisa.core_barrier(x, (0, 1)))
+
+    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        launch(kernel, ROWS)
+
+
+def test_both_do_not_fill_one_tensor() -> None:
+    """nl.zeros writes, in each program that calls it; the barrier makes one of them enough."""
+
+    def kernel(x: Any, fills: bool) -> Any:
+        out = nl.zeros((256, 64), "float32", nl.shared_hbm) if fills else shared(x.shape)
+        if not fills and nl.program_id() == 0:
+            nisa.dma_copy(out, x)
+        nisa.core_barrier(out, (0, 1))
+        nisa.dma_copy(mine(out)[0:1], loaded(mine(x)[1:2]))
+        return out
+
+    expected = ROWS.copy()
+    expected[[0, 128]] = ROWS[[1, 129]]
+    np.testing.assert_array_equal(launch(lambda x: kernel(x, False), ROWS), expected)
+    with pytest.raises(RULE, match="0 writes it: nl.full, .* program 1 writes it: nl.full"):
+        launch(lambda x: kernel(x, True), ROWS)
+
+
+def test_a_barrier_orders_what_depends_on_it() -> None:
+    """Ping-pong: x is read before b is written, and written after b was read."""
+
+    def kernel(x: Any, through: bool) -> None:
+        b = shared(x.shape)
+        nisa.dma_copy(mine(b), loaded(mine(x, other=True)))
+        nisa.core_barrier(b, (0, 1))
+        tile = loaded(mine(b))
+        if through:
+            tile = loaded(mine(b, other=True))
+        nisa.dma_copy(mine(x), tile)
+
+    x = ROWS.copy()
+    launch(lambda x: kernel(x, True), x)
+    np.testing.assert_array_equal(x, ROWS)
+    # Its own half of b does not tell a program that the other has read x, but the barrier was
+    # waited for: what reads b waits for it.
+    launch(lambda x: kernel(x, False), x)
+
+    def unordered(x: Any) -> None:
+        b = shared(x.shape)
+        tile = loaded(mine(x))
+        nisa.dma_copy(mine(b), loaded(mine(x, other=True)))
+        nisa.core_barrier(b, (0, 1))
+        nisa.dma_copy(mine(x), tile)
+
+    with pytest.raises(RULE, match="instruction 4 of program 0 writes it.*1 of program 1 reads it"):
+        launch(unordered, ROWS.copy())
+
+
+@pytest.mark.parametrize("edges", [(False, False), (True, False), (False, True), (True, True)])
+def test_edges_order_what_does_not_touch_the_data(edges: Any) -> None:
+    """depends_on: the barrier waits for the read of x, and the write of x for the barrier.
+
+    That a DMA is issued after another one does not order what they do.
+    """
+
+    def kernel(x: Any) -> None:
+        b = shared(x.shape)
+        read = nisa.dma_copy(new((128, 64)), mine(x, other=True))
+        nisa.dma_copy(mine(b), loaded(mine(x)))
+        met = nisa.core_barrier(b, (0, 1))
+        write = nisa.dma_copy(mine(x), nl.zeros((128, 64), "float32"))
+        if edges[0]:
+            met.depends_on(read)
+        if edges[1]:
+            write.depends_on(met)
+
+    x = ROWS.copy()
+    if all(edges):
+        launch(kernel, x)
+        assert not x.any()
+        return
+    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        launch(kernel, x)
+
+
+@pytest.mark.parametrize("links", [2, 3])
+def test_order_passes_from_core_to_core(links: int) -> None:
+    """Program 0 reads x, then b, c and d carry a tile to and fro until program 1 writes x."""
+
+    def kernel(x: Any) -> None:
+        me = nl.program_id()
+        engines = nisa.engine.gpsimd, nisa.engine.vector, nisa.engine.scalar
+        tile = loaded(x[0:128]) if me == 0 else nl.zeros((128, 64), "float32")
+        for n in range(3):
+            link = shared((128, 64))
+            if n % 2 == me and (links == 3 or n):
+                nisa.dma_copy(link, tile)
+            elif n % 2 == me:
+                nisa.dma_copy(link, nl.zeros((128, 64), "float32"))
+            nisa.core_barrier(link, (0, 1), engines[n])  # no order by the barriers' engine
+            if n % 2 != me:
+                tile = loaded(link)
+        if me == 1:
+            nisa.dma_copy(x[0:128], tile)
+
+    x = ROWS.copy()
+    if links == 3:
+        launch(kernel, x)
+        np.testing.assert_array_equal(x, ROWS)
+        return
+    with pytest.raises(RULE, match="0 of program 0 reads it"):
+        launch(kernel, x)
+
+
+@pytest.mark.parametrize("kind", ["write", "read"])
+def test_two_programs_do_not_write_what_the_other_touches(kind: str) -> None:
+    def kernel(x: Any, first: int) -> Any:
+        out = shared(x.shape)
+        tile = loaded(x[0:128])
+        if nl.program_id() == 0:
+            nisa.dma_copy(out[0:128], tile)
+        elif kind == "write":
+            nisa.dma_copy(out[first : first + 128], tile)
+        else:
+            nisa.dma_copy(out[128:256], tile)
+            loaded(out[first : first + 128])
+        return out
+
+    launch(lambda x: kernel(x, 128), ROWS)
+    with pytest.raises(RULE, match=f"0 writes it: .* program 1 {kind}s it"):
+        launch(lambda x: kernel(x, 127), ROWS)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "is_disjoint"),
+    [
+        (([[128, 128], [1, 64]], [[128, 128], [1, 64]]), True),  # columns: left and right half
+        (([[128, 128], [1, 65]], [[128, 128], [1, 64]]), False),
+        (([[3, 4]], [[2, 3]]), True),  # elements 0, 3, 6, 9 and 64, 66, 68
+        (([[3, 30]], [[2, 3]]), False),  # ... 66 ...
+        (([[3, 23]], [[2, 3]]), False),
+        (([[3, 22], [1, 1]], [[6, 3], [1, 1]]), True),  # 0 .. 63 and 64, 70, 76
+        (([[3, 40]], [[6, 3]]), True),  # 0, 3, .. 117 and 64, 70, 76: by their strides
+        (([[3, 40]], [[4, 2]]), True),  # 0, 3, .. 117 and 64, 68: by their elements
+        (([[3, 40]], [[5, 3]]), False),  # ... 69 ...
+    ],
+)
+def test_hazards_are_known_to_the_element(patterns: Any, is_disjoint: bool) -> None:
+    def kernel(x: Any) -> None:
+        out = shared((128, 128))
+        me = nl.program_id()
+        view = out.ap(patterns[me], offset=64 * me)
+        nisa.dma_copy(view, nl.ones((view.shape[0], view.size // view.shape[0]), "float32"))
+
+    if is_disjoint:
+        launch(kernel, ROWS)
+        return
+    with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
+        launch(kernel, ROWS)
+
+
+def test_views_of_large_tensors_are_told_apart_by_their_strides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As elements 0, 3, .. 117 and 64, 68 above: where no one looks, they may meet."""
+    monkeypatch.setattr(core_hazards, "_COMPARED_BYTES", 400)
+
+    def kernel(x: Any, last: int) -> None:
+        pattern = ([[3, last]], [[4, 2]])[nl.program_id()]
+        view = shared((128, 128)).ap(pattern, offset=64 * nl.program_id())
+        nisa.dma_copy(view, nl.ones((view.size, 1), "float32"))
+
+    launch(lambda x: kernel(x, 22), ROWS)
+    with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
+        launch(lambda x: kernel(x, 40), ROWS)
+
+
+@pytest.mark.parametrize("step", [2, 1])
+def test_many_accesses_are_compared_at_once(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even and odd columns; with step 1 neighbours, which both programs write."""
+    monkeypatch.setattr(core_hazards, "_MANY_PAIRS", 1)
+
+    def kernel(x: Any) -> None:
+        out = shared((128, 64))
+        tile = loaded(x[0:128, 0:1])
+        for column in range(nl.program_id(), 60, step):
+            nisa.dma_copy(out[:, column : column + 1], tile)
+
+    if step == 2:
+        monkeypatch.setattr(core_hazards, "_touching", None)  # not needed
+        launch(kernel, ROWS)
+        return
+    with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
+        launch(kernel, ROWS)
+
+
+def random_steps(seed: int) -> Any:
+    """For each program reads, writes and sums of rows, between meetings of both."""
+    rng = random.Random(seed)
+    steps: tuple[list[Any], list[Any]] = ([], [])
+    for _ in range(rng.randint(1, 4)):
+        for program in steps:
+            for _ in range(rng.randint(0, 3)):
+                first = rng.randint(0, 6)
+                rows = slice(first, rng.randint(first + 1, 8))
+                program.append((rng.choice("rw+"), rng.randrange(3), rows, rng.randrange(4)))
+        meeting = (rng.choice(("barrier", "barrier", "sendrecv")), rng.randrange(3), None, 3)
+        for program in steps:
+            program.append(meeting)
+    return steps
+
+
+def random_kernel(seed: int, flip: int) -> Any:
+    """Three shared tensors, four tiles of each program; ``flip``: programs change places."""
+    steps = random_steps(seed)
+
+    def kernel(x: Any) -> Any:
+        me, other = nl.program_id() ^ flip, 1 - nl.program_id()
+        tensors = [shared((8, 4)) for _ in range(3)]
+        held = [nl.full((8, 4), float(n + 10 * me), "float32") for n in range(4)]
+        for t in tensors:
+            if me == 0:
+                nisa.dma_copy(t, x)
+            nisa.core_barrier(t, (0, 1))
+        for what, n, rows, to in steps[me]:
+            if what == "barrier":
+                nisa.core_barrier(tensors[n], (0, 1))
+            elif what == "sendrecv":
+                nisa.sendrecv(held[n], held[to], other, other, 0)
+            elif what == "+":
+                nisa.tensor_scalar(held[to], held[n], nl.add, 1.5)
+            else:
+                place, tile = tensors[n][rows], held[to][0 : rows.stop - rows.start]
+                nisa.dma_copy(*((tile, place) if what == "r" else (place, tile)))
+        out = shared((4, 8, 4))
+        nisa.dma_copy(out[me], held[0])
+        nisa.dma_copy(out[2 + me], held[3])
+        return out
+
+    return kernel
+
+
+def test_without_hazards_it_is_the_same_which_program_goes_first() -> None:
+    x = sample((8, 4))
+    results = []
+    for seed in range(60):
+        found = []
+        for flip in range(2):
+            try:
+                found.append(launch(random_kernel(seed, flip), x))
+            except RULE as error:
+                assert "no nisa.core_barrier orders" in str(error)
+        assert len(found) in (0, 2)
+        if found:
+            np.testing.assert_array_equal(*found)
+        results.append(bool(found))
+    assert 10 < sum(results) < 50
+
+
+@pytest.mark.parametrize("rows", [4, 5])
+def test_addresses_known_at_run_time_are_those_of_the_run(rows: int) -> None:
+    """Rows 0 to 3 and 4 to 7, by registers; 0 to 4 and 4 to 8 share one."""
+
+    def kernel(x: Any) -> Any:
+        out = shared((9, 64))
+        first = 4 * nl.program_id()
+
+        def body(i: Any) -> None:
+            row = loaded(x[0:1])
+            nisa.dma_copy(out.ap([[64, 1], [1, 64]], scalar_offset=i), row)
+
+        nl.fori_loop(first, first + rows, body)
+        return out[0:8]
+
+    if rows == 4:
+        np.testing.assert_array_equal(launch(kernel, ROWS), np.tile(ROWS[0], (8, 1)))
+        return
+    with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
+        launch(kernel, ROWS)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_scattered_rows_are_those_of_the_run(shift: int) -> None:
+    def kernel(x: Any, index: Any) -> None:
+        out = shared((64, 64))
+        rows = loaded(index[nl.program_id()])
+        nisa.dma_copy(out.vector_select(0, rows), loaded(x[0:8]))
+
+    evens = 2 * np.arange(8, dtype=np.int32)
+    index = np.stack([evens, evens + 1 + shift])[..., None]  # odd rows, or even ones, too
+    if shift == 0:
+        launch(kernel, ROWS, index)
+        return
+    with pytest.raises(RULE, match="0 writes it: .* program 1 writes it"):
+        launch(kernel, ROWS, index)
+
+
+def test_what_nothing_wrote_is_said_at_the_end() -> None:
+    """Program 0 reads what program 1 would write later: a hazard. What nobody writes: unwritten."""
+
+    def early(x: Any) -> None:
+        out = shared(x.shape)
+        if nl.program_id() == 0:
+            loaded(out[0:128])
+        else:
+            nisa.dma_copy(out[0:128], x[0:128])
+
+    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        launch(early, ROWS)
+    with pytest.raises(RULE, match="reads memory that nothing has written"):
+        launch(lambda x: (loaded(shared(x.shape)[0:128]), None)[1], ROWS)
+
+
+SETTINGS: dict[str, tuple[Any, str]] = {
+    "cores": (lambda x: nisa.core_barrier(x, (1, 0)), r"cores = \(1, 0\): only \(0, 1\)"),
+    "one core": (lambda x: nisa.core_barrier(x, (0,)), r"only \(0, 1\) is supported"),
+    "no tuple": (lambda x: nisa.core_barrier(x, 0), "cores = 0: must be a tuple of ints"),
+    "SBUF": (lambda x: nisa.core_barrier(loaded(x[0:4]), (0, 1)), "data = .*in shared HBM"),
+    "private HBM": (
+        lambda x: nisa.core_barrier(nl.ndarray((2, 2), "float32", buffer=nl.hbm), (0, 1)),
+        "data = private_hbm tile 2x2 float32: must be in shared HBM",
+    ),
+    "address": (
+        lambda x: nisa.core_barrier(x.select(0, nisa.register_alloc(0)), (0, 1)),
+        "must have an address known at compile time",
+    ),
+    "engine": (lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.dma), "engine = dma"),
+    "no engine": (lambda x: nisa.core_barrier(x, (0, 1), 3), "member of nki.isa.engine"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_arguments_of_core_barrier(case: str) -> None:
+    call, message = SETTINGS[case]
+    with pytest.raises(RULE, match=f"nisa.core_barrier: .*{message}"):
+        launch(call, ROWS)
+
+
+@pytest.mark.parametrize("engine", ["gpsimd", "vector", "scalar", "tensor", "unknown"])
+def test_engines_of_core_barrier(engine: str) -> None:
+    chosen = nisa.engine[engine]
+    timeline = recorded(lambda x: nisa.core_barrier(x, (0, 1), chosen) and None, ROWS)
+    expected = "gpsimd" if engine == "unknown" else engine
+    assert {event.engine for event in timeline.events} == {expected}
+    # A semaphore is taken to cross in the 700 ns in which a DMA's does.
+    assert timeline.total_ns == TRN2.core_barrier_ns == 700
+    with pytest.raises(NotImplementedError, match="Sync engine"):
+        launch(lambda x: nisa.core_barrier(x, (0, 1), nisa.engine.sync), ROWS)
+
+
+@pytest.mark.parametrize("name", ["core_barrier", "sendrecv"])
+def test_two_cores_are_needed_to_meet(name: str) -> None:
+    def kernel(x: Any) -> None:
+        if name == "core_barrier":
+            nisa.core_barrier(x, (0, 1))
+        else:
+            nisa.sendrecv(new((4, 4)), new((4, 4)), 1, 1, 0)
+
+    with pytest.raises(RULE, match=rf"nisa.{name}: programs = 1: .* launch kernel\[2\]"):
+        nki.jit(kernel)[1](ROWS)
+    with (
+        hardware.select(hardware.chip("trn1")),
+        pytest.raises(RULE, match=f"{name}: target = trn1: needs NeuronCore-v3; trn1 is v2"),
+    ):
+        nki.jit(kernel)(ROWS)
+
+
+# sendrecv.
+
+
+def exchanged(x: Any, **settings: Any) -> Any:
+    """The halves of x in the other order, from SBUF to SBUF."""
+    out = shared(x.shape, x.dtype)
+    other = 1 - nl.program_id()
+    given = {"send_to_rank": other, "recv_from_rank": other, "pipe_id": 0, **settings}
+    received = new(mine(x).shape, x.dtype)
+    nisa.sendrecv(loaded(mine(x)), received, **given)
+    nisa.dma_copy(mine(out), received)
+    return out
+
+
+@pytest.mark.parametrize("way", ["dma", "gpsimd_dma"])
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_tiles_change_places(chip: str, way: str) -> None:
+    kernel = nki.jit(lambda x: exchanged(x, dma_engine=nisa.dma_engine[way]))[2]
+    with hardware.select(hardware.chip(chip)):
+        with simulator.record() as timeline:
+            found = simulator.simulate(kernel)(ROWS)
+        np.testing.assert_array_equal(found, np.roll(ROWS, 128, axis=0))
+        assert simulator.dry_run(kernel, SPECS).total_ns == timeline.total_ns
+
+
+def test_a_tile_may_stay_where_it_is() -> None:
+    """Ranks are 0 or 1: both programs may name their own."""
+
+    def kernel(x: Any) -> Any:
+        return exchanged(x, send_to_rank=nl.program_id(), recv_from_rank=nl.program_id())
+
+    np.testing.assert_array_equal(launch(kernel, ROWS), ROWS)
+
+
+def tiles(shape: Any = (8, 8), dtype: str = "float32") -> Any:
+    return [nl.zeros(shape, dtype) for _ in range(2)]
+
+
+SENDRECV: dict[str, tuple[Any, str]] = {
+    "rank": (lambda x: nisa.sendrecv(*tiles(), 2, 1, 0), "send_to_rank = 2: must be 0 or 1"),
+    "other rank": (lambda x: nisa.sendrecv(*tiles(), 1, -1, 0), "recv_from_rank = -1: must be 0"),
+    "pipe": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0.5), "pipe_id = 0.5: must be an int"),
+    "HBM": (lambda x: nisa.sendrecv(x, x, 1, 1, 0), "src = shared_hbm .*: must be in SBUF"),
+    "dtype": (
+        lambda x: nisa.sendrecv(tiles()[0], tiles(dtype="int32")[1], 1, 1, 0),
+        "dtype = .*must be the same",
+    ),
+    "shape": (
+        lambda x: nisa.sendrecv(tiles()[0], tiles((4, 16))[1], 1, 1, 0),
+        r"\(8, 8\) to \(4, 16\): must have the same shape",
+    ),
+    "twice": (
+        lambda x: nisa.sendrecv(tiles()[0], tiles()[1].ap([[8, 8], [0, 8]]), 1, 1, 0),
+        "dst = .*cannot be written",
+    ),
+    "way": (lambda x: nisa.sendrecv(*tiles(), 1, 1, 0, 2), "member of nki.isa.dma_engine"),
+}
+
+
+@pytest.mark.parametrize("case", SENDRECV)
+def test_arguments_of_sendrecv(case: str) -> None:
+    call, message = SENDRECV[case]
+    with pytest.raises(RULE, match=f"nisa.sendrecv: .*{message}"):
+        launch(call, ROWS)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1024), ("bfloat16", 512), ("uint8", 256)])
+def test_gpsimd_moves_so_many_bytes_a_partition(dtype: str, size: int) -> None:
+    """1024 bytes for 32-bit types, 512 for 16-bit, 256 for 8-bit."""
+
+    def kernel(x: Any, more: int, way: Any) -> None:
+        pair = tiles((8, size // {"float32": 4, "bfloat16": 2, "uint8": 1}[dtype] + more), dtype)
+        nisa.sendrecv(*pair, 1 - nl.program_id(), 1 - nl.program_id(), 0, way)
+
+    launch(lambda x: kernel(x, 0, nisa.dma_engine.gpsimd_dma), ROWS)
+    launch(lambda x: kernel(x, 1, nisa.dma_engine.dma), ROWS)
+    with pytest.raises(RULE, match=f"takes up to {size} bytes a partition"):
+        launch(lambda x: kernel(x, 1, nisa.dma_engine.gpsimd_dma), ROWS)
+
+
+# Programs that miss each other.
+
+
+def barrier(x: Any) -> None:
+    nisa.core_barrier(x, (0, 1))
+
+
+def send(pipe: int = 0, to: Any = None, shape: Any = (8, 8), **settings: Any) -> None:
+    other = 1 - nl.program_id()
+    pair = tiles(shape, settings.pop("dtype", "float32"))
+    nisa.sendrecv(*pair, other if to is None else to, other, pipe, **settings)
+
+
+MISSES: dict[str, tuple[Any, Any, str]] = {
+    "none": (lambda x: barrier(x), lambda x: None, "program 1 has ended without one: this deadl"),
+    "first has none": (lambda x: None, lambda x: barrier(x), "program 0 has ended without one"),
+    "instructions": (lambda x: barrier(x), lambda x: send(), "wait for the same instruction"),
+    "data": (
+        lambda x: [barrier(shared((2, 2))), shared((2, 2))],
+        lambda x: [shared((2, 2)), barrier(shared((2, 2)))],
+        "'data' is the same tensor",
+    ),
+    "pipes": (lambda x: send(0), lambda x: send(1), "pipe_id 0 in program 0, pipe_id 1 in prog"),
+    "ranks": (lambda x: send(to=0), lambda x: send(), "receives from the program that sends"),
+    "shapes": (lambda x: send(), lambda x: send(shape=(8, 4)), "the same dtype and shape"),
+    "dtypes": (lambda x: send(), lambda x: send(dtype="int32"), "the same dtype and shape"),
+    "ways": (
+        lambda x: send(),
+        lambda x: send(dma_engine=nisa.dma_engine.gpsimd_dma),
+        "the same dma_engine",
+    ),
+    "a second one": (lambda x: [barrier(x), barrier(x)], lambda x: barrier(x), "deadlocks"),
+}
+
+
+@pytest.mark.parametrize("case", MISSES)
+@pytest.mark.parametrize("dry", [False, True])
+def test_programs_that_miss_each_other(case: str, dry: bool) -> None:
+    first, second, message = MISSES[case]
+    kernel = nki.jit(lambda x: (second if nl.program_id() else first)(x) and None)[2]
+    with pytest.raises(RULE, match=message):
+        simulator.dry_run(kernel, SPECS) if dry else kernel(ROWS)
+    for same in (first, second):
+        nki.jit(lambda x, same=same: same(x) and None if case != "ranks" else send())[2](ROWS)
+
+
+# One control flow.
+
+
+def fori(trips: int) -> None:
+    nl.fori_loop(0, trips, lambda i: nisa.memset(new((4, 4)), 0.0) and None)
+
+
+def while_loop(trips: int) -> None:
+    counter = nl.full((1, 1), trips, "int32")
+    register = nisa.register_alloc(trips)
+
+    def body(register: Any) -> Any:
+        nisa.tensor_scalar(counter, counter, nl.subtract, 1)
+        result = nisa.register_alloc(0)
+        nisa.register_load(result, counter)
+        return result
+
+    nl.while_loop(register, body)
+
+
+def bare_while(trips: int) -> None:
+    counter = nl.full((1, 1), trips, "int32")
+    register = nisa.register_alloc(trips)
+    while register:
+        nisa.tensor_scalar(counter, counter, nl.subtract, 1)
+        nisa.register_load(register, counter)
+
+
+def dynamic(trips: int) -> None:
+    for _ in nl.dynamic_range(trips):
+        nisa.memset(new((4, 4)), 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
+@pytest.mark.parametrize("loop", [fori, while_loop, bare_while, dynamic])
+def test_both_programs_loop_as_often(loop: Any) -> None:
+    launch(lambda x: loop(3), ROWS)
+    with pytest.raises(RULE, match="kernel: loops = .* in program 0, .* in program 1: .*NCC_IXGM0"):
+        launch(lambda x: loop(3 - nl.program_id()), ROWS)
+
+
+def test_both_programs_have_the_same_loops() -> None:
+    def nested(x: Any) -> None:
+        nl.fori_loop(0, 1, lambda i: fori(1))
+
+    def flat(x: Any) -> None:
+        fori(1)
+        fori(1)
+
+    cases = [
+        (nested, flat),
+        (lambda x: fori(2), lambda x: while_loop(2)),
+        (flat, lambda x: fori(1)),
+    ]
+    for first, second in cases:
+        launch(first, ROWS)
+        launch(second, ROWS)
+        with pytest.raises(RULE, match="NCC_IXGM002"):
+            launch(lambda x, pair=(first, second): pair[nl.program_id()](x), ROWS)
+
+
+def test_loops_that_differ_are_named_before_the_deadlock_they_make() -> None:
+    def kernel(x: Any) -> None:
+        nl.fori_loop(0, 2 + nl.program_id(), lambda i: barrier(x))
+
+    with pytest.raises(RULE, match="fori_loop of 2 trips in program 0, nl.fori_loop of 3"):
+        launch(kernel, ROWS)
+
+    def other(x: Any) -> None:
+        fori(2 + nl.program_id())
+        (barrier, lambda x: send())[nl.program_id()](x)
+
+    with pytest.raises(RULE, match="fori_loop of 2 trips in program 0, nl.fori_loop of 3"):
+        launch(other, ROWS)
+
+
+def test_straight_line_code_may_differ() -> None:
+    """The example of core_barrier has other instructions for each core."""
+
+    def kernel(x: Any) -> Any:
+        out = shared(x.shape)
+        tile = loaded(x[0:128])
+        fori(2)
+        if nl.program_id() == 0:
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            nisa.dma_copy(out[0:128], tile)
+            nisa.dma_copy(out[128:256], tile)
+        fori(3)
+        return out
+
+    np.testing.assert_array_equal(launch(kernel, ROWS), np.tile(ROWS[:128] + np.float32(1), (2, 1)))
+
+
+# Rules of the whole launch.
+
+
+@pytest.mark.lenient
+def test_warnings_are_given_once() -> None:
+    def kernel(x: Any) -> Any:
+        tile = new((128, 64))
+        nisa.tensor_scalar(tile, tile, nl.multiply, 0.0)
+        return doubled(x)
+
+    with pytest.warns(simulator.NkiSimulationWarning) as found:
+        launch(kernel, ROWS)
+    assert ["nothing has written" in str(w.message) for w in found] == [True]
+
+
+def test_waived_rules_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(x: Any) -> None:
+        stationary = nl.zeros((128, 8, 8), nl.float32)
+        product = new((32, 64), buffer=nl.psum)
+        nisa.nc_matmul(product, stationary[:, 0:8, 0:4], nl.zeros((128, 64), nl.float32))
+
+    with pytest.raises(RULE, match="stationary-dimensions"):
+        launch(kernel, ROWS)
+    monkeypatch.setattr(device_rules, "is_known", lambda kernel, rule: True)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        timeline = recorded(kernel, ROWS)
+    assert ["known to break" in str(w.message) for w in found] == [True]
+    assert timeline.waived_rules == {"stationary-dimensions"}
+    with pytest.warns(simulator.NkiSimulationWarning, match="known to break"):
+        timeline = recorded(lambda x: kernel(x) if nl.program_id() else None, ROWS)
+    assert timeline.waived_rules == {"stationary-dimensions"}
+
+
+def test_each_program_has_its_own_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 3)
+    assert recorded(doubled, ROWS).instructions == 6
+    with pytest.raises(RULE, match="instructions = 6: .*instruction-count"):
+        launch(doubled, sample((512, 64)))
+
+
+@pytest.mark.parametrize(("first", "second"), ["ab", "ba"])
+def test_edges_by_name_hold_in_both_programs(first: str, second: str) -> None:
+    def kernel(x: Any) -> None:
+        nisa.memset(new((128, 512)), 0.0, engine=nisa.engine.vector, name="a")
+        # Behind the first on its engine: then the edge changes the order of the two.
+        engine = nisa.engine.gpsimd if first == "a" else nisa.engine.vector
+        nisa.memset(new((128, 512)), 0.0, engine=engine, name="b")
+
+    with simulator.record() as timeline:
+        nki.jit(kernel)[2].with_schedule([(second, first)])(ROWS)
+    starts = {(event.core, event.name): event.start_ns for event in timeline.events}
+    assert starts[0, first] == starts[1, first] == 0
+    assert starts[0, second] == starts[1, second] > (512 + 64) / 0.96
+
+
+# The timeline.
+
+
+def test_a_barrier_waits_for_the_later_core() -> None:
+    """Vector: 64 + N cycles at 0.96 GHz, seen 36 later. The barrier: 700 ns."""
+
+    def kernel(x: Any) -> None:
+        tile = new((128, 960))
+        for _ in range(1 + 3 * nl.program_id()):
+            nisa.memset(tile, 0.0, engine=nisa.engine.vector)
+        nisa.core_barrier(x, (0, 1), nisa.engine.vector)
+        nisa.memset(tile, 1.0, engine=nisa.engine.vector)
+        nisa.memset(new((128, 960)), 0.0, engine=nisa.engine.gpsimd)
+
+    timeline = recorded(kernel, ROWS)
+    step = 1024 / 0.96
+    found = {(e.core, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
+    assert found[0, 1] == found[1, 4] == pytest.approx((4 * step, 4 * step + 700))
+    assert found[0, 2] == found[1, 5] == pytest.approx((4 * step + 700, 5 * step + 700))
+    assert found[0, 3][0] == found[1, 6][0] == 0  # "other engines will not be blocked"
+    assert timeline.total_ns == pytest.approx(5 * step + 700 + 36 / 0.96)
+    path = [(event.core, event.name) for event in timeline.critical_path]
+    assert path[:4] == [(1, "memset")] * 4 and path[-1][1] == "memset"
+    assert path[4] in ((0, "core_barrier"), (1, "core_barrier")) and len(path) == 6
+    assert timeline.engine_busy_ns["vector"] == pytest.approx(5 * step + 700)  # of core 1
+
+
+def test_sendrecv_is_a_dma_after_a_barrier() -> None:
+    """16 engines take 8 partitions each: 8 descriptors of 34 ns, 8 x 256 bytes at 23 B/ns."""
+    load = 1300 + 8 * (34 + 256 / 23)
+    timeline = recorded(exchanged, ROWS)
+    found = {(e.core, e.name, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
+    for core in range(2):
+        start, end = found[core, "sendrecv", 1]
+        assert (start, end) == pytest.approx((load + 700 + 700, 2 * load + 1400))
+        assert found[core, "dma_copy", 2][0] == pytest.approx(end + 700)
+    assert timeline.instructions == 6 and timeline.launches == 1
+    assert timeline.dma_bytes == 6 * 128 * 256 and timeline.hbm_bytes == 4 * 128 * 256
+
+
+@pytest.mark.parametrize("kernel", [swapped, exchanged, lambda x: (doubled(x), fori(3))[0]])
+def test_a_dry_run_gives_the_timeline_of_a_run(kernel: Any) -> None:
+    real, dry = recorded(kernel, ROWS), simulator.dry_run(nki.jit(kernel)[2], SPECS)
+    assert dry.events == real.events and dry.critical_path == real.critical_path
+    for name in ("total_ns", "engine_busy_ns", "dma_bytes", "hbm_bytes", "instructions"):
+        assert getattr(dry, name) == getattr(real, name)
+    for name in ("hbm_scratch_bytes", "sbuf_peak_bytes", "psum_peak_banks", "dma_descriptors"):
+        assert getattr(dry, name) == getattr(real, name)
+
+
+def test_pipes_do_not_wait_for_each_other() -> None:
+    """ "Operations with different pipe_id values can progress independently"."""
+
+    def kernel(x: Any, pipe: int) -> None:
+        fast, slow = tiles((128, 8)), new((128, 8))
+        for _ in range(50):
+            nisa.memset(slow, 0.0, engine=nisa.engine.vector)
+        other = 1 - nl.program_id()
+        nisa.sendrecv(slow, new((128, 8)), other, other, 0)
+        nisa.sendrecv(*fast, other, other, pipe)
+
+    same, other = [recorded(lambda x, p=p: kernel(x, p), ROWS).events for p in (0, 1)]
+    sent = [[e.start_ns for e in events if e.name == "sendrecv"] for events in (same, other)]
+    assert sent[0][1] >= sent[0][0] and sent[1][1] < sent[1][0]
+
+
+def test_both_wait_for_the_later_transfer() -> None:
+    """ "All operations in the group must complete before any can proceed"."""
+
+    def kernel(x: Any) -> None:
+        if nl.program_id():
+            nisa.dma_copy(new((128, 8192)), x)
+        pair = tiles((128, 64))
+        other = 1 - nl.program_id()
+        nisa.sendrecv(*pair, other, other, 0)
+        nisa.tensor_copy(new((128, 64)), pair[1], engine=nisa.engine.vector)
+
+    events = recorded(kernel, sample((128, 8192))).events
+    ends = {e.core: e.end_ns for e in events if e.name == "sendrecv"}
+    copies = {e.core: e.start_ns for e in events if e.name == "tensor_copy"}
+    assert ends[1] > ends[0] + 10_000
+    assert copies[0] == copies[1] == pytest.approx(ends[1] + 700)
+
+
+def test_gpsimd_sends_by_itself() -> None:
+    """Its DMA engines move 153 B/ns [v3]; 64 cycles at 1.2 GHz and a semaphore before."""
+
+    def kernel(x: Any) -> None:
+        other = 1 - nl.program_id()
+        pair = tiles((128, 256))
+        nisa.sendrecv(*pair, other, other, 0, nisa.dma_engine.gpsimd_dma)
+
+    (event,) = [e for e in recorded(kernel, ROWS).events if e.name == "sendrecv" and e.core]
+    assert event.engine == "gpsimd"
+    assert event.end_ns - event.start_ns == pytest.approx(700 + 64 / 1.2 + 128 * 1024 / 153)
+
+
+def test_two_cores_share_the_bandwidth_of_hbm() -> None:
+    """From HBM to HBM every byte is read and written: twice 368 B/ns a core, 725 a stack."""
+
+    def kernel(x: Any, copies: int) -> None:
+        for n in range(8):
+            target = shared((1024, 1024))
+            if n % 2 == nl.program_id() or copies == 2:
+                half = target if copies == 1 else mine(target)
+                nisa.dma_copy(half, x if copies == 1 else mine(x))
+
+    spec = ((1024, 1024), "float32")
+    split = simulator.dry_run(nki.jit(lambda x: kernel(x, 2))[2], spec)
+    moved = split.hbm_bytes
+    assert moved == 16 * 2 * 2 << 20
+    # Bandwidth is counted by the microsecond.
+    assert split.total_ns - 2000 == pytest.approx(moved / 725, abs=1000)
+    assert split.engine_busy_ns["dma"] == pytest.approx(moved / 725, abs=1000)
+    alone = simulator.dry_run(nki.jit(lambda x: kernel(x, 1))[1], spec)
+    assert alone.total_ns - 2000 == pytest.approx(alone.hbm_bytes / 736, rel=0.02)
+
+
+def test_what_waits_for_hbm_holds_its_dma_engines() -> None:
+    def kernel(x: Any) -> None:
+        nisa.dma_copy(mine(shared((1024, 1024))), mine(x))
+        nisa.dma_copy(new((128, 64)), nl.zeros((128, 64), "float32"))
+
+    timeline = simulator.dry_run(nki.jit(kernel)[2], ((1024, 1024), "float32"))
+    slow, fast = [e.end_ns for e in timeline.events if e.name == "dma_copy" and e.core == 1]
+    assert slow == pytest.approx(1300 + 8 * (1 << 20) / 725, abs=1000)  # with what core 0 takes
+    assert fast > slow
+
+
+def test_cores_that_share_nothing_run_as_one_alone() -> None:
+    def kernel(x: Any) -> None:
+        tile = new((128, 4096))
+        for _ in range(6):
+            nisa.dma_copy(tile[0:64], x)
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            large = new((128, 20 << 10))  # two fit at a time
+            for _ in range(2):
+                nisa.memset(large, 0.0, engine=nisa.engine.gpsimd)
+            product = new((128, 512), buffer=nl.psum)
+            nisa.nc_matmul(product, tile[:, 0:128], tile[:, 0:512])
+            nisa.tensor_copy(tile[:, 0:512], product, engine=nisa.engine.scalar)
+
+    one, two = [
+        simulator.dry_run(nki.jit(kernel)[n], ((64, 4096), "float32")).events for n in (1, 2)
+    ]
+    for core in range(2):
+        found = [(e.start_ns, e.end_ns) for e in two if e.core == core]
+        assert found == [(e.start_ns, e.end_ns) for e in one]
+
+
+def test_a_stack_gives_what_it_has_left() -> None:
+    hbm = SharedHbm(100.0)
+    assert hbm.take(500.0, 2500.0, 100_000) == 2500.0  # 50 B/ns
+    assert hbm.take(500.0, 2500.0, 100_000) == 2500.0  # the other half
+    # The microsecond from 0 has 50,000 bytes left, that from 1000 none, that from 2000 50,000.
+    assert hbm.take(0.0, 1500.0, 75_000) == pytest.approx(2500.0)
+    assert hbm.take(7000.0, 7500.0, 50_000) == 7500.0
+
+
+def test_a_trace_has_a_process_for_each_core(tmp_path: Any) -> None:
+    timeline = recorded(doubled, ROWS)
+    timeline.save_perfetto(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
+    assert names == ["NeuronCore 0 (modelled)", "NeuronCore 1 (modelled)"]
+    assert sorted(e["pid"] for e in events if e["ph"] == "X") == [0, 0, 0, 1, 1, 1]
+    assert [e.number for e in timeline.events] == [0, 1, 2, 0, 1, 2]
+
+
+def test_launches_of_one_and_two_cores_follow_each_other() -> None:
+    with simulator.record() as timeline:
+        nki.jit(doubled)(ROWS)
+        first = timeline.total_ns
+        nki.jit(doubled)[2](ROWS)
+    assert timeline.launches == 2 and timeline.instructions == 12
+    assert min(e.start_ns for e in timeline.events[6:]) == first
+    assert [e.core for e in timeline.events] == [0] * 9 + [1] * 3
+
+
+def test_a_returned_tile_of_sbuf_is_no_output() -> None:
+    with pytest.raises(RULE, match="return: .*buffer=nl.shared_hbm"):
+        launch(lambda x: loaded(x[0:4]), ROWS)
+    found = launch(lambda x: (doubled(x), loaded(x[0:4]).shape), ROWS)
+    assert found[1] == (4, 64)
