@@ -116,6 +116,7 @@ class _Core(Engines):
         alone = max(*issue.dma_ns, issue.dma_shared_ns)
         late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
         if late > 0:
+            self._dma_shared += late
             for engine, cost in enumerate(issue.dma_ns):
                 if cost:
                     self._dma_free[engine] += late

@@ -81,7 +81,7 @@ def doubled(x: Any) -> Any:
 @pytest.mark.parametrize("chip", ["trn2", "trn3"])
 def test_two_cores_halve_the_time_of_a_kernel_bound_by_dma(chip: str) -> None:
     x = sample((4096, 1024))
-    with hardware.select(hardware.chip(chip)):
+    with hardware.select(hardware.chip(chip)), simulator.allow("dma-written-ahead"):
         times = []
         for kernel in (nki.jit(doubled), nki.jit(doubled)[1], nki.jit(doubled)[2]):
             with simulator.record() as timeline:
@@ -89,8 +89,7 @@ def test_two_cores_halve_the_time_of_a_kernel_bound_by_dma(chip: str) -> None:
             assert simulator.dry_run(kernel, x).total_ns == timeline.total_ns
             times.append(timeline.total_ns)
     assert times[0] == times[1]
-    # Half, and the 2 us that a DMA takes to start and to be seen; SBUF to HBM rates of two cores
-    # are 2 % over what the stack gives on trn2.
+    # Half, and the 2 us that a DMA takes to start and to be seen.
     assert 0.5 < times[2] / times[0] < 0.53
 
 
@@ -988,7 +987,7 @@ def test_edges_by_name_hold_in_both_programs(first: str, second: str) -> None:
 
 
 def test_a_barrier_waits_for_the_later_core() -> None:
-    """Vector: 64 + N cycles at 0.96 GHz, seen 36 later. The barrier: 700 ns."""
+    """Vector: 48 + N cycles at 0.96 GHz, seen 160 later. The barrier: 700 ns."""
 
     def kernel(x: Any) -> None:
         tile = new((128, 960))
@@ -999,12 +998,12 @@ def test_a_barrier_waits_for_the_later_core() -> None:
         nisa.memset(new((128, 960)), 0.0, engine=nisa.engine.gpsimd)
 
     timeline = recorded(kernel, ROWS)
-    step = 1024 / 0.96
+    step = 1008 / 0.96
     found = {(e.core, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
     assert found[0, 1] == found[1, 4] == pytest.approx((4 * step, 4 * step + 700))
     assert found[0, 2] == found[1, 5] == pytest.approx((4 * step + 700, 5 * step + 700))
     assert found[0, 3][0] == found[1, 6][0] == 0  # "other engines will not be blocked"
-    assert timeline.total_ns == pytest.approx(5 * step + 700 + 36 / 0.96)
+    assert timeline.total_ns == pytest.approx(5 * step + 700 + 160 / 0.96)
     path = [(event.core, event.name) for event in timeline.critical_path]
     assert path[:4] == [(1, "memset")] * 4 and path[-1][1] == "memset"
     assert path[4] in ((0, "core_barrier"), (1, "core_barrier")) and len(path) == 6
@@ -1012,14 +1011,14 @@ def test_a_barrier_waits_for_the_later_core() -> None:
 
 
 def test_sendrecv_is_a_dma_after_a_barrier() -> None:
-    """16 engines take 8 partitions each: 8 descriptors of 34 ns, 8 x 256 bytes at 23 B/ns."""
-    load = 1300 + 8 * (34 + 256 / 23)
+    """32 KiB at 331 B/ns from HBM; 8 runs of 25 ns an engine from partition to partition."""
+    load, send = 750 + 700 + 128 * 256 / 331, 750 + 700 + 8 * 25
     timeline = recorded(exchanged, ROWS)
     found = {(e.core, e.name, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
     for core in range(2):
         start, end = found[core, "sendrecv", 1]
-        assert (start, end) == pytest.approx((load + 700 + 700, 2 * load + 1400))
-        assert found[core, "dma_copy", 2][0] == pytest.approx(end + 700)
+        assert (start, end) == pytest.approx((load + 350 + 700, load + send + 1050))
+        assert found[core, "dma_copy", 2][0] == pytest.approx(end + 350)
     assert timeline.instructions == 6 and timeline.launches == 1
     assert timeline.dma_bytes == 6 * 128 * 256 and timeline.hbm_bytes == 4 * 128 * 256
 
@@ -1065,11 +1064,11 @@ def test_both_wait_for_the_later_transfer() -> None:
     ends = {e.core: e.end_ns for e in events if e.name == "sendrecv"}
     copies = {e.core: e.start_ns for e in events if e.name == "tensor_copy"}
     assert ends[1] > ends[0] + 10_000
-    assert copies[0] == copies[1] == pytest.approx(ends[1] + 700)
+    assert copies[0] == copies[1] == pytest.approx(ends[1] + 350)
 
 
 def test_gpsimd_sends_by_itself() -> None:
-    """Its DMA engines move 153 B/ns [v3]; 64 cycles at 1.2 GHz and a semaphore before."""
+    """Its DMA engines move 153 B/ns [v3]; 150 cycles at 1.2 GHz and a semaphore before."""
 
     def kernel(x: Any) -> None:
         other = 1 - nl.program_id()
@@ -1078,11 +1077,11 @@ def test_gpsimd_sends_by_itself() -> None:
 
     (event,) = [e for e in recorded(kernel, ROWS).events if e.name == "sendrecv" and e.core]
     assert event.engine == "gpsimd"
-    assert event.end_ns - event.start_ns == pytest.approx(700 + 64 / 1.2 + 128 * 1024 / 153)
+    assert event.end_ns - event.start_ns == pytest.approx(700 + 150 / 1.2 + 128 * 1024 / 153)
 
 
 def test_two_cores_share_the_bandwidth_of_hbm() -> None:
-    """From HBM to HBM every byte is read and written: twice 368 B/ns a core, 725 a stack."""
+    """From HBM to HBM every byte is read and written: twice 331 B/ns a core, 725 a stack."""
 
     def kernel(x: Any, copies: int) -> None:
         for n in range(8):
@@ -1099,7 +1098,7 @@ def test_two_cores_share_the_bandwidth_of_hbm() -> None:
     assert split.total_ns - 2000 == pytest.approx(moved / 725, abs=1000)
     assert split.engine_busy_ns["dma"] == pytest.approx(moved / 725, abs=1000)
     alone = simulator.dry_run(nki.jit(lambda x: kernel(x, 1))[1], spec)
-    assert alone.total_ns - 2000 == pytest.approx(alone.hbm_bytes / 736, rel=0.02)
+    assert alone.total_ns - 2000 == pytest.approx(alone.hbm_bytes / 662, rel=0.02)
 
 
 def test_what_waits_for_hbm_holds_its_dma_engines() -> None:
@@ -1109,7 +1108,7 @@ def test_what_waits_for_hbm_holds_its_dma_engines() -> None:
 
     timeline = simulator.dry_run(nki.jit(kernel)[2], ((1024, 1024), "float32"))
     slow, fast = [e.end_ns for e in timeline.events if e.name == "dma_copy" and e.core == 1]
-    assert slow == pytest.approx(1300 + 8 * (1 << 20) / 725, abs=1000)  # with what core 0 takes
+    assert slow == pytest.approx(1450 + 8 * (1 << 20) / 725, abs=1000)  # with what core 0 takes
     assert fast > slow
 
 
