@@ -82,6 +82,7 @@ class NeuronCore:
     dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
+    nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 takes them
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
     dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 use all [kiln]
@@ -92,6 +93,7 @@ class NeuronCore:
     hardware_dge_ns: float = 600.0  # of its queue, a dma_copy [dge]
     software_dge_ns: float = 1000.0  # of GpSimdE, a dma_copy, one at a time [kiln]
     static_dma_ns: float = 64.0  # of its queue, where the host made the descriptors: assumed
+    loop_iteration_ns: float = 1400.0  # of a device loop with an almost empty body, trn1 [kiln]
     power_of_two_stride_slowdown: float = 2.0  # gapped rows a power of two apart: v2 [hw]
     psum_banks: int = 8  # [v2]
     psum_bank_bytes: int = 2048  # [v2]
@@ -145,6 +147,7 @@ TRN1 = NeuronCore(
     gpsimd_ghz=1.4,
     sbuf_partition_bytes=192 << 10,
     dma_bytes_per_ns=17.0,
+    nested_device_loops=WRONG,
     dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 with the launch counted in [kiln]
 )
 TRN2 = replace(
@@ -163,6 +166,7 @@ TRN2 = replace(
     software_dge_ns=750.0,  # between 608 [profile], 670 [labs] and 930 [dma, figure]
     smallest_row_tile=32,
     small_array_tiles=FINE,
+    nested_device_loops=CONTESTED,
     narrow_stationaries=FINE,
     shared_sbuf_port=False,
     shared_psum_port=False,

@@ -90,6 +90,12 @@ RULES = {
         "for many minutes: loop over blocks on the device",
         "kiln: 0.7 million take 350 to 560 s and 14 to 24 GB; 240,000 work",
     ),
+    "nested-device-loops": Rule(
+        "nested_device_loops",
+        "a loop on the device holds no other one: unroll the inner one with range()",
+        "kiln, trn1, NKI 0.6: refused; aws-neuron-sdk issue 1346: NCC_ICFG018 refused it up to NKI "
+        "0.5, and AWS says of NKI 0.6 that the issue's kernel compiles",
+    ),
     "instruction-limit": Rule(
         "too_many_instructions",
         "a launch has at most 5 million instructions (a device loop's body counts once)",

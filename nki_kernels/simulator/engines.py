@@ -51,6 +51,16 @@ class Engines:
     def busy(self) -> dict[str, float]:
         return {**self._busy, "dma": max(*self._dma_busy, self._dma_shared_busy)}
 
+    def count_busy(self) -> list[float]:
+        """Nanoseconds that each engine, DMA engine and the core's share of HBM were busy."""
+        return [*self._busy.values(), *self._dma_busy, self._dma_shared_busy]
+
+    def repeat_busy(self, before: list[float], times: int) -> None:
+        """Count once more, ``times`` times, what engines did since they were busy as ``before``."""
+        grown = [a + times * (a - b) for a, b in zip(self.count_busy(), before, strict=True)]
+        self._busy = dict(zip(self._busy, grown, strict=False))
+        *self._dma_busy, self._dma_shared_busy = grown[len(self._busy) :]
+
     def place(self, n: int, issue: Issue, start: float) -> Place:
         """Run instruction ``n``, whose queue and operands are ready at ``start``."""
         if issue.engine == "dma":

@@ -100,6 +100,12 @@ class CoreSession(Session):
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
     ) -> None:
         super()._record(n, issue, writes, reads, name)
+        self._repeat(n, issue, writes, reads)
+
+    def _repeat(
+        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
+    ) -> None:
+        """What concerns the other program: in every iteration of a loop."""
         if issue.meets is not None:
             self.pair.meet(self, n, issue, writes[0], reads)
             return
@@ -254,7 +260,9 @@ class Pair:
             meeting, self._open = self._open, []
             meeting[program] = arrival
             self._check_meeting(meeting)
-            self.meetings.append(tuple([a.number for a in meeting if a]))  # type: ignore[arg-type]
+            numbers = tuple([a.number for a in meeting if a])
+            if numbers not in self.meetings:  # but in an earlier iteration of a loop
+                self.meetings.append(numbers)  # type: ignore[arg-type]
             self._share_marks()
         else:
             meeting = self._open = [None, None]

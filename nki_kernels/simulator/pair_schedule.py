@@ -15,7 +15,7 @@ from nki_kernels.hardware import NeuronCore
 from .dma_written import check_dma_written
 from .engines import ENGINES, Engines, Place
 from .issue import Issue
-from .schedule import Schedule, add_waits
+from .schedule import Core, Schedule, add_waits
 
 _SLOT_NS = 1000.0  # a stack's bandwidth is shared out by the microsecond
 
@@ -39,15 +39,15 @@ class PairSchedule(Schedule):
         self._join([(a, split + b) for a, b in pair.meetings], orders)
         hbm = SharedHbm(first.chip.hbm_stack_bytes_per_ns)
         banks = {split + n: taken for n, taken in second.banks.items()}
-        cores = [_Core(first.chip, hbm, first.banks), _Core(first.chip, hbm, banks)]
+        engines = [_Engines(first.chip, hbm, first.banks), _Engines(first.chip, hbm, banks)]
 
         def place(n: int, issue: Issue, start: float) -> Place:
-            return cores[n >= split].place(n, issue, start)
+            return engines[n >= split].place(n, issue, start)
 
-        self._plan(self._queues(orders[0]) + self._queues(orders[1]), place)
+        self._plan([Core(first, engines[0]), Core(second, engines[1], split)], place)
         check_dma_written(first, self)
         check_dma_written(second, self, split)
-        self.busy = {name: max(core.busy[name] for core in cores) for name in ENGINES}
+        self.busy = {name: max(core.busy[name] for core in engines) for name in ENGINES}
 
     def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
         """Let both instructions of a meeting wait for what either waits for, others for both."""
@@ -99,7 +99,7 @@ class SharedHbm:
             time, slot = end, slot + 1
 
 
-class _Core(Engines):
+class _Engines(Engines):
     """The engines of one of two cores."""
 
     def __init__(self, chip: NeuronCore, hbm: SharedHbm, banks: dict[int, Any]) -> None:
@@ -117,6 +117,7 @@ class _Core(Engines):
         late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
         if late > 0:
             self._dma_shared += late
+            self._dma_shared_busy += late
             for engine, cost in enumerate(issue.dma_ns):
                 if cost:
                     self._dma_free[engine] += late

@@ -2,7 +2,8 @@
 
 The engines each issue their instructions in program order; loads and stores are two in-order DMA
 queues. An instruction starts when its queue has come to it, what it depends on is visible
-(`hazards`), and its engine is free (`engines`).
+(`hazards`), and its engine is free (`engines`). All engines meet around each iteration of a loop on
+the device (`device_loops`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ class _Queue:
 
     __slots__ = ("items", "position", "ready", "waits_for", "free", "last")
 
-    def __init__(self) -> None:
+    def __init__(self, free: float, last: int) -> None:
         self.items: list[int] = []
         self.position = 0
         self.ready = -1.0  # when the head's operands are there; -1: not known yet
         self.waits_for = -1
-        self.free = 0.0
-        self.last = -1
+        self.free = free
+        self.last = last
 
 
 def add_waits(session: Any) -> None:
@@ -37,29 +38,95 @@ def add_waits(session: Any) -> None:
     add_memory_waits(session)
 
 
+class Core:
+    """One core of a launch: its engines, what it runs, and how far it has come.
+
+    Attributes: ``steps``: in turn, numbers of instructions, and loops where they begin and end;
+    ``begin``, nanoseconds before which nothing more starts; ``after``, the instruction that took
+    until then; ``times``: how often each instruction runs.
+    """
+
+    def __init__(self, session: Any, engines: Engines, first: int = 0) -> None:
+        self.engines = engines
+        self.begin = 0.0
+        self.after = -1
+        self._branch_ns = session.chip.loop_iteration_ns
+        self._open: list[tuple[Any, float, list[float]]] = []  # loops, and what was before them
+        count = len(session.trace)
+        order = session.order or range(count)
+        self.steps = _steps(session.device_loops, order, first, count)
+        self.times = [1] * count
+        for loop in session.device_loops:
+            for n in range(loop.first, loop.end):
+                self.times[n] *= loop.trips
+
+    def come_to(self, loop: Any) -> None:
+        """A loop begins or ends: its one iteration stands for all of them."""
+        if not self._open or self._open[-1][0] is not loop:
+            self._open.append((loop, self.begin, self.engines.count_busy()))
+            return
+        _, start, busy = self._open.pop()
+        self.begin = start + loop.trips * (self.begin - start + self._branch_ns)
+        self.engines.repeat_busy(busy, loop.trips - 1)
+
+
+def _steps(loops: list[Any], order: Sequence[int], first: int, count: int) -> list[Any]:
+    """Numbers of instructions, from ``first`` on, between loops' first and last ones."""
+    if not loops:
+        return [order if not first else [first + n for n in order]]
+    marks = []
+    for i, loop in enumerate(loops):
+        marks += [(loop.first, 1, i, loop), (loop.end, 0, -i, loop)]
+    marks.sort(key=lambda mark: mark[:3])  # an outer loop begins first and ends last
+    steps: list[Any] = []
+    position = 0
+    for n, *_, loop in marks:
+        steps += [[first + m for m in order if position <= m < n], loop]
+        position = n
+    return [*steps, [first + m for m in order if m >= position]]
+
+
 class Schedule:
-    """Start and end of every instruction of one launch, and which one each waited for."""
+    """Start and end of every instruction of one launch, and which one each waited for.
+
+    ``times`` says how often each runs: only the first iteration of a loop on the device is here.
+    """
 
     def __init__(self, session: Any) -> None:
         add_waits(session)
-        engines = Engines(session.chip, session.banks)
+        core = Core(session, Engines(session.chip, session.banks))
         self.split = len(session.trace)  # where the instructions of a second core begin
-        order = session.order or range(self.split)
         self.trace = session.trace
-        self._plan(self._queues(order), engines.place)
-        self.busy = engines.busy
+        self._plan([core], core.engines.place)
+        self.busy = core.engines.busy
         check_dma_written(session, self)
 
-    def _plan(self, queues: list[_Queue], place: Any) -> None:
-        trace = self.trace
-        count = len(trace)
+    def _plan(self, cores: list[Core], place: Any) -> None:
+        count = len(self.trace)
         self.start = [0.0] * count
         self.end = [0.0] * count
         self.done: list[float] = [-1.0] * count  # visible to others; -1: not scheduled
         self.blame = [-1] * count
+        self.times = [n for core in cores for n in core.times]
+        for step in zip(*[core.steps for core in cores], strict=True):
+            self._run_step(cores, step, place)
+        last = max(cores, key=lambda core: core.begin)
+        self.last, self.total_ns = last.after, last.begin
+
+    def _run_step(self, cores: list[Core], step: tuple[Any, ...], place: Any) -> None:
+        """What all cores run up to the next loop's begin or end, or that."""
+        queues = []
+        for core, part in zip(cores, step, strict=True):
+            if hasattr(part, "trips"):
+                core.come_to(part)
+            else:
+                queues += self._queues(part, core)
         self._run(queues, place)
-        self.last = max(range(count), key=self.done.__getitem__) if count else -1
-        self.total_ns = self.done[self.last] if count else 0.0
+        for core, part in zip(cores, step, strict=True):
+            if not hasattr(part, "trips") and len(part):
+                last = max(part, key=self.done.__getitem__)
+                if self.done[last] > core.begin:
+                    core.begin, core.after = self.done[last], last
 
     def _run(self, live: list[_Queue], place: Any) -> None:
         trace = self.trace
@@ -79,13 +146,13 @@ class Schedule:
             if best.position == len(best.items):
                 live.remove(best)
 
-    def _queues(self, order: Sequence[int]) -> list[_Queue]:
+    def _queues(self, order: Sequence[int], core: Core) -> list[_Queue]:
         queues: dict[str, _Queue] = {}
         for n in order:
             name = self.trace[n][0].queue
             queue = queues.get(name)
             if queue is None:
-                queue = queues[name] = _Queue()
+                queue = queues[name] = _Queue(core.begin, core.after)
             queue.items.append(n)
         return list(queues.values())
 

@@ -59,12 +59,13 @@ class Session:
         self.dry = dry
         self.kernel = kernel  # the function, whose known violations are waived
         self.waived: set[str] = set()  # rules that it broke, and was allowed to
-        self.repeated = 0  # instructions of device loops after their first iteration
         self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
         self.count = 0
         self.loop_scope: Any = None
+        self.device_loop: Any = None  # the innermost loop on the device that runs
+        self.device_loops: list[Any] = []  # of the trace, in the order of their starts
         self.open_scopes: set[Any] = {None}
         self.no_reorder_depth = 0
         self.no_reorder_block = 0  # how many blocks were entered
@@ -191,6 +192,8 @@ class Session:
             self.log.append((issue, writes, reads, block))
         if self.trace is not None:
             self._record(n, issue, writes, reads, name or "")
+        elif self.device_loop is not None:
+            self._repeat(n, issue, writes, reads)
         if name is not None:
             self.names[name] = n
         return n
@@ -232,7 +235,7 @@ class Session:
         self._tell(str(error), 6)
 
     def _check_count(self) -> None:
-        count = self.count - self.repeated
+        count = self.count
         if count > device_rules.MANY_INSTRUCTIONS:
             is_over = count > device_rules.MOST_INSTRUCTIONS
             name = "instruction-limit" if is_over else "instruction-count"
@@ -299,6 +302,11 @@ class Session:
             self.order_barrier = [n]
         assert self.trace is not None
         self.trace.append((issue, predecessors, name))
+
+    def _repeat(
+        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
+    ) -> None:
+        """An instruction of a loop's later iteration, which leaves no record."""
 
     # What only the whole kernel shows.
 

@@ -71,12 +71,12 @@ class Timeline:
         self.total_ns += schedule.total_ns
         for engine in ENGINES:
             self.engine_busy_ns[engine] += schedule.busy[engine]
-        for issue, _, _ in trace:
+        for (issue, _, _), times in zip(trace, schedule.times, strict=True):
             if issue.dma_bytes:
-                self.dma_bytes += issue.dma_bytes
-                self.dma_descriptors += issue.dma_descriptors
-                self.hbm_bytes += issue.hbm_bytes
-        self.instructions += len(trace)
+                self.dma_bytes += times * issue.dma_bytes
+                self.dma_descriptors += times * issue.dma_descriptors
+                self.hbm_bytes += times * issue.hbm_bytes
+        self.instructions += sum(schedule.times)
         self.waived_rules |= waived
         self.hbm_scratch_bytes = max(self.hbm_scratch_bytes, peaks["hbm_scratch_bytes"])
         self.sbuf_peak_bytes = max(self.sbuf_peak_bytes, peaks["sbuf_peak_bytes"])

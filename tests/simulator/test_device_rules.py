@@ -276,7 +276,27 @@ def test_nested_loops_count_their_bodies_once(monkeypatch):
         return tile
 
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 15)  # 1 + 10 + 1, and two for the result
-    assert broken_rules(body, hardware.TRN1) == set()
+    assert broken_rules(body, hardware.TRN1) == {"nested-device-loops"}
+
+
+def loops(nested):
+    def body():
+        tile = operand((4, 4))
+
+        def step(_):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+
+        nl.fori_loop(0, 2, (lambda _: nl.fori_loop(0, 2, step)) if nested else step)
+        nl.fori_loop(0, 2, step)
+        return tile
+
+    return body
+
+
+@every_chip
+def test_loops_follow_each_other_and_do_not_nest(chip):
+    assert broken_rules(loops(True), chip) == {"nested-device-loops"}
+    assert broken_rules(loops(False), chip) == set()
 
 
 # Verdicts
@@ -298,6 +318,7 @@ BREAKS = {
     "dimensions": (loaded(lambda t: t.permute((0, 2, 1))), ("warning", "warning", "warning")),
     "small": (sized(16, 16), ("warning", "nothing", "nothing")),
     "narrow": (sized(64, 32), ("warning", "nothing", "nothing")),
+    "nested": (loops(True), ("error", "warning", "warning")),  # AWS says that trn2 takes them
 }
 
 

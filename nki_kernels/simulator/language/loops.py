@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..arguments import integer, integers
+from ..device_loops import DeviceLoop, device_loop
 from ..errors import NkiValidationError
 from ..register import VirtualRegister, fits
 from ..session import active
@@ -46,8 +47,10 @@ def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Virtu
 
 
 def _dynamic(values: range) -> Iterator[VirtualRegister]:
-    for value in values:
-        yield VirtualRegister(value, frozen=True)
+    with device_loop(active(), "nl.dynamic_range") as loop:
+        for value in loop.values(values):
+            with loop.iteration():
+                yield VirtualRegister(value, frozen=True)
 
 
 def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
@@ -82,33 +85,19 @@ class _Scope:
 
 
 @contextmanager
-def _body() -> Iterator[None]:
-    """Scope of a loop body: tensors declared in it end with it."""
-    session = active()
+def _body(loop: DeviceLoop) -> Iterator[None]:
+    """One iteration. Tensors declared in it end with it."""
+    session = loop.session
     outer = session.loop_scope
     scope = _Scope(outer)
     session.loop_scope = scope
     session.open_scopes.add(scope)
     try:
-        yield
+        with loop.iteration():
+            yield
     finally:
         session.open_scopes.discard(scope)
         session.loop_scope = outer
-
-
-@contextmanager
-def _repeated() -> Iterator[Callable[[], None]]:
-    """Counts a loop's body once: gives a function to call at the end of every iteration."""
-    session = active()
-    first: list[int] = []  # instructions, and those of them repeated, after the first iteration
-
-    def ends() -> None:
-        if not first:
-            first.extend((session.count, session.repeated))
-
-    yield ends
-    if first:
-        session.repeated = first[1] + session.count - first[0]
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
@@ -117,13 +106,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
     body = LoopBody("nl.fori_loop", body_fun, active())
     values = _bounds("nl.fori_loop", lower, upper, step)
     active().enters_loop("nl.fori_loop", len(values))
-    with _repeated() as ends:
-        for value in values:
-            with _body():
+    with device_loop(active(), "nl.fori_loop") as loop:
+        for value in loop.values(values):
+            with _body(loop):
                 if body(VirtualRegister(value)) is not None:
                     rule = "must not return a value: carry state in SBUF or HBM"
                     raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
-            ends()
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
@@ -135,17 +123,14 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
-    with _repeated() as ends:
-        trips = 0
+    with device_loop(active(), label) as loop:
         while register.value != 0:
-            trips += 1
-            with _body():
+            with _body(loop):
                 register = body(VirtualRegister(register.value))
-            ends()
             if not isinstance(register, VirtualRegister):
                 rule = "must return the next condition register"
                 raise NkiValidationError(label, "body_fun", repr(register), rule)
-    active().enters_loop(label, trips)
+    active().enters_loop(label, loop.trips)
 
 
 @contextmanager

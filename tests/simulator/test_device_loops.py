@@ -1,0 +1,502 @@
+"""Times of loops on the device: one iteration is recorded, and the others take as long.
+
+Sources: nki/deep-dives/nki-dynamic-loops.rst (one copy of the body; its tensors "are allocated once
+and reused across iterations"; what is live stays in memory "for the entire duration of the loop"),
+kiln on trn1 and spectral-dns on v2 (all engines meet at the end of every iteration). Costs of
+instructions are worked out as in test_timeline.py. trn1 unless a test says otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE
+
+FLOAT, N = nl.float32, 512
+MEMSET, COPY, SEEN = (512 + 48) / 1.12, (512 + 48) / 1.4, 160 / 1.12  # VectorE, ScalarE, latency
+BRANCH = 1400.0  # kiln: 64 iterations of one tensor_scalar take 0.257 ms in a loop, 0.161 unrolled
+CHIPS = (hardware.TRN1, hardware.TRN2, hardware.TRN3)
+COUNTS = ("instructions", "dma_bytes", "dma_descriptors", "hbm_bytes", "hbm_scratch_bytes")
+PEAKS = ("sbuf_peak_bytes", "psum_peak_banks")
+SHAPE = ((256, N), "float32")
+
+
+def tile(columns=N, buffer=nl.sbuf):
+    return nl.ndarray((128, columns), dtype=FLOAT, buffer=buffer)
+
+
+def filled(columns=N):
+    t = tile(columns)
+    nisa.memset(t, 0.0, engine=nisa.engine.vector)
+    return t
+
+
+def rows(tensor, i):
+    """Rows of an HBM tensor from row ``i`` on, a register."""
+    n = tensor.shape[1]
+    return tensor.ap([[n, 128], [1, n]], scalar_offset=i, indirect_dim=0)
+
+
+def near(nanoseconds):
+    return pytest.approx(nanoseconds, rel=1e-9)
+
+
+def dry(kernel, *arguments, chip=hardware.TRN1):
+    with hardware.select(chip):
+        return simulator.dry_run(kernel, *arguments)
+
+
+def loop(body, trips):
+    """A kernel that is a loop alone, over ``body(i)``."""
+
+    def kernel():
+        nl.fori_loop(0, trips, body)
+
+    return kernel
+
+
+# Bodies: what they load, compute and store in an iteration.
+
+
+def steps(count, blocks=1):
+    def body(x, out, state, i):
+        for _ in range(blocks):
+            held = tile()
+            nisa.dma_copy(held, rows(x, i))
+            for _ in range(count):
+                result = tile()
+                nisa.tensor_scalar(result, held, nl.multiply, 1.0)
+                held = result
+            nisa.dma_copy(rows(out, i), held)
+
+    return body
+
+
+def products(x, out, state, i):
+    held = tile()
+    nisa.dma_copy(held, rows(x, i))
+    for _ in range(12):  # more than the banks of PSUM
+        bank = tile(buffer=nl.psum)
+        nisa.nc_matmul(bank, stationary=held[:, :128], moving=held)
+        held = tile()
+        nisa.tensor_copy(held, bank)
+    nisa.dma_copy(rows(out, i), held)
+
+
+def carried(x, out, state, i):
+    held = tile()
+    nisa.dma_copy(held, rows(x, i))
+    nisa.tensor_tensor(state, state, held, op=nl.add)
+    nisa.activation(held, nl.tanh, held)
+
+
+BODIES = {
+    "DMA": steps(1),
+    "compute": steps(9),
+    "buffered": steps(3, blocks=2),
+    "products": products,
+    "carried": carried,
+}
+
+
+def kernel_of(name, trips):
+    def kernel(x):
+        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
+        state = filled()
+        nl.fori_loop(0, trips, lambda i: BODIES[name](x, out, state, i))
+        nisa.dma_copy(out[0:128], state)
+        return out
+
+    return kernel
+
+
+def apart(name, trips):
+    """The same iterations, each a loop of one trip."""
+
+    def kernel(x):
+        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
+        state = filled()
+        for _ in range(trips):
+            nl.fori_loop(0, 1, lambda i: BODIES[name](x, out, state, i))
+        nisa.dma_copy(out[0:128], state)
+        return out
+
+    return kernel
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+@pytest.mark.parametrize("name", BODIES)
+def test_iterations_take_as_long_as_if_each_were_recorded(name, chip):
+    for trips in (1, 2, 3, 7, 30):
+        found = dry(kernel_of(name, trips), SHAPE, chip=chip)
+        expected = dry(apart(name, trips), SHAPE, chip=chip)
+        assert found.total_ns == near(expected.total_ns)
+        for count in COUNTS + PEAKS:
+            assert getattr(found, count) == getattr(expected, count), count
+        assert found.engine_busy_ns == pytest.approx(expected.engine_busy_ns, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_run_has_the_timeline_of_a_dry_run(name):
+    with simulator.record() as timeline:
+        simulator.simulate(kernel_of(name, 50))(np.ones((256, N), np.float32))
+    expected = dry(kernel_of(name, 50), SHAPE)
+    assert timeline.total_ns == expected.total_ns
+    assert timeline.events == expected.events
+    assert timeline.engine_busy_ns == expected.engine_busy_ns
+    for count in COUNTS + PEAKS:
+        assert getattr(timeline, count) == getattr(expected, count), count
+
+
+def test_a_run_computes_every_iteration():
+    def kernel(x):
+        out = nl.ndarray((64, 4), FLOAT, nl.shared_hbm)
+        total = nl.zeros((1, 4), FLOAT)
+
+        def body(i):
+            row = nl.ndarray((1, 4), FLOAT)
+            nisa.dma_copy(row, x.ap([[4, 1], [1, 4]], scalar_offset=i, indirect_dim=0))
+            nisa.tensor_tensor(total, total, row, op=nl.add)
+            nisa.dma_copy(out.ap([[4, 1], [1, 4]], scalar_offset=i, indirect_dim=0), total)
+
+        nl.fori_loop(0, 64, body)
+        return out
+
+    x = np.arange(256, dtype=np.float32).reshape(64, 4)
+    np.testing.assert_array_equal(simulator.simulate(kernel)(x), np.cumsum(x, axis=0))
+
+
+def test_a_dry_run_does_not_grow_with_the_trips():
+    calls = itertools.count()
+
+    def body(i):
+        next(calls)
+        nisa.memset(tile(), 0.0, engine=nisa.engine.vector)
+
+    timeline = dry(loop(body, 10**6))
+    assert next(calls) == 2  # the first and the last
+    assert timeline.instructions == 10**6
+    assert timeline.total_ns == near(10**6 * (MEMSET + SEEN + BRANCH))
+    assert len(timeline.events) == 1
+
+
+def test_registers_end_as_after_all_iterations():
+    def kernel():
+        last = nisa.register_alloc(0)
+        nl.fori_loop(0, 30, lambda i: nisa.register_move(last, i))
+        nl.fori_loop(0, last, lambda i: nisa.memset(tile(), 0.0) and None)
+
+    assert dry(kernel).instructions == 29
+
+
+# What an iteration waits for.
+
+
+def test_an_iteration_begins_when_the_one_before_has_drained():
+    def body(i):
+        nisa.memset(tile(), 0.0, engine=nisa.engine.vector)
+        nisa.memset(tile(), 0.0, engine=nisa.engine.gpsimd)  # of another tile: no data orders them
+
+    slow = (512 + 48) / 1.12 + (512 + 150 + 160) / 1.4  # they take turns on SBUF
+    assert dry(loop(body, 10)).total_ns == near(10 * (slow + BRANCH))
+
+
+def test_buffers_inside_of_the_body_overlap():
+    def body(blocks):
+        for _ in range(blocks):
+            held = tile()
+            nisa.memset(held, 0.0, engine=nisa.engine.vector)
+            nisa.activation(tile(), nl.copy, held)
+
+    one, two = (dry(loop(lambda i, n=n: body(n), 10)).total_ns for n in (1, 2))
+    drained = 160 / 1.4 + BRANCH
+    assert one == near(10 * (MEMSET + SEEN + COPY + drained))
+    assert two == near(10 * (2 * MEMSET + SEEN + COPY + drained))
+
+
+def test_engines_meet_before_and_after_a_loop():
+    def kernel():
+        filled()
+        held = tile()
+        nl.fori_loop(0, 3, lambda i: nisa.activation(held, nl.copy, held) and None)
+        filled()
+
+    first, inside, last = dry(kernel).events
+    assert inside.start_ns == near(first.end_ns + SEEN)
+    assert last.start_ns == near(inside.start_ns + 3 * (COPY + 160 / 1.4 + BRANCH))
+
+
+def test_the_critical_path_goes_through_the_loop():
+    timeline = dry(kernel_of("compute", 50), SHAPE)
+    path = timeline.critical_path
+    assert path[0].start_ns == 0.0
+    assert path[-1].number == len(timeline.events) - 1
+    assert all(a.start_ns <= b.start_ns for a, b in itertools.pairwise(path))
+    assert [e.name for e in path].count("tensor_scalar") == 9
+
+
+def test_a_tile_from_outside_is_held_during_the_loop():
+    def kernel(trips):
+        early = filled(16 << 10)  # 64 KiB, used by the first instruction of the body alone
+
+        def body(i):
+            nisa.tensor_scalar(early[:, :8], early[:, :8], nl.add, 1.0)
+            nisa.memset(tile(16 << 10), 0.0)
+
+        nl.fori_loop(0, trips, body)
+
+    for trips in (1, 2, 50):
+        assert dry(kernel, trips).sbuf_peak_bytes == 128 << 10
+
+
+def test_memory_of_the_body_counts_once():
+    def kernel(x, trips):
+        out = nl.ndarray((128, N), FLOAT, nl.shared_hbm)
+
+        def body(i):
+            scratch, held = nl.ndarray((128, N), FLOAT, nl.private_hbm), tile()
+            nisa.dma_copy(held, x)
+            nisa.dma_copy(scratch, held)
+            nisa.dma_copy(out, scratch)
+
+        nl.fori_loop(0, trips, body)
+        return out
+
+    for trips in (1, 3, 50):
+        found = dry(kernel, ((128, N), "float32"), trips)
+        assert (found.hbm_scratch_bytes, found.sbuf_peak_bytes) == (128 * N * 4, N * 4)
+
+
+@pytest.mark.parametrize("way", ["free", "depends_on", "with_schedule", "backwards"])
+def test_edges_hold_in_every_iteration(way):
+    def body(i):
+        a = nisa.memset(tile(), 0.0, engine=nisa.engine.vector, name="a")
+        b = nisa.activation(tile(), nl.exp, tile(), name="b")
+        if way == "depends_on":
+            b.depends_on(a)
+        elif way == "backwards":
+            a.depends_on(b)
+
+    kernel = nki.jit(loop(body, 50))
+    if way == "with_schedule":
+        kernel = kernel.with_schedule([("b", "a")])
+    last = (COPY + 160 / 1.4, MEMSET + SEEN)
+    one = {"free": max(last), "backwards": COPY + 160 / 1.4 + last[1]}.get(way, sum(last))
+    assert dry(kernel).total_ns == near(50 * (one + BRANCH))
+
+
+# Other loops.
+
+
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
+def test_dynamic_range_costs_what_fori_loop_does():
+    def deprecated(x):
+        out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
+        state = filled()
+        for i in nl.dynamic_range(50):
+            BODIES["buffered"](x, out, state, i)
+        nisa.dma_copy(out[0:128], state)
+        return out
+
+    expected = dry(kernel_of("buffered", 50), SHAPE)
+    assert dry(deprecated, SHAPE).total_ns == expected.total_ns
+    with simulator.record() as timeline:
+        simulator.simulate(deprecated)(np.ones((256, N), np.float32))
+    assert timeline.total_ns == expected.total_ns
+
+
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
+@pytest.mark.parametrize("trips", [1, 3, 20])
+def test_a_dynamic_range_that_is_left(trips):
+    def kernel():
+        held, seen = filled(), itertools.count(1)
+        for _ in nl.dynamic_range(30):
+            nisa.tensor_scalar(held, held, nl.add, 1.0)
+            if next(seen) == trips:
+                break
+        nisa.tensor_scalar(held, held, nl.add, 1.0)
+
+    with simulator.record() as timeline:
+        simulator.simulate(kernel)()
+    assert timeline.instructions == trips + 2
+
+
+def countdown(start, first):
+    """A kernel that counts a register down to 0, which a tensor holds."""
+
+    def kernel():
+        left, one, state = nl.zeros((1, 1), nl.int32), nl.zeros((1, 1), nl.int32), filled()
+        nisa.memset(left, start)
+        nisa.memset(one, 1)
+
+        def body(r):
+            nisa.tensor_scalar(state, state, nl.add, 1.0)
+            nisa.tensor_tensor(left, left, one, op=nl.subtract)
+            following = nisa.register_alloc()
+            nisa.register_load(following, left)
+            return following
+
+        nl.while_loop(nisa.register_alloc(first), body)
+
+    return kernel
+
+
+def test_a_run_prices_the_trips_of_a_while_loop():
+    totals = []
+    for start in (20, 40, 60):
+        with simulator.record() as timeline:
+            simulator.simulate(countdown(start, start))()
+        totals.append(timeline.total_ns)
+        assert timeline.instructions == 5 + 3 * start
+    assert totals[2] - totals[1] == near(totals[1] - totals[0])
+
+
+def test_a_dry_run_does_not_know_trips_that_depend_on_data():
+    with pytest.raises(RULE, match="dry_run has no data: a loaded register is unknown"):
+        dry(countdown(20, 20))
+
+    def kernel(bound):
+        register, held = nisa.register_alloc(), nl.ndarray((1, 1), nl.int32)
+        nisa.dma_copy(held, bound)
+        nisa.register_load(register, held)
+        nl.fori_loop(0, register, lambda i: None)
+
+    with pytest.raises(RULE, match="dry_run has no data: a loaded register is unknown"):
+        dry(kernel, ((1, 1), "int32"))
+
+
+def test_nested_loops_multiply():
+    def kernel():
+        held = filled()
+
+        def body(i):
+            nl.fori_loop(0, 3, lambda j: nisa.tensor_scalar(held, held, nl.add, 1.0) and None)
+            nisa.tensor_scalar(held, held, nl.add, 1.0)
+
+        nl.fori_loop(0, 20, body)
+
+    found = dry(kernel)
+    with simulator.record() as timeline:
+        simulator.simulate(kernel)()
+    assert found.total_ns == timeline.total_ns
+    assert found.instructions == 1 + 20 * (3 + 1)
+    step = MEMSET + SEEN
+    assert found.total_ns == near(step + 20 * (3 * (step + BRANCH) + step + BRANCH))
+
+
+# Addresses that the loop variable makes.
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+def test_descriptors_of_dynamic_addresses(chip):
+    def kernel(x, mode):
+        register = nisa.register_alloc(0)
+        for _ in range(3):
+            nisa.dma_copy(tile(), rows(x, register), dge_mode=nisa.dge_mode[mode])
+
+    written = dry(kernel, SHAPE, "unknown", chip=chip)
+    assert written.engine_busy_ns["gpsimd"] == near(3 * chip.software_dge_ns)
+    starts = [event.start_ns for event in written.events]
+    assert starts == [0.0, near(chip.software_dge_ns), near(2 * chip.software_dge_ns)]
+    if chip is hardware.TRN1:
+        with pytest.raises(RULE, match="hwdge"):
+            dry(kernel, SHAPE, "hwdge", chip=chip)
+    else:
+        by_hardware = dry(kernel, SHAPE, "hwdge", chip=chip)
+        assert by_hardware.engine_busy_ns["gpsimd"] == 0
+        assert [event.start_ns for event in by_hardware.events] == [0.0, 600.0, 1200.0]
+    with pytest.raises(RULE, match="a dynamic address needs a descriptor generator"):
+        dry(kernel, SHAPE, "none", chip=chip)
+
+
+def test_stores_at_unknown_addresses_of_one_tensor_take_turns():
+    def kernel(x):
+        out = nl.ndarray((8192, N), FLOAT, nl.shared_hbm)
+        held = filled()
+
+        def body(i):
+            for _ in range(2):
+                nisa.dma_copy(rows(out, i), held)
+
+        nl.fori_loop(0, 8192, body, 128)
+        return out
+
+    first, second = [e for e in dry(kernel, SHAPE).events if e.name == "dma_copy"]
+    assert second.start_ns == near(first.end_ns + 350)
+
+
+# Two cores.
+
+
+def test_two_cores_share_the_iterations():
+    def kernel(x, trips):
+        out = nl.ndarray(x.shape, FLOAT, nl.shared_hbm)
+        mine = 128 * nl.program_id(0)
+        state = filled()
+
+        def body(i):
+            held = tile()
+            nisa.dma_copy(held, x[mine : mine + 128])
+            nisa.tensor_tensor(state, state, held, op=nl.add)
+
+        nl.fori_loop(0, trips // nl.num_programs(), body)
+        nisa.dma_copy(out[mine : mine + 128], state)
+        if nl.num_programs() == 1:
+            nisa.dma_copy(out[128:256], state)
+        return out
+
+    x = np.ones((256, N), np.float32)
+    with hardware.select(hardware.TRN2):
+        one, two = (simulator.dry_run(nki.jit(kernel)[n], SHAPE, 100) for n in (1, 2))
+        with simulator.record() as timeline:
+            found = simulator.simulate(nki.jit(kernel)[2])(x, 100)
+    np.testing.assert_array_equal(found, 50 * x)
+    assert timeline.total_ns == two.total_ns and timeline.events == two.events
+    assert one.instructions == 1 + 200 + 2 and two.instructions == 2 * (1 + 100 + 1)
+    assert 0.5 < two.total_ns / one.total_ns < 0.53
+
+
+def test_cores_that_meet_in_every_iteration():
+    def kernel(x, trips):
+        out = nl.ndarray(x.shape, FLOAT, nl.shared_hbm)
+        mine, state = 128 * nl.program_id(0), filled()
+
+        def body(i):
+            nisa.tensor_scalar(state, state, nl.add, 1.0)
+            other = tile()
+            nisa.sendrecv(state, other, 1 - nl.program_id(0), 1 - nl.program_id(0), 0)
+            nisa.tensor_tensor(state, state, other, op=nl.add)
+
+        nl.fori_loop(0, trips, body)
+        nisa.dma_copy(out[mine : mine + 128], state)
+        return out
+
+    with hardware.select(hardware.TRN2):
+        totals = [simulator.dry_run(nki.jit(kernel)[2], SHAPE, n).total_ns for n in (1, 2, 5)]
+        found = simulator.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32), 5)
+    assert totals[2] - totals[1] == near(3 * (totals[1] - totals[0]))
+    assert (found == 2 * (2**5 - 1)).all()  # s -> 2 (s + 1), five times
+
+
+def test_hazards_of_two_cores_in_later_iterations():
+    def kernel(x):
+        out = nl.ndarray((1024, N), FLOAT, nl.shared_hbm)
+        held = filled()
+
+        def body(i):
+            step = nisa.register_alloc(0)
+            nisa.register_move(step, i)
+            nisa.dma_copy(rows(out, step), held)
+
+        first = 256 * nl.program_id(0)
+        nl.fori_loop(first, first + 512, body, 128)  # rows 256 to 511 by both
+        return out
+
+    with hardware.select(hardware.TRN2), pytest.raises(RULE, match="no nisa.core_barrier orders"):
+        simulator.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32))
