@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.model_check.measurement import HELD_OUT
 from bench.model_check.points import Point
-from bench.model_check.published_measurements import HELD_OUT, PAYLOAD
+from bench.model_check.published_measurements import PAYLOAD
 from trnfft.cli.output_file import write_png
 
 if TYPE_CHECKING:

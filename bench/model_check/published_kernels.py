@@ -301,3 +301,14 @@ def dependent_scalars(x, count):
         tile = following
     store(out, tile)
     return out
+
+
+@nki.jit
+def add(x, y):
+    """x + y, tiles [P <= 128, F], by one instruction of VectorE."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    total = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    left, right = load(x), load(y)
+    nisa.tensor_tensor(dst=total, data1=left, data2=right, op=nl.add, engine=nisa.engine.vector)
+    store(out, total)
+    return out
