@@ -57,9 +57,12 @@ def test_matrix_products(kernel, blocks):
     np.testing.assert_allclose(product, lhs_t.T @ rhs, atol=1e-3)
 
 
-@pytest.mark.parametrize("step", [None, 60, 20])
-def test_mamba(step):
-    channels, length, states = 256, 60, 3
+@pytest.mark.parametrize(
+    ("length", "step"),
+    [(60, None), (60, 60), (60, 20), (600, None), (600, 600)],  # 512: a bank of PSUM
+)
+def test_mamba(length, step):
+    channels, states = 256, 3
     delta, u = RNG.uniform(0, 1, (2, channels, length)).astype(np.float32)
     a, b, c = -RNG.uniform(0, 1, (channels, states)).astype(np.float32), *real(2, states, length)
     if step is None:
