@@ -1,9 +1,9 @@
 """Published hardware measurements against the simulator: python -m bench.model_check [--out PNG]
 
 Rebuilds kernels whose times on Trainium are published, models them, and prints modelled against
-measured: per point, and the spread of each group. The spread counts points that were held out:
-not those that constants were fitted to, nor those that costs of the simulator come from. Draws one
-picture. Takes half a minute; needs `pip install ".[demo]"`.
+measured: per point, the spread of each group, and how far the goal is reached. Both count points
+that were held out: not those that constants were fitted to, nor those that costs of the simulator
+come from. Draws one picture. Takes half a minute; needs `pip install ".[demo]"`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def main(
     """Print modelled against measured, and save the picture."""
     points = check()
     console = Console(width=110)
-    show(points, console)
     draw(points, out)
-    console.print(f"Measured by the sources above, modelled by this project. Picture: {out}")
+    console.print(f"Measured by others, modelled by this project. Picture: {out}")
+    show(points, console)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ small ones, of which they are repetitions.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from bench.model_check import published_kernels as kernels
+from bench.model_check.modelled_launch import Modelled, continued, spec, timeline_of
 from bench.model_check.published_measurements import (
     DMA,
     MAMBA_TRN1,
@@ -21,29 +21,11 @@ from bench.model_check.published_measurements import (
     PUBLISHED,
     SCALAR,
 )
-from nki_kernels import hardware, simulator
-from nki_kernels.simulator.device_rules import RULES
+from nki_kernels import hardware
 from nki_kernels.simulator.timeline import Timeline
 
 M, K, N = 4096, 8192, 8192  # of the published matrix products
 STATES = 16  # of the published Mamba layers
-
-Spec = tuple[tuple[int, ...], str]
-Modelled = dict[str, float]
-
-
-def timeline_of(kernel: Any, *arguments: Any) -> Timeline:
-    """The modelled launch. Published kernels stay as they are, whatever rules they break."""
-    with warnings.catch_warnings(), simulator.allow(*RULES):
-        warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
-        return simulator.dry_run(kernel, *arguments)
-
-
-def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Modelled:
-    """``quantity`` at ``size``, on the line through ``small`` and twice that: loops repeat."""
-    first, second = quantity(small), quantity(2 * small)
-    steps = (size - 2 * small) / small
-    return {key: second[key] + steps * (second[key] - first[key]) for key in second}
 
 
 def times_us(timeline: Timeline) -> Modelled:
@@ -57,10 +39,6 @@ def packet_ns(timeline: Timeline) -> float:
     chip = hardware.current()
     descriptors = timeline.dma_descriptors * chip.dma_descriptor_ns / chip.dma_engines
     return descriptors + timeline.dma_bytes / chip.dma_total_bytes_per_ns
-
-
-def spec(dtype: str, *shape: int) -> Spec:
-    return shape, dtype
 
 
 def payload() -> Modelled:
@@ -176,13 +154,18 @@ def mamba_trn1() -> Modelled:
 
 
 def small_instructions() -> Modelled:
-    """Time from one instruction of a dependent chain to the next."""
+    """Time from one instruction of a dependent chain to the next, and of one long instruction."""
     with hardware.select(hardware.TRN1):
         x = spec("float32", 128, 1)
         first, second = [
             timeline_of(kernels.dependent_scalars, x, count).total_ns for count in (32, 64)
         ]
-    return {"ScalarE, one element": (second - first) / 32 / 1e3}
+        wide = spec("float32", 64, 8192)
+        addition = next(e for e in timeline_of(kernels.add, wide, wide).events if e.engine != "dma")
+    return {
+        "ScalarE, one element": (second - first) / 32 / 1e3,
+        "VectorE, two of 8192": (addition.end_ns - addition.start_ns) / 1e3,
+    }
 
 
 GROUPS: dict[str, Callable[[], Modelled]] = {

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.model_check.measurement import HELD_OUT
 from bench.model_check.points import Point
-from bench.model_check.published_measurements import HELD_OUT, PAYLOAD
+from bench.model_check.published_measurements import PAYLOAD
 from trnfft.cli.output_file import write_png
 
 if TYPE_CHECKING:
@@ -28,25 +29,27 @@ def draw(points: list[Point], path: Path) -> None:
 
 def draw_times(axes: Axes, points: list[Point]) -> None:
     """A dot a point, coloured by group, hollow where it was not held out."""
+    from matplotlib import colormaps
+
     for index, group in enumerate(dict.fromkeys(p.measurement.group for p in points)):
         members = [p for p in points if p.measurement.group == group]
-        colour = f"C{index}"
+        colour = colormaps["tab20"](index)
         axes.scatter(
             [p.measurement.value for p in members],
             [p.modelled for p in members],
             s=45,
-            edgecolors=colour,
+            edgecolors=[colour],
             facecolors=[colour if p.measurement.use == HELD_OUT else "white" for p in members],
             zorder=3,
         )
-        axes.scatter([], [], s=45, color=colour, label=group)
+        axes.scatter([], [], s=45, color=[colour], label=group)
     axes.scatter([], [], s=45, edgecolors="0.3", facecolors="white", label="fitted or input")
     ends = np.array([0.05, 1e5])
     axes.plot(ends, ends, color="0.3", linewidth=1)
     axes.fill_between(ends, ends / 2, ends * 2, color="0.92", label="within a factor of 2")
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel="measured, µs", ylabel="modelled, µs", title="Times of kernels and transforms")
-    axes.legend(loc="upper left", fontsize=9)
+    axes.legend(loc="upper left", fontsize=8)
 
 
 def draw_payload(axes: Axes, points: list[Point]) -> None:
@@ -60,4 +63,4 @@ def draw_payload(axes: Axes, points: list[Point]) -> None:
     axes.set_xticks(sizes[::2], [str(size) for size in sizes[::2]])
     axes.set(ylim=(0, 1.05), xlabel="bytes a partition", title="DMA payload")
     axes.set(ylabel="throughput, as a share of that at 32768 bytes")
-    axes.legend(loc="upper left", fontsize=9)
+    axes.legend(loc="lower right", fontsize=9)

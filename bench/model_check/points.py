@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.model_check import launch_overhead
-from bench.model_check.modelled_measurements import GROUPS
-from bench.model_check.published_measurements import FITTED, HELD_OUT, PUBLISHED, SEED, Measurement
+from bench.model_check import (
+    launch_overhead,
+    modelled_labs,
+    modelled_measurements,
+    modelled_records,
+)
+from bench.model_check.measurement import FITTED, HELD_OUT, Measurement
+from bench.model_check.published_measurements import PUBLISHED, SEED
 from bench.seed_article.figures import TRANSFORM_US
 
+GROUPS = {**modelled_measurements.GROUPS, **modelled_records.GROUPS, **modelled_labs.GROUPS}
 SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
 
 

@@ -228,13 +228,25 @@ def ones_row() -> Any:
 
 
 def on_all_partitions(ones: Any, row: Any) -> Any:
-    """PSUM tile [128, length] with the row [1, length] on every partition: ones times it."""
+    """Tile [128, length] with the row [1, length] on every partition: ones times it.
+
+    In PSUM where one bank holds it. VectorE reads one bank at a time, so more is copied to SBUF.
+    """
     length = row.shape[1]
-    rows = nl.ndarray((TILE, length), dtype=nl.float32, buffer=nl.psum)
+    if length <= WIDE:
+        return repeated(ones, row)
+    rows = nl.ndarray((TILE, length), dtype=nl.float32, buffer=nl.sbuf)
     for position in range(-(-length // WIDE)):
         now = slice(position * WIDE, min((position + 1) * WIDE, length))
-        nisa.nc_matmul(dst=rows[:, now], stationary=ones, moving=row[:, now])
+        nisa.activation(dst=rows[:, now], op=nl.copy, data=repeated(ones, row[:, now]))
     return rows
+
+
+def repeated(ones: Any, row: Any) -> Any:
+    """The product of ones and a row, in a bank of PSUM."""
+    bank = nl.ndarray((TILE, row.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=bank, stationary=ones, moving=row)
+    return bank
 
 
 def product(left: Any, right: Any) -> Any:
@@ -300,4 +312,15 @@ def dependent_scalars(x, count):
         nisa.activation(dst=following, op=nl.copy, data=tile, bias=one)
         tile = following
     store(out, tile)
+    return out
+
+
+@nki.jit
+def add(x, y):
+    """x + y, tiles [P <= 128, F], by one instruction of VectorE."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    total = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    left, right = load(x), load(y)
+    nisa.tensor_tensor(dst=total, data1=left, data2=right, op=nl.add, engine=nisa.engine.vector)
+    store(out, total)
     return out

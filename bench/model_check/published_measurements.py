@@ -1,5 +1,6 @@
 """Published measurements of NKI kernels on NeuronCores, each with its source.
 
+Those of AWS's documentation and of Autocomp; `device_records` and `labs_records` have the others.
 Paths are those of github.com/aws-neuron/aws-neuron-sdk at the commit given. What was read off a
 figure says so. Each is compared with the modelled time of the kernel, which `published_kernels`
 rebuilds. The seed article's times stand apart, in bench/seed_article/figures.py.
@@ -7,17 +8,14 @@ rebuilds. The seed article's times stand apart, in bench/seed_article/figures.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-HELD_OUT = "held out"  # the model does not know it
-FITTED = "fitted"  # a constant of launch_overhead.py comes from it
-INPUT = "input"  # a cost in nki_kernels was set, or changed, with it
+from bench.model_check import device_records, labs_records
+from bench.model_check.measurement import HELD_OUT, INPUT, Measurement, whole_kernels
 
 SDK = "aws-neuron-sdk 81ce03ae (2026-08-21)"
 DMA_OVERVIEW = f"{SDK}, nki/get-started/about/nki-dma-overview.rst"
 OPTIMIZATION = f"{SDK}, nki/guides/tutorials/kernel-optimization.rst, figures v2 to v5"
 MAMBA = f"{SDK}, nki/guides/tutorials/fused_mamba.rst"
-PERFORMANCE = f"{SDK}, nki/deep-dives/nki_perf_guide.rst, Opt #5a"
+PERFORMANCE = f"{SDK}, nki/deep-dives/nki_perf_guide.rst, Opt #5a and figure 17"
 MATMUL = (
     "aws-neuron-sdk 4eba310f (2025-05-20), general/nki/tutorials/matrix_multiplication.rst: BF16, "
     "Trn1.32xlarge"
@@ -26,19 +24,6 @@ AUTOCOMP = (
     "github.com/ucb-bar/autocomp dd26a565 (2026-06-29), examples/trn-tutorial, first candidate; "
     "sizes in harnesses/trn-tutorial-nki1: trn1.2xlarge"
 )
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One published figure. ``unit``: us, or x for times as long as the reference."""
-
-    group: str
-    name: str
-    chip: str
-    value: float
-    unit: str
-    source: str
-    use: str = HELD_OUT
 
 
 PAYLOAD = "DMA payload"
@@ -55,8 +40,10 @@ ABOUT = {
     MATMUL_TRN1: "[4096, 8192] @ [8192, 8192] in bfloat16",
     MATMUL_TRN2: "[4096, 8192] @ [8192, 8192] in float32; busy time where an engine is named",
     MAMBA_TRN1: "channels x points in float32, 16 states",
-    SCALAR: "from one instruction to the next, which depends on it",
+    SCALAR: "from one instruction to the next, which depends on it; one by itself",
     SEED: "one transform",
+    **device_records.ABOUT,
+    **labs_records.ABOUT,
 }
 
 # Bytes a partition: pixels of the point above the axis of nki-dma-intro-1.jpg, whose throughput has
@@ -75,26 +62,37 @@ PAYLOAD_PIXELS = {
     32768: 417,
 }
 
+# software_dge_ns lies between the time of the shortest rows and others.
 _PAYLOAD = tuple(
-    Measurement(PAYLOAD, f"{size} bytes", "trn2", PAYLOAD_PIXELS[32768] / pixels, "x", DMA_OVERVIEW)
+    Measurement(
+        PAYLOAD,
+        f"{size} bytes",
+        "trn2",
+        PAYLOAD_PIXELS[32768] / pixels,
+        "x",
+        DMA_OVERVIEW,
+        INPUT if size == 32 else HELD_OUT,
+    )
     for size, pixels in PAYLOAD_PIXELS.items()
     if size < 32768
 )
 
 # Durations of single transfers are printed in the page and its figure 5; the others were read off
-# figures 3 and 5, from the trigger to the last byte, to about 0.01 us.
+# figures 3 and 5, from the trigger to the last byte, to about 0.01 us. The loads set dma_start_ns
+# and dma_finish_ns, the long transfer how many engines four rows use.
 _DMA = (
-    Measurement(DMA, "[4, 4096]: transfer", "trn2", 1.416, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[4, 4096]: transfer", "trn2", 1.416, "us", DMA_OVERVIEW, INPUT),
     Measurement(DMA, "[128, 128]: transfer", "trn2", 0.097, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[4, 4096]: load", "trn2", 2.42, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[128, 128]: load", "trn2", 1.20, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[4, 4096]: load, exp, store", "trn2", 9.94, "us", DMA_OVERVIEW),
-    Measurement(DMA, "[128, 128]: load, exp, store", "trn2", 4.97, "us", DMA_OVERVIEW),
+    Measurement(DMA, "[4, 4096]: load", "trn2", 2.42, "us", DMA_OVERVIEW, INPUT),
+    Measurement(DMA, "[128, 128]: load", "trn2", 1.20, "us", DMA_OVERVIEW, INPUT),
+    *whole_kernels(
+        Measurement(DMA, "[4, 4096]: load, exp, store", "trn2", 9.94, "us", DMA_OVERVIEW),
+        Measurement(DMA, "[128, 128]: load, exp, store", "trn2", 4.97, "us", DMA_OVERVIEW),
+    ),
 )
 
-# 34 ns a descriptor was fitted to published runs on v2 that hardware.py does not name. The first
-# three agree with it so well that they must be those.
-_MATMUL_TRN1 = (
+# The first three read rows a power of two apart, and show what such strides cost on v2.
+_MATMUL_TRN1 = whole_kernels(
     Measurement(MATMUL_TRN1, "tiled", "trn1", 51800, "us", MATMUL, INPUT),
     Measurement(MATMUL_TRN1, "loads hoisted", "trn1", 42960, "us", MATMUL, INPUT),
     Measurement(MATMUL_TRN1, "free dimensions blocked", "trn1", 22070, "us", MATMUL, INPUT),
@@ -102,30 +100,38 @@ _MATMUL_TRN1 = (
     Measurement(MATMUL_TRN1, "tiled, Autocomp", "trn1", 20990, "us", AUTOCOMP),
 )
 
-# DMA engine: "Dma Packet Time" over 16 engines. The first two versions showed that strides of a
-# power of two are not slow on this chip, VectorE that it reads SBUF and PSUM at once.
+# DMA engine: "Dma Packet Time" over 16 engines. The first two versions show descriptors, that
+# strides of a power of two are not slow on this chip, and what software DGE takes; TensorE and
+# VectorE their rates.
 _MATMUL_TRN2 = (
-    Measurement(MATMUL_TRN2, "tiled", "trn2", 39895, "us", OPTIMIZATION, INPUT),
-    Measurement(MATMUL_TRN2, "loads hoisted", "trn2", 28198, "us", OPTIMIZATION, INPUT),
-    Measurement(MATMUL_TRN2, "all dimensions blocked", "trn2", 28302, "us", OPTIMIZATION),
+    *whole_kernels(
+        Measurement(MATMUL_TRN2, "tiled", "trn2", 39895, "us", OPTIMIZATION, INPUT),
+        Measurement(MATMUL_TRN2, "loads hoisted", "trn2", 28198, "us", OPTIMIZATION, INPUT),
+        Measurement(MATMUL_TRN2, "all dimensions blocked", "trn2", 28302, "us", OPTIMIZATION),
+    ),
     Measurement(MATMUL_TRN2, "tiled: DMA engine", "trn2", 519580 / 16, "us", OPTIMIZATION, INPUT),
     Measurement(
         MATMUL_TRN2, "loads hoisted: DMA engine", "trn2", 402070 / 16, "us", OPTIMIZATION, INPUT
     ),
     Measurement(MATMUL_TRN2, "all blocked: DMA engine", "trn2", 81730 / 16, "us", OPTIMIZATION),
-    Measurement(MATMUL_TRN2, "all blocked: TensorE", "trn2", 28160, "us", OPTIMIZATION),
+    Measurement(MATMUL_TRN2, "all blocked: TensorE", "trn2", 28160, "us", OPTIMIZATION, INPUT),
     Measurement(MATMUL_TRN2, "all blocked: VectorE", "trn2", 2990, "us", OPTIMIZATION, INPUT),
 )
 
 # float32, batch 1, 16 states; the page names no chip, NKI ran on NeuronCore-v2 only when it was
-# written. v1: states outside; v2: channels outside; v3: the sequence in parts of 512.
-_MAMBA = (
+# written. v1: states outside; v2: channels outside; v3: the sequence in parts of 512. That v2 costs
+# more a point above 512 showed that rows longer than a bank of PSUM are copied to SBUF.
+_MAMBA = whole_kernels(
     Measurement(MAMBA_TRN1, "v1, 256 x 512", "trn1", 172.93, "us", MAMBA),
     Measurement(MAMBA_TRN1, "v1, 4096 x 512", "trn1", 2340, "us", MAMBA),
     Measurement(MAMBA_TRN1, "v1, 256 x 2048, Autocomp", "trn1", 636, "us", AUTOCOMP),
     Measurement(MAMBA_TRN1, "v2, 4096 x 512", "trn1", 1610, "us", MAMBA),
-    Measurement(MAMBA_TRN1, "v2, 4096 x 1024", "trn1", 4400, "us", MAMBA),
+    Measurement(MAMBA_TRN1, "v2, 4096 x 1024", "trn1", 4400, "us", MAMBA, INPUT),
     Measurement(MAMBA_TRN1, "v2, 4096 x 2048", "trn1", 8900, "us", MAMBA),
+    Measurement(MAMBA_TRN1, "v2, 4096 x 3072", "trn1", 13100, "us", MAMBA),
+    Measurement(MAMBA_TRN1, "v2, 4096 x 4096", "trn1", 17600, "us", MAMBA),
+    Measurement(MAMBA_TRN1, "v2, 4096 x 5120", "trn1", 23700, "us", MAMBA),
+    Measurement(MAMBA_TRN1, "v2, 4096 x 6144", "trn1", 27500, "us", MAMBA),
     Measurement(MAMBA_TRN1, "v3, 4096 x 512", "trn1", 1600, "us", MAMBA),
     Measurement(MAMBA_TRN1, "v3, 4096 x 1024", "trn1", 3300, "us", MAMBA),
     Measurement(MAMBA_TRN1, "v3, 4096 x 2048", "trn1", 6600, "us", MAMBA),
@@ -137,16 +143,30 @@ _MAMBA = (
     Measurement(MAMBA_TRN1, "v3, 4096 x 8192", "trn1", 27800, "us", MAMBA),
 )
 
-_SCALAR = (Measurement(SCALAR, "ScalarE, one element", "trn1", 0.189, "us", PERFORMANCE),)
+_SCALAR = (
+    Measurement(SCALAR, "ScalarE, one element", "trn1", 0.189, "us", PERFORMANCE),
+    Measurement(SCALAR, "VectorE, two of 8192", "trn1", 14.968, "us", PERFORMANCE),
+)
 
-PUBLISHED = (*_PAYLOAD, *_DMA, *_MATMUL_TRN1, *_MATMUL_TRN2, *_MAMBA, *_SCALAR)
+PUBLISHED = (
+    *_PAYLOAD,
+    *_DMA,
+    *_MATMUL_TRN1,
+    *_MATMUL_TRN2,
+    *_MAMBA,
+    *_SCALAR,
+    *device_records.RECORDS,
+    *labs_records.RECORDS,
+)
 
 LEFT_OUT = {
     "matmul with free dimensions blocked, trn2": "its operands need 320 of 224 KiB of SBUF",
-    "Mamba v2 above 2048 points": "needs the compiler's spills, which the simulator refuses",
+    "Mamba v2 above 6144 points": "needs the compiler's spills: 196.5 of 192 KiB of SBUF",
     "layer norm, 2.31 and 1.97 ms on trn1": "too long for the (300, 1000) it says: 2.4 MB moved",
     "matmul of eight sizes, nki-autotune issue 25": "names no chip",
     "seed: 97 us for a permute": "names neither length nor batch; part of it is on the host",
     "seed: 739 us for a butterfly stage": "the total at N = 1024 over its ten stages",
     "seed: butterfly at N = 512": "an estimate",
+    **device_records.LEFT_OUT,
+    **labs_records.LEFT_OUT,
 }

@@ -8,8 +8,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bench.model_check.measurement import HELD_OUT
+from bench.model_check.modelled_labs import launch_us
 from bench.model_check.points import Point, seed_overhead
-from bench.model_check.published_measurements import ABOUT, HELD_OUT, LEFT_OUT
+from bench.model_check.published_measurements import ABOUT, LEFT_OUT
+
+NEAR, FAR = 1.25, 2.0  # factors that modelled and measured should be within
 
 
 def number(value: float) -> str:
@@ -31,27 +35,62 @@ def group_table(group: str, points: Iterable[Point]) -> Table:
 
 
 def spread_table(points: list[Point]) -> Table:
-    """Modelled over measured of the points held out: per group and in all."""
+    """Modelled over measured of the points held out: per group, of whole kernels and in all."""
     table = Table(title="modelled over measured, points held out", title_justify="left")
     table.add_column("", no_wrap=True)
     for heading in ("points", "geometric mean", "least", "most", "within 25%", "within 2x"):
         table.add_column(heading, justify="right")
-    held_out = [point for point in points if point.measurement.use == HELD_OUT]
-    groups = list(dict.fromkeys(point.measurement.group for point in held_out))
-    for group in (*groups, "all"):
-        members = [p for p in held_out if group in ("all", p.measurement.group)]
-        if group == "all":
-            table.add_section()
+    held_out = held_out_of(points)
+    for group in dict.fromkeys(point.measurement.group for point in held_out):
+        members = [point for point in held_out if point.measurement.group == group]
         table.add_row(group, *spread([point.ratio for point in members]))
+    table.add_section()
+    whole = whole_kernels_of(held_out)
+    if whole:
+        table.add_row("whole kernels", *spread([point.ratio for point in whole]))
+    table.add_row("all", *spread([point.ratio for point in held_out]))
     return table
+
+
+def held_out_of(points: list[Point]) -> list[Point]:
+    """The points that the model does not know."""
+    return [point for point in points if point.measurement.use == HELD_OUT]
+
+
+def whole_kernels_of(points: list[Point]) -> list[Point]:
+    """The points that are times of whole kernels, on the chip."""
+    return [point for point in points if point.measurement.is_whole_kernel]
 
 
 def spread(ratios: list[float]) -> list[str]:
     """Count, geometric mean, least, most, and how many are within 25 percent and a factor of 2."""
     logs = np.log(ratios)
-    near = [int((np.abs(logs) <= np.log(limit) + 1e-9).sum()) for limit in (1.25, 2)]
     values = [np.exp(logs.mean()), min(ratios), max(ratios)]
+    near = [count_within(ratios, limit) for limit in (NEAR, FAR)]
     return [str(len(ratios)), *[f"{value:.2f}" for value in values], *map(str, near)]
+
+
+def count_within(ratios: list[float], factor: float) -> int:
+    """How many ratios are between 1 / factor and factor."""
+    return int((np.abs(np.log(ratios)) <= np.log(factor) + 1e-9).sum())
+
+
+def goal(points: list[Point]) -> str:
+    """How far the goal is reached: four fifths of the points held out are within 25 percent,
+    nineteen of twenty within a factor of 2, and all whole kernels within 25 percent."""
+    held_out = held_out_of(points)
+    every = [point.ratio for point in held_out]
+    whole = [point.ratio for point in whole_kernels_of(held_out)]
+    parts = (
+        ("within 25%", count_within(every, NEAR), len(every), -(-len(every) * 4 // 5)),
+        ("within 2x", count_within(every, FAR), len(every), -(-len(every) * 19 // 20)),
+        ("whole kernels within 25%", count_within(whole, NEAR), len(whole), len(whole)),
+    )
+    words = [
+        f"{name} {found} of {count}, {needed} {'reached' if found >= needed else 'not reached'}"
+        for name, found, count, needed in parts
+    ]
+    return f"goal: {'; '.join(words)}"
 
 
 def left_out_table() -> Table:
@@ -74,5 +113,9 @@ def show(points: list[Point], console: Console) -> None:
         f"seed article: {overhead.per_transform_us:.0f} us a transform and "
         f"{overhead.per_launch_us:.0f} us a launch are fitted, the time on the chip is modelled"
     )
+    console.print(
+        f"labs: {launch_us():.1f} us a launch are fitted, the time on the chip is modelled"
+    )
     console.print(left_out_table())
     console.print(spread_table(points))
+    console.print(goal(points), highlight=False, soft_wrap=True)

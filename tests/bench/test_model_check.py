@@ -2,17 +2,27 @@
 
 import io
 
+import ml_dtypes
 import numpy as np
 import pytest
 from rich.console import Console
 
-from bench.model_check import launch_overhead, modelled_measurements
+from bench.model_check import (
+    device_kernels,
+    labs_kernels,
+    launch_overhead,
+    modelled_labs,
+    modelled_measurements,
+)
 from bench.model_check import published_kernels as kernels
+from bench.model_check.labs_records import COPY
+from bench.model_check.measurement import FITTED, HELD_OUT, Measurement, whole_kernels
+from bench.model_check.modelled_launch import continued, repeated_us
 from bench.model_check.picture import draw
-from bench.model_check.points import Point, check, seed_points
-from bench.model_check.published_measurements import HELD_OUT, LEFT_OUT, PUBLISHED, Measurement
+from bench.model_check.points import GROUPS, Point, check, seed_points
+from bench.model_check.published_measurements import ABOUT, LEFT_OUT, PUBLISHED
 from bench.model_check.published_measurements import MATMUL_TRN1 as TRN1
-from bench.model_check.report import number, show, spread, spread_table
+from bench.model_check.report import goal, number, show, spread, spread_table
 from bench.seed_article.figures import TRANSFORM_US
 from nki_kernels import hardware, simulator
 
@@ -47,9 +57,12 @@ def test_matrix_products(kernel, blocks):
     np.testing.assert_allclose(product, lhs_t.T @ rhs, atol=1e-3)
 
 
-@pytest.mark.parametrize("step", [None, 60, 20])
-def test_mamba(step):
-    channels, length, states = 256, 60, 3
+@pytest.mark.parametrize(
+    ("length", "step"),
+    [(60, None), (60, 60), (60, 20), (600, None), (600, 600)],  # 512: a bank of PSUM
+)
+def test_mamba(length, step):
+    channels, states = 256, 3
     delta, u = RNG.uniform(0, 1, (2, channels, length)).astype(np.float32)
     a, b, c = -RNG.uniform(0, 1, (channels, states)).astype(np.float32), *real(2, states, length)
     if step is None:
@@ -69,6 +82,162 @@ def test_small_kernels():
     np.testing.assert_allclose(simulator.simulate(kernels.exponential)(x), np.exp(x), 1e-5)
     tiles = real(3, 128, 8)
     np.testing.assert_array_equal(simulator.simulate(kernels.load_tiles)(tiles), tiles[2])
+    left, right = real(2, 64, 16)
+    np.testing.assert_array_equal(simulator.simulate(kernels.add)(left, right), left + right)
+
+
+# The small kernels of device records.
+
+
+def test_a_chain_takes_its_stationaries_in_turn():
+    stationaries, moving = real(128, 3, 64), real(128, 32)
+    found = simulator.simulate(device_kernels.matmul_chain)(stationaries, moving, 5)
+    expected = sum(stationaries[:, i % 3].T @ moving for i in range(5))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def codes(*shape):
+    """Bytes of float8_e4m3 below 2, and the numbers they are."""
+    found = RNG.integers(0, 0x40, shape, dtype=np.uint8)
+    return found, found.view(ml_dtypes.float8_e4m3).astype(np.float32)
+
+
+@pytest.mark.parametrize("way", ["vector", "scalar", "both", "sbuf", "psum"])
+def test_scaled_blocks(way):
+    source, values = codes(2, 128, 4096)
+    scales = RNG.random((128, 2, 32)).astype(np.float32)
+    found = simulator.simulate(device_kernels.scale_blocks)(source, scales, 3, way)
+    tiles = values[[0, 1, 0]].reshape(3, 128, 32, 2, 64)
+    if way == "psum":
+        tiles, scales = np.ones_like(tiles), scales[:, :1]
+    scaled = (tiles * scales.transpose(0, 2, 1)[None, ..., None]).reshape(3, 128, 32, 128)
+    np.testing.assert_allclose(found[:, 0], scaled.sum((0, 1, 2)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("way", ["vector", "scalar", "both", "sbuf", "psum"])
+def test_scaled_tiles(way):
+    source, values = codes(128, 3, 512)
+    scales = RNG.random((128, 3, 4)).astype(np.float32)
+    found = simulator.simulate(device_kernels.scale_tiles)(source, scales, 2, way)
+    if way == "psum":
+        scales = scales[:, :1]
+    expected = values.reshape(128, 3, 4, 128) * scales[..., None]
+    np.testing.assert_allclose(found.astype(np.float32), expected.reshape(128, 3, 512), rtol=1e-2)
+
+
+@pytest.mark.parametrize("rows", [128, 32])
+def test_stream(rows):
+    x = RNG.integers(0, 9, (2, 128, 96), dtype=np.uint8)
+    found = simulator.simulate(device_kernels.stream)(x, 16, rows)
+    np.testing.assert_array_equal(found[:, 0], x[:, :, ::16].sum((0, 2)))
+
+
+def test_stream_of_runs():
+    x = RNG.integers(0, 9, (5, 128, 3, 64), dtype=np.uint8)
+    found = simulator.simulate(device_kernels.stream_runs)(x, 16)
+    np.testing.assert_array_equal(found[:, 0], x[:, :, 0, 0].sum(0))
+
+
+@pytest.mark.parametrize(("gathers", "loads"), [(True, False), (False, True), (True, True)])
+def test_lanes(gathers, loads):
+    x, blobs = real(300, 8), RNG.integers(0, 9, (7, 128, 6), dtype=np.uint8)
+    rows = RNG.integers(0, 300, (128, 5), dtype=np.int32)
+    experts = RNG.integers(0, 7, (1, 5), dtype=np.int32)
+    lanes = simulator.simulate(device_kernels.load_lanes)
+    found = lanes(x, rows, blobs, experts, gathers, loads)
+    np.testing.assert_allclose(found[:, 0], gathers * x[rows, 7].sum(1), atol=1e-5)
+    np.testing.assert_array_equal(found[:, 1], loads * blobs[experts[0], :, 5].sum(0))
+
+
+def test_experts():
+    blobs = RNG.integers(0, 9, (7, 128, 80), dtype=np.uint8)
+    experts = RNG.permutation(7)[None, :6].astype(np.int32)
+    found = simulator.simulate(device_kernels.load_experts)(blobs, experts)
+    last = blobs[experts[0, [4, 5, 2, 3]]]  # what stays in the four slices
+    np.testing.assert_array_equal(found, last[:, :, :64].sum(2).T)
+
+
+@pytest.mark.parametrize("is_hardware", [False, True])
+def test_stream_of_weights(is_hardware):
+    x = real(256, 60)
+    with hardware.select(hardware.TRN2):
+        found = simulator.simulate(device_kernels.stream_weights)(x, 20, is_hardware)
+    np.testing.assert_allclose(found[:, 0], (x[:128, ::20] + x[128:, ::20]).sum(1), atol=1e-5)
+
+
+# The kernels of the labs, on trn2.
+
+
+def on_trn2(kernel, *arguments):
+    with hardware.select(hardware.TRN2):
+        return simulator.simulate(kernel)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "chunks"),
+    [
+        (labs_kernels.copy_tiles, ()),
+        (labs_kernels.copy_packed, (1,)),
+        (labs_kernels.copy_packed, (3,)),
+    ],
+)
+def test_copies(kernel, chunks):
+    x = real(384, 20)
+    np.testing.assert_array_equal(on_trn2(kernel, x, *chunks), x)
+
+
+def test_rms_norm():
+    x, w = real(256, 96), real(1, 96)
+    expected = x / np.sqrt((x**2).mean(1, keepdims=True) + labs_kernels.EPSILON) * w
+    np.testing.assert_allclose(on_trn2(labs_kernels.rms_norm, x, w), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("blocks", [(2, 1, 2), (1, 2, 4)])
+def test_blocks_of_the_labs(blocks):
+    lhs_t, rhs = real(512, 256), real(512, 1024)
+    found = on_trn2(labs_kernels.matmul_blocks, lhs_t, rhs, *blocks)
+    np.testing.assert_allclose(found, lhs_t.T @ rhs, atol=1e-3)
+
+
+def attended(q, k, v):
+    """Attention of every head, positions x heads x numbers."""
+    scores = np.einsum("phf,shf->hps", q, k) / np.sqrt(q.shape[2])
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    return np.einsum("hps,shf->phf", weights / weights.sum(2, keepdims=True), v)
+
+
+@pytest.mark.parametrize("is_hardware", [False, True])
+def test_attention(is_hardware):
+    q, k, v = real(3, 96, 32)
+    found = on_trn2(labs_kernels.attention, q, k, v, is_hardware)
+    expected = attended(q[:, None], k[:, None], v[:, None])[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error"),
+    [
+        (labs_kernels.attention_heads, 1e-4),
+        (labs_kernels.attention_heads_hardware, 0.05),  # bfloat16
+    ],
+)
+def test_attention_of_heads(kernel, error):
+    q, k, v = real(3, 64, 2, 32)
+    np.testing.assert_allclose(on_trn2(kernel, q, k, v), attended(q, k, v), atol=error)
+
+
+def test_the_launch_of_the_labs_is_fitted_to_two_copies_alone(monkeypatch):
+    fitted = [m for m in PUBLISHED if m.group == COPY and m.use == FITTED]
+    assert len(fitted) == 2
+    chip, launched = modelled_labs.copies_on_chip(), modelled_labs.copies()
+    rest = [m.value - launched[m.name] for m in fitted]
+    assert sum(rest) == pytest.approx(0)
+    launch = modelled_labs.launch_us()
+    assert launched[fitted[0].name] - chip[fitted[0].name] == pytest.approx(launch)
+    assert modelled_labs.launched({"a and b": 1.0, "a: queue": 1.0}) == {
+        "a and b": pytest.approx(1 + 2 * launch),
+        "a: queue": 1.0,
+    }
 
 
 # What is fitted, and what is predicted.
@@ -145,6 +314,11 @@ def test_every_published_point_is_modelled_and_shown(points):
         assert any(what in line for line in lines)
 
 
+def test_every_group_says_what_it_is():
+    assert {m.group for m in PUBLISHED} == set(GROUPS)
+    assert set(GROUPS) < set(ABOUT)
+
+
 def test_measurements_have_names_of_their_own():
     assert len({(m.group, m.name) for m in PUBLISHED}) == len(PUBLISHED)
 
@@ -167,7 +341,7 @@ def test_a_continued_time_is_that_of_the_whole_kernel():
         return modelled_measurements.times_us(simulator.dry_run(kernels.matmul_tiled, *given))
 
     with hardware.select(hardware.TRN1):
-        line, whole = modelled_measurements.continued(rows, 256, 1024), rows(1024)
+        line, whole = continued(rows, 256, 1024), rows(1024)
     assert line == pytest.approx(whole, rel=0.01)
 
 
@@ -179,6 +353,32 @@ def test_spread():
     table = spread_table([point(HELD_OUT, 20.0), point("input", 1000.0)])
     assert list(table.columns[1].cells) == ["1", "1"]
     assert list(table.columns[4].cells) == ["2.00", "2.00"]
+
+
+def test_goal_and_whole_kernels():
+    def point(use, modelled, number):
+        return Point(Measurement("g", str(number), "trn1", 10.0, "us", "s", use), modelled)
+
+    def whole(modelled):
+        measurement = whole_kernels(Measurement("g", "w", "trn1", 10.0, "us", "s"))[0]
+        return Point(measurement, modelled)
+
+    good = [point(HELD_OUT, 12.4, i) for i in range(3)]
+    unknown = point("input", 1000.0, 9)
+    assert goal([*good, unknown, whole(8.1), point(HELD_OUT, 19.0, 4)]) == (
+        "goal: within 25% 4 of 5, 4 reached; within 2x 5 of 5, 5 reached; "
+        "whole kernels within 25% 1 of 1, 1 reached"
+    )
+    assert goal([*good, whole(7.9), point(HELD_OUT, 21.0, 4)]) == (
+        "goal: within 25% 3 of 5, 4 not reached; within 2x 4 of 5, 5 not reached; "
+        "whole kernels within 25% 0 of 1, 1 not reached"
+    )
+    rows = list(spread_table([*good, whole(5.0)]).columns[0].cells)
+    assert rows == ["g", "whole kernels", "all"]
+
+
+def test_one_repetition_is_the_slope_between_two_launches():
+    assert repeated_us(lambda count: 7 + 0.5 * count, 4, 36) == pytest.approx(0.5)
 
 
 @slow
