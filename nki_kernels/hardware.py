@@ -14,7 +14,7 @@ Sources, as cited below:
                     measured on NeuronCore-v2
   [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1
   [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
-  [vllm-neuron]     notes on DMA sizes on trn2, as hardware records quote them
+  [lm-head]         a megakernel of Qwen3-8B, examples/lm-head-walkthrough (2026-10-10), trn2
   [top-k]           nki-library's chunked top-k kernel, its header
 Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 """
@@ -85,7 +85,8 @@ class NeuronCore:
     nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 takes them
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
-    dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 use all [kiln]
+    dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 all: hardware records
+    host_descriptor_rows: int = 16  # copies of fewer have descriptors from the host: 4 do [dma]
     dma_descriptor_ns: float = 21.0  # a run of HBM: 512 bytes at 160 of 275 GB/s on v2 [kiln]
     dma_least_ns: float = 25.0  # a run, however short: strided reloads of 4 bytes [top-k]
     dma_start_ns: float = 700.0  # trigger to first byte: 620 to 740 on trn2 [dma, figures]
@@ -111,6 +112,7 @@ class NeuronCore:
     gpsimd_start_cycles: int = 150  # GpSimdE, beside the elements: iota [isa of neuronxcc.nki]
     dependent_cycles: int = 100  # more where an instruction needs the one before [v2]
     tensor_access_cycles: int = 60  # engine write to visible in SBUF/PSUM [v2]
+    activation_table_ns: float = 1300.0  # ScalarE, before a function's first use [dma, figures]
     vector_reciprocal_factor: int = 8  # cycles an element [isa, engine selection]
     gpsimd_rsqrt_factor: int = 4  # against ScalarE [isa, engine selection]
     gpsimd_dma_bytes_per_ns: float = 153.0  # its own DMA engines, each direction [v3]
@@ -161,7 +163,7 @@ TRN2 = replace(
     gpsimd_ghz=1.2,
     sbuf_partition_bytes=224 << 10,
     dma_bytes_per_ns=23.0,
-    dma_core_bytes_per_ns=331.0,  # between 283 [vllm-neuron] and 388 [labs]
+    dma_core_bytes_per_ns=368.0,  # 388 between copies of 1 and 2 MiB [labs]
     dma_descriptor_ns=6.0,  # packet times of products, rows of 512 and 2048 bytes [profile]
     software_dge_ns=750.0,  # between 608 [profile], 670 [labs] and 930 [dma, figure]
     smallest_row_tile=32,
@@ -174,7 +176,7 @@ TRN2 = replace(
     native_transpose=True,
     hardware_dge=True,
     programs_per_launch=2,
-    hbm_stack_bytes_per_ns=725.0,
+    hbm_stack_bytes_per_ns=566.0,  # 280 to 285 a core with both at work [lm-head]; 725 by documents
     power_of_two_stride_slowdown=1.0,  # 22 of 23 B/ns at strides of 16 and 32 KiB [profile]
 )
 TRN3 = replace(
@@ -184,8 +186,8 @@ TRN3 = replace(
     vector_ghz=1.2,
     sbuf_partition_bytes=256 << 10,
     dma_bytes_per_ns=33.0,
-    dma_core_bytes_per_ns=475.0,  # no record: trn2's share of the documented rate
-    hbm_stack_bytes_per_ns=1175.0,
+    dma_core_bytes_per_ns=528.0,  # no record: the documented rate, as on trn2
+    hbm_stack_bytes_per_ns=917.0,  # no record: of 1175 as much as trn2 reaches
     matmul_moving_max=4096,
     psum_operand_banks=8,
     background_transposes=True,

@@ -318,7 +318,8 @@ def load_experts(blobs, experts):
 def stream_weights(x, width, is_hardware):
     """Load x [K, V] in tiles [128, width], row by row of tiles, by software or hardware DGE.
 
-    Hardware DGE takes the queues of Sync and ScalarE in turn. Returns the sum of first columns.
+    Hardware DGE takes the queues of Sync and ScalarE in turn. Every program does all of it; returns
+    the sum of first columns by each, [128 x programs, 1].
     """
     ring, total = new_ring((TILE, width), x.dtype), zero_column()
     columns = x.shape[1] // width
@@ -332,4 +333,6 @@ def stream_weights(x, width, is_hardware):
         else:
             nisa.dma_copy(dst=ring[i % RING], src=source)
         use_first_column(total, ring[i % RING])
-    return stored(total)
+    out = nl.ndarray((nl.num_programs() * TILE, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out[part(nl.program_id(0), TILE)], src=total)
+    return out

@@ -75,8 +75,8 @@ _DMA_TRN1 = (
     Measurement(DMA_TRN1, "256 of [128, 6528 B]", "trn1", 980 - 137, "us", DYNAMIC),
 )
 
-# The last is one of the two rates that dma_core_bytes_per_ns lies between; the range is 2.20 to
-# 2.23 ms. Each core has the other beside it, unlike the kernels of the labs.
+# hbm_stack_bytes_per_ns comes from the last, whose range is 2.20 to 2.23 ms. Each core has the
+# other beside it, unlike the kernels of the labs.
 _DMA_TRN2 = (
     Measurement(DMA_TRN2, "1.2 KB a row, software DGE", "trn2", 2710, "us", HEAD),
     Measurement(DMA_TRN2, "1.2 KB a row, hardware DGE", "trn2", 2530, "us", HEAD),

@@ -97,19 +97,23 @@ def lanes_us(gathers: bool, loads: bool) -> float:
 
 
 def transfers_trn2() -> Modelled:
-    """All weights: 4130 transfers of 588 columns, or wide ones that follow each other in HBM."""
+    """All weights: 4130 transfers of 588 columns, or wide ones that follow each other in HBM.
+
+    By each of two cores at once.
+    """
+    kernel = kernels.stream_weights[2]
 
     def narrow_us(is_hardware: bool) -> float:
         width = WEIGHTS // 2 // 4130 // 128
 
         def tiles_us(count: int) -> float:
             weights = spec("bfloat16", 128, count * width)
-            return total_us(kernels.stream_weights, weights, width, is_hardware)
+            return total_us(kernel, weights, width, is_hardware)
 
         return repeated_us(tiles_us, 64, 192) * WEIGHTS / (2 * 128 * width)
 
     def wide_us(count: int) -> float:
-        return total_us(kernels.stream_weights, spec("bfloat16", count * 128, 16384), 16384, True)
+        return total_us(kernel, spec("bfloat16", count * 128, 16384), 16384, True)
 
     with hardware.select(hardware.TRN2):
         return {

@@ -46,6 +46,7 @@ class Engines:
         self._tensor_end = 0.0
         self._stationary_free = 0.0
         self._ports: dict[str, tuple[float, int]] = {}
+        self._tables: set[str] = set()  # of functions, in ScalarE
 
     @property
     def busy(self) -> dict[str, float]:
@@ -81,6 +82,8 @@ class Engines:
             free, user = self._ports.get(port, (0.0, -1))
             if free > start:
                 start, held_by = free, user
+        if issue.table and issue.table not in self._tables:
+            start += self.load_tables({issue.table})
         finish = start + issue.cost_ns
         for port in ports:
             self._ports[port] = (finish, n)
@@ -88,6 +91,12 @@ class Engines:
             self._gpsimd = finish, n
         self._busy[issue.engine] += issue.cost_ns
         return start, finish, finish + issue.latency_ns, finish, held_by
+
+    def load_tables(self, functions: set[str]) -> float:
+        """How long ScalarE takes to load the functions that it has not."""
+        new = functions - self._tables
+        self._tables |= new
+        return len(new) * self.chip.activation_table_ns
 
     def _multiply(self, n: int, issue: Issue, start: float) -> Place:
         """LoadStationary in the background, then MultiplyMoving on its part of the array."""

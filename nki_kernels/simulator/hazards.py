@@ -51,18 +51,17 @@ def after(
 ) -> None:
     """Append what instruction ``n`` waits for on ``storage``, and note its access.
 
-    ``whole``: dependencies are those of whole tiles, whatever part an access touches. Transfers of
-    one DMA queue that write different parts do not wait for each other even so.
+    ``whole``: reads and writes of a tile wait for each other, whatever parts they touch. Writes of
+    different parts do not: kiln's tiles that VectorE and ScalarE fill together take no longer.
     """
     stream = issue.stream
     in_order = issue.engine != "dma"
     # PSUM accumulates near memory: matmuls to the same region follow each other without a wait.
     psum_matmul = stream == "tensor" and storage.buffer is MemoryRegion.psum
     for other, m, writer in storage.writes:
-        own = writer == stream
-        if own and (psum_matmul or (is_write and in_order)):
+        if writer == stream and (psum_matmul or (is_write and in_order)):
             continue
-        if (whole and not (own and is_write)) or overlaps(other, box):
+        if (whole and not is_write) or overlaps(other, box):
             predecessors.append(m)
     if not is_write:
         # In an in-order queue the last read of a view stands for the earlier ones.
@@ -80,11 +79,7 @@ def after(
         for key in covered:
             del storage.reads[key]
     if storage.writes:
-        storage.writes = [
-            w
-            for w in storage.writes
-            if not (_covers(box, w[0]) or (whole and (in_order or w[2] != stream)))
-        ]
+        storage.writes = [w for w in storage.writes if not _covers(box, w[0])]
     storage.writes.append((box, n, stream))
 
 

@@ -76,6 +76,7 @@ class Issue:
         "slots",
         "ports",
         "takes_banks",
+        "table",
         "dma_ns",
         "dma_shared_ns",
         "trigger_ns",
@@ -117,6 +118,7 @@ class Issue:
         self.reads = reads
         self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
         self.ports: tuple[str, ...] = ()
+        self.table = ""  # of the function that ScalarE computes
         self.takes_banks = False  # of PSUM, one engine or array tile at a time
         self.dma_ns: tuple[float, ...] = ()  # of each DMA engine
         self.dma_shared_ns = 0.0  # of all of them together, at what a core reaches

@@ -51,6 +51,7 @@ class Core:
         self.begin = 0.0
         self.after = -1
         self._branch_ns = session.chip.loop_iteration_ns
+        self._trace = session.trace
         self._open: list[tuple[Any, float, list[float]]] = []  # loops, and what was before them
         count = len(session.trace)
         order = session.order or range(count)
@@ -63,6 +64,9 @@ class Core:
     def come_to(self, loop: Any) -> None:
         """A loop begins or ends: its one iteration stands for all of them."""
         if not self._open or self._open[-1][0] is not loop:
+            # ScalarE has its functions before the first iteration, or each would load them.
+            functions = {issue.table for issue, *_ in self._trace[loop.first : loop.end]}
+            self.begin += self.engines.load_tables(functions - {""})
             self._open.append((loop, self.begin, self.engines.count_busy()))
             return
         _, start, busy = self._open.pop()

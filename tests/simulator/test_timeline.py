@@ -113,11 +113,23 @@ def test_an_innermost_stride_above_16_bytes_halves_the_rate():
 
 def test_scalar_engine_runs_at_its_own_clock():
     def kernel():
-        nisa.activation(tile((128, 512)), nl.exp, filled((128, 512)))
+        nisa.activation(tile((128, 512)), nl.copy, filled((128, 512)))
 
     timeline = run(kernel)
     assert timeline.engine_busy_ns["scalar"] == near((512 + 48) / 1.4)
     assert timeline.total_ns == near(MEMSET + SEEN + (560 + 160) / 1.4)
+
+
+def test_scalar_engine_loads_each_function_once():
+    def kernel(*functions):
+        operand = filled((128, 512))
+        for function in functions:
+            nisa.activation(tile((128, 512)), function, operand)
+
+    plain = run(kernel, nl.copy, nl.copy, nl.copy).total_ns
+    assert run(kernel, nl.exp, nl.exp, nl.exp).total_ns == near(plain + 1300)
+    assert run(kernel, nl.exp, nl.tanh, nl.exp).engine_busy_ns["scalar"] == near(3 * 560 / 1.4)
+    assert run(kernel, nl.exp, nl.tanh, nl.exp).total_ns == near(plain + 2600)
 
 
 def test_reciprocal_takes_eight_cycles_an_element():
@@ -197,14 +209,6 @@ def test_dma_of_128_partitions_uses_all_engines():
     assert timeline.dma_bytes == timeline.hbm_bytes == 128 * 2048
 
 
-def test_dma_of_four_partitions_uses_one_engine():
-    def kernel(x):
-        nisa.dma_copy(tile((4, 8192)), x)
-
-    timeline = run(kernel, np.zeros((4, 8192), np.float32))
-    assert timeline.total_ns == near(DMA + 21 + 4 * 32768 / 17)
-
-
 @pytest.mark.parametrize(("rows", "engines"), [(4, 1), (5, 2), (32, 8), (64, 16), (128, 16)])
 def test_an_engine_takes_four_rows_or_more(rows, engines):
     def kernel(x):
@@ -212,7 +216,8 @@ def test_an_engine_takes_four_rows_or_more(rows, engines):
 
     timeline = run(kernel, np.zeros((rows, 8192), np.float32))
     own = 21 + -(-rows // engines) * 32768 / 17
-    assert timeline.total_ns == near(DMA + max(own, rows * 32768 / 263))
+    host = 1000 - 64 if rows < 16 else 0  # whose descriptors are ready: queue qSyncIO0 of [dma]
+    assert timeline.total_ns == near(DMA - host + max(own, rows * 32768 / 263))
     assert timeline.dma_descriptors == engines
 
 
@@ -422,7 +427,7 @@ def test_a_writer_waits_for_readers_of_its_tile(chip, part):
             "other half": (a[:, 0:512], a[:, 512:1024]),
             "columns between": (a[:, 0:1024:2], a[:, 1:1024:2]),
         }[part]
-        nisa.activation(tile((128, 512)), nl.exp, read)
+        nisa.activation(tile((128, 512)), nl.copy, read)
         nisa.memset(written, 1.0, engine=nisa.engine.vector)
 
     with hardware.select(chip):
@@ -440,7 +445,7 @@ def test_transfers_of_one_queue_fill_a_tile_without_waiting():
         whole = tile((128, 512 * parts))
         for part in range(parts):
             nisa.dma_copy(whole[:, 512 * part : 512 * part + 512], x)
-        nisa.activation(tile((128, 512)), nl.exp, whole[:, 0:512])
+        nisa.activation(tile((128, 512)), nl.copy, whole[:, 0:512])
 
     x = np.zeros((128, 512), np.float32)
     read = run(kernel, x, 3).total_ns - run(kernel, x, 1).total_ns

@@ -138,7 +138,7 @@ def note_descriptor_generation(
     more than its descriptors do (trainium-agent-labs, copy_tiled on trn2).
     """
     chip = active().chip
-    kind = dge_mode.swdge if mode is dge_mode.unknown else mode
+    kind = _chosen(dst, src) if mode is dge_mode.unknown else mode
     issue.queue = issue.stream = "dma load" if on_chip(dst) else "dma store"
     if trigger is not None:
         issue.queue = issue.stream = f"dma {trigger.name}"
@@ -148,3 +148,16 @@ def note_descriptor_generation(
         dge_mode.hwdge: chip.hardware_dge_ns,
         dge_mode.none: chip.static_dma_ns,
     }[kind]
+
+
+def _chosen(dst: NkiTensor, src: NkiTensor) -> dge_mode:
+    """Who writes descriptors where the kernel leaves it to the compiler.
+
+    A copy of 4 rows goes to a queue of the host's descriptors (qSyncIO0), one of 128 rows to
+    GpSimdE's (figures 3 and 5 of nki-dma-overview.rst).
+    """
+    is_dynamic = any(t._dynamic is not None for t in (dst, src))
+    rows = [t.shape[0] for t in (dst, src) if on_chip(t)]
+    if is_dynamic or not rows or max(rows) >= active().chip.host_descriptor_rows:
+        return dge_mode.swdge
+    return dge_mode.none

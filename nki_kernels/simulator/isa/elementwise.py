@@ -406,6 +406,7 @@ def _activation(
             dtypes.store(outs[1], total, reduce_res.dtype)
 
     issue = stream(rules.instruction, "scalar", run, writes, reads)
+    issue.table = "" if operator.name == "copy" else operator.name
     if reduce_res is not None:
         # Reading the accumulator is a second, short instruction.
         issue.cost_ns += rules.chip.stream_min_cycles / rules.chip.scalar_ghz
