@@ -85,7 +85,7 @@ def test_modelled_time_is_near_the_dma_floor():
     x = normal(8192, 128)
     result, timeline, exact = transform(x)
     assert error(result, np.fft.fft(exact)) <= 5e-7
-    assert timeline.total_ns <= 1.3 * hardware.chip("trn1").dma_floor_ns(8192 * 128)
+    assert timeline.total_ns <= 1.4 * hardware.chip("trn1").dma_floor_ns(8192 * 128)
 
 
 def test_bfloat16_is_faster_where_the_tensor_engine_binds():

@@ -90,12 +90,12 @@ def test_other_chips_compute_the_same(monkeypatch, chip):
 
 
 def test_modelled_times():
-    limits = {
-        (32, 8, 32): 2.0,
-        (32, 4, 128): 2.0,
-        (64, 4, 128): 2.5,
+    limits = {  # the first two and the last are bound by the descriptors of a copy a transform
+        (32, 8, 32): 5.7,
+        (32, 4, 128): 4.6,
+        (64, 4, 128): 2.6,
         (32, 16, 128): 2.5,
-        (50, 8, 25): 3.0,
+        (50, 8, 25): 4.6,
     }
     for radices, limit in limits.items():
         time, floor = modelled(radices, 2**20 // math.prod(radices))

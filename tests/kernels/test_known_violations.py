@@ -51,6 +51,7 @@ AHEAD = {
     "split_bluestein": (300007, 1, "trn3"),
     "real_stockham": (8192, 256, "trn1"),
     "inverse_real_stockham": (8192, 256, "trn1"),
+    "convolve_rows": (5120, 200, "trn1"),
     "convolve_images": ((1024, 1024), 1, "trn1"),
     "block_circulant": ((3, 3, 256), 4096, "trn3"),
     "block_circulant_gradients": ((3, 3, 256), 4096, "trn1"),

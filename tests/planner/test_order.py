@@ -50,7 +50,7 @@ def test_mirrors(n):
     assert np.array_equal(mirrors[mirrors], np.arange(n))
 
 
-@pytest.mark.parametrize("n, stages", [(128, 2), (1000, 2), (4096, 2), (THREE_STAGES, 3)])
+@pytest.mark.parametrize("n, stages", [(256, 2), (1000, 2), (4096, 2), (THREE_STAGES, 3)])
 def test_the_order_is_that_of_reversed_digits(n, stages):
     radices = order.radices(n)
     assert len(radices) == stages

@@ -109,7 +109,7 @@ LARGE = [
     (Recipe("butterfly", 64), 2**15, 0.02),
     (Recipe("butterfly_kahan", 1024), 2**11, 0.03),
     (Recipe("bluestein", 257, inner=Recipe("stockham", 540, (10, 54))), 2**13, 0.05),
-    (Recipe("four_step", 16384, (64, 2, 128)), 2**7, 0.02),
+    (Recipe("four_step", 16384, (64, 2, 128)), 2**7, 0.05),
 ]
 
 
