@@ -55,5 +55,5 @@ def transposed_rows(x: Any, identity: Any) -> Any:
             low = index * PARTITIONS
             data = loaded[index][:, first : first + PARTITIONS]
             transpose(bank[:, low : low + data.shape[0]], data, identity)
-        tiles.append(evacuate(bank))
+        tiles.append(evacuate(bank, False))
     return tiles

@@ -108,7 +108,7 @@ def sum_blocks(x, ones):
         for low in range(0, n, PSUM_BANK):
             high = min(low + PSUM_BANK, n)
             bank = nl.ndarray((held, high - low), dtype=nl.float32, buffer=nl.psum)
-            multiply(bank, sums[0 : held * q, 0:held], tile[:, low:high])
+            multiply(bank, sums[0 : held * q, 0:held], tile[:, low:high], False)
             nisa.activation(dst=result[:, low:high], op=nl.copy, data=bank)
         nisa.dma_copy(dst=y[start : start + held], src=result)
     return y

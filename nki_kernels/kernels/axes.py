@@ -55,7 +55,7 @@ def transform_axes(x_re, x_im, passes, tables):  # type: ignore[no-untyped-def]
     of each pass's kernel. Returns (y_re, y_im), float32 HBM, with the outputs of every axis.
     """
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    result = run_passes([x_re, x_im], passes, tables, 0)
+    result = run_passes([x_re, x_im], passes, tables, 0, True)
     return result[0], result[1]
 
 
@@ -73,7 +73,7 @@ def transform_real_axes(x, passes, tables):  # type: ignore[no-untyped-def]
         real_dft_gemm_rows(as_rows(x), rows, tables[0], n)
     else:
         real_stockham_rows(as_rows(x), rows, tables[0], passes[0][4])
-    result = run_passes(half, passes, tables, 1)
+    result = run_passes(half, passes, tables, 1, True)
     return result[0], result[1]
 
 
@@ -97,7 +97,7 @@ def transform_axes_to_real(x_re, x_im, passes, tables):  # type: ignore[no-untyp
     return y
 
 
-def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool = True) -> Any:
+def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool) -> Any:
     """Passes from ``first`` on of complex HBM parts; ``is_end``: the last one makes the output."""
     for index in range(first, len(passes)):
         kind, axis, n, kept, radices = passes[index]

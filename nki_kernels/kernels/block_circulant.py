@@ -527,7 +527,7 @@ def repeat_bias(bias: Any, first: int, width: int, partitions: int, split: int) 
     for low in range(0, width, PSUM_BANK):
         high = min(low + PSUM_BANK, width)
         bank = nl.ndarray((partitions, high - low), dtype=nl.float32, buffer=nl.psum)
-        multiply(bank, one, row[:, low:high])
+        multiply(bank, one, row[:, low:high], False)
         nisa.activation(dst=result[:, low:high], op=nl.copy, data=bank)
     return result
 

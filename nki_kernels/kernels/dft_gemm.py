@@ -251,7 +251,7 @@ def transpose_group(x: Any, identity: Any, row: int, count: int, dtype: Any, ter
                     is_transpose=is_float32(x),
                     accumulate=False,
                 )
-        turned.append(evacuate_operand(bank, dtype, terms))
+        turned.append(evacuate_operand(bank, dtype, terms, False))
     return turned
 
 
@@ -260,7 +260,7 @@ def is_float32(x: Any) -> bool:
     return bool(x.dtype == nl.float32)
 
 
-def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool = False) -> Any:
+def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
     """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
     high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
     if terms == 1:

@@ -245,7 +245,7 @@ def load_opening(opening: Any, radix: int, copies: int) -> Any:
     return found
 
 
-def load_factors(table: Any, copies: int = 1) -> Any:
+def load_factors(table: Any, copies: int) -> Any:
     """Complex factors [2, P, F] of HBM in SBUF as [copies P, 2, F], which DMA must not occupy."""
     _, partitions, length = table.shape
     rows = copies * partitions

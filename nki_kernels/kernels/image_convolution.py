@@ -255,7 +255,7 @@ def make_slabs(pending: Any, table: Any, result: Any) -> None:
     columns, _, _, left = result.shape
     bank = nl.ndarray((columns, count, 2, left), dtype=nl.float32, buffer=nl.psum)
     for index in range(count):
-        multiply(bank[:, index], moved[:, index], table[:, first + index])
+        multiply(bank[:, index], moved[:, index], table[:, first + index], False)
     nisa.activation(
         dst=result[:, :, first : first + count], op=nl.copy, data=bank.permute((0, 2, 1, 3))
     )

@@ -139,11 +139,11 @@ def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     block = [1, 1]
     resident = load_plan(plan, radices, block)
-    chirp = [load_factors(opening)]
+    chirp = [load_factors(opening, 1)]
     opened = open_block(x_re, x_im, 0, block, radices, chirp)
     transform_rows(x_re, x_im, z_re, z_im, resident, radices, identity, block, opened, chirp, [])
-    filtered = [load_factors(spectrum)]
-    chirp = [load_factors(closing)]
+    filtered = [load_factors(spectrum, 1)]
+    chirp = [load_factors(closing, 1)]
     opened = open_block(z_im, z_re, 0, block, radices, filtered)
     transform_rows(
         z_im, z_re, y_im, y_re, resident, radices, identity, block, opened, filtered, chirp

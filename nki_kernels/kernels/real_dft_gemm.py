@@ -220,7 +220,7 @@ def turn_rows(data: Any, row: int, count: int, identity: Any) -> Any:
             at = row + slab * per_slab
             held = data[:, at : at + per_slab, first : first + length]
             transpose(bank[:, slab], held, identity)
-        tiles.append(evacuate(bank))
+        tiles.append(evacuate(bank, False))
     return tiles
 
 
@@ -242,7 +242,7 @@ def turn_spectra(data: Any, n: int, row: int, count: int, identity: Any) -> Any:
             else:
                 held = data[:, part, at, 0:half]
             transpose(bank[:, slab], held, identity)
-        tiles.append(evacuate(bank))
+        tiles.append(evacuate(bank, False))
     return tiles
 
 

@@ -334,7 +334,8 @@ def inverse_work(radices: Any, rows: int) -> Any:
         work.append([2, row, 0, 1, False])
         for first in range(1, slots, group):
             work.append([1, row, first, min(group, slots - first), False])
-    work.extend(real_work(radices, rows))
+    for step in real_work(radices, rows):
+        work.append(step)
     work[len(work) - 1][4] = True
     return work
 
@@ -446,7 +447,7 @@ def transpose(dst: Any, data: Any, identity: Any) -> None:
     )
 
 
-def evacuate(bank: Any, is_scalar: bool = False) -> Any:
+def evacuate(bank: Any, is_scalar: bool) -> Any:
     """A PSUM bank in SBUF, by VectorE or ScalarE."""
     moved = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     if is_scalar:
@@ -470,14 +471,14 @@ def finish_forward(pending: Any, resident: Any, radices: Any) -> None:
         bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
         for product in range(count):
             low = product * together
-            multiply(bank[:, :, :, low : low + together], moved[:, product], resident[0])
+            multiply(bank[:, :, :, low : low + together], moved[:, product], resident[0], False)
         nisa.activation(dst=block[1][:, :, row, :, first : first + width], op=nl.copy, data=bank)
     elif stage == 1:
         finish_runs(item, moved, y, resident[1][0], radices)
     else:
         step, numbers = multiples(radix, left)
         bank = nl.ndarray((partitions, 2, numbers), dtype=nl.float32, buffer=nl.psum)
-        multiply(bank, moved[:, 0], resident[2])
+        multiply(bank, moved[:, 0], resident[2], False)
         nisa.activation(dst=y[:, :, row, 0 : block[4] : step], op=nl.copy, data=bank)
     if is_last:
         for part in range(2):
@@ -492,7 +493,7 @@ def finish_runs(item: Any, moved: Any, y: Any, table: Any, radices: Any) -> None
     bank = nl.ndarray((y.shape[0], 2, run, 2 * count), dtype=nl.float32, buffer=nl.psum)
     for product in range(count):
         place = bank[:, :, :, product : 2 * count - product : 2 * count - 1 - 2 * product]
-        multiply(place, moved[:, product], table[:, first + product - 1])
+        multiply(place, moved[:, product], table[:, first + product - 1], False)
     lower = y[:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
     nisa.activation(
         dst=lower[:, :, :, first : first + count], op=nl.copy, data=bank[:, :, :, 0:count]
@@ -521,7 +522,7 @@ def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
         bank = nl.ndarray((partitions, radix, width), dtype=nl.float32, buffer=nl.psum)
         for product in range(count):
             low = product * together
-            multiply(bank[:, :, low : low + together], moved[:, product], resident[2])
+            multiply(bank[:, :, low : low + together], moved[:, product], resident[2], False)
         digits = result[:, row].reshape_dim(1, (radix, left))
         nisa.activation(dst=digits[:, :, first : first + width], op=nl.copy, data=bank)
         if is_last:
@@ -533,10 +534,11 @@ def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
             multiply(bank[:, 0], moved[:, part], resident[0][:, part], part > 0)
     else:
         for product in range(count):
-            multiply(bank[:, product], moved[:, product], resident[1][0][:, first + product - 1])
+            table = resident[1][0][:, first + product - 1]
+            multiply(bank[:, product], moved[:, product], table, False)
     nisa.activation(dst=block[1][:, row, first : first + count], op=nl.copy, data=bank)
 
 
-def multiply(dst: Any, data: Any, table: Any, accumulate: bool = False) -> None:
+def multiply(dst: Any, data: Any, table: Any, accumulate: bool) -> None:
     """Data [K, partitions] transposed times table [K, columns], in PSUM."""
     nisa.nc_matmul(dst=dst, stationary=data, moving=table, accumulate=accumulate)

@@ -218,7 +218,7 @@ def run_stages(state: Any, tables: Any, resident: Any, radices: Any, identity: A
     return state
 
 
-def load_block(x: Any, start: int, stop: int, rows: int, n: int, dtype: Any = nl.float32) -> Any:
+def load_block(x: Any, start: int, stop: int, rows: int, n: int, dtype: Any) -> Any:
     """SBUF tile [partitions, 2, rows, N] of a block of transforms, cast to ``dtype``."""
     shape = ((stop - start) // rows, 2, rows, n)
     state = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
@@ -372,6 +372,7 @@ def run_stage(
             pieces,
             table.dtype,
             len(terms),
+            False,
         )
         if len(pending) > 0:
             multiply_group(pending)
@@ -392,9 +393,9 @@ def transpose_group(
     count: int,
     identity: Any,
     pieces: int,
-    dtype: Any = nl.float32,
-    terms: int = 1,
-    is_scalar: bool = False,
+    dtype: Any,
+    terms: int,
+    is_scalar: bool,
 ) -> Any:
     """Operands [rows of a product, count, pieces, partitions] of the group's slabs, by term."""
     partitions, _, _, n = state.shape

@@ -218,7 +218,7 @@ def open_group(tile: Any, group: Any, table: Any, radix: int, left: int) -> Any:
         bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
         for index in range(count):
             data = tile[:, :, first + index, low : low + width]
-            multiply(bank[:, :, :, index], data, table)
+            multiply(bank[:, :, :, index], data, table, False)
         nisa.activation(dst=state[:, :, :, first : first + count], op=nl.copy, data=bank)
     return state
 
