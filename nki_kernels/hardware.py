@@ -68,8 +68,8 @@ class NeuronCore:
     native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
     hardware_dge: bool = False  # hwdge descriptor generation [v3]
     programs_per_launch: int = 1  # LNC: 1 or 2 on trn2 and trn3 only [lnc]
-    # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. The lower
-    # of what two documents give for all stacks: 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s.
+    # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. Documents give
+    # all stacks 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s: a quarter of that, where nobody measured.
     hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; who shares it: [isa core_barrier]
     # Verdicts of simulator/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
@@ -116,8 +116,8 @@ class NeuronCore:
     vector_reciprocal_factor: int = 8  # cycles an element [isa, engine selection]
     gpsimd_rsqrt_factor: int = 4  # against ScalarE [isa, engine selection]
     gpsimd_dma_bytes_per_ns: float = 153.0  # its own DMA engines, each direction [v3]
-    # A semaphore that the other core writes: no document times it. As that of a DMA: the last byte
-    # to visible.
+    # A semaphore that the other core writes: no document times it. As a DMA from trigger to first
+    # byte.
     core_barrier_ns: float = 700.0
 
     @property

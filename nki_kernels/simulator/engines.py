@@ -2,9 +2,9 @@
 
 The Tensor, Vector, Scalar and GpSimd engines each take one instruction at a time; the Tensor
 engine loads the next stationary operand behind the running pass, and array tiles run side by side.
-NeuronCore-v2 lets VectorE and GpSimdE take turns on SBUF, VectorE and ScalarE on PSUM. DMA
-transfers share 16 engines: a partition belongs to engine (partition / 8), and a transfer costs its
-descriptors plus its bytes.
+NeuronCore-v2 lets VectorE and GpSimdE take turns on SBUF, VectorE and ScalarE on PSUM; later ones
+on a bank of it. DMA transfers share 16 engines and what a core reaches of HBM, and GpSimdE writes
+the descriptors of most (`isa/dma_costs`).
 """
 
 from __future__ import annotations
