@@ -68,8 +68,8 @@ class NeuronCore:
     native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
     hardware_dge: bool = False  # hwdge descriptor generation [v3]
     programs_per_launch: int = 1  # LNC: 1 or 2 on trn2 and trn3 only [lnc]
-    # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. Documents give
-    # all stacks 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s: a quarter of that, where nobody measured.
+    # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. By documents
+    # all stacks give 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s, of which more is not reached.
     hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; who shares it: [isa core_barrier]
     # Verdicts of simulator/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
