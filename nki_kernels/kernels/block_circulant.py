@@ -446,7 +446,8 @@ def multiply_slots(matrices: Any, loaded: Any, target: Any, blocks: Any, where: 
     half = target.shape[1] // 2
     height = 2 * side * width
     made = nl.ndarray((height, together, count), dtype=nl.float32, buffer=nl.sbuf)
-    group = max(1, min(together, PSUM_BANK // count))
+    # Sums of several products have a bank each: it may not hold two of them.
+    group = max(1, min(together, PSUM_BANK // count)) if len(loaded) == 1 else 1
     turn = 0
     for first in range(0, together, group):
         number = min(group, together - first)
@@ -539,7 +540,9 @@ def restore_slabs(source: Any, made: Any, where: Any, k: int, table: Any, bias: 
     together = min(blocks, blocks_together(k))
     width = together * k
     slabs = blocks // together
-    number = max(1, min(slabs, PSUM_BANK // width))
+    # Sums of several products have a bank each: it may not hold two of them.
+    is_sum = together * spectrum_rows(k) > PARTITIONS
+    number = 1 if is_sum else max(1, min(slabs, PSUM_BANK // width))
     group = max(number, min(slabs, 4 * PSUM_BANK // count) // number * number)
     for slab in range(0, slabs, group):
         held = min(group, slabs - slab)
@@ -684,23 +687,25 @@ def correlate_slots(left: Any, right: Any, is_first: bool) -> Any:
     held = held // 2
     width = right[0].shape[3] // 3
     made = nl.ndarray((held, 2, side * together, width), dtype=nl.float32, buffer=nl.sbuf)
-    group = max(1, PSUM_BANK // (2 * width))
+    # Sums of several products have a bank each: it may not hold two of them.
+    group = max(1, PSUM_BANK // (2 * width)) if is_first and len(left) == 1 else 1
     for first in range(0, side * together, group):
         number = min(group, side * together - first)
-        bank = nl.ndarray((held, number, 2, width), dtype=nl.float32, buffer=nl.psum)
-        for index in range(number):
-            own = (first + index) // together
-            slot = (first + index) % together
-            for tile in range(len(left)):
-                for part in range(2):
-                    data = left[tile][:, slot, own, part * held : (part + 1) * held]
-                    if is_first:
-                        other = right[tile][:, slot, own, part * width : (part + 1) * width]
-                        multiply(bank[:, index, part], data, other, tile > 0)
-                    else:
-                        other = right[tile][:, slot, own, part * width : (part + 2) * width]
-                        multiply(bank[:, index], data, other, tile + part > 0)
-        nisa.activation(
-            dst=made[:, :, first : first + number], op=nl.copy, data=bank.permute((0, 2, 1, 3))
-        )
+        for half in range(2 if is_first else 1):
+            columns = 1 if is_first else 2  # of parts that one sum makes
+            bank = nl.ndarray((held, number, columns, width), dtype=nl.float32, buffer=nl.psum)
+            for index in range(number):
+                own = (first + index) // together
+                slot = (first + index) % together
+                for tile in range(len(left)):
+                    for part in range(half, half + columns):
+                        data = left[tile][:, slot, own, part * held : (part + 1) * held]
+                        end = (part + columns) * width
+                        other = right[tile][:, slot, own, part * width : end]
+                        multiply(bank[:, index], data, other, tile + part - half > 0)
+            nisa.activation(
+                dst=made[:, half : half + columns, first : first + number],
+                op=nl.copy,
+                data=bank.permute((0, 2, 1, 3)),
+            )
     return made

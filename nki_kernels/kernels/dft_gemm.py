@@ -282,25 +282,30 @@ def multiply_group(pending: Any, tables: Any) -> None:
     per_slab = min(count, transforms_per_slab(n))
     slabs = count // per_slab
     width = 2 * per_slab * n
-    bank = nl.ndarray((partitions, slabs, width), dtype=nl.float32, buffer=nl.psum)
-    for slab in range(slabs):
-        for product in range(2 * len(tables) - 1):
-            pair = PAIRS[product]
-            for part in range(parts(n)):
-                for piece in range(len(turned)):
-                    tile = turned[piece][pair[0]]
-                    table = tables[pair[1]][part * len(turned) + piece]
-                    nisa.nc_matmul(
-                        dst=bank[:, slab, :],
-                        stationary=tile[:, slab, part, :],
-                        moving=table[0 : tile.shape[0], 0:width],
-                        accumulate=product + part + piece > 0,
-                    )
-    nisa.activation(
-        dst=y[:, :, row : row + count, :].permute((0, 2, 1, 3)),
-        op=nl.copy,
-        data=bank.reshape((partitions, count, 2, n)),
-    )
+    products = 2 * len(tables) - 1
+    # Sums of several products have a bank each: it may not hold two of them.
+    together = slabs if products * parts(n) * len(turned) == 1 else 1
+    for first in range(0, slabs, together):
+        bank = nl.ndarray((partitions, together, width), dtype=nl.float32, buffer=nl.psum)
+        for slab in range(together):
+            for product in range(products):
+                pair = PAIRS[product]
+                for part in range(parts(n)):
+                    for piece in range(len(turned)):
+                        tile = turned[piece][pair[0]]
+                        table = tables[pair[1]][part * len(turned) + piece]
+                        nisa.nc_matmul(
+                            dst=bank[:, slab, :],
+                            stationary=tile[:, first + slab, part, :],
+                            moving=table[0 : tile.shape[0], 0:width],
+                            accumulate=product + part + piece > 0,
+                        )
+        low = row + first * per_slab
+        nisa.activation(
+            dst=y[:, :, low : low + together * per_slab, :].permute((0, 2, 1, 3)),
+            op=nl.copy,
+            data=bank.reshape((partitions, together * per_slab, 2, n)),
+        )
     if row + count == rows:
         for part in range(2):
             store_rows(target[part], y[:, part], start, stop)

@@ -394,21 +394,24 @@ def contract_top_digit(
     """Products of ``count`` values of a' from ``low`` on, with (h, c) on partitions."""
     partitions, _, _, length = state.shape
     spread = state[:, :, row].reshape_dim(2, (radix, length // radix))
-    bank = nl.ndarray((partitions, 2, radix, count), dtype=nl.float32, buffer=nl.psum)
     columns = partitions // data[0][0].shape[1]
     step = max(1, _ROW // partitions)
-    for digit in range(count):
-        chunk = (low + digit) // step
-        at = (low + digit) % step * columns
-        for piece in range(len(first)):
-            tile = data[chunk][piece]
-            nisa.nc_matmul(
-                dst=bank[:, :, :, digit],
-                stationary=tile[:, :, at : at + columns],
-                moving=first[piece][0 : tile.shape[0]],
-                accumulate=piece > 0,
-            )
-    nisa.activation(dst=spread[:, :, :, low : low + count], op=nl.copy, data=bank)
+    # Sums of several products have a bank each: it may not hold two of them.
+    together = count if len(first) == 1 else 1
+    for begin in range(low, low + count, together):
+        bank = nl.ndarray((partitions, 2, radix, together), dtype=nl.float32, buffer=nl.psum)
+        for digit in range(together):
+            chunk = (begin + digit) // step
+            at = (begin + digit) % step * columns
+            for piece in range(len(first)):
+                tile = data[chunk][piece]
+                nisa.nc_matmul(
+                    dst=bank[:, :, :, digit],
+                    stationary=tile[:, :, at : at + columns],
+                    moving=first[piece][0 : tile.shape[0]],
+                    accumulate=piece > 0,
+                )
+        nisa.activation(dst=spread[:, :, :, begin : begin + together], op=nl.copy, data=bank)
 
 
 def close_steps(state: Any, work: Any, factors: Any, twiddled: Any, last: Any, target: Any) -> Any:

@@ -246,14 +246,20 @@ def turn_spectra(data: Any, n: int, row: int, count: int, identity: Any) -> Any:
     return tiles
 
 
-def multiply_slabs(bank: Any, moved: Any, pieces: Any) -> None:
-    """Products of every slab, summed over the pieces; bank [partitions, slabs, columns]."""
-    width = bank.shape[2]
-    for slab in range(bank.shape[1]):
+def slabs_of_a_bank(moved: Any) -> int:
+    """Slabs whose products share a PSUM bank: it may hold one sum of several products only."""
+    return int(moved[0].shape[1]) if len(moved) == 1 else 1
+
+
+def multiply_slabs(moved: Any, pieces: Any, first: int, slabs: int, width: int) -> Any:
+    """PSUM [partitions, slabs, width]: products from slab ``first`` on, summed over the pieces."""
+    bank = nl.ndarray((moved[0].shape[2], slabs, width), dtype=nl.float32, buffer=nl.psum)
+    for slab in range(slabs):
         for piece in range(len(moved)):
             tile = moved[piece]
             table = pieces[piece][0 : tile.shape[0], 0:width]
-            multiply(bank[:, slab], tile[:, slab], table, piece > 0)
+            multiply(bank[:, slab], tile[:, first + slab], table, piece > 0)
+    return bank
 
 
 def make_spectra(pending: Any, pieces: Any) -> None:
@@ -261,14 +267,16 @@ def make_spectra(pending: Any, pieces: Any) -> None:
     moved, y, row, count, target, start, stop = pending
     partitions, _, rows, half = y.shape
     slabs = moved[0].shape[1]
-    width = 2 * half * (count // slabs)
-    bank = nl.ndarray((partitions, slabs, width), dtype=nl.float32, buffer=nl.psum)
-    multiply_slabs(bank, moved, pieces)
-    nisa.activation(
-        dst=y[:, :, row : row + count].permute((0, 2, 1, 3)),
-        op=nl.copy,
-        data=bank.reshape((partitions, count, 2, half)),
-    )
+    together = slabs_of_a_bank(moved)
+    held = together * (count // slabs)
+    for first in range(0, slabs, together):
+        bank = multiply_slabs(moved, pieces, first, together, 2 * half * (count // slabs))
+        low = row + first * (count // slabs)
+        nisa.activation(
+            dst=y[:, :, low : low + held].permute((0, 2, 1, 3)),
+            op=nl.copy,
+            data=bank.reshape((partitions, held, 2, half)),
+        )
     if row + count == rows:
         for part in range(2):
             store_rows(target[part], y[:, part], start, stop)
@@ -279,13 +287,15 @@ def make_rows(pending: Any, pieces: Any) -> None:
     moved, result, row, count, y, start, stop = pending
     partitions, rows, n = result.shape
     slabs = moved[0].shape[1]
-    width = n * (count // slabs)
-    bank = nl.ndarray((partitions, slabs, width), dtype=nl.float32, buffer=nl.psum)
-    multiply_slabs(bank, moved, pieces)
-    nisa.activation(
-        dst=result[:, row : row + count],
-        op=nl.copy,
-        data=bank.reshape((partitions, count, n)),
-    )
+    together = slabs_of_a_bank(moved)
+    held = together * (count // slabs)
+    for first in range(0, slabs, together):
+        bank = multiply_slabs(moved, pieces, first, together, n * (count // slabs))
+        low = row + first * (count // slabs)
+        nisa.activation(
+            dst=result[:, low : low + held],
+            op=nl.copy,
+            data=bank.reshape((partitions, held, n)),
+        )
     if row + count == rows:
         store_rows(y, result, start, stop)

@@ -427,19 +427,30 @@ def multiply_group(pending: Any) -> None:
     """Products of a transposed group, interleaved in a PSUM bank, and their evacuation."""
     moved, turned, row, tiles, radix, left, slabs, first, count = pending
     partitions, _, _, n = turned.shape
-    bank = nl.ndarray((partitions, 2, radix, count * slabs), dtype=nl.float32, buffer=nl.psum)
-    for product in range(count):
-        t = (first + product) * slabs
-        matrix = (t // left if left > 1 else t // slabs) % tiles[0].shape[2]  # within its chunk
-        for step in range(2 * len(moved) - 1):
-            pair = PAIRS[step]
-            for piece in range(len(tiles)):
-                nisa.nc_matmul(
-                    dst=bank[:, :, :, product * slabs : (product + 1) * slabs],
-                    stationary=moved[pair[0]][:, product, piece, :],
-                    moving=tiles[piece][:, pair[1], matrix, :],
-                    accumulate=step + piece > 0,
-                )
-    t = first * slabs
     spread = turned[:, :, row].reshape_dim(2, (radix, n // radix))
-    nisa.activation(dst=spread[:, :, :, t : t + count * slabs], op=nl.copy, data=bank)
+    steps = 2 * len(moved) - 1
+    # Sums of several products have a bank each: it may not hold two of them.
+    together = count if steps * len(tiles) == 1 else 1
+    # Refined, ScalarE alone takes longer than the products. On v2 VectorE would keep it from PSUM.
+    is_shared = steps > 1 and nisa.get_nc_version() != nisa.nc_version.gen2
+    for low in range(0, count, together):
+        shape = (partitions, 2, radix, together * slabs)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        for product in range(together):
+            t = (first + low + product) * slabs
+            matrix = (t // left if left > 1 else t // slabs) % tiles[0].shape[2]  # in its chunk
+            for step in range(steps):
+                pair = PAIRS[step]
+                for piece in range(len(tiles)):
+                    nisa.nc_matmul(
+                        dst=bank[:, :, :, product * slabs : (product + 1) * slabs],
+                        stationary=moved[pair[0]][:, low + product, piece, :],
+                        moving=tiles[piece][:, pair[1], matrix, :],
+                        accumulate=step + piece > 0,
+                    )
+        t = (first + low) * slabs
+        place = spread[:, :, :, t : t + together * slabs]
+        if is_shared and low % 2 == 1:
+            nisa.tensor_copy(dst=place, src=bank, engine=nisa.engine.vector)
+        else:
+            nisa.activation(dst=place, op=nl.copy, data=bank)

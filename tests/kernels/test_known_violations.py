@@ -140,5 +140,5 @@ def test_every_kernel_is_listed():
 
 def test_a_listed_kernel_warns_and_runs():
     x = np.ones((130, 100), np.float32)
-    with pytest.warns(simulator.NkiSimulationWarning, match="kernel dft_gemm.*psum-bank-groups"):
+    with pytest.warns(simulator.NkiSimulationWarning, match="kernel dft_gemm.*stationary-dimensions"):
         simulator.simulate(dft_gemm)(x, x, dft_gemm_matrix(100))
