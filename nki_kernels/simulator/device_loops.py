@@ -85,11 +85,14 @@ def device_loop(session: Any, label: str) -> Iterator[DeviceLoop]:
     loop, outer = DeviceLoop(session), session.device_loop
     if outer is not None:
         session.broke(label, Break("nested-device-loops", "loop", "inside of another loop"))
-    if session.trace is not None:
-        session.device_loops.append(loop)
+    is_recorded = session.trace is not None
+    if is_recorded:
+        session.loop_marks.append((loop.first, loop))
     session.device_loop = loop
     try:
         yield loop
     finally:
         session.device_loop = outer
         loop.hold_tiles()
+        if is_recorded:
+            session.loop_marks.append((loop.end, loop))
