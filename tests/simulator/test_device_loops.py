@@ -524,3 +524,35 @@ def test_empty_loops_follow_each_other():
         nl.fori_loop(0, 4, lambda i: None)
 
     assert dry(kernel).total_ns == near(7 * BRANCH)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_loops_that_run_beside_each_other_are_refused():
+    def kernel():
+        for _ in zip(nl.dynamic_range(3), nl.dynamic_range(3), strict=True):
+            filled()
+
+    with pytest.raises(RULE, match="a loop on the device ends before the one around it goes on"):
+        dry(kernel)
+
+
+def test_a_tile_that_no_first_iteration_uses_is_no_error():
+    def kernel(x):
+        held = tile()
+
+        def outer(i):
+            nl.fori_loop(0, i, lambda j: nisa.dma_copy(held, x[:128]) and None)
+
+        nl.fori_loop(0, 2, outer)
+
+    def outer_loop(x):
+        held = tile()
+
+        def inner(j):
+            filled()
+            nisa.dma_copy(held, x[:128])
+
+        nl.fori_loop(0, 2, lambda i: nl.fori_loop(0, i, inner))
+
+    for used in (kernel, outer_loop):
+        assert dry(used, SHAPE, chip=hardware.TRN2).total_ns == near(2 * BRANCH)
