@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .device_rules import Break
+from .errors import NkiValidationError
 
 
 class DeviceLoop:
@@ -23,8 +24,10 @@ class DeviceLoop:
     ``trips``, how many there were.
     """
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, label: str) -> None:
         self.session = session
+        self.label = label
+        self.outer = session.device_loop
         self.first = self.end = session.count
         self.trips = 0
         self._is_first = True
@@ -44,7 +47,10 @@ class DeviceLoop:
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """One iteration, which the block runs."""
+        """One iteration, which the block runs; NkiValidationError inside of a later loop."""
+        if self.session.device_loop is not self:
+            rule = "a loop on the device ends before the one around it goes on"
+            raise NkiValidationError(self.label, "loop", "iterated beside another loop", rule)
         self.trips += 1
         if not self._is_first:
             with self._unrecorded():
@@ -82,14 +88,17 @@ class DeviceLoop:
 @contextmanager
 def device_loop(session: Any, label: str) -> Iterator[DeviceLoop]:
     """A loop of ``session``, opened; its iterations run inside of the block."""
-    loop, outer = DeviceLoop(session), session.device_loop
-    if outer is not None:
+    loop = DeviceLoop(session, label)
+    if loop.outer is not None:
         session.broke(label, Break("nested-device-loops", "loop", "inside of another loop"))
-    if session.trace is not None:
-        session.device_loops.append(loop)
+    is_recorded = session.trace is not None
+    if is_recorded:
+        session.loop_marks.append((loop.first, loop))
     session.device_loop = loop
     try:
         yield loop
     finally:
-        session.device_loop = outer
+        session.device_loop = loop.outer
         loop.hold_tiles()
+        if is_recorded:
+            session.loop_marks.append((loop.end, loop))

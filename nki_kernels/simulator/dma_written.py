@@ -23,7 +23,7 @@ def check_dma_written(session: Session, schedule: Schedule, first: int = 0) -> N
     """Report a break of "dma-written-ahead" to a session, whose instructions begin at ``first``."""
     changes: list[tuple[float, int, Storage]] = []
     for storage in session.storages:
-        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.first_use >= 0
+        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_by_stream
         if in_sbuf and storage.is_dma_written:
             end = max(schedule.end[first + n] for n in storage.last_by_stream.values())
             changes.append((schedule.start[first + storage.first_use], storage.free_bytes, storage))

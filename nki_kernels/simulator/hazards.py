@@ -74,7 +74,7 @@ def after(
             if whole or overlaps(other, box):
                 if m != n and not (reader == stream and in_order):
                     predecessors.append(~m)
-                if whole or _covers(box, other):
+                if _covers(box, other):
                     covered.append(key)
         for key in covered:
             del storage.reads[key]

@@ -23,7 +23,7 @@ def add_memory_waits(session: Any) -> None:
     born: dict[int, list[tuple[Storage, _Memory, int]]] = {}
     died: dict[int, list[tuple[Storage, _Memory, int]]] = {}
     for storage in session.storages:
-        if storage.first_use < 0:
+        if not storage.last_by_stream:  # unused, or in later iterations of a loop alone
             continue
         if storage.buffer is MemoryRegion.sbuf:
             entry = (storage, sbuf, storage.free_bytes)

@@ -86,9 +86,9 @@ class CoreSession(Session):
 
     def enters_loop(self, kind: str, trips: int) -> None:
         """Note a loop, to compare it with the other program's."""
-        depth, scope = 0, self.loop_scope
-        while scope is not None:
-            depth, scope = depth + 1, scope.outer
+        depth, loop = 0, self.device_loop
+        while loop is not None:
+            depth, loop = depth + 1, loop.outer
         self.loops.append((kind, trips, depth))
 
     def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:

@@ -55,9 +55,9 @@ class Core:
         self._open: list[tuple[Any, float, list[float]]] = []  # loops, and what was before them
         count = len(session.trace)
         order = session.order or range(count)
-        self.steps = _steps(session.device_loops, order, first, count)
+        self.steps = _steps(session.loop_marks, order, first, count)
         self.times = [1] * count
-        for loop in session.device_loops:
+        for loop in {loop for _, loop in session.loop_marks}:
             for n in range(loop.first, loop.end):
                 self.times[n] *= loop.trips
 
@@ -74,17 +74,13 @@ class Core:
         self.engines.repeat_busy(busy, loop.trips - 1)
 
 
-def _steps(loops: list[Any], order: Sequence[int], first: int, count: int) -> list[Any]:
-    """Numbers of instructions, from ``first`` on, between loops' first and last ones."""
-    if not loops:
+def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int, count: int) -> list[Any]:
+    """Numbers of instructions, from ``first`` on, between where loops begin and end."""
+    if not marks:
         return [order if not first else [first + n for n in order]]
-    marks = []
-    for i, loop in enumerate(loops):
-        marks += [(loop.first, 1, i, loop), (loop.end, 0, -i, loop)]
-    marks.sort(key=lambda mark: mark[:3])  # an outer loop begins first and ends last
     steps: list[Any] = []
     position = 0
-    for n, *_, loop in marks:
+    for n, loop in marks:
         steps += [[first + m for m in order if position <= m < n], loop]
         position = n
     return [*steps, [first + m for m in order if m >= position]]

@@ -65,7 +65,8 @@ class Session:
         self.count = 0
         self.loop_scope: Any = None
         self.device_loop: Any = None  # the innermost loop on the device that runs
-        self.device_loops: list[Any] = []  # of the trace, in the order of their starts
+        # Where loops of the trace begin, and where they end: (next instruction, loop), in turn.
+        self.loop_marks: list[tuple[int, Any]] = []
         self.open_scopes: set[Any] = {None}
         self.no_reorder_depth = 0
         self.no_reorder_block = 0  # how many blocks were entered

@@ -500,3 +500,59 @@ def test_hazards_of_two_cores_in_later_iterations():
 
     with hardware.select(hardware.TRN2), pytest.raises(RULE, match="no nisa.core_barrier orders"):
         simulator.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32))
+
+
+def test_a_loop_without_iterations_does_not_change_the_loop_before_it():
+    def kernel(trips):
+        t = tile()
+
+        def body(i):
+            nisa.memset(t, 0.0, engine=nisa.engine.vector)
+
+        nl.fori_loop(0, 1000, body)
+        for _ in range(trips):
+            nl.fori_loop(0, 0, body)
+
+    one, more = dry(kernel, 0), dry(kernel, 2)
+    assert one.total_ns == more.total_ns == near(1000 * (MEMSET + SEEN + BRANCH))
+    assert one.engine_busy_ns == more.engine_busy_ns
+
+
+def test_empty_loops_follow_each_other():
+    def kernel():
+        nl.fori_loop(0, 3, lambda i: None)
+        nl.fori_loop(0, 4, lambda i: None)
+
+    assert dry(kernel).total_ns == near(7 * BRANCH)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_loops_that_run_beside_each_other_are_refused():
+    def kernel():
+        for _ in zip(nl.dynamic_range(3), nl.dynamic_range(3), strict=True):
+            filled()
+
+    with pytest.raises(RULE, match="a loop on the device ends before the one around it goes on"):
+        dry(kernel)
+
+
+def test_a_tile_that_no_first_iteration_uses_is_no_error():
+    def kernel(x):
+        held = tile()
+
+        def outer(i):
+            nl.fori_loop(0, i, lambda j: nisa.dma_copy(held, x[:128]) and None)
+
+        nl.fori_loop(0, 2, outer)
+
+    def outer_loop(x):
+        held = tile()
+
+        def inner(j):
+            filled()
+            nisa.dma_copy(held, x[:128])
+
+        nl.fori_loop(0, 2, lambda i: nl.fori_loop(0, i, inner))
+
+    for used in (kernel, outer_loop):
+        assert dry(used, SHAPE, chip=hardware.TRN2).total_ns == near(2 * BRANCH)

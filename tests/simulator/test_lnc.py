@@ -1170,3 +1170,28 @@ def test_a_returned_tile_of_sbuf_is_no_output() -> None:
         launch(lambda x: loaded(x[0:4]), ROWS)
     found = launch(lambda x: (doubled(x), loaded(x[0:4]).shape), ROWS)
     assert found[1] == (4, 64)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_deprecated_loops_differ_by_depth_and_where_they_do_not_run() -> None:
+    def run(trips: int, inside: int) -> None:
+        for _ in nl.dynamic_range(trips):
+            for _ in range(inside):
+                run(trips, inside - 1)
+
+    def nested(x: Any) -> None:  # two loops of one trip each
+        if nl.program_id():
+            run(1, 0)
+            run(1, 0)
+        else:
+            run(1, 1)
+
+    def unused(x: Any) -> None:
+        if nl.program_id():
+            nl.dynamic_range(2)
+        else:
+            run(2, 0)
+
+    for kernel in (nested, unused):
+        with pytest.raises(RULE, match="NCC_IXGM002"):
+            recorded(kernel, ROWS)

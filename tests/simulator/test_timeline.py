@@ -609,3 +609,15 @@ def test_a_perfetto_file_is_whole_or_absent(tmp_path):
     with pytest.raises(FileNotFoundError):
         timeline.save_perfetto(tmp_path / "missing" / "trace.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_waits_for_the_reader_of_a_tile_whose_other_part_was_written_before():
+    def kernel(x):
+        held, result = [nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2)]
+        nisa.memset(held, 1.0)
+        nisa.tensor_tensor(result, held, held, nl.add, engine=nisa.engine.gpsimd)
+        nisa.memset(held[:, :64], 0.0, engine=nisa.engine.vector)
+        nisa.dma_copy(held[:, 256:], x)
+
+    events = simulator.dry_run(nki.jit(kernel), ((128, 256), "float32")).events
+    assert events[3].start_ns >= events[1].end_ns

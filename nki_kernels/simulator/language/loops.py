@@ -42,11 +42,11 @@ def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Virtu
     if stop is None:
         start, stop = 0, start
     values = _bounds("nl.dynamic_range", start, stop, step)
-    active().enters_loop("nl.dynamic_range", len(values))
     return _dynamic(values)
 
 
 def _dynamic(values: range) -> Iterator[VirtualRegister]:
+    active().enters_loop("nl.dynamic_range", len(values))
     with device_loop(active(), "nl.dynamic_range") as loop:
         for value in loop.values(values):
             with loop.iteration():
