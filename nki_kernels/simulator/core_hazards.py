@@ -25,12 +25,16 @@ _MANY_PAIRS = 10_000  # of accesses: then all views are compared at once before 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An instruction of one program that reads or writes a region of a shared tensor."""
+    """An instruction of one program that reads or writes a region of a shared tensor.
+
+    ``turn``: the first instruction of the loop on the device around it, and which iteration.
+    """
 
     number: int
     instruction: str
     region: Region
     is_write: bool
+    turn: tuple[int, int] = (-1, 0)
 
     def __str__(self) -> str:
         return f"{'writes' if self.is_write else 'reads'} it: {self.instruction}"
@@ -86,7 +90,7 @@ def _touching(
         others[:] = [other for other in others if other.region[1] > low]
         for other in others:
             a, b = (access, other) if side == 0 else (other, access)
-            is_hazard = (a.is_write or b.is_write) and not order.is_ordered(a.number, b.number)
+            is_hazard = (a.is_write or b.is_write) and not order.is_ordered(a, b)
             if is_hazard and overlaps(a.region, b.region):
                 yield a, b
         live[side].append(access)
@@ -125,6 +129,7 @@ class _Order:
         self._waits = [_waits(session) for session in sessions]
         self._before = [[0] * len(waits) for waits in self._waits]
         self._after = [[0] * len(waits) for waits in self._waits]
+        self._loops = _meetings_of_loops(sessions, meetings)
         start = (0, 0)
         for k, meeting in enumerate(meetings):
             for program in range(2):
@@ -153,11 +158,35 @@ class _Order:
                 for m in waits[n]:
                     after[m] |= after[n]
 
-    def is_ordered(self, a: int, b: int) -> bool:
-        """Whether instruction ``a`` of program 0 and ``b`` of program 1 are."""
+    def is_ordered(self, a: Access, b: Access) -> bool:
+        """Whether an access of program 0 and one of program 1 are."""
+        mine, other = a.number, b.number
+        if a.turn != b.turn and (a.turn[0], b.turn[0]) in self._loops:
+            # A core begins an iteration when it is done with the one before. So they are where
+            # the earlier one comes before a meeting of the loop, or the later one after one.
+            inside = self._loops[a.turn[0], b.turn[0]]
+            if a.turn[1] < b.turn[1]:
+                return bool((self._after[0][mine] | self._before[1][other]) & inside)
+            return bool((self._after[1][other] | self._before[0][mine]) & inside)
         return bool(
-            self._after[0][a] & self._before[1][b] or self._after[1][b] & self._before[0][a]
+            self._after[0][mine] & self._before[1][other]
+            or self._after[1][other] & self._before[0][mine]
         )
+
+
+def _meetings_of_loops(
+    sessions: list[Any], meetings: list[tuple[int, int]]
+) -> dict[tuple[int, int], int]:
+    """Of each loop, by the numbers of its first instructions in both: its meetings, a bit set."""
+    found = {}
+    loops = [dict.fromkeys(loop for _, loop in session.loop_marks) for session in sessions]
+    for pair in zip(*loops, strict=False):
+        inside = 0
+        for k, meeting in enumerate(meetings):
+            if all(loop.first <= n < loop.end for loop, n in zip(pair, meeting, strict=True)):
+                inside |= 1 << k
+        found[pair[0].first, pair[1].first] = inside
+    return found
 
 
 def _waits(session: Any) -> list[list[int]]:

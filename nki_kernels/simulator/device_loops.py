@@ -21,15 +21,16 @@ class DeviceLoop:
     """One loop of a launch, while it runs and afterwards.
 
     Attributes: ``first`` and ``end``, numbers of the instructions of its first iteration;
-    ``trips``, how many there were.
+    ``trips``, how many there were, of which ``run`` were run.
     """
 
     def __init__(self, session: Any, label: str) -> None:
         self.session = session
         self.label = label
-        self.outer = session.device_loop
+        self.outer: DeviceLoop | None = session.device_loop
+        self.outermost: DeviceLoop = self if self.outer is None else self.outer.outermost
         self.first = self.end = session.count
-        self.trips = 0
+        self.trips = self.run = 0
         self._is_first = True
         self._storages = len(session.storages)
 
@@ -52,6 +53,7 @@ class DeviceLoop:
             rule = "a loop on the device ends before the one around it goes on"
             raise NkiValidationError(self.label, "loop", "iterated beside another loop", rule)
         self.trips += 1
+        self.run += 1
         if not self._is_first:
             with self._unrecorded():
                 yield

@@ -23,9 +23,9 @@ def check_dma_written(session: Session, schedule: Schedule, first: int = 0) -> N
     """Report a break of "dma-written-ahead" to a session, whose instructions begin at ``first``."""
     changes: list[tuple[float, int, Storage]] = []
     for storage in session.storages:
-        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_by_stream
+        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_users
         if in_sbuf and storage.is_dma_written:
-            end = max(schedule.end[first + n] for n in storage.last_by_stream.values())
+            end = max(schedule.end[first + n] for n in storage.last_users.values())
             changes.append((schedule.start[first + storage.first_use], storage.free_bytes, storage))
             changes.append((end, -storage.free_bytes, storage))
     live = peak = 0

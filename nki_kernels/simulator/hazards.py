@@ -57,7 +57,8 @@ def after(
     stream = issue.stream
     in_order = issue.engine != "dma"
     # PSUM accumulates near memory: matmuls to the same region follow each other without a wait.
-    psum_matmul = stream == "tensor" and storage.buffer is MemoryRegion.psum
+    is_matmul = stream == "tensor" and not (issue.is_transpose and issue.may_overtake)
+    psum_matmul = is_matmul and storage.buffer is MemoryRegion.psum
     for other, m, writer in storage.writes:
         if writer == stream and (psum_matmul or (is_write and in_order)):
             continue
@@ -66,7 +67,8 @@ def after(
     if not is_write:
         # In an in-order queue the last read of a view stands for the earlier ones.
         view = 0 if whole else id(box[4])
-        storage.reads[(view, stream if in_order else n)] = (box, n, stream)
+        is_last = in_order and not issue.may_overtake
+        storage.reads[(view, stream if is_last else n)] = (box, n, stream)
         return
     if storage.reads:
         covered = []

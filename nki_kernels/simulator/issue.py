@@ -67,6 +67,7 @@ class Issue:
         "rows",
         "columns",
         "is_transpose",
+        "may_overtake",
         "run",
         "accumulates",
         "after",
@@ -110,6 +111,7 @@ class Issue:
         self.rows = (0, 4)  # 32-row and 32-column groups of the systolic array
         self.columns = (0, 4)
         self.is_transpose = False
+        self.may_overtake = False  # may end before, or after, others of its queue
         self.run: Any = run
         self.accumulates = False  # run(outs, ins, written tensor) of a matmul
         self.after: Any = None

@@ -276,6 +276,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         session.order = kept_order(session)
     if timeline is not None:
         timeline.add(session, peaks)
+    session.tell_waived(5)
     for tensor, array, original in bound:
         if tensor.storage.writes or tensor.storage.last_use >= 0:
             _write_back(array, original)
@@ -295,6 +296,7 @@ def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     result, peaks = _run_pair(kernel, pair, given, named)
     if timeline is not None:
         timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
+    first.tell_waived(6)
     for _, array, original in bound:
         _write_back(array, original)
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))

@@ -23,7 +23,7 @@ def add_memory_waits(session: Any) -> None:
     born: dict[int, list[tuple[Storage, _Memory, int]]] = {}
     died: dict[int, list[tuple[Storage, _Memory, int]]] = {}
     for storage in session.storages:
-        if not storage.last_by_stream:  # unused, or in later iterations of a loop alone
+        if not storage.last_users:  # unused, or in later iterations of a loop alone
             continue
         if storage.buffer is MemoryRegion.sbuf:
             entry = (storage, sbuf, storage.free_bytes)
@@ -38,7 +38,7 @@ def add_memory_waits(session: Any) -> None:
         for _, memory, size in born.get(n, ()):
             trace[n][1].extend(memory.take(size, n))
         for storage, memory, size in died.get(n, ()):
-            memory.release(size, list(storage.last_by_stream.values()))
+            memory.release(size, list(storage.last_users.values()))
 
 
 class _Memory:

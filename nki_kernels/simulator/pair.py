@@ -116,11 +116,16 @@ class CoreSession(Session):
 
     def _note_access(self, n: int, issue: Issue, t: NkiTensor, is_write: bool) -> None:
         found = self.accesses.setdefault(self.shared[t.storage], [])
+        loop = None if self.device_loop is None else self.device_loop.outermost
+        turn = (-1, 0) if loop is None else (loop.first, loop.trips)
         if t._dynamic is None:
-            found.append(Access(n, issue.instruction, t._region or region(t), is_write))
+            # Of the iterations of a loop two show what any two do.
+            if loop is None or self.device_loop.run <= 2:
+                box = t._region or region(t)
+                found.append(Access(n, issue.instruction, box, is_write, turn))
         elif not self.dry:  # which has no indices
             for view in indirect.places(t, issue):
-                found.append(Access(n, issue.instruction, region(view), is_write))
+                found.append(Access(n, issue.instruction, region(view), is_write, turn))
 
     def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
         """Of a shared tensor only at the end: before, the hazard that explains it is an error."""

@@ -242,14 +242,15 @@ class Session:
             name = "instruction-limit" if is_over else "instruction-count"
             self.broke("kernel", device_rules.Break(name, "instructions", f"{count}"))
 
-    def _tell_waived(self) -> None:
+    def tell_waived(self, stacklevel: int) -> None:
+        """Warn of the listed rules that the kernel broke, once its schedule is known, too."""
         known = [name for name in sorted(self.waived) if not device_rules.is_allowed(name)]
         if known and not self.dry:
             text = (
                 f"kernel {self.kernel.__name__} breaks rules that it is known to break, so it may "
                 f"fail on a chip: {', '.join(known)} (nki_kernels.simulator.device_rules)"
             )
-            self._tell(text, 6)
+            self._tell(text, stacklevel)
 
     def warn(self, instruction: str, operand: str, value: Any, rule: str) -> None:
         """Warn, or raise NkiValidationError in strict mode."""
@@ -285,17 +286,18 @@ class Session:
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
     ) -> None:
         predecessors: list[int] = []
-        stream = issue.stream
+        # Transfers, and some of the Tensor engine, do not end in the order of their queue.
+        user = n if issue.engine == "dma" or issue.may_overtake else issue.stream
         for t in reads:
             storage = t.storage
             whole = storage.is_tracked_whole
             after(predecessors, storage, t._region or region(t), n, issue, False, whole)
-            storage.last_by_stream[stream] = n
+            storage.last_users[user] = n
         for t in writes:
             storage = t.storage
             whole = storage.is_tracked_whole
             after(predecessors, storage, t._region or region(t), n, issue, True, whole)
-            storage.last_by_stream[stream] = n
+            storage.last_users[user] = n
         if issue.takes_banks:
             self.banks[n] = _banks(writes + reads, self.chip.psum_bank_bytes)
         if self.no_reorder_depth:
@@ -335,7 +337,6 @@ class Session:
             self.warn("nisa.dma_copy", dma[1], f"{dma[0]} bytes a partition", rule)
         self._check_addresses()
         self._check_count()
-        self._tell_waived()
         returned = [t.storage for t in outputs]
         return {
             "hbm_scratch_bytes": sum(

@@ -120,7 +120,7 @@ class Storage:
         "last_use",
         "writes",
         "reads",
-        "last_by_stream",
+        "last_users",
         "is_tracked_whole",
     )
 
@@ -144,7 +144,7 @@ class Storage:
         self.last_use = -1
         self.writes: list[Any] = []
         self.reads: dict[Any, Any] = {}
-        self.last_by_stream: dict[str, int] = {}
+        self.last_users: dict[str | int, int] = {}
         self.is_tracked_whole = False  # dependencies are those of the whole tile
 
     def fill(self, np_type: np.dtype[Any], value: Any) -> None:

@@ -139,6 +139,14 @@ def test_every_kernel_is_listed():
 
 
 def test_a_listed_kernel_warns_and_runs():
-    x = np.ones((130, 100), np.float32)
-    with pytest.warns(simulator.NkiSimulationWarning, match="kernel dft_gemm.*stationary-dimensions"):
-        simulator.simulate(dft_gemm)(x, x, dft_gemm_matrix(100))
+    x = np.ones((130, 60), np.float32)
+    broken = "kernel dft_gemm.*stationary-dimensions"
+    with pytest.warns(simulator.NkiSimulationWarning, match=broken):
+        simulator.simulate(dft_gemm)(x, x, dft_gemm_matrix(60))
+
+
+def test_a_recorded_run_warns_of_what_the_schedule_shows():
+    x = np.ones((4096, 256), np.float32)
+    found = "kernel dft_gemm.*dma-written-ahead"
+    with pytest.warns(simulator.NkiSimulationWarning, match=found), simulator.record():
+        simulator.simulate(dft_gemm)(x, x, dft_gemm_matrix(256))

@@ -556,3 +556,48 @@ def test_a_tile_that_no_first_iteration_uses_is_no_error():
 
     for used in (kernel, outer_loop):
         assert dry(used, SHAPE, chip=hardware.TRN2).total_ns == near(2 * BRANCH)
+
+
+def alternating(order):
+    """One core writes a tensor that the other one reads, in every iteration."""
+
+    def kernel(x):
+        shared = nl.ndarray((128, N), FLOAT, nl.shared_hbm)
+        held = filled()
+
+        def body(i):
+            if order == "before":
+                nisa.core_barrier(shared, (0, 1))
+            if nl.program_id(0) == 0:
+                nisa.dma_copy(shared, held)
+            else:
+                nisa.memset(held, 0.0, engine=nisa.engine.vector)
+            nisa.core_barrier(shared, (0, 1))
+            if nl.program_id(0) == 1:
+                nisa.dma_copy(held, shared)
+            if order == "after":
+                nisa.core_barrier(shared, (0, 1))
+
+        nl.fori_loop(0, 3, body)
+        out = nl.ndarray(x.shape, FLOAT, nl.shared_hbm)
+        mine = 128 * nl.program_id(0)
+        nisa.dma_copy(out[mine : mine + 128], held)
+        return out
+
+    return kernel
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_iterations_of_two_cores_that_meet_twice_have_no_hazard(order):
+    with hardware.select(hardware.TRN2):
+        simulator.dry_run(nki.jit(alternating(order))[2], SHAPE)
+        simulator.simulate(nki.jit(alternating(order))[2])(np.zeros((256, N), np.float32))
+
+
+def test_a_write_races_with_the_other_cores_read_in_the_iteration_before():
+    for run in (
+        lambda kernel: simulator.dry_run(kernel, SHAPE),
+        lambda kernel: simulator.simulate(kernel)(np.zeros((256, N), np.float32)),
+    ):
+        with hardware.select(hardware.TRN2), pytest.raises(RULE, match="no nisa.core_barrier"):
+            run(nki.jit(alternating("once"))[2])

@@ -440,6 +440,28 @@ def test_a_writer_waits_for_readers_of_its_tile(chip, part):
     assert timeline.total_ns == near(max(read + 160 / 1.4, late))
 
 
+@pytest.mark.parametrize("chip", ["trn1", "trn3"])
+def test_a_writer_waits_for_the_slower_of_two_readers_on_the_tensor_engine(monkeypatch, chip):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
+
+    def kernel():
+        a = filled((128, 512))
+        first, second = tile((128, 512), nl.psum), tile((128, 512), nl.psum)
+        if chip == "trn1":  # array tiles side by side, the second one shorter
+            low, high = {"tile_size": (64, 128)}, slice(64, 128)
+            nisa.nc_matmul(first, a[0:64, 0:128], a[0:64], tile_position=(0, 0), **low)
+            short = second[:, 0:64]
+            nisa.nc_matmul(short, a[high, 0:128], a[high, 0:64], tile_position=(64, 0), **low)
+        else:  # a transpose beside a product
+            nisa.nc_matmul(first, a[:, 0:128], a)
+            nisa.nc_transpose(second[:, 0:128], a[:, 0:128], engine=nisa.engine.tensor)
+        nisa.memset(a, 1.0, engine=nisa.engine.vector)
+
+    *_, product, short, last = run(kernel).events
+    assert short.end_ns < product.end_ns
+    assert last.start_ns == near(product.end_ns)
+
+
 def test_transfers_of_one_queue_fill_a_tile_without_waiting():
     def kernel(x, parts):
         whole = tile((128, 512 * parts))

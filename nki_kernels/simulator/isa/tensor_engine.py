@@ -68,6 +68,7 @@ def nc_matmul(
     _matmul_cost(issue, stationary, moving, m, n, onezero)
     issue.rows, issue.columns = rows, columns
     issue.is_transpose = is_transpose
+    issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
     issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
     product = _matmul_run(rules, turns, double, claims)
     issue.run = _with_accumulation(rules, product, accumulate, dst)
@@ -198,6 +199,7 @@ def _matmul_cost(
     issue.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / rate
     issue.load_stationary_ns = load * m * stationary_slow / chip.load_stationary_speedup / rate
     issue.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
+    issue.may_overtake = chip.background_transposes
 
 
 def _is_zeros_and_ones(array: Any) -> bool:
