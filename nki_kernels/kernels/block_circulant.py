@@ -522,7 +522,7 @@ def repeat_bias(bias: Any, first: int, width: int, partitions: int, split: int) 
     nisa.dma_copy(dst=row, src=pieces)
     identity = load_identity(nl.float32)
     one = nl.ndarray((split, partitions // split, split), dtype=nl.float32, buffer=nl.sbuf)
-    own = identity[0:split, 0:split].expand_dim(1).broadcast(1, partitions // split)
+    own = identity.ap([[PARTITIONS, split], [0, partitions // split], [1, split]])
     nisa.tensor_copy(dst=one, src=own, engine=nisa.engine.vector)
     result = nl.ndarray((partitions, width), dtype=nl.float32, buffer=nl.sbuf)
     for low in range(0, width, PSUM_BANK):

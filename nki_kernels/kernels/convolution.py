@@ -115,7 +115,7 @@ def load_filter(h_re: Any, h_im: Any, start: int, stop: int, rows: int, partitio
     for part in range(2):
         source = h_re if part == 0 else h_im
         if source.shape[0] == 1:
-            repeated = source.broadcast(0, partitions).expand_dim(1)
+            repeated = source.ap([[0, partitions], [1, length]]).expand_dim(1)
             nisa.dma_copy(dst=tile[:, part], src=repeated)
         else:
             load_rows(tile[:, part], source, start, stop)
@@ -177,16 +177,18 @@ def transform_both(ahead: Any, behind: Any, resident: Any, radices: Any, identit
 
 def multiply_spectra(half: Any, spectrum: Any) -> None:
     """Half spectra times the filter's, in place, on VectorE."""
-    rows, length = half.shape[2], spectrum.shape[3]
+    rows, held, length = half.shape[2], spectrum.shape[2], spectrum.shape[3]
     for low in range(0, length, _CHUNK):
         high = min(low + _CHUNK, length)
         for row in range(rows):
             x = half[:, :, row, low:high]
-            h = spectrum[0 : half.shape[0], :, row % spectrum.shape[2], low:high]
+            # The real part of the filter's row for both parts of the data, by a stride of 0.
+            pattern = [[2 * held * length, half.shape[0]], [0, 2], [1, high - low]]
+            first = row % held * length + low
+            real = spectrum.ap(pattern, first)
+            imaginary = spectrum.ap(pattern, held * length + first)
             by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
             by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-            real = h[:, 0:1].broadcast(1, 2)
-            imaginary = h[:, 1:2].broadcast(1, 2)
             nisa.tensor_tensor(dst=by_real, data1=x, data2=real, op=nl.multiply)
             nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=imaginary, op=nl.multiply)
             nisa.tensor_tensor(

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from ..tiles import PARTITIONS, PSUM_BANK
+from ..tiles import PARTITIONS, PSUM_BANK, factor_views
 from .dft_gemm import table_spec
 from .stockham import (
     MAX_RADIX,
@@ -320,7 +320,7 @@ def load_weighted(
 ) -> Any:
     """SBUF tiles of numbers start..stop of every row, zeros after the data, times factors."""
     raw = load_padded(re, im, radix, row, start, stop)
-    product = multiply_complex(raw, factors[:, :, start:stop]).expand_dim(2)
+    product = multiply_complex(raw, factors, start).expand_dim(2)
     return [product[:, 0], product[:, 1]]
 
 
@@ -424,8 +424,7 @@ def close_steps(state: Any, work: Any, factors: Any, twiddled: Any, last: Any, t
     for step in range(len(work)):
         top, bottom, low, high, part = work[step]
         if part == 0:
-            factor = factors[0:partitions, :, low:high].expand_dim(2).broadcast(2, bottom - top)
-            product = multiply_complex(tile[:, :, top:bottom, low:high], factor)
+            product = multiply_complex(tile[:, :, top:bottom, low:high], factors, low)
             result = nl.ndarray(product.shape, dtype=nl.float32, buffer=nl.sbuf)
             piece = [product, result, start + top * block[1], block[1], low, high, length]
             twiddled.append(piece)
@@ -455,7 +454,7 @@ def close_part(piece: Any, part: int, last: Any, target: Any) -> None:
     if len(after) == 0:
         store_part(target[part], result[:, part], start, h, low, high, length)
     elif part == 1:
-        weighted = multiply_complex(result[:, :, 0], after[0][:, :, low:high]).expand_dim(2)
+        weighted = multiply_complex(result[:, :, 0], after[0], low).expand_dim(2)
         store_part(target[0], weighted[:, 0], start, h, low, high, length)
         store_part(target[1], weighted[:, 1], start, h, low, high, length)
 
@@ -487,15 +486,14 @@ def store_rows(y: Any, tile: Any, low: int, high: int, length: int) -> None:
         nisa.dma_copy(dst=tail, src=tile[full : full + 1, 0 : end - low])
 
 
-def multiply_complex(x: Any, w: Any) -> Any:
-    """Product of two split complex SBUF tiles [P, 2, ...] of one shape on VectorE."""
+def multiply_complex(x: Any, factors: Any, low: int) -> Any:
+    """Split complex SBUF [P, 2, ...] times factors, from their column ``low`` on, on VectorE."""
     product = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
     by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
     by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-    real = w[:, 0:1].broadcast(1, 2)
-    imaginary = w[:, 1:2].broadcast(1, 2)
-    nisa.tensor_tensor(dst=by_real, data1=x, data2=real, op=nl.multiply)
-    nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=imaginary, op=nl.multiply)
+    views = factor_views(factors, low, x.shape)
+    nisa.tensor_tensor(dst=by_real, data1=x, data2=views[0], op=nl.multiply)
+    nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=views[1], op=nl.multiply)
     nisa.tensor_tensor(
         dst=product[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract
     )

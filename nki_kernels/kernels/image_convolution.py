@@ -28,7 +28,7 @@ import numpy as np
 
 from ..hardware import DMA_WRITTEN_BYTES
 from ..nki_api import nisa, nki, nl
-from ..tiles import PARTITIONS, PSUM_BANK
+from ..tiles import PARTITIONS, PSUM_BANK, factor_views
 from .axes import REAL_DFT_GEMM, as_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import (
@@ -270,10 +270,9 @@ def multiply_columns(state: Any, factors: Any, start: int) -> None:
         piece = x[:, :, low:high]
         by_real = nl.ndarray(piece.shape, dtype=nl.float32, buffer=nl.sbuf)
         by_imaginary = nl.ndarray(piece.shape, dtype=nl.float32, buffer=nl.sbuf)
-        real = factors[:, 0:1, low:high].broadcast(1, 2)
-        imaginary = factors[:, 1:2, low:high].broadcast(1, 2)
-        nisa.tensor_tensor(dst=by_real, data1=piece, data2=real, op=nl.multiply)
-        nisa.tensor_tensor(dst=by_imaginary, data1=piece, data2=imaginary, op=nl.multiply)
+        views = factor_views(factors, low, piece.shape)
+        nisa.tensor_tensor(dst=by_real, data1=piece, data2=views[0], op=nl.multiply)
+        nisa.tensor_tensor(dst=by_imaginary, data1=piece, data2=views[1], op=nl.multiply)
         nisa.tensor_tensor(
             dst=piece[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract
         )

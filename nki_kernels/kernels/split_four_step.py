@@ -152,7 +152,7 @@ def load_pieces(
             re, im = source[0][b, low:high], source[1][b, low:high]
             tile = load_padded(re, im, rows, size // rows, start, stop)
             if len(before) > 0:
-                tile = multiply_complex(tile, load_factor(before[0][p], start, stop))
+                tile = multiply_complex(tile, load_factor(before[0][p], start, stop), 0)
         pieces.append(tile)
     return pieces
 
@@ -187,7 +187,7 @@ def part_piece(
     for k in range(len(outputs)):
         result = outputs[k]
         if k > 0:
-            result = multiply_complex(result, load_factor(twiddle[k - 1], start, stop))
+            result = multiply_complex(result, load_factor(twiddle[k - 1], start, stop), 0)
         for part in range(2):
             length = twiddle.shape[3]
             rows = parted[part][row + k].reshape_dim(0, (twiddle.shape[2], length))
@@ -225,7 +225,8 @@ def merge_piece(
         nisa.activation(dst=tile[:, :, :, k], op=nl.copy, data=loaded)
     result = tile.flatten_dims(2, 3)
     if len(after) > 0:
-        result = multiply_complex(result, load_factor(after[0], start * split, stop * split))
+        factors = load_factor(after[0], start * split, stop * split)
+        result = multiply_complex(result, factors, 0)
     for part in range(2):
         row = target[part][b]
         store_rows(row, result[:, part], start * split, stop * split, length * split)
