@@ -37,7 +37,6 @@ class Engines:
         self._dma_free = [0.0] * chip.dma_engines
         self._dma_busy = [0.0] * chip.dma_engines
         self._dma_user = [-1] * chip.dma_engines
-        self._gpsimd = (0.0, -1)  # free when, used by which: GpSimdE writes descriptors, too
         self._dma_shared = 0.0  # when the core's share of HBM is free
         self._dma_shared_user = -1
         self._dma_shared_busy = 0.0
@@ -45,7 +44,7 @@ class Engines:
         self._background_free = 0.0  # of the array, for transposes
         self._tensor_end = 0.0
         self._stationary_free = 0.0
-        self._ports: dict[str, tuple[float, int]] = {}
+        self._ports: dict[Any, tuple[float, int]] = {}  # free when, used last by which
         self._tables: set[str] = set()  # of functions, in ScalarE
 
     @property
@@ -73,22 +72,16 @@ class Engines:
     def _stream(self, n: int, issue: Issue, start: float) -> Place:
         """VectorE, ScalarE, GpSimdE."""
         held_by = -1
-        if issue.engine == "gpsimd":
-            free, user = self._gpsimd
-            if free > start:
-                start, held_by = free, user
         ports = issue.ports + self._banks[n] if issue.takes_banks else issue.ports
         for port in ports:
             free, user = self._ports.get(port, (0.0, -1))
             if free > start:
                 start, held_by = free, user
-        if issue.table and issue.table not in self._tables:
+        if issue.table:
             start += self.load_tables({issue.table})
         finish = start + issue.cost_ns
         for port in ports:
             self._ports[port] = (finish, n)
-        if issue.engine == "gpsimd":
-            self._gpsimd = finish, n
         self._busy[issue.engine] += issue.cost_ns
         return start, finish, finish + issue.latency_ns, finish, held_by
 
@@ -128,8 +121,8 @@ class Engines:
         """Start of a pass on some rows and columns; one at a time writes a PSUM bank."""
         cells = [4 * r + c for r in range(*issue.rows) for c in range(*issue.columns)]
         banks = self._banks[n] if issue.takes_banks else ()
-        start = max(loaded, *[self._array_free[c] for c in cells])
-        start = max(start, *[self._bank_free.get(bank, 0.0) for bank in banks], start)
+        free = [self._array_free[c] for c in cells]
+        start = max(loaded, *free, *[self._bank_free.get(bank, 0.0) for bank in banks])
         for c in cells:
             self._array_free[c] = start + issue.cost_ns
         for bank in banks:
@@ -141,10 +134,10 @@ class Engines:
         chip = self.chip
         held_by = -1
         if issue.uses_software_dge:
-            idle, user = self._gpsimd
+            idle, user = self._ports.get("gpsimd", (0.0, -1))
             if idle > start:
                 start, held_by = idle, user
-            self._gpsimd = start + issue.trigger_ns, n
+            self._ports["gpsimd"] = start + issue.trigger_ns, n
             self._busy["gpsimd"] += issue.trigger_ns
         triggered = start + issue.trigger_ns
         first = triggered + chip.dma_start_ns

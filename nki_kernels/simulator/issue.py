@@ -119,7 +119,8 @@ class Issue:
         self.writes = writes
         self.reads = reads
         self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-        self.ports: tuple[str, ...] = ()
+        # What one instruction has at a time; GpSimdE, since it writes descriptors for DMA, too.
+        self.ports: tuple[str, ...] = ("gpsimd",) if engine == "gpsimd" else ()
         self.table = ""  # of the function that ScalarE computes
         self.takes_banks = False  # of PSUM, one engine or array tile at a time
         self.dma_ns: tuple[float, ...] = ()  # of each DMA engine

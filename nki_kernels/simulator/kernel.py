@@ -175,10 +175,8 @@ def _dry(
     timeline = Timeline()
     with running(session):
         _check_sequences(session, specs, lambda item: isinstance(_as_spec(item), tuple))
-        result = kernel.func(
-            *[_from_spec(s, session) for s in specs],
-            **{k: _from_spec(v, session) for k, v in kwargs.items()},
-        )
+        given, named = _from_specs(specs, kwargs, session)
+        result = kernel.func(*given, **named)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
     if not (logs or is_program_order_kept(session)):
@@ -193,9 +191,8 @@ def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Ti
     first = pair.sessions[0]
     with running(first):
         _check_sequences(first, specs, lambda item: isinstance(_as_spec(item), tuple))
-        args = tuple([_from_spec(s, first) for s in specs])
-        named = {k: _from_spec(v, first) for k, v in kwargs.items()}
-    _, peaks = _run_pair(kernel, pair, args, named)
+        given, named = _from_specs(specs, kwargs, first)
+    _, peaks = _run_pair(kernel, pair, given, named)
     timeline = Timeline()
     timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
     return timeline
@@ -222,6 +219,14 @@ def _as_spec(spec: Any) -> tuple[Any, Any] | None:
     if not isinstance(spec, tuple) or len(spec) != 2 or isinstance(spec[1], tuple):
         return None
     return spec if isinstance(spec[0], (tuple, list)) else None
+
+
+def _from_specs(
+    specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """All arguments of a dry run, as the kernel takes them."""
+    given = tuple([_from_spec(spec, session) for spec in specs])
+    return given, {k: _from_spec(v, session) for k, v in kwargs.items()}
 
 
 def _from_spec(spec: Any, session: Session) -> Any:
@@ -267,10 +272,8 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(session):
         _check_sequences(session, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
-        result = kernel.func(
-            *[_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)],
-            **{k: _to_kernel(v, k, session, bound) for k, v in kwargs.items()},
-        )
+        given, named = _to_kernels(args, kwargs, session, bound)
+        result = kernel.func(*given, **named)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
         session.order = kept_order(session)
@@ -291,8 +294,7 @@ def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(first):
         _check_sequences(first, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
-        given = tuple([_to_kernel(a, f"argument {i}", first, bound) for i, a in enumerate(args)])
-        named = {k: _to_kernel(v, k, first, bound) for k, v in kwargs.items()}
+        given, named = _to_kernels(args, kwargs, first, bound)
     result, peaks = _run_pair(kernel, pair, given, named)
     if timeline is not None:
         timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
@@ -314,6 +316,14 @@ def _name_edges(kernel: Any, session: Session) -> None:
 
 def _is_torch(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def _to_kernels(
+    args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, bound: list[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """All arguments of a launch, as the kernel takes them."""
+    given = tuple([_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)])
+    return given, {k: _to_kernel(v, k, session, bound) for k, v in kwargs.items()}
 
 
 def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .device_loops import DeviceLoop
 from .dma_written import check_dma_written
 from .engines import Engines
 from .errors import NkiValidationError
@@ -55,7 +56,7 @@ class Core:
         self._open: list[tuple[Any, float, list[float]]] = []  # loops, and what was before them
         count = len(session.trace)
         order = session.order or range(count)
-        self.steps = _steps(session.loop_marks, order, first, count)
+        self.steps = _steps(session.loop_marks, order, first)
         self.times = [1] * count
         for loop in {loop for _, loop in session.loop_marks}:
             for n in range(loop.first, loop.end):
@@ -74,7 +75,7 @@ class Core:
         self.engines.repeat_busy(busy, loop.trips - 1)
 
 
-def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int, count: int) -> list[Any]:
+def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int) -> list[Any]:
     """Numbers of instructions, from ``first`` on, between where loops begin and end."""
     if not marks:
         return [order if not first else [first + n for n in order]]
@@ -117,13 +118,13 @@ class Schedule:
         """What all cores run up to the next loop's begin or end, or that."""
         queues = []
         for core, part in zip(cores, step, strict=True):
-            if hasattr(part, "trips"):
+            if isinstance(part, DeviceLoop):
                 core.come_to(part)
             else:
                 queues += self._queues(part, core)
         self._run(queues, place)
         for core, part in zip(cores, step, strict=True):
-            if not hasattr(part, "trips") and len(part):
+            if not isinstance(part, DeviceLoop) and len(part):
                 last = max(part, key=self.done.__getitem__)
                 if self.done[last] > core.begin:
                     core.begin, core.after = self.done[last], last

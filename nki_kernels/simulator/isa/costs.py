@@ -48,7 +48,7 @@ def stream(
         tuple(reads),
     )
     issue.latency_ns = (chip.dependent_cycles + chip.tensor_access_cycles) / clock
-    issue.ports = _ports(engine, tiles)
+    issue.ports += _ports(engine, tiles)
     in_psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     issue.takes_banks = in_psum and not chip.shared_psum_port
     if engine != "gpsimd":

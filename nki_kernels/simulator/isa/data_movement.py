@@ -105,8 +105,7 @@ def _dma_issue(
 ) -> Issue:
     issue = Issue(label, "dma", 0.0, run, ("dst",), ("src",))
     note_transfer(issue, dst, src)
-    named = trigger if trigger is not engine.unknown else None
-    note_descriptor_generation(issue, dst, src, mode, named)
+    note_descriptor_generation(issue, dst, src, mode, trigger)
     issue.after = _note_dma_write
     return issue
 
@@ -151,8 +150,7 @@ def dma_transpose(
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = ins[0].transpose(expected)
 
-    trigger = engine.unknown
-    issue = _dma_issue("nisa.dma_transpose", dst, src, run, dge_mode, trigger)
+    issue = _dma_issue("nisa.dma_transpose", dst, src, run, dge_mode, engine.unknown)
     note_transpose(issue, dst, src)
     return issue
 

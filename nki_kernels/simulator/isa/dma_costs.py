@@ -130,7 +130,7 @@ def _stride_slowdown(t: NkiTensor) -> float:
 
 
 def note_descriptor_generation(
-    issue: Issue, dst: NkiTensor, src: NkiTensor, mode: dge_mode, trigger: engine | None
+    issue: Issue, dst: NkiTensor, src: NkiTensor, mode: dge_mode, trigger: engine
 ) -> None:
     """The queue that triggers the transfer, and how long it is busy with that.
 
@@ -140,7 +140,7 @@ def note_descriptor_generation(
     chip = active().chip
     kind = _chosen(dst, src) if mode is dge_mode.unknown else mode
     issue.queue = issue.stream = "dma load" if on_chip(dst) else "dma store"
-    if trigger is not None:
+    if trigger is not engine.unknown:
         issue.queue = issue.stream = f"dma {trigger.name}"
     issue.uses_software_dge = kind is dge_mode.swdge
     issue.trigger_ns = {
