@@ -26,6 +26,7 @@ from nki_kernels.kernels.image_convolution import column_tables, convolve_images
 from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
 from nki_kernels.kernels.stockham import stockham_tables
 from nki_kernels.kernels.strided_stockham import slabs_together, strided_stockham_tables
+from nki_kernels.packing import pack
 from trnfft.convolution.bloom import axis_order
 
 CHIPS = ("trn1", "trn2")
@@ -91,13 +92,6 @@ def fits_columns(radix, left):
     return 2 <= radix <= 64 and 2 * radix * slabs_together(radix, left) >= 112
 
 
-def specs(tables):
-    """Tables as ``dry_run`` takes them."""
-    if isinstance(tables, tuple):
-        return tuple(map(specs, tables))
-    return tables.shape, NUMBERS
-
-
 @functools.lru_cache
 def convolution_ns(chip, held, rows, columns):
     """Three images [h, w] with these radices of rows and columns."""
@@ -110,7 +104,7 @@ def convolution_ns(chip, held, rows, columns):
     passes = (axes.REAL_STOCKHAM, n, rows, m, columns, *held)
     x, h = ((CHANNELS, *held), NUMBERS), ((1, n // 2 + 1, m), NUMBERS)
     with hardware.select(hardware.chip(chip)):
-        timeline = simulator.dry_run(convolve_images, x, h, h, passes, specs(tables))
+        timeline = simulator.dry_run(convolve_images, x, h, h, *pack(tables), passes)
     return timeline.total_ns
 
 
@@ -158,14 +152,14 @@ def plane_ns(chip):
     """A complex transform of 1024 x 1024 points."""
     radices = (16, 64)
     last = stockham_tables(1024, radices)
-    tables = specs((last, strided_stockham_tables(1024, radices)))
+    tables = pack((last, strided_stockham_tables(1024, radices)))
     passes = (
         (axes.STOCKHAM, 2, 1024, 1024, radices),
         (axes.STRIDED_STOCKHAM, 1, 1024, 1024, radices),
     )
     x = (1, 1024, 1024), NUMBERS
     with hardware.select(hardware.chip(chip)):
-        return simulator.dry_run(axes.transform_axes, x, x, passes, tables).total_ns
+        return simulator.dry_run(axes.transform_axes, x, x, *tables, passes).total_ns
 
 
 def test_table(strict_chip):

@@ -21,6 +21,7 @@ from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.four_step import four_step, four_step_tables
 from nki_kernels.kernels.stockham import stockham, stockham_tables
+from nki_kernels.packing import pack
 
 BATCH = 128
 LENGTHS = (64, 256, 512, 1024, 4096)
@@ -58,11 +59,11 @@ def one_launch_ns(n):
     for radices in PLANS[n]:
         if max(radices) <= 64:
             tables = stockham_tables(n, radices)
-            timeline = simulator.dry_run(stockham, spec, spec, tables, radices)
+            timeline = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
             found.append((timeline.total_ns, f"stockham {radices}"))
         if len(radices) > 1:
             tables = four_step_tables(n, radices)
-            timeline = simulator.dry_run(four_step, spec, spec, tables, radices)
+            timeline = simulator.dry_run(four_step, spec, spec, *pack(tables), radices)
             found.append((timeline.total_ns, f"four_step {radices}"))
     return min(found)
 

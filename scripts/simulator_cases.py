@@ -52,6 +52,7 @@ from nki_kernels.kernels.real_stockham import (
 from nki_kernels.kernels.split_four_step import split_four_step, split_four_step_tables
 from nki_kernels.kernels.stockham import stockham, stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
+from nki_kernels.packing import pack
 
 FLOAT32 = 1e-6  # relative L2: float32 sums of the same products in another order
 BFLOAT16 = 5e-3  # where such sums are rounded to bfloat16 on the way, with 8 bits
@@ -99,14 +100,15 @@ def of_complex_rows() -> list[Case]:
     """Transforms of complex rows."""
 
     def stages(kernel: Any, tables: Any, batch: int, n: int, *radices: int) -> Case:
-        return Case(kernel.__name__, kernel, both(batch, n), lambda: (tables(n, radices), radices))
+        rest = lambda: (*pack(tables(n, radices)), radices)  # noqa: E731
+        return Case(kernel.__name__, kernel, both(batch, n), rest)
 
     def gemm(name: str, tolerance: float = FLOAT32, **options: Any) -> Case:
         rest = lambda: (dft_gemm_matrix(60, False, 1.0, **options),)  # noqa: E731
         return Case(name, dft_gemm, both(150, 60), rest, tolerance)
 
     def butterflies(name: str, compensated: bool) -> Case:
-        rest = lambda: (butterfly_tables(256, False, 1.0, compensated), compensated)  # noqa: E731
+        rest = lambda: (*pack(butterfly_tables(256, False, 1.0, compensated)), compensated)  # noqa: E731
         return Case(name, butterfly, both(130, 256), rest)
 
     return [
@@ -125,7 +127,7 @@ def of_complex_rows() -> list[Case]:
 
 
 def bluestein_rest() -> tuple[Any, ...]:
-    return bluestein_tables(67, 135, (15, 9)), (15, 9)
+    return *pack(bluestein_tables(67, 135, (15, 9))), (15, 9)
 
 
 def of_real_rows() -> list[Case]:
@@ -143,13 +145,13 @@ def of_real_rows() -> list[Case]:
             "real_stockham",
             real_stockham,
             [(130, 60)],
-            lambda: (real_stockham_tables(60, stages), stages),
+            lambda: (*pack(real_stockham_tables(60, stages)), stages),
         ),
         Case(
             "inverse_real_stockham",
             inverse_real_stockham,
             both(130, 31),
-            lambda: (inverse_real_stockham_tables(60, stages), stages),
+            lambda: (*pack(inverse_real_stockham_tables(60, stages)), stages),
         ),
     ]
 
@@ -164,22 +166,22 @@ def of_axes() -> list[Case]:
 
     def complex_rest() -> tuple[Any, ...]:
         rows = DFT_GEMM, 2, 20, 20, (20,)
-        return (columns, rows), (column_stages(), dft_gemm_matrix(20, False, 1.0))
+        return *pack((column_stages(), (dft_gemm_matrix(20, False, 1.0),))), (columns, rows)
 
     def real_rest() -> tuple[Any, ...]:
         rows = REAL_DFT_GEMM, 2, 20, 11, (20,)
-        return (rows, columns), (real_dft_gemm_matrix(20), column_stages())
+        return *pack(((real_dft_gemm_matrix(20),), column_stages())), (rows, columns)
 
     def to_real_rest() -> tuple[Any, ...]:
         rows = REAL_DFT_GEMM, 2, 20, 20, (20,)
-        return (columns, rows), (column_stages(), inverse_real_dft_gemm_matrix(20))
+        return *pack((column_stages(), (inverse_real_dft_gemm_matrix(20),))), (columns, rows)
 
     return [
         Case(
             "strided_stockham",
             strided_stockham,
             both(3, 12, 20),
-            lambda: (column_stages(), stages),
+            lambda: (*pack(column_stages()), stages),
         ),
         Case("transform_axes", transform_axes, both(3, 12, 20), complex_rest),
         Case("transform_real_axes", transform_real_axes, [(3, 12, 20)], real_rest),
@@ -194,10 +196,11 @@ def of_products() -> list[Case]:
     def image_rest() -> tuple[Any, ...]:
         passes = REAL_DFT_GEMM, 24, (24,), 16, image_stages, 16, 24
         back = inverse_real_dft_gemm_matrix(24, scale=1 / 24)
-        return passes, (real_dft_gemm_matrix(24), column_tables(16, image_stages), back)
+        tables = (real_dft_gemm_matrix(24),), column_tables(16, image_stages), (back,)
+        return *pack(tables), passes
 
     def circulant_rest() -> tuple[Any, ...]:
-        return block_circulant_tables(8), signs_of(3), layouts(2, 3, 8)[0]
+        return *pack((*block_circulant_tables(8), signs_of(3))), layouts(2, 3, 8)[0]
 
     height = spectrum_rows(8)
     spectra: list[Shape] = [(3, height, row_pitch(rows)), (3, height, row_pitch(2))]
@@ -206,7 +209,7 @@ def of_products() -> list[Case]:
             "convolve_rows",
             convolve_rows,
             [(130, 60), (1, 31), (1, 31)],
-            lambda: (convolution_tables(60, stages), stages),
+            lambda: (*pack(convolution_tables(60, stages)), stages),
         ),
         Case("convolve_images", convolve_images, [(3, 16, 24), *both(1, 13, 16)], image_rest),
         Case("block_circulant", block_circulant, [(rows, 24), (2, 3, 8), (1, 16)], circulant_rest),

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nki, nl
+from ..packing import unpack
 from .dft_gemm import dft_gemm_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
@@ -47,20 +48,22 @@ PASS_NUMBERS = {
 
 
 @nki.jit
-def transform_axes(x_re, x_im, passes, tables):  # type: ignore[no-untyped-def]
+def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` over several axes.
 
-    x_re, x_im: float32 HBM [B, n1, n2, ...]. passes: for each one (what it does, axis from 1 on, N,
-    outputs that it makes, radices); N is at least the size of its axis, zeros follow. tables: those
-    of each pass's kernel. Returns (y_re, y_im), float32 HBM, with the outputs of every axis.
+    x_re, x_im: float32 HBM [B, n1, n2, ...]. tables, places: ``pack`` of a tuple of tables for each
+    pass, those of its kernel. passes: for each one (what it does, axis from 1 on, N, outputs that
+    it makes, radices); N is at least the size of its axis, zeros follow. Returns (y_re, y_im),
+    float32 HBM, with the outputs of every axis.
     """
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    result = run_passes([x_re, x_im], passes, tables, 0, True)
+    found = unpack_passes(tables, places)
+    result = run_passes([x_re, x_im], passes, found, 0, True)
     return result[0], result[1]
 
 
 @nki.jit
-def transform_real_axes(x, passes, tables):  # type: ignore[no-untyped-def]
+def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-def]
     """Transform real ``x`` over several axes; the first pass is a real one, of the last axis.
 
     x: float32 HBM [B, n1, n2, ...]. Otherwise as ``transform_axes``.
@@ -69,16 +72,17 @@ def transform_real_axes(x, passes, tables):  # type: ignore[no-untyped-def]
     shape = x.shape[0 : len(x.shape) - 1] + (n // 2 + 1,)
     half = parts_in_hbm(shape, len(passes) == 1, passes)
     rows = [as_rows(half[0]), as_rows(half[1])]
+    found = unpack_passes(tables, places)
     if passes[0][0] == REAL_DFT_GEMM:
-        real_dft_gemm_rows(as_rows(x), rows, tables[0], n)
+        real_dft_gemm_rows(as_rows(x), rows, found[0][0], n)
     else:
-        real_stockham_rows(as_rows(x), rows, tables[0], passes[0][4])
-    result = run_passes(half, passes, tables, 1, True)
+        real_stockham_rows(as_rows(x), rows, found[0], passes[0][4])
+    result = run_passes(half, passes, found, 1, True)
     return result[0], result[1]
 
 
 @nki.jit
-def transform_axes_to_real(x_re, x_im, passes, tables):  # type: ignore[no-untyped-def]
+def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """The inverse of ``transform_real_axes``: its last pass makes real rows of the last axis.
 
     x_re, x_im: float32 HBM [B, n1, n2, ..., N/2 + 1]. Returns y, float32 HBM.
@@ -86,15 +90,24 @@ def transform_axes_to_real(x_re, x_im, passes, tables):  # type: ignore[no-untyp
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     last = len(passes) - 1
     kind, _, n, kept, radices = passes[last]
-    source = run_passes([x_re, x_im], passes[0:last], tables, 0, False)
+    found = unpack_passes(tables, places)
+    source = run_passes([x_re, x_im], passes[0:last], found, 0, False)
     shape = source[0].shape[0 : len(x_re.shape) - 1] + (kept,)
     y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
     rows = [as_rows(source[0]), as_rows(source[1])]
     if kind == REAL_DFT_GEMM:
-        inverse_real_dft_gemm_rows(rows, as_rows(y), tables[last], n)
+        inverse_real_dft_gemm_rows(rows, as_rows(y), found[last][0], n)
     else:
-        inverse_real_stockham_rows(rows, as_rows(y), tables[last], radices)
+        inverse_real_stockham_rows(rows, as_rows(y), found[last], radices)
     return y
+
+
+def unpack_passes(tables: Any, places: Any) -> Any:
+    """For each pass the list of its tables, views of the packed ones."""
+    found = []
+    for item in places:
+        found.append(unpack(tables, item))
+    return found
 
 
 def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool) -> Any:
@@ -116,7 +129,7 @@ def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool) 
             rows = [as_rows(source[0]), as_rows(source[1])]
             outputs = [as_rows(target[0]), as_rows(target[1])]
             if kind == DFT_GEMM:
-                dft_gemm_rows(rows, outputs, tables[index], n)
+                dft_gemm_rows(rows, outputs, tables[index][0], n)
             else:
                 stockham_rows(rows, outputs, tables[index], radices)
         source = target

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS, PSUM_BANK
 from .dft_gemm import table_spec
 from .real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
@@ -129,11 +130,11 @@ def chunk_size(blocks: int) -> int:
 
 
 @nki.jit
-def block_circulant(x, weight, bias, tables, signs, layout):  # type: ignore[no-untyped-def]
+def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no-untyped-def]
     """Rows times a block circulant matrix, plus a bias, and the spectra of both.
 
-    x: float32 HBM [B, q k]. weight: [p, q, k], 1 <= k <= 256. bias: [1, p k]. tables:
-    ``block_circulant_tables(k)``. signs: ``signs_of(q)``. layout: one of ``layouts(p, q, k)``.
+    x: float32 HBM [B, q k]. weight: [p, q, k], 1 <= k <= 256. bias: [1, p k]. tables, places:
+    ``pack((*block_circulant_tables(k), signs_of(q)))``. layout: one of ``layouts(p, q, k)``.
     Returns y [B, p k], and [q, 2h, pitch] for x and for the weight.
     """
     p, q, k = weight.shape
@@ -145,6 +146,7 @@ def block_circulant(x, weight, bias, tables, signs, layout):  # type: ignore[no-
     of_w = nl.ndarray((q, height, row_pitch(p)), dtype=nl.float32, buffer=nl.shared_hbm)
     of_y = nl.ndarray((p, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.private_hbm)
     identity = load_identity(nl.float32)
+    tables = unpack(tables, places)
     there = load_pieces(tables[0])
     back = load_pieces(tables[1])
     side, tiles, of_weight, of_input, of_output = layout
@@ -152,13 +154,13 @@ def block_circulant(x, weight, bias, tables, signs, layout):  # type: ignore[no-
     make_spectra(x, of_x, k, there, identity, tiles, of_input)
     fill_gap(of_x, rows)
     fill_gap(of_w, p)
-    multiply_spectra(of_x, of_w, of_y, [rows, side, False], signs, identity)
+    multiply_spectra(of_x, of_w, of_y, [rows, side, False], tables[2], identity)
     make_rows(of_y, y, k, back, [bias], tiles, of_output)
     return y, of_x, of_w
 
 
 @nki.jit
-def block_circulant_gradients(grad, of_x, of_w, tables, signs, layout):  # type: ignore[no-untyped-def]
+def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type: ignore[no-untyped-def]
     """Gradients of x and of the weight, from that of y and the spectra of ``block_circulant``.
 
     grad: float32 HBM [B, p k]. of_x, of_w: [q, 2h, pitch]. The rest: as there. Returns (dx
@@ -166,6 +168,7 @@ def block_circulant_gradients(grad, of_x, of_w, tables, signs, layout):  # type:
     """
     rows = grad.shape[0]
     q, height, pitch = of_x.shape
+    tables = unpack(tables, places)
     k = tables[0].shape[0] // (tables[0].shape[1] // height)
     p = grad.shape[1] // k
     assert pitch == row_pitch(rows), f"spectra of x {of_x.shape} for {rows} rows"
@@ -180,7 +183,7 @@ def block_circulant_gradients(grad, of_x, of_w, tables, signs, layout):  # type:
     back = load_pieces(tables[1])
     side, tiles, of_weight, of_input, of_output = layout
     make_spectra(grad, of_y, k, there, identity, tiles, of_output)
-    multiply_spectra(of_y, of_w, x_spectra, [rows, side, True], signs, identity)
+    multiply_spectra(of_y, of_w, x_spectra, [rows, side, True], tables[2], identity)
     correlate_spectra(of_x, of_y, w_spectra, rows, side, identity)
     make_rows(x_spectra, by_x, k, back, [], tiles, of_input)
     make_rows(w_spectra, by_w, k, back, [], tiles, of_weight)

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 from .dft_gemm import as_block, table_spec
 from .stockham import (
@@ -175,16 +176,17 @@ def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 @nki.jit
-def bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables: ``bluestein_tables(N, M, radices, ...)``, radices:
-    tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(bluestein_tables(N, M, radices,
+    ...))``, radices: tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     stages = 2 * len(radices)
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert len(tables) == stages, f"{len(tables)} tables for {stages} stages"
+    assert len(places) == stages, f"{len(places)} tables for {stages} stages"
+    tables = unpack(tables, places)
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)

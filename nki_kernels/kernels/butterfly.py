@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS
 
 MAX_LENGTH = 2**14
@@ -148,17 +149,19 @@ def _factors(pieces: list[Any], compensated: bool) -> np.ndarray[Any, Any]:
 
 
 @nki.jit
-def butterfly(x_re, x_im, tables, compensated=False):  # type: ignore[no-untyped-def]
+def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N], N a power of two from 2 to 16384 (4096 compensated), B >= 1.
-    tables: ``butterfly_tables(N, ..., compensated=compensated)``, which set direction and scale.
+    tables, places: ``pack(butterfly_tables(N, ..., compensated=compensated))``, which set direction
+    and scale.
     Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     limit = MAX_COMPENSATED_LENGTH if compensated else MAX_LENGTH
     assert 2 <= n <= limit, f"N = {n}: the butterfly takes powers of two from 2 to {limit}"
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    tables = unpack(tables, places)
     expected = 6 if compensated else 2
     found = tables[1].shape[0]
     assert found == expected, f"tables have {found} rows of factors, not {expected}"

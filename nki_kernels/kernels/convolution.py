@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS
 from .dft_gemm import load_rows
 from .real_stockham import (
@@ -32,8 +33,7 @@ from .real_stockham import (
     inverse_real_stockham_specs,
     inverse_real_stockham_tables,
     inverse_work,
-    load_pairs,
-    load_whole,
+    load_stages,
     real_stockham_specs,
     real_stockham_tables,
     rows_of_block,
@@ -47,27 +47,27 @@ _CHUNK = 512  # numbers of each part that are multiplied at a time
 
 
 def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
-    """The tables of ``convolve_rows``, float32: real_stockham's and its inverse's, with 1/N.
+    """The tables of ``convolve_rows``, float32: real_stockham's, then its inverse's, with 1/N.
 
     Raises ValueError where the radices do not multiply to n, or one or n is too large.
     """
     if n > MAX_LENGTH:
         raise ValueError(f"n = {n}: convolutions in SBUF take lengths up to {MAX_LENGTH}")
     forward = real_stockham_tables(n, radices)
-    return forward, inverse_real_stockham_tables(n, radices, True, 1.0 / n)
+    return *forward, *inverse_real_stockham_tables(n, radices, True, 1.0 / n)
 
 
 def convolution_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``convolution_tables(n, radices)``."""
-    return real_stockham_specs(radices), inverse_real_stockham_specs(radices)
+    return *real_stockham_specs(radices), *inverse_real_stockham_specs(radices)
 
 
 @nki.jit
-def convolve_rows(x, h_re, h_im, tables, radices):  # type: ignore[no-untyped-def]
+def convolve_rows(x, h_re, h_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Circular convolution of every row of real ``x`` with a filter.
 
     x: float32 HBM [B, N]. h_re, h_im: its half spectrum, [1, N // 2 + 1] for all rows or [B, ...].
-    tables: ``convolution_tables(N, radices)``. Returns y, float32 HBM [B, N].
+    tables, places: ``pack(convolution_tables(N, radices))``. Returns y, float32 HBM [B, N].
     """
     batch, n = x.shape
     filters = h_re.shape[0]
@@ -87,7 +87,9 @@ def convolve_rows(x, h_re, h_im, tables, radices):  # type: ignore[no-untyped-de
         data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
         load_rows(data, x, start, stop)
         if start == 0:
-            resident = [load_all(tables[0]), load_all(tables[1])]
+            found = unpack(tables, places)
+            half = len(places) // 2
+            resident = [load_stages(found[0:half]), load_stages(found[half:])]
             if filters == 1:
                 spectrum = load_filter(h_re, h_im, 0, 1, 1, partitions)
         if filters > 1:
@@ -101,11 +103,6 @@ def convolve_rows(x, h_re, h_im, tables, radices):  # type: ignore[no-untyped-de
     transform_both([], waiting, resident, radices, identity)
     transform_both([], multiplied, resident, radices, identity)
     return y
-
-
-def load_all(tables: Any) -> Any:
-    """The three tables of a real Stockham transform in SBUF."""
-    return [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
 
 
 def load_filter(h_re: Any, h_im: Any, start: int, stop: int, rows: int, partitions: int) -> Any:

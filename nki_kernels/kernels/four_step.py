@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS, PSUM_BANK, factor_views
 from .dft_gemm import table_spec
 from .stockham import (
@@ -58,7 +59,7 @@ _BLOCK = 2**17  # points of a block, at most, unless it is one transform
 def four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables, float32: (first, stages, twiddle, last).
+    """The kernel's tables, float32: (first, *stages, twiddle, last).
 
     radices: r1, ..., C with product n, at least two. first: [2 r1, 2 r1], the split DFT of r1
     times ``scale``. stages: Stockham's tables of the radices between. twiddle: [2, C, A]. last:
@@ -88,7 +89,7 @@ def four_step_tables(
     angle = 2 * np.pi / last * (c * c.T % last)
     real, imaginary = np.cos(angle), sign * np.sin(angle)
     closing = np.stack([real, imaginary, -imaginary]).astype(np.float32)
-    return opening, tuple(stages), twiddle, closing
+    return opening, *stages, twiddle, closing
 
 
 def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
@@ -101,15 +102,15 @@ def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
         stages.append(stage_spec(r, done, length // (done * r)))
         done *= r
     opening = table_spec((2 * first, 2 * first))
-    return opening, tuple(stages), table_spec((2, last, length)), table_spec((3, last, last))
+    return opening, *stages, table_spec((2, last, length)), table_spec((3, last, last))
 
 
 @nki.jit
-def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables: ``four_step_tables(N, radices, ...)``. Returns
-    (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(four_step_tables(N, radices, ...))``.
+    Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
@@ -123,7 +124,7 @@ def four_step(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     opened: Any = []
     if n <= _BLOCK:
         opened = open_block(x_re, x_im, 0, block, radices, [])
-    resident = load_plan(tables, radices, block)
+    resident = load_plan(unpack(tables, places), radices, block)
     if n > _BLOCK:
         opened = open_block(x_re, x_im, 0, block, radices, [])
     transform_rows(x_re, x_im, y_re, y_im, resident, radices, identity, block, opened, [], [])
@@ -140,9 +141,10 @@ def block_of(left: int, radices: Any) -> Any:
 
 def load_plan(tables: Any, radices: Any, block: Any) -> Any:
     """The tables in SBUF: [first matrices, stages' tables, twiddles, last matrix]."""
-    opening, stages, twiddle, closing = tables
-    first = load_opening(opening, radices[0], block[0])
-    middle = load_tables(stages, radices[1 : len(radices) - 1])
+    stages = len(radices) - 2
+    twiddle, closing = tables[stages + 1], tables[stages + 2]
+    first = load_opening(tables[0], radices[0], block[0])
+    middle = load_tables(tables[1 : stages + 1])
     factors = load_factors(twiddle, block[1])
     columns = radices[len(radices) - 1]
     rows = block[1] * columns

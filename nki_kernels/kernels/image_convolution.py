@@ -29,7 +29,7 @@ import numpy as np
 from ..hardware import DMA_WRITTEN_BYTES
 from ..nki_api import nisa, nki, nl
 from ..tiles import PARTITIONS, PSUM_BANK, factor_views
-from .axes import REAL_DFT_GEMM, as_rows
+from .axes import REAL_DFT_GEMM, as_rows, unpack_passes
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import (
     evacuate,
@@ -100,13 +100,14 @@ def stage_order(m: int, radices: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 
 @nki.jit
-def convolve_images(x, h_re, h_im, passes, tables):  # type: ignore[no-untyped-def]
+def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """Convolve every real image with a filter.
 
     x: float32 HBM [B, h, w]. h_re, h_im: the filter's spectrum [1, N // 2 + 1, M] for all images
-    or [F, ...] for image b the one of b % F, in the order of ``stage_order``. passes: (kind of the
-    passes along rows, N, their radices, M, its radices, kept rows, kept columns). tables: (of the
-    real rows, ``column_tables(M, ...)``, of their inverse with 1/N). Returns y, float32 HBM [B,
+    or [F, ...] for image b the one of b % F, in the order of ``stage_order``. tables, places:
+    ``pack`` of (tables of the real rows, ``column_tables(M, ...)``, tables of their inverse with
+    1/N). passes: (kind of the passes along rows, N, their radices, M, its radices, kept rows, kept
+    columns). Returns y, float32 HBM [B,
     kept rows, kept columns].
     """
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
@@ -120,18 +121,19 @@ def convolve_images(x, h_re, h_im, passes, tables):  # type: ignore[no-untyped-d
         products.append(
             nl.ndarray((batch, kept_rows, half), dtype=nl.float32, buffer=nl.private_hbm)
         )
+    found = unpack_passes(tables, places)
     rows = [as_rows(spectra[0]), as_rows(spectra[1])]
     if kind == REAL_DFT_GEMM:
-        real_dft_gemm_rows(as_rows(x), rows, tables[0], n)
+        real_dft_gemm_rows(as_rows(x), rows, found[0][0], n)
     else:
-        real_stockham_rows(as_rows(x), rows, tables[0], row_radices)
-    convolve_columns(spectra, products, [h_re, h_im], tables[1], radices)
+        real_stockham_rows(as_rows(x), rows, found[0], row_radices)
+    convolve_columns(spectra, products, [h_re, h_im], found[1], radices)
     y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)
     rows = [as_rows(products[0]), as_rows(products[1])]
     if kind == REAL_DFT_GEMM:
-        inverse_real_dft_gemm_rows(rows, as_rows(y), tables[2], n)
+        inverse_real_dft_gemm_rows(rows, as_rows(y), found[2][0], n)
     else:
-        inverse_real_stockham_rows(rows, as_rows(y), tables[2], row_radices)
+        inverse_real_stockham_rows(rows, as_rows(y), found[2], row_radices)
     return y
 
 

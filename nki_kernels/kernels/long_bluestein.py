@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS
 from .dft_gemm import table_spec
 from .four_step import (
@@ -53,7 +54,7 @@ def long_bluestein_tables(
 ) -> tuple[Any, ...]:
     """The kernel's tables for a convolution of length M = product of ``radices``.
 
-    (chirp [2, r1, M/r1], spectrum [2, r1, M/r1], chirp [2, C, M/C], four_step's tables), float32,
+    (chirp [2, r1, M/r1], spectrum [2, r1, M/r1], chirp [2, C, M/C], *four_step's tables), float32,
     computed in float64. Raises ValueError unless M >= 2n - 1 and r1 > 64.
     """
     m = math.prod(radices)
@@ -68,7 +69,7 @@ def long_bluestein_tables(
         _split(chirp, first),
         _split(spectrum.conj(), first),
         _split(chirp.conj(), last),
-        four_step_tables(m, radices),
+        *four_step_tables(m, radices),
     )
 
 
@@ -77,7 +78,8 @@ def split_bluestein_tables(
 ) -> tuple[Any, ...]:
     """``long_bluestein_tables`` for a split plan: radices P (2 or 4), r1, ..., C.
 
-    (chirp [P, 2, r1, Q/r1], spectrum [P, 2, r1, Q/r1], chirp [2, C, M/C], tables).
+    (chirp [P, 2, r1, Q/r1], spectrum [P, 2, r1, Q/r1], chirp [2, C, M/C], *split_four_step's
+    tables).
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -88,7 +90,7 @@ def split_bluestein_tables(
         _split(chirp, split * first).reshape(2, split, first, -1).swapaxes(0, 1).copy(),
         _split(spectrum.conj(), split * first).reshape(2, split, first, -1).swapaxes(0, 1).copy(),
         _split(chirp.conj(), last),
-        split_four_step_tables(m, radices),
+        *split_four_step_tables(m, radices),
     )
 
 
@@ -96,14 +98,14 @@ def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``long_bluestein_tables(n, radices, ...)``."""
     m, first, last = math.prod(radices), radices[0], radices[-1]
     opening = table_spec((2, first, m // first))
-    return opening, opening, table_spec((2, last, m // last)), four_step_specs(radices)
+    return opening, opening, table_spec((2, last, m // last)), *four_step_specs(radices)
 
 
 def split_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
     m, split, first, last = math.prod(radices), radices[0], radices[1], radices[-1]
     opening = table_spec((split, 2, first, m // (split * first)))
-    return opening, opening, table_spec((2, last, m // last)), split_four_step_specs(radices)
+    return opening, opening, table_spec((2, last, m // last)), *split_four_step_specs(radices)
 
 
 def _chirp_and_spectrum(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any]:
@@ -122,15 +124,16 @@ def _split(values: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
 
 
 @nki.jit
-def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables: ``long_bluestein_tables(N, radices, ...)``. Returns
-    (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(long_bluestein_tables(N, radices,
+    ...))``. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    opening, spectrum, closing, plan = tables
+    tables = unpack(tables, places)
+    opening, spectrum, closing = tables[0], tables[1], tables[2]
     m = spectrum.shape[1] * spectrum.shape[2]
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -138,7 +141,7 @@ def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
     z_im = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
     identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
     block = [1, 1]
-    resident = load_plan(plan, radices, block)
+    resident = load_plan(tables[3:], radices, block)
     chirp = [load_factors(opening, 1)]
     opened = open_block(x_re, x_im, 0, block, radices, chirp)
     transform_rows(x_re, x_im, z_re, z_im, resident, radices, identity, block, opened, chirp, [])
@@ -152,12 +155,12 @@ def long_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
 
 
 @nki.jit
-def split_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """``long_bluestein`` with ``split_bluestein_tables(N, radices, ...)``."""
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    opening, spectrum, closing, split = tables
-    twiddle, plan = split
+    tables = unpack(tables, places)
+    opening, spectrum, closing, twiddle = tables[0], tables[1], tables[2], tables[3]
     m = closing.shape[1] * closing.shape[2]
     y = []
     z = []
@@ -165,7 +168,7 @@ def split_bluestein(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def
         y.append(nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm))
         z.append(nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm))
     identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    resident = load_plan(plan, radices[1:], [1, 1])
+    resident = load_plan(tables[4:], radices[1:], [1, 1])
     x = [x_re, x_im]
     split_rows(x, z, twiddle, resident, radices, False, identity, [opening], [])
     back = [z[1], z[0]]

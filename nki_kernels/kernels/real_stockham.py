@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 from .dft_gemm import load_rows, store_rows, table_spec
 from .stockham import load_identity
@@ -74,11 +75,11 @@ def multiples(radix: int, left: int) -> tuple[int, int]:
 def real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``real_stockham``, float32: (real stage, slots 1, 2, ..., slot 0).
+    """The tables of ``real_stockham``, float32: (real stage, slot 0, slots 1, 2, ...).
 
-    Shapes: [g R, 2 slots g], rows (j, slab), columns (part, slot, slab); [2 M, slots - 1, 4 Q],
-    rows (part, m), columns (part, q, run), in a tuple that is empty for one slot; [2 M, 2 E], rows
-    (part, m), columns (part, multiple). inverse: the sign of the exponent, True for exp(+...).
+    Shapes: [g R, 2 slots g], rows (j, slab), columns (part, slot, slab); [2 M, 2 E], rows (part,
+    m), columns (part, multiple); [2 M, slots - 1, 4 Q], rows (part, m), columns (part, q, run),
+    which is missing if there is one slot. inverse: the sign of the exponent, True for exp(+...).
     Raises ValueError where the radices do not multiply to n, or one is too large.
     """
     _check(n, radices)
@@ -102,19 +103,19 @@ def real_stockham_tables(
     pairs = [_pair(n, radix, left, slot, sign) for slot in range(1, slots)]
     return (
         opening.astype(np.float32),
-        (np.stack(pairs, 1).astype(np.float32),) if pairs else (),
         _split(edge).reshape(2 * left, -1).astype(np.float32),
+        *_stacked(pairs),
     )
 
 
 def inverse_real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = True, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``inverse_real_stockham``, float32: (slot 0, slots 1, 2, ..., real stage).
+    """The tables of ``inverse_real_stockham``, float32: (real stage, slot 0, slots 1, 2, ...).
 
-    Shapes: [E, 2, 2 M], rows multiples, then part, columns (part, m); [4 Q, slots - 1, 2 M], rows
-    (part, q, run), columns (part, m), in a tuple that is empty for one slot; [2 slots g, g R], rows
-    (slot, part, slab), columns (j, slab). Otherwise as ``real_stockham_tables``.
+    Shapes: [2 slots g, g R], rows (slot, part, slab), columns (j, slab); [E, 2, 2 M], rows
+    multiples, then part, columns (part, m); [4 Q, slots - 1, 2 M], rows (part, q, run), columns
+    (part, m), which is missing if there is one slot. Otherwise as ``real_stockham_tables``.
     """
     _check(n, radices)
     radix, left = radices
@@ -139,9 +140,9 @@ def inverse_real_stockham_tables(
     real[0, 1] = (-1.0) ** j if radix % 2 == 0 else 0
     closing = np.einsum("kpj,st->kpsjt", scale * real, np.eye(g)).reshape(2 * slots * g, -1)
     return (
-        edge.reshape(count, 2, 2 * left).astype(np.float32),
-        (np.stack(pairs, 1).astype(np.float32),) if pairs else (),
         closing.astype(np.float32),
+        edge.reshape(count, 2, 2 * left).astype(np.float32),
+        *_stacked(pairs),
     )
 
 
@@ -152,7 +153,7 @@ def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     opening = table_spec((g * radix, 2 * slots * g))
     pairs = table_spec((2 * left, slots - 1, 4 * run_length(left)))
     edge = table_spec((2 * left, 2 * multiples(radix, left)[1]))
-    return opening, (pairs,) if slots > 1 else (), edge
+    return (opening, edge, pairs) if slots > 1 else (opening, edge)
 
 
 def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
@@ -162,7 +163,7 @@ def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     edge = table_spec((multiples(radix, left)[1], 2, 2 * left))
     pairs = table_spec((4 * run_length(left), slots - 1, 2 * left))
     closing = table_spec((2 * slots * g, g * radix))
-    return edge, (pairs,) if slots > 1 else (), closing
+    return (closing, edge, pairs) if slots > 1 else (closing, edge)
 
 
 def _check(n: int, radices: tuple[int, int]) -> None:
@@ -182,23 +183,28 @@ def _pair(n: int, radix: int, left: int, slot: int, sign: complex) -> np.ndarray
     return _split(np.stack([w, w * np.array([1j, -1j])])).reshape(2 * left, -1)
 
 
+def _stacked(pairs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """The tables of slots 1, 2, ... as one, float32, or none."""
+    return [np.stack(pairs, 1).astype(np.float32)] if pairs else []
+
+
 def _split(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Complex [part, m, ...], where part 1 has its factor i, as reals [part, m, part', ...]."""
     return np.stack([w.real, w.imag], 2)
 
 
 @nki.jit
-def real_stockham(x, tables, radices):  # type: ignore[no-untyped-def]
+def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
     """Spectra of the rows of real ``x``: n = 0 .. N/2.
 
-    x: float32 HBM [B, N]. tables: ``real_stockham_tables(N, radices, ...)``. Returns (y_re, y_im),
-    float32 HBM [B, N // 2 + 1].
+    x: float32 HBM [B, N]. tables, places: ``pack(real_stockham_tables(N, radices, ...))``. Returns
+    (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
     assert n == radices[0] * radices[1], f"radices {radices} for N = {n}"
     y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    real_stockham_rows(x, [y_re, y_im], tables, radices)
+    real_stockham_rows(x, [y_re, y_im], unpack(tables, places), radices)
     return y_re, y_im
 
 
@@ -220,7 +226,7 @@ def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
         load_rows(data, x, start, stop)
         if start == 0:
             # Behind the first block, which is needed first.
-            resident = [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
+            resident = load_stages(tables)
         slots = nl.ndarray(
             (partitions, 2, rows, slot_count(radix), left), dtype=nl.float32, buffer=nl.sbuf
         )
@@ -234,18 +240,18 @@ def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
 
 
 @nki.jit
-def inverse_real_stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Real rows of half spectra ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N // 2 + 1]. tables: ``inverse_real_stockham_tables(N, radices,
-    ...)``. Returns y, float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N // 2 + 1]. tables, places: ``pack(inverse_real_stockham_tables(N,
+    radices, ...))``. Returns y, float32 HBM [B, N].
     """
     batch, half = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     n = radices[0] * radices[1]
     assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    inverse_real_stockham_rows([x_re, x_im], y, tables, radices)
+    inverse_real_stockham_rows([x_re, x_im], y, unpack(tables, places), radices)
     return y
 
 
@@ -267,7 +273,7 @@ def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -
         for part in range(2):
             load_rows(data[:, part], source[part], start, stop)
         if start == 0:
-            resident = [load_whole(tables[0]), load_pairs(tables[1]), load_whole(tables[2])]
+            resident = load_stages(tables)
         slots = nl.ndarray(
             (partitions, rows, slot_count(radix), 2, left), dtype=nl.float32, buffer=nl.sbuf
         )
@@ -282,6 +288,11 @@ def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -
 def rows_of_block(left: int, n: int) -> int:
     """Rows that a partition takes in the next block, of ``left`` still to do."""
     return min(max(1, DMA_RUN // n), max(1, left // PARTITIONS))
+
+
+def load_stages(tables: Any) -> Any:
+    """The tables in SBUF: [real stage, [slots 1, 2, ...] or nothing, slot 0]."""
+    return [load_whole(tables[0]), load_pairs(tables[2:]), load_whole(tables[1])]
 
 
 def load_whole(table: Any) -> Any:
@@ -522,7 +533,7 @@ def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
         bank = nl.ndarray((partitions, radix, width), dtype=nl.float32, buffer=nl.psum)
         for product in range(count):
             low = product * together
-            multiply(bank[:, :, low : low + together], moved[:, product], resident[2], False)
+            multiply(bank[:, :, low : low + together], moved[:, product], resident[0], False)
         digits = result[:, row].reshape_dim(1, (radix, left))
         nisa.activation(dst=digits[:, :, first : first + width], op=nl.copy, data=bank)
         if is_last:
@@ -531,7 +542,7 @@ def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
     bank = nl.ndarray((partitions, count, 2, left), dtype=nl.float32, buffer=nl.psum)
     if stage == 2:
         for part in range(2):
-            multiply(bank[:, 0], moved[:, part], resident[0][:, part], part > 0)
+            multiply(bank[:, 0], moved[:, part], resident[2][:, part], part > 0)
     else:
         for product in range(count):
             table = resident[1][0][:, first + product - 1]

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS
 from .dft_gemm import table_spec
 from .four_step import (
@@ -43,7 +44,7 @@ _PIECE = 512  # columns of a pass at a time
 def split_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables, float32: (twiddle [P - 1, 2, r1, Q/r1], four_step's tables).
+    """The kernel's tables, float32: (twiddle [P - 1, 2, r1, Q/r1], *four_step's tables).
 
     radices: P (2 or 4), then those of a four-step plan for Q = n / P. Raises ValueError where it
     is no such plan.
@@ -56,7 +57,7 @@ def split_four_step_tables(
     angle = 2 * np.pi / n * (k * q)  # k q < n: no reduction needed
     sign = 1.0 if inverse else -1.0
     twiddle = np.stack([np.cos(angle), sign * np.sin(angle)], 1).astype(np.float32)
-    return twiddle.reshape(split - 1, 2, radices[1], -1), plan
+    return twiddle.reshape(split - 1, 2, radices[1], -1), *plan
 
 
 def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
@@ -64,26 +65,26 @@ def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     split, first = radices[0], radices[1]
     size = math.prod(radices[1:])
     twiddle = table_spec((split - 1, 2, first, size // first))
-    return twiddle, four_step_specs(radices[1:])
+    return twiddle, *four_step_specs(radices[1:])
 
 
 @nki.jit
-def split_four_step(x_re, x_im, tables, radices, inverse=False):  # type: ignore[no-untyped-def]
+def split_four_step(x_re, x_im, tables, places, radices, inverse=False):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables: ``split_four_step_tables(N, radices, inverse, ...)``.
-    Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(split_four_step_tables(N, radices,
+    inverse, ...))``. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    twiddle, plan = tables
+    tables = unpack(tables, places)
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    resident = load_plan(plan, radices[1:], [1, 1])
+    resident = load_plan(tables[1:], radices[1:], [1, 1])
     source = [x_re, x_im]
     target = [y_re, y_im]
-    split_rows(source, target, twiddle, resident, radices, inverse, identity, [], [])
+    split_rows(source, target, tables[0], resident, radices, inverse, identity, [], [])
     return y_re, y_im
 
 

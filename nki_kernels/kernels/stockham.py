@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 from .dft_gemm import (
     PAIRS,
@@ -152,17 +153,17 @@ def stage_spec(r: int, done: int, left: int, dtype: str = "float32", refined: bo
 
 
 @nki.jit
-def stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables: ``stockham_tables(N, radices, ...)``, radices: tuple
-    of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(stockham_tables(N, radices, ...))``,
+    radices: tuple of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
     """
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert len(tables) == len(radices), f"{len(tables)} tables for {len(radices)} radices"
+    assert len(places) == len(radices), f"{len(places)} tables for {len(radices)} radices"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    stockham_rows([x_re, x_im], [y_re, y_im], tables, radices)
+    stockham_rows([x_re, x_im], [y_re, y_im], unpack(tables, places), radices)
     return y_re, y_im
 
 
@@ -268,11 +269,11 @@ def piece_count(depth: int) -> int:
     return 1 if depth <= PARTITIONS else 2
 
 
-def load_tables(tables: Any, radices: Any) -> Any:
+def load_tables(tables: Any) -> Any:
     """``load_table`` of each stage."""
     resident = []
-    for stage in range(len(radices)):
-        resident.append(load_table(tables[stage]))
+    for table in tables:
+        resident.append(load_table(table))
     return resident
 
 

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
+from ..packing import unpack
 from ..tiles import PARTITIONS, PSUM_BANK
 from .dft_gemm import table_spec
 from .real_stockham import load_whole, multiply, transpose
@@ -105,15 +106,16 @@ def _real_matrix(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @nki.jit
-def strided_stockham(x_re, x_im, tables, radices):  # type: ignore[no-untyped-def]
+def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` along the middle axis.
 
-    x_re, x_im: float32 HBM [A, N, C]. tables: ``strided_stockham_tables(N, radices, ...)``.
-    Returns (y_re, y_im), float32 HBM [A, N, C].
+    x_re, x_im: float32 HBM [A, N, C]. tables, places: ``pack(strided_stockham_tables(N, radices,
+    ...))``. Returns (y_re, y_im), float32 HBM [A, N, C].
     """
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    tables = unpack(tables, places)
     transform_columns([x_re, x_im], [y_re, y_im], tables, radices, load_identity(nl.float32))
     return y_re, y_im
 

@@ -16,6 +16,7 @@ from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real
 from nki_kernels.kernels.stockham import stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham_tables
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(90)
@@ -28,7 +29,7 @@ def complex_pass(radices, axis, last, kept=None, inverse=False, scale=1.0):
     if axis < last:
         kind, tables = axes.STRIDED_STOCKHAM, strided_stockham_tables(*options)
     elif len(radices) == 1:
-        kind, tables = axes.DFT_GEMM, dft_gemm_matrix(n, inverse, scale)
+        kind, tables = axes.DFT_GEMM, (dft_gemm_matrix(n, inverse, scale),)
     else:
         kind, tables = axes.STOCKHAM, stockham_tables(*options)
     return (kind, axis, n, kept or n, radices), tables
@@ -39,7 +40,7 @@ def real_pass(radices, axis, kept=None, scale=1.0):
     n = math.prod(radices)
     if len(radices) == 1:
         make = real_dft_gemm_matrix if kept is None else inverse_real_dft_gemm_matrix
-        kind, tables = axes.REAL_DFT_GEMM, make(n, scale=scale)
+        kind, tables = axes.REAL_DFT_GEMM, (make(n, scale=scale),)
     else:
         make = real_stockham_tables if kept is None else inverse_real_stockham_tables
         kind, tables = axes.REAL_STOCKHAM, make(n, radices, scale=scale)
@@ -50,7 +51,7 @@ def launch(kernel, arrays, passes):
     """Result, complex in float64, and timeline."""
     kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
     with simulator.record() as timeline:
-        result = simulator.simulate(kernel)(*arrays, kinds, tables)
+        result = simulator.simulate(kernel)(*arrays, *pack(tables), kinds)
     assert timeline.launches == 1
     if isinstance(result, tuple):
         return result[0] + 1j * result[1].astype(np.float64), timeline
@@ -237,14 +238,8 @@ def test_any_half_spectrum_backwards():
 
 def dry(kernel, shape, count, passes):
     """Timeline without data of ``count`` arguments of this shape."""
-
-    def specs(tables):
-        if isinstance(tables, tuple):
-            return tuple(map(specs, tables))
-        return tables.shape, "float32"
-
-    kinds, tables = tuple(p for p, _ in passes), tuple(specs(t) for _, t in passes)
-    return simulator.dry_run(kernel, *[(shape, "float32")] * count, kinds, tables)
+    kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
+    return simulator.dry_run(kernel, *[(shape, "float32")] * count, *pack(tables), kinds)
 
 
 def test_dry_run_is_the_real_timeline():

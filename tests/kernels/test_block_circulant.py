@@ -16,6 +16,7 @@ from nki_kernels.kernels.block_circulant import (
     spectrum_rows,
 )
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(60)
 SHAPES = [  # rows, p, q, k
@@ -53,7 +54,7 @@ def real(*shape):
 
 
 def arguments(p, q, k, layout):
-    return block_circulant_tables(k), signs_of(q), layout
+    return *pack((*block_circulant_tables(k), signs_of(q))), layout
 
 
 def fitting(rows, p, q, k):

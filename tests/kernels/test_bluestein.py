@@ -16,6 +16,7 @@ from nki_kernels.kernels.bluestein import (
     convolution_lengths,
 )
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(997)
 TOLERANCE = 1e-6  # relative L2; 2e-7 to 4e-7 is usual
@@ -34,7 +35,7 @@ def relative_error(batch, n, inverse=False, m=None, radices=None):
     re, im = RNG.standard_normal((2, batch, n)).astype(np.float32)
     tables = bluestein_tables(n, m, radices, inverse, 1 / n if inverse else 1.0)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(bluestein)(re, im, tables, radices)
+        y_re, y_im = simulator.simulate(bluestein)(re, im, *pack(tables), radices)
     assert timeline.launches == 1
     assert y_re.shape == y_im.shape == (batch, n)
     x = re + 1j * im.astype(np.float64)
@@ -73,10 +74,10 @@ def test_prime_of_three_radices_and_two_blocks():
 def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, n, m, radices, batch):
     x = RNG.standard_normal((2, batch, n)).astype(np.float32)
     tables = bluestein_tables(n, m, radices)
-    resident = simulator.simulate(bluestein)(x[0], x[1], tables, radices)
+    resident = simulator.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
     monkeypatch.setattr(nki_kernels.kernels.stockham, "_SBUF", 0)
     with simulator.strict(), simulator.record() as timeline:
-        streamed = simulator.simulate(bluestein)(x[0], x[1], tables, radices)
+        streamed = simulator.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
     names = {event.name for event in timeline.events if event.engine == "gpsimd"}
     assert names == set()  # which copy what is to stay
     np.testing.assert_array_equal(streamed, resident)
@@ -118,7 +119,7 @@ def test_modelled_time_is_near_what_the_tensor_engine_needs():
     batch, n, radices = 2**20 // 997, 997, (32, 64)
     spec = ((batch, n), "float32")
     tables = bluestein_tables(n, 2048, radices)
-    timeline = simulator.dry_run(bluestein, spec, spec, tables, radices)
+    timeline = simulator.dry_run(bluestein, spec, spec, *pack(tables), radices)
     assert timeline.total_ns <= 6.0 * hardware.chip("trn1").dma_floor_ns(n * batch)
     assert timeline.total_ns <= 1.25 * timeline.engine_busy_ns["tensor"]
 
@@ -136,7 +137,7 @@ def test_modelled_time_is_near_what_the_tensor_engine_needs():
 def test_modelled_time_with_streamed_tables(n, radices, most):
     spec = ((255, n), "float32")
     tables = bluestein_tables(n, math.prod(radices), radices)
-    timeline = simulator.dry_run(bluestein, spec, spec, tables, radices)
+    timeline = simulator.dry_run(bluestein, spec, spec, *pack(tables), radices)
     assert timeline.total_ns <= most * hardware.chip("trn1").dma_floor_ns(n * 255)
 
 
@@ -144,9 +145,9 @@ def test_modelled_time_with_streamed_tables(n, radices, most):
 def test_dry_run_is_the_real_timeline(n, m, radices):
     tables, x = bluestein_tables(n, m, radices), np.ones((300, n), np.float32)
     with simulator.record() as timeline:
-        simulator.simulate(bluestein)(x, x, tables, radices)
+        simulator.simulate(bluestein)(x, x, *pack(tables), radices)
     spec = (x.shape, "float32")
-    dry = simulator.dry_run(bluestein, spec, spec, tables, radices)
+    dry = simulator.dry_run(bluestein, spec, spec, *pack(tables), radices)
     assert dry.total_ns == timeline.total_ns
 
 
@@ -189,6 +190,6 @@ def test_arguments_that_do_not_match_are_refused():
     tables, x = bluestein_tables(5, 9, (3, 3)), np.ones((2, 5), np.float32)
     run = simulator.simulate(bluestein)
     with pytest.raises(AssertionError, match="differs from"):
-        run(x, x[:1], tables, (3, 3))
+        run(x, x[:1], *pack(tables), (3, 3))
     with pytest.raises(AssertionError, match="4 tables for 2 stages"):
-        run(x, x, tables, (9,))
+        run(x, x, *pack(tables), (9,))

@@ -13,6 +13,7 @@ from nki_kernels.kernels.butterfly import (
     butterfly_tables,
 )
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(21)
 CASES = [(2**k, False) for k in range(1, 15)] + [(2**k, True) for k in range(1, 13)]
@@ -36,7 +37,7 @@ def transform(x, inverse=False, scale=1.0, compensated=False):
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     tables = butterfly_tables(x.shape[-1], inverse, scale, compensated)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(butterfly)(re, im, tables, compensated)
+        y_re, y_im = simulator.simulate(butterfly)(re, im, *pack(tables), compensated)
     assert timeline.launches == 1
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
@@ -104,7 +105,7 @@ def test_other_chips_compute_the_same(monkeypatch, chip, n, compensated):
 def test_dry_run_is_the_real_timeline(n, compensated, batch):
     _, timeline, _ = transform(normal(batch, n), compensated=compensated)
     spec, tables = ((batch, n), "float32"), butterfly_tables(n, compensated=compensated)
-    dry = simulator.dry_run(butterfly, spec, spec, tables, compensated)
+    dry = simulator.dry_run(butterfly, spec, spec, *pack(tables), compensated)
     assert dry.total_ns == timeline.total_ns
 
 
@@ -115,7 +116,7 @@ def test_dry_run_is_the_real_timeline(n, compensated, batch):
 def test_modelled_time_is_bound_by_the_vector_engine(n, compensated, ratio):
     batch = max(128, 2**20 // n)
     spec, tables = ((batch, n), "float32"), butterfly_tables(n, compensated=compensated)
-    timeline = simulator.dry_run(butterfly, spec, spec, tables, compensated)
+    timeline = simulator.dry_run(butterfly, spec, spec, *pack(tables), compensated)
     assert timeline.total_ns <= ratio * hardware.chip("trn1").dma_floor_ns(batch * n)
     assert timeline.engine_busy_ns["vector"] >= 0.75 * timeline.total_ns
 

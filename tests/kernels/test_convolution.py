@@ -10,6 +10,7 @@ import pytest
 from nki_kernels import simulator
 from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(110)
@@ -28,7 +29,7 @@ def launch(x, spectrum, radices):
     re, im = spectrum.real.astype(np.float32), spectrum.imag.astype(np.float32)
     tables = convolution_tables(x.shape[1], radices)
     with simulator.record() as timeline:
-        y = simulator.simulate(convolve_rows)(x, re, im, tables, radices)
+        y = simulator.simulate(convolve_rows)(x, re, im, *pack(tables), radices)
     assert timeline.launches == 1
     return y, timeline
 
@@ -49,13 +50,9 @@ def dry(batch, radices, filters):
     """Timeline without data."""
     n = math.prod(radices)
 
-    def specs(tables):
-        if isinstance(tables, tuple):
-            return tuple(map(specs, tables))
-        return tables.shape, "float32"
-
     x, h = ((batch, n), "float32"), ((filters, n // 2 + 1), "float32")
-    return simulator.dry_run(convolve_rows, x, h, h, specs(convolution_tables(n, radices)), radices)
+    tables = convolution_tables(n, radices)
+    return simulator.dry_run(convolve_rows, x, h, h, *pack(tables), radices)
 
 
 @pytest.mark.parametrize("radices", SMALL + LARGE, ids=str)
@@ -138,7 +135,7 @@ def test_bad_plans_are_refused(n, radices, message):
 def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(AssertionError, match=r"radices \(3, 5\) for N = 12"):
         simulator.simulate(convolve_rows)(
-            real(4, 12), real(1, 7), real(1, 7), convolution_tables(15, (3, 5)), (3, 5)
+            real(4, 12), real(1, 7), real(1, 7), *pack(convolution_tables(15, (3, 5))), (3, 5)
         )
     with pytest.raises(AssertionError, match="3 filters for 4 rows"):
         launch(real(4, 12), np.fft.rfft(real(3, 12)), (3, 4))

@@ -10,6 +10,7 @@ import pytest
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.four_step import four_step, four_step_tables
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(40)
 
@@ -35,7 +36,7 @@ def transform(x, radices, inverse=False):
     tables = four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(four_step)(re, im, tables, radices)
+        y_re, y_im = simulator.simulate(four_step)(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -51,7 +52,9 @@ def modelled(radices, batch):
     """Modelled nanoseconds, and the DMA floor."""
     n = math.prod(radices)
     spec = ((batch, n), "float32")
-    timeline = simulator.dry_run(four_step, spec, spec, four_step_tables(n, radices), radices)
+    timeline = simulator.dry_run(
+        four_step, spec, spec, *pack(four_step_tables(n, radices)), radices
+    )
     return timeline.total_ns, hardware.current().dma_floor_ns(batch * n)
 
 

@@ -14,6 +14,7 @@ from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real
 from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
 from nki_kernels.kernels.strided_stockham import blocks_of
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(120)
@@ -24,27 +25,27 @@ def real(*shape):
 
 
 def arguments(rows, columns, kept):
-    """Passes and tables for radices of rows, one for DFT-GEMM, and of columns."""
+    """Tables and passes for radices of rows, one for DFT-GEMM, and of columns."""
     n, m = math.prod(rows), math.prod(columns)
     middle = column_tables(m, columns)
     if len(rows) == 1:
-        ends = real_dft_gemm_matrix(n), inverse_real_dft_gemm_matrix(n, scale=1 / n)
+        ends = (real_dft_gemm_matrix(n),), (inverse_real_dft_gemm_matrix(n, scale=1 / n),)
         kind = axes.REAL_DFT_GEMM
     else:
         ends = real_stockham_tables(n, rows), inverse_real_stockham_tables(n, rows, scale=1 / n)
         kind = axes.REAL_STOCKHAM
-    return (kind, n, rows, m, columns, *kept), (ends[0], middle, ends[1])
+    return *pack((ends[0], middle, ends[1])), (kind, n, rows, m, columns, *kept)
 
 
 def launch(x, filters, rows, columns, kept=None):
     """Images and timeline of one launch on x [B, h, w] with filters [F, M, N]."""
     m, n = filters.shape[1:]
-    passes, tables = arguments(rows, columns, kept or (m, n))
+    rest = arguments(rows, columns, kept or (m, n))
     spectra = np.fft.rfft2(filters.astype(float)).transpose(0, 2, 1)
     spectra = spectra[:, :, stage_order(m, columns)].astype(np.complex64)
     parts = [np.ascontiguousarray(part) for part in (spectra.real, spectra.imag)]
     with simulator.record() as timeline:
-        y = simulator.simulate(convolve_images)(x, *parts, passes, tables)
+        y = simulator.simulate(convolve_images)(x, *parts, *rest)
     assert timeline.launches == 1
     return y, timeline
 
@@ -66,16 +67,9 @@ def error(result, reference):
 
 def dry(batch, held, rows, columns, kept=None, filters=1):
     """Timeline without data."""
-
-    def specs(tables):
-        if isinstance(tables, tuple):
-            return tuple(map(specs, tables))
-        return tables.shape, "float32"
-
-    passes, tables = arguments(rows, columns, kept or held)
     h = (filters, math.prod(rows) // 2 + 1, math.prod(columns)), "float32"
     x = (batch, *held), "float32"
-    return simulator.dry_run(convolve_images, x, h, h, passes, specs(tables))
+    return simulator.dry_run(convolve_images, x, h, h, *arguments(rows, columns, kept or held))
 
 
 # Radices of rows and columns, what the images hold and what is kept of them: all, whole and
@@ -216,8 +210,8 @@ def test_bad_plans_are_refused(m, radices, message):
 
 
 def test_spectra_that_do_not_fit_are_refused():
-    passes, tables = arguments((12,), (4, 5), (20, 12))
+    rest = arguments((12,), (4, 5), (20, 12))
     for shape in ((1, 7, 24), (1, 6, 20)):
         h = real(*shape)
         with pytest.raises(AssertionError, match="for 7 columns of 20"):
-            simulator.simulate(convolve_images)(real(1, 20, 12), h, h, passes, tables)
+            simulator.simulate(convolve_images)(real(1, 20, 12), h, h, *rest)

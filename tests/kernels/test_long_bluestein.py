@@ -13,6 +13,7 @@ from nki_kernels.kernels.long_bluestein import (
     split_bluestein_tables,
 )
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(50)
 
@@ -26,7 +27,7 @@ def transform(x, radices, inverse=False, split=False):
     tables = make(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel)(re, im, tables, radices)
+        y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 

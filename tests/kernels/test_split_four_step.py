@@ -10,6 +10,7 @@ import pytest
 from nki_kernels import simulator
 from nki_kernels.kernels.split_four_step import split_four_step, split_four_step_tables
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(60)
 
@@ -20,7 +21,7 @@ def transform(x, radices, inverse=False):
     tables = split_four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(split_four_step)(re, im, tables, radices, inverse)
+        y_re, y_im = simulator.simulate(split_four_step)(re, im, *pack(tables), radices, inverse)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -56,7 +57,7 @@ def test_dry_run_is_the_real_timeline():
     radices = (2, 16, 16)
     _, timeline, x = transform(normal(2, 512), radices)
     spec, tables = (x.shape, "float32"), split_four_step_tables(512, radices)
-    dry = simulator.dry_run(split_four_step, spec, spec, tables, radices)
+    dry = simulator.dry_run(split_four_step, spec, spec, *pack(tables), radices)
     assert dry.total_ns == timeline.total_ns
 
 

@@ -11,6 +11,7 @@ import nki_kernels.kernels.stockham
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.stockham import MAX_LENGTH, stockham, stockham_tables
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(30)
 
@@ -61,7 +62,7 @@ def transform(x, radices, inverse=False, **options):
     tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0, **options)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(stockham)(re, im, tables, radices)
+        y_re, y_im = simulator.simulate(stockham)(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -156,7 +157,10 @@ def test_dry_run_is_the_real_timeline():
     _, timeline, x = transform(normal(300, 512), radices)
     spec = (x.shape, "float32")
     tables = stockham_tables(512, radices)
-    assert simulator.dry_run(stockham, spec, spec, tables, radices).total_ns == timeline.total_ns
+    assert (
+        simulator.dry_run(stockham, spec, spec, *pack(tables), radices).total_ns
+        == timeline.total_ns
+    )
 
 
 def modelled(radices, **options):
@@ -164,7 +168,7 @@ def modelled(radices, **options):
     n = math.prod(radices)
     spec = ((256, n), "float32")
     tables = stockham_tables(n, radices, **options)
-    timeline = simulator.dry_run(stockham, spec, spec, tables, radices)
+    timeline = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
     return timeline.total_ns / hardware.chip("trn1").dma_floor_ns(256 * n)
 
 

@@ -11,6 +11,7 @@ import pytest
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
 from nki_kernels.lint import lint
+from nki_kernels.packing import pack
 
 RNG = np.random.default_rng(80)
 
@@ -26,7 +27,7 @@ def transform(x, radices, inverse=False, scale=1.0):
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     tables = strided_stockham_tables(n, radices, inverse, scale)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(strided_stockham)(re, im, tables, radices)
+        y_re, y_im = simulator.simulate(strided_stockham)(re, im, *pack(tables), radices)
     x = re + 1j * im.astype(np.float64)
     exact = scale * (n * np.fft.ifft(x, axis=1) if inverse else np.fft.fft(x, axis=1))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
@@ -44,8 +45,8 @@ def modelled(radices, members, columns):
     """Timeline of a launch without data."""
     n = math.prod(radices)
     spec = ((members, n, columns), "float32")
-    tables = tuple((t.shape, "float32") for t in strided_stockham_tables(n, radices))
-    return simulator.dry_run(strided_stockham, spec, spec, tables, radices)
+    tables = strided_stockham_tables(n, radices)
+    return simulator.dry_run(strided_stockham, spec, spec, *pack(tables), radices)
 
 
 @pytest.mark.parametrize("radices", ONE + TWO, ids=str)
@@ -139,4 +140,4 @@ def test_parts_of_different_shapes_are_refused():
     x = np.zeros((2, 12, 7), np.float32)
     tables = strided_stockham_tables(12, (3, 4))
     with pytest.raises(AssertionError, match="differs from x_re"):
-        simulator.simulate(strided_stockham)(x, x[:, :, :6], tables, (3, 4))
+        simulator.simulate(strided_stockham)(x, x[:, :, :6], *pack(tables), (3, 4))

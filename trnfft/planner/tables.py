@@ -14,11 +14,11 @@ CACHE_BYTES = 64 * 2**20
 
 
 def arrays_of(tables: Any) -> Iterator[np.ndarray]:
-    """Every array in nested tuples."""
+    """Every array in nested tuples, which may hold other values, too."""
     if isinstance(tables, tuple):
         for item in tables:
             yield from arrays_of(item)
-    else:
+    elif isinstance(tables, np.ndarray):
         yield tables
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from trnfft.planner import accuracy
+from nki_kernels import packing
+from trnfft.planner import accuracy, tables
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, R2C, Problem
 
@@ -14,8 +15,9 @@ class Algorithm:
     """One kernel of `nki_kernels`: what it takes, its recipes, its arguments and its error.
 
     A recipe is one way to run the kernel. `arguments(recipe, ...)` is what the kernel takes after
-    its input, which has the shapes `inputs`; `specs(recipe)` is the same with (shape, dtype) in
-    place of every table, so that a price needs no tables.
+    its input, which has the shapes `inputs`: all tables as one, where each lies in it, settings.
+    `specs(recipe)` is the same with (shape, dtype) in place of the tables, so that a price needs
+    none.
     """
 
     name: str
@@ -37,17 +39,36 @@ class Algorithm:
         """Shapes of the kernel's float32 input: one array of real data, two parts of complex."""
         raise NotImplementedError
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        """What `arguments` returns, with (shape, dtype) in place of every table."""
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        """The kernel's tables, or a tuple of them for each pass."""
         raise NotImplementedError
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        """The kernel's arguments after its input; the tables are cached and read-only."""
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        """(shape, dtype) of each of `tables`."""
         raise NotImplementedError
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        """The kernel's arguments after its tables."""
+        return (recipe.radices,)
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        """What `arguments` returns, with (shape, dtype) in place of the tables."""
+        return *packing.packed_spec(self.table_specs(recipe)), *self.settings(recipe)
+
+    def arguments(
+        self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
+    ) -> tuple[Any, ...]:
+        """The kernel's arguments after its input; the tables are cached and read-only."""
+        packed, places = tables.cached(_packed, self, recipe, inverse, scale)
+        return packed, places, *self.settings(recipe, inverse)
 
     def error(self, recipe: Recipe) -> float:
         """Predicted relative L2 error for random normal input."""
         raise NotImplementedError
+
+
+def _packed(algorithm: Algorithm, recipe: Recipe, inverse: bool, scale: float) -> Any:
+    return packing.pack(algorithm.tables(recipe, inverse, scale))
 
 
 class LengthAlgorithm(Algorithm):
@@ -70,6 +91,22 @@ class LengthAlgorithm(Algorithm):
         if self.kind == R2C:
             return [(batch, recipe.n)]
         return [(batch, recipe.n // 2 + 1 if self.kind == C2R else recipe.n)] * 2
+
+
+class OneMatrix(Algorithm):
+    """A kernel whose one table is an argument of its own, and nothing follows."""
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return ()
+
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return *self.table_specs(recipe), *self.settings(recipe)
+
+    def arguments(
+        self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
+    ) -> tuple[Any, ...]:
+        found = tables.cached(self.tables, recipe, inverse, scale)
+        return *found, *self.settings(recipe, inverse)
 
 
 class MatrixAlgorithm(LengthAlgorithm):

@@ -69,17 +69,21 @@ class Axes(PassAlgorithm):
             return shape[axis] // 2 + 1
         return shape[axis]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        found = [self.by_name[item.recipe.algorithm].specs(item.recipe) for item in recipe.passes]
-        return pass_numbers(recipe), tuple(tables for tables, *_ in found)
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return tuple(
+            self.by_name[item.recipe.algorithm].table_specs(item.recipe) for item in recipe.passes
+        )
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         found = []
         for item in recipe.passes:
             algorithm = self.by_name[item.recipe.algorithm]
-            found.append(algorithm.arguments(item.recipe, inverse, scale)[0])
+            found.append(algorithm.tables(item.recipe, inverse, scale))
             scale = 1.0
-        return pass_numbers(recipe), tuple(found)
+        return tuple(found)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (pass_numbers(recipe),)
 
 
 def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recipe:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels.kernels import block_circulant
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CIRCULANT
@@ -37,14 +37,16 @@ class BlockCirculant(ShapeAlgorithm):
         layouts = block_circulant.layouts(*shape)
         return [Recipe(self.name, math.prod(shape), held=held, layout=each) for each in layouts]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         found = block_circulant.block_circulant_specs(recipe.held[2])
-        return found, block_circulant.signs_spec(), recipe.layout
+        return *found, block_circulant.signs_spec()
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         _, q, k = recipe.held
-        found = tables.cached(block_circulant.block_circulant_tables, k)
-        return found, tables.cached(block_circulant.signs_of, q), recipe.layout
+        return *block_circulant.block_circulant_tables(k), block_circulant.signs_of(q)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (recipe.layout,)
 
     def error(self, recipe: Recipe) -> float:
         _, q, k = recipe.held

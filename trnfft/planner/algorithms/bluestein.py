@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from nki_kernels.kernels import bluestein, stockham
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
@@ -49,14 +49,15 @@ class Bluestein(ChirpConvolution):
         ]
         return [Recipe(self.name, n, inner=recipe) for recipe in inner]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        radices = inner_of(recipe).radices
-        return bluestein.bluestein_specs(recipe.n, radices), radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return bluestein.bluestein_specs(recipe.n, inner_of(recipe).radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         n, inner = recipe.n, inner_of(recipe)
-        make = bluestein.bluestein_tables
-        return tables.cached(make, n, inner.n, inner.radices, inverse, scale), inner.radices
+        return bluestein.bluestein_tables(n, inner.n, inner.radices, inverse, scale)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (inner_of(recipe).radices,)
 
 
 def inner_of(recipe: Recipe) -> Recipe:

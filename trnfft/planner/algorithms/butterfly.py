@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import butterfly
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Recipe
 
@@ -26,13 +26,14 @@ class Butterfly(LengthAlgorithm):
             return ""
         return f"takes powers of two from 2 to {self.longest}"
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return butterfly.butterfly_specs(recipe.n, self.compensated), self.compensated
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return butterfly.butterfly_specs(recipe.n, self.compensated)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, compensated = recipe.n, self.compensated
-        found = tables.cached(butterfly.butterfly_tables, n, inverse, scale, compensated)
-        return found, compensated
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return butterfly.butterfly_tables(recipe.n, inverse, scale, self.compensated)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (self.compensated,)
 
     def error(self, recipe: Recipe) -> float:
         if self.compensated:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import convolution
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CONVOLUTION
@@ -32,12 +32,12 @@ class RowConvolution(LengthAlgorithm):
     def recipes(self, n: int) -> list[Recipe]:
         return [Recipe(self.name, n, recipe.radices) for recipe in self.inner.recipes(n)]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return convolution.convolution_specs(recipe.radices), recipe.radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return convolution.convolution_specs(recipe.radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, recipe.radices
-        return tables.cached(convolution.convolution_tables, n, radices), radices
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        first, second = recipe.radices
+        return convolution.convolution_tables(recipe.n, (first, second))
 
     def error(self, recipe: Recipe) -> float:
         once = accuracy.stages_error(recipe.radices)

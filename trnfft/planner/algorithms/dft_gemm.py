@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import dft_gemm
-from trnfft.planner import accuracy, tables
-from trnfft.planner.algorithms.algorithm import MatrixAlgorithm
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import MatrixAlgorithm, OneMatrix
 from trnfft.planner.plan import Recipe
 
 
-class DftGemm(MatrixAlgorithm):
+class DftGemm(OneMatrix, MatrixAlgorithm):
     """One product with the whole DFT matrix."""
 
     name = "dft_gemm"
@@ -19,11 +19,12 @@ class DftGemm(MatrixAlgorithm):
     def why_not(self, n: int) -> str:
         return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return (dft_gemm.dft_gemm_spec(recipe.n, self.dtype, self.refined),)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        return (tables.dft_matrix(recipe.n, inverse, scale, self.dtype, self.refined),)
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        options = (inverse, scale, self.dtype, self.refined)
+        return (dft_gemm.dft_gemm_matrix(recipe.n, *options),)
 
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":

@@ -8,7 +8,7 @@ from typing import Any
 from nki_kernels import hardware
 from nki_kernels.kernels import four_step, stockham
 from nki_kernels.tiles import WHOLE_RADIX
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
@@ -38,12 +38,11 @@ class FourStep(LengthAlgorithm):
         lists = list(dict.fromkeys([*many, *few]))[:LONG_LISTS]
         return [Recipe(self.name, n, radices) for radices in lists]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return four_step.four_step_specs(recipe.radices), recipe.radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return four_step.four_step_specs(recipe.radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, recipe.radices
-        return tables.cached(four_step.four_step_tables, n, radices, inverse, scale), radices
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return four_step.four_step_tables(recipe.n, recipe.radices, inverse, scale)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
@@ -65,7 +64,7 @@ def latency(radices: tuple[int, ...]) -> float:
     chip, n = hardware.TRN1, math.prod(radices)
     first, last = radices[0], radices[-1]
     rows = 2 * first if 2 * first <= hardware.PARTITIONS else first
-    numbers = sum(math.prod(shape) for shape, _ in four_step.four_step_specs(radices)[1])
+    numbers = sum(math.prod(shape) for shape, _ in four_step.four_step_specs(radices)[1:-2])
     numbers += 2 * n * hardware.PARTITIONS * (1 / rows + 1 / last)
     tensor = tensor_cycles(radices) * n / last / chip.tensor_ghz
     return 4 * numbers / chip.dma_total_bytes_per_ns + tensor

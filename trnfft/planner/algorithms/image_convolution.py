@@ -8,7 +8,6 @@ from typing import Any
 
 from nki_kernels.kernels import image_convolution
 from nki_kernels.kernels.axes import PASS_NUMBERS
-from trnfft.planner import tables
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm, PassAlgorithm
 from trnfft.planner.algorithms.axes import likeliest
 from trnfft.planner.plan import Pass, Recipe
@@ -55,29 +54,25 @@ class ImageConvolution(PassAlgorithm):
         )
         return [Recipe(self.name, math.prod(shape), passes=passes, held=held)]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         rows, columns, back = (item.recipe for item in recipe.passes)
-        found = (
-            self.by_name[rows.algorithm].specs(rows)[0],
+        return (
+            self.by_name[rows.algorithm].table_specs(rows),
             image_convolution.column_specs(columns.radices),
-            self.by_name[back.algorithm].specs(back)[0],
+            self.by_name[back.algorithm].table_specs(back),
         )
-        return self._numbers(recipe), found
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         rows, columns, back = (item.recipe for item in recipe.passes)
-        make = image_convolution.column_tables
-        found = (
-            self.by_name[rows.algorithm].arguments(rows)[0],
-            tables.cached(make, columns.n, columns.radices),
-            self.by_name[back.algorithm].arguments(back, True, 1.0 / back.n)[0],
+        radices = columns.radices[0], columns.radices[1]
+        return (
+            self.by_name[rows.algorithm].tables(rows),
+            image_convolution.column_tables(columns.n, radices),
+            self.by_name[back.algorithm].tables(back, True, 1.0 / back.n),
         )
-        return self._numbers(recipe), found
 
-    @staticmethod
-    def _numbers(recipe: Recipe) -> tuple[Any, ...]:
-        """What the kernel takes of the passes."""
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         rows, columns, _ = (item.recipe for item in recipe.passes)
         kind = PASS_NUMBERS[rows.algorithm]
         kept = recipe.passes[1].kept, recipe.passes[2].kept
-        return kind, rows.n, rows.radices, columns.n, columns.radices, *kept
+        return ((kind, rows.n, rows.radices, columns.n, columns.radices, *kept),)

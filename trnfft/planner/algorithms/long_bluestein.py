@@ -7,7 +7,6 @@ from typing import Any
 
 from nki_kernels.kernels import four_step, long_bluestein
 from nki_kernels.tiles import WHOLE_RADIX
-from trnfft.planner import tables
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.algorithms.bluestein import ChirpConvolution, inner_of
 from trnfft.planner.algorithms.four_step import LONG_LISTS, SHORTEST, spread_work
@@ -26,13 +25,14 @@ class LongConvolution(ChirpConvolution):
         super().__init__(inner)
         self.lighter = inner.name
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        radices = inner_of(recipe).radices
-        return self.make_specs(radices), radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return self.make_specs(inner_of(recipe).radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, inner_of(recipe).radices
-        return tables.cached(self.make_tables, n, radices, inverse, scale), radices
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return self.make_tables(recipe.n, inner_of(recipe).radices, inverse, scale)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (inner_of(recipe).radices,)
 
 
 class LongBluestein(LongConvolution):

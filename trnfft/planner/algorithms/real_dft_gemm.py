@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import dft_gemm, real_dft_gemm
-from trnfft.planner import accuracy, tables
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, OneMatrix
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2R, R2C
 
 
-class RealDftGemm(LengthAlgorithm):
+class RealDftGemm(OneMatrix, LengthAlgorithm):
     """One product of real data with half of the DFT matrix, or of a half spectrum with its own."""
 
     def __init__(self, kind: str) -> None:
@@ -24,15 +24,14 @@ class RealDftGemm(LengthAlgorithm):
     def why_not(self, n: int) -> str:
         return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return (self.make_spec(recipe.n), *self._length(recipe.n))
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return (self.make_spec(recipe.n),)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        found = tables.cached(self.make_matrix, recipe.n, inverse, scale)
-        return (found, *self._length(recipe.n))
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return (self.make_matrix(recipe.n, inverse, scale),)
 
-    def _length(self, n: int) -> tuple[int, ...]:
-        return (n,) if self.kind == C2R else ()
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return (recipe.n,) if self.kind == C2R else ()
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.matrix_error(recipe.n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import real_stockham
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
@@ -37,12 +37,11 @@ class RealStockham(LengthAlgorithm):
     def recipes(self, n: int) -> list[Recipe]:
         return [Recipe(self.name, n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return self.make_specs(recipe.radices), recipe.radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return self.make_specs(recipe.radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, recipe.radices
-        return tables.cached(self.make_tables, n, radices, inverse, scale), radices
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return self.make_tables(recipe.n, recipe.radices, inverse, scale)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import four_step, split_four_step
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.algorithms.four_step import spread_work
 from trnfft.planner.factorization import prime_factors, radix_lists
@@ -36,13 +36,15 @@ class SplitFourStep(LengthAlgorithm):
             for radices in radix_lists(n // split, spread_work, 1, four_step.MAX_RADIX)
         ]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return split_four_step.split_four_step_specs(recipe.radices), recipe.radices, False
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return split_four_step.split_four_step_specs(recipe.radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, recipe.radices
-        found = tables.cached(split_four_step.split_four_step_tables, n, radices, inverse, scale)
-        return found, radices, inverse
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        make = split_four_step.split_four_step_tables
+        return make(recipe.n, recipe.radices, inverse, scale)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return recipe.radices, inverse
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(

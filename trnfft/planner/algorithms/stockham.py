@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels.kernels import stockham
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import MatrixAlgorithm
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
@@ -32,14 +32,12 @@ class Stockham(MatrixAlgorithm):
         lists = radix_lists(n, stage_work, RADIX_LISTS, stockham.MAX_RADIX)
         return [Recipe(self.name, n, radices) for radices in lists]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        radices = recipe.radices
-        return stockham.stockham_specs(radices, self.dtype, self.refined), radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return stockham.stockham_specs(recipe.radices, self.dtype, self.refined)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, recipe.radices
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         options = (inverse, scale, self.dtype, self.refined)
-        return tables.cached(stockham.stockham_tables, n, radices, *options), radices
+        return stockham.stockham_tables(recipe.n, recipe.radices, *options)
 
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels import strided_stockham
-from trnfft.planner import accuracy, tables
+from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Recipe
 
@@ -28,13 +28,12 @@ class StridedStockham(LengthAlgorithm):
     def recipes(self, n: int) -> list[Recipe]:
         return [Recipe(self.name, n, radices) for radices in self._lists(n)]
 
-    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return strided_stockham.strided_stockham_specs(recipe.radices), recipe.radices
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return strided_stockham.strided_stockham_specs(recipe.radices)
 
-    def arguments(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> Any:
-        n, radices = recipe.n, recipe.radices
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         make = strided_stockham.strided_stockham_tables
-        return tables.cached(make, n, radices, inverse, scale), radices
+        return make(recipe.n, recipe.radices, inverse, scale)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)
