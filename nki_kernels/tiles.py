@@ -1,16 +1,79 @@
-"""What all kernels share: sizes of a tile, a PSUM bank, a DMA run; views of complex factors."""
+"""Moves that kernels share: sizes of tiles, transposes, products, evacuation, tables, factors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .hardware import PARTITIONS
+from .nki_api import nisa, nl
 
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 WHOLE_RADIX = PARTITIONS // 2  # the largest that is contracted at once, both parts together
+NARROW = 32  # columns or partitions up to which v2 refuses some stationary operands
+_STAGED = 4096  # fp32 numbers a partition of a table that DMA brings at a time
 
-__all__ = ["DMA_RUN", "PARTITIONS", "PSUM_BANK", "WHOLE_RADIX", "factor_views"]
+
+def padded_columns(count: int) -> int:
+    """Columns that a product is given for ``count`` rows of data: 64 or 128.
+
+    The Tensor engine takes as long for one column as for 64, and v2 refuses some tiles of 32.
+    """
+    return PARTITIONS // 2 if 2 * count <= PARTITIONS else PARTITIONS
+
+
+def load_identity(dtype: Any) -> Any:
+    """The identity [128, 128] in SBUF, copied by GpSimdE: what DMA writes may not stay."""
+    identity = nl.ndarray((PARTITIONS, PARTITIONS), dtype=dtype, buffer=nl.sbuf)
+    loaded = nl.shared_identity_matrix(PARTITIONS, dtype=dtype)
+    nisa.tensor_copy(dst=identity, src=loaded, engine=nisa.engine.gpsimd)
+    return identity
+
+
+def load_table(table: Any) -> Any:
+    """A table of HBM [rows <= 128, ...] in SBUF, by way of GpSimdE: what DMA writes may not stay.
+
+    Along its second dimension in pieces of at most 16 KiB a partition.
+    """
+    tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
+    width = 1
+    for size in table.shape[2:]:
+        width *= size
+    step = max(1, _STAGED // width)
+    for first in range(0, table.shape[1], step):
+        last = min(first + step, table.shape[1])
+        source = table[:, first:last]
+        staged = nl.ndarray(source.shape, dtype=table.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=staged, src=source)
+        nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
+    return tile
+
+
+def transpose(dst: Any, data: Any, identity: Any) -> None:
+    """SBUF data [P, ...], one strided run, to PSUM [..., columns]: zeros from column P on."""
+    nisa.nc_matmul(
+        dst=dst,
+        stationary=data,
+        moving=identity[0 : data.shape[0], 0 : dst.shape[len(dst.shape) - 1]],
+        is_moving_onezero=True,
+        is_transpose=bool(data.dtype == nl.float32),
+        accumulate=False,
+    )
+
+
+def multiply(dst: Any, stationary: Any, moving: Any, accumulate: bool) -> None:
+    """stationary [K, M] transposed times moving [K, N], in PSUM [M, N]."""
+    nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, accumulate=accumulate)
+
+
+def evacuate(bank: Any, dtype: Any, is_scalar: bool) -> Any:
+    """A PSUM bank in a fresh SBUF tile, by ScalarE or VectorE."""
+    tile = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    if is_scalar:
+        nisa.activation(dst=tile, op=nl.copy, data=bank)
+    else:
+        nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
+    return tile
 
 
 def factor_views(factors: Any, low: int, shape: Any) -> Any:
@@ -25,3 +88,16 @@ def factor_views(factors: Any, low: int, shape: Any) -> Any:
         pattern.append([0, shape[2]])
     pattern.append([1, shape[len(shape) - 1]])
     return [factors.ap(pattern, low), factors.ap(pattern, length + low)]
+
+
+def multiply_complex(dst: Any, x: Any, factors: Any) -> None:
+    """dst = x times factors, split complex SBUF [P, 2, ...], on VectorE; dst may be x.
+
+    factors: [real, imaginary], each for both parts of x, as ``factor_views`` gives them.
+    """
+    by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
+    by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=by_real, data1=x, data2=factors[0], op=nl.multiply)
+    nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=factors[1], op=nl.multiply)
+    nisa.tensor_tensor(dst=dst[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract)
+    nisa.tensor_tensor(dst=dst[:, 1], data1=by_imaginary[:, 0], data2=by_real[:, 1], op=nl.add)

@@ -1,0 +1,83 @@
+"""Rows of a batch, shared among the programs of a launch and walked block by block.
+
+A launch on logical cores of two NeuronCores (kernel[2]) runs its program on both, and each takes
+its share of the rows. A compiler takes minutes for a launch of 100,000 instructions, so that a long
+batch is a loop on the device, whose body does as many blocks as its instructions allow: the engines
+meet at the end of every iteration, and blocks overlap only inside of one. What the iterations
+leave follows unrolled. Both programs must have the same loops with the same trips (NCC_IXGM002).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .hardware import PARTITIONS
+from .nki_api import nisa, nl
+
+LAUNCH_INSTRUCTIONS = 30_000  # of a launch, the body of a loop counted once
+_BODY_INSTRUCTIONS = 12_000  # of a loop's body, and of what follows the loop
+
+
+class Share(nl.NKIObject):
+    """The rows of this program."""
+
+    first: int  # its first row
+    step: int  # rows of an iteration of the device loop
+    trips: int  # iterations, as many in every program
+    rest: int  # rows after the loop
+
+
+class Rows(nl.NKIObject):
+    """Rows of one block, which lie on partitions one after the other."""
+
+    base: Any  # register with the row that a device loop's iteration begins at, or None
+    first: int  # the block's first row, counted from the base
+    partitions: int  # that hold rows
+    each: int  # rows of a partition
+
+
+def share_rows(batch: int, block: int, instructions: int) -> Share:
+    """This program's share of a batch, in blocks of so many rows and instructions."""
+    programs, program = nl.num_programs(), nl.program_id(0)
+    first = batch * program // programs
+    count = batch * (program + 1) // programs - first
+    step = block * max(1, _BODY_INSTRUCTIONS // instructions)
+    trips = batch // programs // step
+    if trips < 2:
+        trips = 0
+    return Share(first, step, trips, count - trips * step)
+
+
+def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
+    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each."""
+    blocks = []
+    end = first + count
+    while first < end:
+        left = end - first
+        each = min(most, max(1, left // PARTITIONS))
+        partitions = min(PARTITIONS, left // each)
+        blocks.append(Rows(base, first, partitions, each))
+        first += partitions * each
+    return blocks
+
+
+def rows_in_hbm(x: Any, rows: Rows, columns: int) -> Any:
+    """The first ``columns`` numbers of a block's rows of HBM x [B, N], as [partitions, each, n]."""
+    pitch = x.shape[1]
+    pattern = [[rows.each * pitch, rows.partitions], [pitch, rows.each], [1, columns]]
+    if rows.base is None:
+        return x.ap(pattern, rows.first * pitch)
+    return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base, indirect_dim=0)
+
+
+def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
+    """Load ``columns`` numbers a row of HBM x into SBUF [partitions, each, n], then zeros."""
+    n = tile.shape[2]
+    if columns < n:
+        nisa.memset(dst=tile[:, :, columns:n], value=0.0)
+    nisa.dma_copy(dst=tile[:, :, 0:columns], src=rows_in_hbm(x, rows, columns))
+
+
+def store_rows(y: Any, tile: Any, rows: Rows, columns: int) -> None:
+    """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [B, N]."""
+    nisa.dma_copy(dst=rows_in_hbm(y, rows, columns), src=tile[:, :, 0:columns])
