@@ -42,25 +42,24 @@ FOLDER = Path(__file__).parent.parent / "plans"
 REASONS = "reasons.json"
 TOLERANCE = 1.02  # a price may rise so far without a reason
 
-# Kinds of `sizes` whose kernels share their work between two cores: all of them get plans of
-# degree 2 on chips that have it.
+# Kinds of `sizes` whose kernels share their work between two cores: these have plans of degree 2
+# on chips with that degree. All of `sizes()` belong here once all kernels share.
 SHARED: frozenset[str] = frozenset()
 
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
 BATCHES = (1, 128, 8192)
 LARGEST = 4096 * 8192  # points of a batch
-REAL_LENGTHS = (64, 128, 256, 480, 512, 1000, 1024, 2048, 4096)
-SHAPES = ((64, 64), (256, 256), (480, 640), (1024, 1024), (1080, 1920), (32, 32, 32), (64, 64, 64))
-ROWS = (128, 256, 1000, 1024, 2048, 4096)
+REAL_LENGTHS = (64, 128, 256, 512, 1000, 1024, 4096)
+SHAPES = ((64, 64), (256, 256), (1024, 1024), (1080, 1920), (32, 32, 32), (64, 64, 64))
+ROWS = (256, 1000, 1024, 4096)
 # Of transforms, and of the images in them.
 IMAGES = (
-    ((256, 256), (256, 256)),
     ((512, 512), (480, 480)),
     ((800, 1280), (720, 1280)),
     ((1152, 2048), (1080, 1920)),
 )
-WEIGHTS = ((2, 2, 64), (4, 4, 128), (8, 8, 128), (4, 4, 256))  # [p, q, k]
+WEIGHTS = ((2, 2, 64), (4, 4, 128), (8, 8, 128))  # [p, q, k]
 
 
 @dataclass(frozen=True)
@@ -140,12 +139,12 @@ def requests(chip: str) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Rise:
-    """A case whose price rose: its title, and what it was and is; None without a kernel."""
+    """A case whose price rose: its title, what it was and is (None without one), and why."""
 
     case: str
     old_ns: float | None
     new_ns: float | None
-    reason: str = ""  # that excuses it
+    reason: str = ""
 
     def __str__(self) -> str:
         old, new = ("-" if ns is None else f"{ns:.1f}" for ns in (self.old_ns, self.new_ns))
@@ -178,10 +177,10 @@ def rises(old: dict[str, float], new: dict[str, float | None]) -> list[Rise]:
 def excused(rise: Rise, reasons: list[dict[str, Any]]) -> Rise:
     """The rise with the reason for it, where there is one for this rise from this price."""
     for entry in reasons:
-        old_ns, new_ns = entry["rises"].get(rise.case, (None, None))
-        is_this = rise.new_ns is not None and rise.old_ns == old_ns and new_ns is not None
-        if is_this and rise.new_ns <= new_ns:
-            return replace(rise, reason=entry["reason"])
+        if rise.new_ns is not None and rise.case in entry["rises"]:
+            old_ns, new_ns = entry["rises"][rise.case]
+            if rise.old_ns == old_ns and rise.new_ns <= new_ns:
+                return replace(rise, reason=entry["reason"])
     return rise
 
 
@@ -196,20 +195,17 @@ def read_reasons(path: Path) -> list[dict[str, Any]]:
 
 def is_allowed(found: list[Rise]) -> bool:
     """Prints rises, the excused ones with their reasons; whether all of them are excused."""
-    refused = [rise for rise in found if not rise.reason]
-    for reason in dict.fromkeys(rise.reason for rise in found if rise.reason):
-        print(f"Allowed: {reason}")
+    if found:
+        print(f"{'old ns':>14} {'new ns':>14} {'ratio':>7}  case")
+    for reason in sorted({rise.reason for rise in found}, reverse=True):
         print("\n".join(str(rise) for rise in found if rise.reason == reason))
-    if refused:
-        print(f"Refused, {'old ns':>5} {'new ns':>14} {'ratio':>7}  case")
-        print("\n".join(map(str, refused)))
-        entry = {
-            "reason": "",
-            "rises": {r.case: [r.old_ns, r.new_ns] for r in refused if r.new_ns is not None},
-        }
-        if entry["rises"]:
-            print(f"Nothing is written. To allow this, add to {REASONS}, with a sentence:")
-            print(json.dumps(entry, indent=2))
+        print(f"  allowed: {reason}" if reason else "  refused; nothing is written")
+    refused = [rise for rise in found if not rise.reason]
+    dearer = {rise.case: [rise.old_ns, rise.new_ns] for rise in refused if rise.new_ns is not None}
+    if dearer:
+        rows = ",\n".join(f"    {json.dumps(case)}: {ns}" for case, ns in dearer.items())
+        print(f"To allow what became dearer, add this with a reason to the list in {REASONS}:")
+        print(f'{{\n  "reason": "",\n  "rises": {{\n{rows}\n  }}\n}}')
     return not refused
 
 
@@ -219,13 +215,13 @@ def is_allowed(found: list[Rise]) -> bool:
 def searched(problems: list[Problem]) -> list[Plan | None]:
     """A plan for each problem, or None where no kernel solves it, by all processors."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        running = [pool.submit(planner.search, problem) for problem in problems]
-        return [_result(future) for future in running]
+        return list(pool.map(plan_or_none, problems))
 
 
-def _result(future: Any) -> Plan | None:
+def plan_or_none(problem: Problem) -> Plan | None:
+    """The plan for a problem; None, and the reason printed, where no kernel solves it."""
     try:
-        return future.result()
+        return planner.search(problem)
     except NotImplementedError as reason:
         print(reason)
         return None
