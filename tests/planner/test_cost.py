@@ -81,8 +81,8 @@ def test_a_price_is_that_of_the_launch_on_so_many_cores(cores):
 
 def test_both_degrees_have_plans_of_their_own():
     one, two = plan(1, batch=8192), plan(2, batch=8192)
+    assert 0.49 < two.predicted_ns / one.predicted_ns < 0.6  # bound by an engine, not by HBM
     # Together they get 566 of 736 B/ns.
-    assert 368 / 566 < two.predicted_ns / one.predicted_ns < 0.7
     assert two.dma_floor_ns == pytest.approx(one.dma_floor_ns * 368 / 566)
     assert two.dma_floor_ns < two.predicted_ns
     assert plan(2, batch=8192, inverse=True).candidates == two.candidates
@@ -105,8 +105,8 @@ def test_parts_of_a_batch_are_large_enough_for_both_cores(monkeypatch):
 
     found, sizes = cost.timeline, {1: [], 2: []}
     monkeypatch.setattr(cost, "timeline", spied)
-    one, two = (cost.price(Recipe("doubled", 512), 2**15, TRN2, cores) for cores in (1, 2))
-    assert sizes[2] == [2 * size for size in sizes[1]] and sizes[1][-1] < 2**14
+    one, two = (cost.price(Recipe("doubled", 512), 2**17, TRN2, cores) for cores in (1, 2))
+    assert sizes[2] == [2 * size for size in sizes[1]] and sizes[2][-1] < 2**17
     assert one.instructions == two.instructions  # of a core
 
 

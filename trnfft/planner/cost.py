@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from nki_kernels import hardware, simulator
 from nki_kernels.hardware import NeuronCore
@@ -36,11 +37,11 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
             small, or its programs on two cores do not share the work.
     """
     algorithm = ALGORITHMS[recipe.algorithm]
+    kernel: Any = simulator.simulate(algorithm.kernel)
     inputs = [(shape, "float32") for shape in algorithm.inputs(recipe, batch)]
     try:
         with hardware.select(chip), simulator.strict():
-            kernel = simulator.simulate(algorithm.kernel)[cores]
-            return simulator.dry_run(kernel, *inputs, *algorithm.specs(recipe))
+            return simulator.dry_run(kernel[cores], *inputs, *algorithm.specs(recipe))
     except (simulator.NkiValidationError, AssertionError, ValueError) as error:
         raise CannotRun(str(error).partition("\n")[0]) from error
 

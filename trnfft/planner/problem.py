@@ -87,7 +87,7 @@ class Problem:
 
     @property
     def title(self) -> str:
-        """One line of text: what is computed, how much of it, and where; remembered plans differ in it."""
+        """What is computed, how much of it, and where: no two remembered plans share this line."""
         direction = ("inverse " if self.inverse else "") + _TITLES[self.kind]
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
         if self.padded_from and self.padded_from != self.shape:
@@ -152,9 +152,7 @@ def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
         allowed = f"1 to {most} on {chip.name}"
         if most == 1:
             allowed = f"1: {chip.name} has degree 1 only"
-        raise ValueError(
-            f"argument 'cores', the degree of LNC, is {degree}, allowed is {allowed}"
-        )
+        raise ValueError(f"argument 'cores', the degree of LNC, is {degree}, allowed is {allowed}")
     return degree
 
 
