@@ -48,6 +48,7 @@ SHARED: frozenset[str] = frozenset()
 
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
+LONG = (10007, 300007, 2**20)  # one at a time
 BATCHES = (1, 128, 8192)
 LARGEST = 4096 * 8192  # points of a batch
 REAL_LENGTHS = (64, 128, 256, 512, 1000, 1024, 4096)
@@ -82,6 +83,7 @@ class Size:
 def sizes() -> dict[str, list[Size]]:
     """What is remembered for every chip, by kind: names for SHARED."""
     complex_rows = [Size(C2C, n, batch) for n, batch in _lengths(sorted(POWERS + OTHERS))]
+    complex_rows += [Size(C2C, n, 1) for n in LONG]
     complex_rows += [Size(C2C, n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
     real = [Size(kind, n, batch) for n, batch in _lengths(REAL_LENGTHS) for kind in (R2C, C2R)]
     weights = [
