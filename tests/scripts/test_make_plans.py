@@ -127,6 +127,14 @@ def test_a_reason_holds_up_to_its_price_and_for_its_case(folder, capsys):
     assert "allowed: As much as this." in output and list(advised(output)["rises"]) == [other]
 
 
+def test_cases_that_go_are_named(folder, monkeypatch, capsys):
+    monkeypatch.setattr(make_plans, "requests", lambda chip: [])
+    assert make_plans.main([]) == 0
+    output = capsys.readouterr().out
+    assert "no longer among the cases: FFT, N = 2, batch 1, fast, trn3, LNC=1\n" in output
+    assert output.count("no longer among the cases") == 3 * len(CASES)
+
+
 def test_check_writes_nothing(folder, capsys):
     path = folder / "trn1.json"
     for factor, code in ((1.5, 0), (0.5, 1)):
