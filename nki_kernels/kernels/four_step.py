@@ -40,7 +40,7 @@ from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..tiles import PARTITIONS, PSUM_BANK, factor_views
 from .dft_gemm import table_spec
-from .stockham import (
+from .old_stages import (
     MAX_RADIX,
     load_tables,
     multiply_group,

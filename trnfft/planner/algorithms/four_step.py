@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels import hardware
-from nki_kernels.kernels import four_step, stockham
+from nki_kernels.kernels import four_step, old_stages
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -95,7 +95,7 @@ def tensor_cycles(radices: tuple[int, ...]) -> float:
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
     done = first
     for radix in middle:
-        rows = stockham.stage_spec(radix, done, length // (done * radix))[0][0]
+        rows = old_stages.stage_spec(radix, done, length // (done * radix))[0][0]
         pieces = 1 if rows <= hardware.PARTITIONS else 2
         cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
         done *= radix
