@@ -68,7 +68,8 @@ def load_tables(tables: Any) -> Any:
     # A piece is on its way while the one before is copied.
     for index in range(len(pieces) + 1):
         if index < len(pieces):
-            nisa.dma_copy(dst=pieces[index].staged, src=pieces[index].source)
+            piece = pieces[index]
+            nisa.dma_copy(dst=piece.staged, src=piece.source, dge_mode=nisa.dge_mode.none)
         if index > 0:
             before = pieces[index - 1]
             nisa.tensor_copy(dst=before.place, src=before.staged, engine=nisa.engine.gpsimd)

@@ -46,7 +46,16 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, rows_in_hbm, share_rows, store_rows
+from ..row_blocks import (
+    HbmRows,
+    Rows,
+    blocks_of,
+    descriptors,
+    load_rows,
+    rows_in_hbm,
+    share_rows,
+    store_rows,
+)
 from ..row_guard import advance_guard, begin_guard, guard_steps, prepare_guard, transposes_mix_rows
 from ..tiles import (
     DMA_RUN,
@@ -329,14 +338,14 @@ def transform_blocks(
     for index in range(len(blocks)):
         block = following
         following = None
-        if block is None:
+        if block == None:
             block = load_block(plan, source, blocks[index], ring, index)
         finish_guard(block)
         for number in range(len(plan.stages)):
             if number == 0 and plan.ahead > 1 and index + 1 < len(blocks):
                 following = load_block(plan, source, blocks[index + 1], ring, index + 1)
             pending = run_stage(plan, block, number, stream, pending, following)
-            if number == 0 and plan.ahead > 0 and finished is not None:
+            if number == 0 and plan.ahead > 0 and finished != None:
                 store_block(finished, target)
         finished = block
         if plan.ahead == 0 or index + 1 == len(blocks):
@@ -430,7 +439,8 @@ def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
     for part in range(2):
         held = source[part].columns
         data = rows_in_hbm(source[part].tensor, rows, 0, held)
-        nisa.dma_copy(dst=staged[:, 0:held].expand_dim(1), src=data)
+        place = staged[:, 0:held].expand_dim(1)
+        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(rows))
         origin = part * length
         if held < length:
             nisa.memset(dst=state[:, origin + held : origin + length], value=0.0)
@@ -461,7 +471,7 @@ def guard_of(plan: Any, data: Any) -> Any:
 
 def finish_guard(block: Any) -> None:
     """What is left to do before the first transposes."""
-    if block.guard is not None:
+    if block.guard != None:
         advance_guard(block.guard, guard_steps(block.guard))
 
 
@@ -543,7 +553,8 @@ def stream_chunk(plan: Any, stage: Any, stream: Any, number: int) -> None:
         low = index * size * width
         tile = plan.chunks[stream.slot][0:rows, low : low + (last - first) * width]
         tile = tile.reshape((rows, last - first, width))
-        nisa.dma_copy(dst=tile, src=pieces[index][:, first:last])
+        source = pieces[index][:, first:last]
+        nisa.dma_copy(dst=tile, src=source, dge_mode=nisa.dge_mode.none)
         tiles.append(tile)
     stream.ahead = nested(stage, tiles, 0)
     stream.slot = 1 - stream.slot
@@ -564,7 +575,7 @@ def group_size(stage: Any, first: int, sharing: int) -> int:
         if 1 < inner < run:
             run = inner
     end = first // run * run + run
-    if stage.tiles is None:
+    if stage.tiles == None:
         chunk = chunk_matrices(stage) * sharing
         end = min(end, first // chunk * chunk + chunk)
     return int(min(group_limit(stage), end - first))
@@ -577,10 +588,10 @@ def run_stage(plan: Any, block: Any, number: int, stream: Any, pending: Any, fol
     """
     stage = plan.stages[number]
     results = allocate_results(plan, block, number)
-    if following is not None and following.guard is not None:
+    if following != None and following.guard != None:
         advance_guard(following.guard, 1)
     for row in range(block.rows.each):
-        if number > 0 and pending is not None and pending.row == row:
+        if number > 0 and pending != None and pending.row == row:
             # The stage before has to end first: every product here reads all of its results.
             multiply_group(pending)
             pending = None
@@ -612,30 +623,30 @@ def run_row(
     products = product_count(stage)
     terms = table_terms(stage.table, 3)
     sharing = products // terms[0].shape[1]
-    chunk = products if stage.tiles is not None else chunk_matrices(stage) * sharing
-    if stage.tiles is None:
+    chunk = products if stage.tiles != None else chunk_matrices(stage) * sharing
+    if stage.tiles == None:
         stream_chunk(plan, stage, stream, 0)
     first = 0
     while first < products:
         count = group_size(stage, first, sharing)
-        if stage.tiles is None and first % chunk == 0:
+        if stage.tiles == None and first % chunk == 0:
             stream.tiles = stream.ahead
         operands = transpose_group(plan, block, stage, row, first, count)
-        if pending is not None:
+        if pending != None:
             multiply_group(pending)
-        if stage.tiles is None and first % chunk == 0 and first + chunk < products:
+        if stage.tiles == None and first % chunk == 0 and first + chunk < products:
             # Not before the last products of the chunk before: two chunks are live at a time.
             stream_chunk(plan, stage, stream, first // chunk + 1)
-        tiles = stream.tiles if stage.tiles is None else stage.tiles
+        tiles = stream.tiles if stage.tiles == None else stage.tiles
         matrix = first % chunk // sharing
         is_state = len(results.shape) == 2
         marks: Any = None
-        if not is_state and block.guard is not None:
+        if not is_state and block.guard != None:
             marks = block.guard.marks[:, row : row + 1]
         pending = Group(
             stage, row, first, count, operands, tiles, matrix, sharing > 1, results, is_state, marks
         )
-        if following is not None and following.guard is not None:
+        if following != None and following.guard != None:
             advance_guard(following.guard, 1)
         first += count
     return pending
@@ -720,7 +731,7 @@ def evacuate_group(group: Any, bank: Any, low: int, count: int, is_vector: bool)
         place = results_of(group, low, count, part)
         if is_vector:
             nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.vector)
-        elif group.marks is not None:
+        elif group.marks != None:
             nisa.activation(dst=place, op=nl.copy, data=data, bias=group.marks)
         else:
             nisa.activation(dst=place, op=nl.copy, data=data)
