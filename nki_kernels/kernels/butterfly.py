@@ -69,14 +69,20 @@ class Stage(nl.NKIObject):
     place: int  # first entry of its table, or first column of its constants
 
 
+class Tables(nl.NKIObject):
+    """The kernel's tables, those of constants loaded."""
+
+    columns: Any  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
+    factors: Any  # HBM [2 or 6, L]: twiddles; six rows are those of the compensated mode
+
+
 class Launch(nl.NKIObject):
     """What all blocks of rows share."""
 
     x: Any  # HBM [B, N], real and imaginary part
     y: Any  # the same of the result
-    columns: Any  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
-    factors: Any  # HBM [2 or 6, L]: tables of twiddles; six rows are those of compensated mode
-    inputs: Any  # SBUF tiles [128, 2 run] that rows come to, in turn
+    tables: Tables
+    inputs: Any  # SBUF tiles [128, 2 run] that rows come to, in turn; none for long rows
 
 
 class Factors(nl.NKIObject):
@@ -234,16 +240,7 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     assert found == expected, f"tables have {found} rows of factors, not {expected}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    constants = tables[0].shape[1]
-    columns = sbuf((PARTITIONS, constants))
-    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, PARTITIONS], [1, constants]]))
-    inputs = []
-    if split_count(n, compensated) == 1:
-        run = state_points(n, compensated)
-        for _ in range(_RUN // run):
-            inputs.append(sbuf((PARTITIONS, 2 * run)))
-    launch = Launch([x_re, x_im], [y_re, y_im], columns, tables[1], inputs)
-
+    launch = Launch([x_re, x_im], [y_re, y_im], load_columns(tables), input_tiles(n, compensated))
     block = PARTITIONS * max(1, state_points(n, compensated) // n)
     share = share_rows(batch, block, block_instructions(n, compensated))
     last = share.first + share.trips * share.step
@@ -257,9 +254,27 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     return y_re, y_im
 
 
-def is_compensated(factors: Any) -> bool:
+def load_columns(tables: Any) -> Tables:
+    """The kernel's tables of HBM, with the columns on every partition of SBUF."""
+    constants = tables[0].shape[1]
+    columns = sbuf((PARTITIONS, constants))
+    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, PARTITIONS], [1, constants]]))
+    return Tables(columns, tables[1])
+
+
+def input_tiles(n: int, compensated: bool) -> Any:
+    """32 KiB a partition for rows that do not exceed a state."""
+    tiles: Any = []
+    if split_count(n, compensated) == 1:
+        run = state_points(n, compensated)
+        for _ in range(_RUN // run):
+            tiles.append(sbuf((PARTITIONS, 2 * run)))
+    return tiles
+
+
+def is_compensated(tables: Tables) -> bool:
     """The table of the compensated mode has six rows: high bits, rest and whole of a factor."""
-    return bool(factors.shape[0] == 6)
+    return bool(tables.factors.shape[0] == 6)
 
 
 def sbuf(shape: Any) -> Any:
@@ -267,10 +282,10 @@ def sbuf(shape: Any) -> Any:
     return nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
 
 
-def fresh_words(shape: Any, factors: Any) -> Any:
-    """Fresh tiles for numbers: [hi], or [hi, lo] where the factors are compensated."""
+def fresh_words(shape: Any, tables: Tables) -> Any:
+    """Fresh tiles for numbers: [hi], or [hi, lo] in the compensated mode."""
     words = [sbuf(shape)]
-    if is_compensated(factors):
+    if is_compensated(tables):
         words.append(sbuf(shape))
     return words
 
@@ -278,7 +293,7 @@ def fresh_words(shape: Any, factors: Any) -> Any:
 def transform_blocks(launch: Launch, base: Any, first: int, count: int) -> None:
     """Transform ``count`` rows of HBM, from the ``first`` after register ``base`` on."""
     n = launch.x[0].shape[1]
-    points = state_points(n, is_compensated(launch.factors))
+    points = state_points(n, is_compensated(launch.tables))
     blocks = blocks_of(base, first, count, max(1, points // n))
     for index in range(len(blocks)):
         if n > points:
@@ -294,10 +309,10 @@ def transform_rows(launch: Launch, rows: Rows, tile: Any) -> None:
     state = tile.ap(pattern)
     for part in range(2):
         load_rows(state[:, part], launch.x[part], rows, n)
-    words = transform([state], schedule(n, 1), launch.columns, launch.factors)
+    words = transform([state], schedule(n, 1), launch.tables)
     for part in range(2):
         result = sbuf((rows.partitions, rows.each, n))
-        scaled_sum(result, part_of(words, part), launch.columns)
+        scaled_sum(result, part_of(words, part), launch.tables.columns)
         store_rows(launch.y[part], result, rows, n)
 
 
@@ -318,7 +333,7 @@ def transform_long_rows(launch: Launch, rows: Rows) -> None:
     stages = schedule(length, 3 * length)
     results = []
     for index in range(len(states)):
-        results.append(transform(states[index], stages, launch.columns, launch.factors))
+        results.append(transform(states[index], stages, launch.tables))
         states[index] = []
     for first in range(0, length, _STORED // 4):
         store_piece(launch, rows, results, first)
@@ -333,33 +348,42 @@ def piece_in_hbm(x: Any, rows: Rows, runs: int, first: int, size: int) -> Any:
 
 def split_rows(launch: Launch, rows: Rows) -> Any:
     """Radix-4 stage of long rows, from HBM to the states of four transforms."""
-    factors = launch.factors
+    tables = launch.tables
     length = launch.x[0].shape[1] // 4
-    each = state_points(4 * length, is_compensated(factors)) // length
-    states, tiles, tables = [], [], []
+    each = state_points(4 * length, is_compensated(tables)) // length
+    states, tiles, pieces = [], [], []
     for _ in range(4 // each):
-        states.append(fresh_words((rows.partitions, 2, each, length), factors))
+        states.append(fresh_words((rows.partitions, 2, each, length), tables))
     for _ in range(2):
         tiles.append(sbuf((rows.partitions, 2, 4, 1, _PIECE)))
     for _ in range(3):
-        tables.append(sbuf((rows.partitions, factors.shape[0], _PIECE)))
+        pieces.append(sbuf((rows.partitions, tables.factors.shape[0], _PIECE)))
     for first in range(0, length, _PIECE):
         tile = tiles[first // _PIECE % 2]
         for part in range(2):
             source = piece_in_hbm(launch.x[part], rows, 4, first, _PIECE)
             nisa.dma_copy(dst=tile[:, part, :, 0], src=source)
-        outputs = []
-        for leg in range(4):
-            output = []
-            for word in states[leg // each]:
-                output.append(word[:, :, leg % each, first : first + _PIECE])
-            outputs.append(output)
-        radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, [], launch.columns)
-        for leg in range(1, 4):
-            load_factors(tables[leg - 1], factors, (leg - 1) * length + first)
-            views = factor_views(tables[leg - 1], 0, [[1, _PIECE]])
-            finish_twiddle(begin_twiddle(outputs[leg], views))
+        split_piece(tile, states, first, tables, pieces)
     return states
+
+
+def split_piece(tile: Any, states: Any, first: int, tables: Tables, pieces: Any) -> None:
+    """The stage of ``split_rows`` on a tile of points from ``first`` of each quarter on.
+
+    pieces: SBUF tiles for the twiddles of the second quarter to the fourth.
+    """
+    each, length = states[0][0].shape[2:]
+    outputs = []
+    for leg in range(4):
+        output = []
+        for word in states[leg // each]:
+            output.append(word[:, :, leg % each, first : first + _PIECE])
+        outputs.append(output)
+    radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, [], tables.columns)
+    for leg in range(1, 4):
+        load_factors(pieces[leg - 1], tables.factors, (leg - 1) * length + first)
+        views = factor_views(pieces[leg - 1], 0, [[1, _PIECE]])
+        finish_twiddle(begin_twiddle(outputs[leg], views))
 
 
 def part_of(words: Any, part: int) -> Any:
@@ -400,43 +424,40 @@ def store_piece(launch: Launch, rows: Rows, results: Any, first: int) -> None:
             words = []
             for word in results[leg // each]:
                 words.append(word[:, part, leg % each, first : first + size])
-            scaled_sum(row[:, :, leg], words, launch.columns)
+            scaled_sum(row[:, :, leg], words, launch.tables.columns)
         target = piece_in_hbm(launch.y[part], rows, 1, 4 * first, _STORED)
         nisa.dma_copy(dst=target, src=row.reshape((rows.partitions, 1, _STORED)))
 
 
-def transform(state: Any, stages: Any, columns: Any, factors: Any) -> Any:
+def transform(state: Any, stages: Any, tables: Tables) -> Any:
     """All stages of the transforms in ``state``, words [partitions, 2, R, N]; returns words."""
     for index in range(len(stages)):
-        state = transform_stage(state, stages[index], columns, factors)
+        state = transform_stage(state, stages[index], tables)
     return state
 
 
-def transform_stage(state: Any, stage: Stage, columns: Any, factors: Any) -> Any:
+def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
     """One stage of the transforms in ``state``, in fresh words."""
-    partitions = state[0].shape[0]
-    result = fresh_words(state[0].shape, factors)
-    tables = []
+    result = fresh_words(state[0].shape, tables)
+    pieces = []
     if stage.has_table:
-        entries = table_entries(stage, is_compensated(factors))
+        entries = table_entries(stage, is_compensated(tables))
         for _ in range(2):
-            tables.append(sbuf((partitions, factors.shape[0], entries)))
+            pieces.append(sbuf((state[0].shape[0], tables.factors.shape[0], entries)))
     has_constants = stage.following > 0 and not stage.has_table
     products: Any = None
     # The quarter without twiddles comes last, so that ScalarE's products are always ready.
     quarters = min(4, stage.count)
     for turn in range(quarters):
         quarter = (turn + 1) % quarters
-        butterflies(state, result, stage, quarter, columns)
+        butterflies(state, result, stage, quarter, tables.columns)
         if has_constants and turn > 0:
             finish_twiddle(products)
         if stage.has_table:
-            multiply_by_table(result, stage, quarter, tables, factors)
+            multiply_by_table(result, stage, quarter, tables.factors, pieces)
         elif has_constants and quarter > 0:
-            each = run_of_p(stage)
-            words = twiddled(result, stage, quarter * each, each)
-            constants = constant_factors(stage, quarter, columns[0:partitions], factors)
-            products = begin_twiddle(words, constants)
+            words = twiddled(result, stage, quarter * run_of_p(stage), run_of_p(stage))
+            products = begin_twiddle(words, constant_factors(stage, quarter, tables, words))
     return result
 
 
@@ -554,28 +575,27 @@ def table_entries(stage: Stage, compensated: bool) -> int:
     return min(most, run_of_p(stage) * stage.outputs)
 
 
-def multiply_by_table(result: Any, stage: Stage, quarter: int, tables: Any, factors: Any) -> None:
-    """Multiply a quarter of a stage's outputs by its table, of which two tiles hold pieces."""
+def multiply_by_table(result: Any, stage: Stage, quarter: int, factors: Any, pieces: Any) -> None:
+    """Multiply a quarter of a stage's outputs by its table, which comes to two tiles in turn."""
     rows = result[0].shape[2]
     outputs, each = stage.outputs, run_of_p(stage)
-    size = tables[0].shape[2]
-    step = size // outputs
+    step = pieces[0].shape[2] // outputs
     for first in range(quarter * each, (quarter + 1) * each, step):
-        table = tables[first // step % 2]
-        load_factors(table, factors, stage.place + first * outputs)
-        pattern = [[0, rows], [outputs, step], [1, outputs - 1]]
-        views = factor_views(table, 1, pattern)
+        piece = pieces[first // step % 2]
+        load_factors(piece, factors, stage.place + first * outputs)
+        views = factor_views(piece, 1, [[0, rows], [outputs, step], [1, outputs - 1]])
         finish_twiddle(begin_twiddle(twiddled(result, stage, first, step), views))
 
 
-def constant_factors(stage: Stage, quarter: int, columns: Any, factors: Any) -> Factors:
+def constant_factors(stage: Stage, quarter: int, tables: Tables, words: Any) -> Factors:
     """The columns of constants that multiply the outputs of a quarter."""
-    total = (columns.shape[1] - _FIRST_CONSTANT) // factors.shape[0]
+    rows = tables.factors.shape[0]
+    total = (tables.columns.shape[1] - _FIRST_CONSTANT) // rows
     width = stage.outputs - 1
     views = []
-    for row in range(factors.shape[0]):
+    for row in range(rows):
         first = _FIRST_CONSTANT + row * total + stage.place + (quarter - 1) * width
-        views.append(columns[:, first : first + width])
+        views.append(tables.columns[0 : words[0].shape[0], first : first + width])
     return Factors(views, stage.block)
 
 
