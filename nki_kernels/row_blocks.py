@@ -56,12 +56,17 @@ def share_rows(batch: int, block: int, instructions: int) -> Share:
 
 
 def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
-    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each."""
+    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each.
+
+    The last rows are one block where they divide evenly, else one of 128 partitions and one more.
+    """
     blocks = []
     end = first + count
     while first < end:
         left = end - first
-        each = min(most, max(1, left // PARTITIONS))
+        each = -(-left // PARTITIONS)
+        if each > most or left % each != 0:
+            each = min(most, max(1, left // PARTITIONS))
         partitions = min(PARTITIONS, left // each)
         blocks.append(Rows(base, first, partitions, each))
         first += partitions * each
@@ -72,14 +77,13 @@ def rows_in_hbm(x: Any, rows: Rows, columns: int) -> Any:
     """The first ``columns`` numbers of a block's rows of HBM x [B, N], as [partitions, each, n]."""
     pitch = x.shape[1]
     pattern = [[rows.each * pitch, rows.partitions], [pitch, rows.each], [1, columns]]
-    if rows.base is None:
-        return x.ap(pattern, rows.first * pitch)
-    return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base, indirect_dim=0)
+    return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base)
 
 
 def descriptors(rows: Rows) -> Any:
     """Who writes the descriptors of a transfer: the host, where a block's address is known."""
-    return nisa.dge_mode.none if rows.base is None else nisa.dge_mode.unknown
+    # Compilers know no `is`.
+    return nisa.dge_mode.none if rows.base == None else nisa.dge_mode.unknown  # noqa: E711
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
