@@ -54,13 +54,16 @@ def load_table(table: Any) -> Any:
 
 
 def transpose(dst: Any, data: Any, identity: Any) -> None:
-    """SBUF data [P, ...], one strided run, to PSUM [..., columns]: zeros from column P on."""
+    """SBUF data [P, ...], one strided run, to PSUM [..., columns]: zeros from column P on.
+
+    From v3 on exact, if PSUM has the data's dtype, and with as many columns as rows.
+    """
     nisa.nc_matmul(
         dst=dst,
         stationary=data,
         moving=identity[0 : data.shape[0], 0 : dst.shape[len(dst.shape) - 1]],
         is_moving_onezero=True,
-        is_transpose=bool(data.dtype == nl.float32),
+        is_transpose=bool(data.dtype == dst.dtype),
         accumulate=False,
     )
 
