@@ -11,8 +11,8 @@ from nki_kernels.kernels.block_circulant import (
     block_circulant_gradients,
     block_circulant_tables,
     layouts,
+    product_masks,
     row_pitch,
-    signs_of,
     spectrum_rows,
 )
 from nki_kernels.lint import lint
@@ -54,7 +54,8 @@ def real(*shape):
 
 
 def arguments(p, q, k, layout):
-    return *pack((*block_circulant_tables(k), signs_of(q))), layout
+    masks = product_masks(q, layout[0])
+    return *pack((*block_circulant_tables(k), masks)), layout
 
 
 def fitting(rows, p, q, k):

@@ -39,11 +39,12 @@ class BlockCirculant(ShapeAlgorithm):
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         found = block_circulant.block_circulant_specs(recipe.held[2])
-        return *found, block_circulant.signs_spec()
+        return *found, block_circulant.masks_spec(recipe.layout[0])
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         _, q, k = recipe.held
-        return *block_circulant.block_circulant_tables(k), block_circulant.signs_of(q)
+        masks = block_circulant.product_masks(q, recipe.layout[0])
+        return *block_circulant.block_circulant_tables(k), masks
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         return (recipe.layout,)
