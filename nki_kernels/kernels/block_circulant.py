@@ -109,6 +109,7 @@ class Transform(nl.NKIObject):
     tiles: int  # of 128 rows, taken at once
     bias: Any  # HBM [1, blocks k], of rows that are made; or None
     has_bias: bool
+    turn: int  # the first of the two tiles that its loads take turns with
 
 
 class RowTile(nl.NKIObject):
@@ -140,7 +141,7 @@ class Group(nl.NKIObject):
 
 
 class Columns(nl.NKIObject):
-    """A stationary matrix for each of some slots: SBUF [K, slots, columns], zeros beyond ``used``."""
+    """A stationary matrix for each of some slots: SBUF [K, slots, columns], zeros past ``used``."""
 
     tile: Any
     used: int
@@ -278,8 +279,8 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
     tools = load_tools(unpack(tables, places), k)
     x = x.reshape((rows, q, k))
-    make_spectra(Transform(weight, of_w, cut.of_weight, cut.tiles, None, False), tools)
-    make_spectra(Transform(x, of_x, cut.of_input, cut.tiles, None, False), tools)
+    make_spectra(Transform(weight, of_w, cut.of_weight, cut.tiles, None, False, 0), tools)
+    make_spectra(Transform(x, of_x, cut.of_input, cut.tiles, None, False, 1), tools)
     fill_gap(of_x, rows)
     fill_gap(of_w, p)
     meet(of_w)
@@ -287,7 +288,7 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     multiply_spectra(Product(of_x, of_w, of_y, cut.side, False), tools, rows)
     meet(of_y)
     result = y.reshape((rows, p, k))
-    make_rows(Transform(result, of_y, cut.of_output, cut.tiles, bias, True), tools)
+    make_rows(Transform(result, of_y, cut.of_output, cut.tiles, bias, True, 0), tools)
     return y, of_x, of_w
 
 
@@ -313,7 +314,7 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
     tools = load_tools(tables, k)
     grad = grad.reshape((rows, p, k))
-    make_spectra(Transform(grad, of_y, cut.of_output, cut.tiles, None, False), tools)
+    make_spectra(Transform(grad, of_y, cut.of_output, cut.tiles, None, False, 0), tools)
     meet(of_y)
     multiply_spectra(Product(of_y, of_w, x_spectra, cut.side, True), tools, rows)
     correlate_spectra(Correlation(of_x, of_y, w_spectra, cut.side), tools, rows)
@@ -321,8 +322,8 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     meet(w_spectra)
     x = by_x.reshape((rows, q, k))
     weight = by_w.reshape((p, q, k))
-    make_rows(Transform(x, x_spectra, cut.of_input, cut.tiles, None, False), tools)
-    make_rows(Transform(weight, w_spectra, cut.of_weight, cut.tiles, None, False), tools)
+    make_rows(Transform(x, x_spectra, cut.of_input, cut.tiles, None, False, 0), tools)
+    make_rows(Transform(weight, w_spectra, cut.of_weight, cut.tiles, None, False, 1), tools)
     return by_x, by_w
 
 
@@ -338,9 +339,7 @@ def load_tools(tables: Any, k: int) -> Any:
     staged = []
     for _ in range(2):
         # Stationary operands may be read a little beyond what was loaded.
-        loaded.append(
-            nl.ndarray((PARTITIONS, _LOADED + _WIDE), dtype=nl.float32, buffer=nl.sbuf)
-        )
+        loaded.append(nl.ndarray((PARTITIONS, _LOADED + _WIDE), dtype=nl.float32, buffer=nl.sbuf))
         staged.append(nl.ndarray((PARTITIONS, _STAGED), dtype=nl.float32, buffer=nl.sbuf))
     identity = load_identity(nl.float32)
     there = load_pieces(tables[0])
@@ -499,7 +498,7 @@ def transform_area(transform: Any, tools: Any, area: Any) -> None:
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
     assert transform.split * area.rows <= PARTITIONS or transform.split == 1, "rows in pieces"
-    turn = 0
+    turn = transform.turn
     for row in range(0, area.rows, step):
         rows = part_of(area, ROWS, row, min(step, area.rows - row))
         for block in range(0, area.blocks, most):
@@ -541,9 +540,7 @@ def first_of(area: Any, tile: Any) -> Any:
     return part_of(area, ROWS, tile.low, tile.partitions)
 
 
-def load_numbers(
-    transform: Any, tools: Any, area: Any, tile: Any, columns: int, turn: int
-) -> Any:
+def load_numbers(transform: Any, tools: Any, area: Any, tile: Any, columns: int, turn: int) -> Any:
     """Load a tile of rows [P, parts, columns]; returns which are good, where they would mix."""
     held = area.blocks * tools.k
     whole = tools.loaded[turn % 2][0 : tile.partitions, 0 : tile.parts * columns]
@@ -666,7 +663,7 @@ def restore_area(transform: Any, tools: Any, area: Any) -> None:
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
     assert transform.split * area.rows <= PARTITIONS or transform.split == 1, "rows in pieces"
-    turn = 0
+    turn = transform.turn
     if area.rows == 0:
         return
     for block in range(0, area.blocks, most):
@@ -740,9 +737,7 @@ def restore_box(transform: Any, tools: Any, area: Any, bias: Any, turn: int) -> 
     return turn
 
 
-def load_slabs(
-    transform: Any, tools: Any, area: Any, slab: int, slabs: int, turn: int
-) -> Any:
+def load_slabs(transform: Any, tools: Any, area: Any, slab: int, slabs: int, turn: int) -> Any:
     """Spectra of slabs, [lines, pieces, slabs, rows], zeros for blocks that a slab lacks."""
     pieces = len(tools.back)
     lines = tools.back[0].shape[0]
@@ -870,16 +865,16 @@ def products_instructions(product: Any, area: Any) -> int:
 
 def multiply_area(product: Any, tools: Any, area: Any) -> None:
     """Products of an area: slots, and of them rows, as many at a time as fit."""
-    taken = product.source.shape[0]
     wide = chunk_size(product.target.shape[0])
     step = step_of_rows(product, area.rows)
-    turn = 0
+    turn = 0 if area.axis != SLOTS and area.slot == 0 else 1
+    staged = turn
     slot = 0
     while slot < area.slots and area.rows > 0 and area.blocks > 0:
         group = group_of(product, area, slot)
         matrices = []
         if area.blocks <= wide:
-            matrices = load_matrices(product, tools, area, group)
+            matrices = load_matrices(product, tools, area, group, staged)
         for row in range(0, area.rows, step):
             rows = part_of(area, ROWS, row, min(step, area.rows - row))
             loaded = load_spectra(product.source, tools, rows, group, turn)
@@ -887,8 +882,9 @@ def multiply_area(product: Any, tools: Any, area: Any) -> None:
             for block in range(0, area.blocks, wide):
                 box = part_of(rows, BLOCKS, block, min(wide, area.blocks - block))
                 if area.blocks > wide:
-                    matrices = load_matrices(product, tools, box, group)
+                    matrices = load_matrices(product, tools, box, group, block // wide)
                 multiply_group(product, matrices, loaded, box, group)
+        staged += 1
         slot += group.side * group.together
 
 
@@ -903,7 +899,7 @@ def slots_of(spectra: Any, area: Any, group: Any, blocks: int) -> Any:
 
 
 def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
-    """A group's slots of all blocks, a view [(u part block), slots, rows] for each chunk of them."""
+    """A group's slots of all blocks, [(u part block), slots, rows] for each chunk of them."""
     blocks = spectra.shape[0]
     chunk = chunk_size(blocks)
     rows = Area(area.base, area.axis, 0, 0, area.slot, area.slots, area.row, area.rows)
@@ -924,7 +920,7 @@ def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> 
     return loaded
 
 
-def load_matrices(product: Any, tools: Any, area: Any, group: Any) -> Any:
+def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
     """Matrices of a group's slots from all taken blocks to those of an area, for each chunk."""
     taken = product.source.shape[0]
     chunk = chunk_size(taken)
@@ -938,7 +934,7 @@ def load_matrices(product: Any, tools: Any, area: Any, group: Any) -> Any:
         if area.axis != ROWS:
             weights.base = area.base
             weights.axis = axis
-        staged = stage_weights(product.weights, tools, weights, group, len(found))
+        staged = stage_weights(product.weights, tools, weights, group, turn + len(found))
         matrix = mask_weights(product.weights, tools, weights, group, staged)
         if product.is_turned:
             matrix = turn_matrices(matrix, group, tools.identity)
@@ -988,13 +984,21 @@ def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any) -
     first = masks // 2 if is_last and is_other else 0
     if not group.is_first:
         first += 2
-    for slot in range(together):
-        made = tile[:, slot, 0:used].reshape_dim(1, (side, 2, width))
-        data = staged.ap(
-            [[_STAGED, rows], [0, side], [together * width, 2], [1, width]], slot * width
-        )
+    if side > together:
         mask = tools.masks.ap([[masks, rows], [2, side], [1, 2], [0, width]], first)
-        nisa.tensor_tensor(dst=made, data1=data, data2=mask, op=nl.multiply)
+        for slot in range(together):
+            made = tile[:, slot, 0:used].reshape_dim(1, (side, 2, width))
+            pattern = [[_STAGED, rows], [0, side], [together * width, 2], [1, width]]
+            data = staged.ap(pattern, slot * width)
+            nisa.tensor_tensor(dst=made, data1=data, data2=mask, op=nl.multiply)
+        return Columns(tile, used)
+    for column in range(2 * side):
+        nisa.activation(
+            dst=tile[:, :, column * width : (column + 1) * width],
+            op=nl.copy,
+            data=staged[:, column % 2],
+            scale=tools.masks[0:rows, first + column : first + column + 1],
+        )
     return Columns(tile, used)
 
 
@@ -1100,7 +1104,7 @@ def sum_slots(correlation: Any, tools: Any, area: Any) -> None:
 
 
 def sum_by_rows(correlation: Any, tools: Any, area: Any, slots: int) -> None:
-    """Sums over rows by a loop on the device over these, for all slots of an area, up to ``slots``."""
+    """Sums over rows by a loop on the device, for all slots of an area, up to ``slots``."""
     step = min(area.rows, ROWS_SUMMED)
     once = sums_instructions(correlation, part_of(area, ROWS, 0, step), slots)
     programs = nl.num_programs()
@@ -1216,9 +1220,7 @@ def load_turned(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> A
     return tiles
 
 
-def turn_rows(
-    loaded: Any, identity: Any, low: int, length: int, side: int, parts: int
-) -> Any:
+def turn_rows(loaded: Any, identity: Any, low: int, length: int, side: int, parts: int) -> Any:
     """Some rows of spectra [(u part block), slots, rows] as a tile [rows, (slots, u, part, block)].
 
     With 64 zeros at the end, as stationary operands are wide.
