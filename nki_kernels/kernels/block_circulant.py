@@ -148,7 +148,7 @@ class Columns(nl.NKIObject):
 
 
 class Chunk(nl.NKIObject):
-    """Blocks of a product, on partitions or as columns."""
+    """Blocks that a product makes at once, as columns of its matrix."""
 
     first: int
     blocks: int
@@ -857,10 +857,26 @@ def products_instructions(product: Any, area: Any) -> int:
     group = group_of(product, area, 0)
     groups = -(-area.slots // (group.side * group.together)) + 1
     steps = -(-area.rows // step_of_rows(product, area.rows))
-    matrix = 3 * group.side + 3 + (2 * group.together + 2 if product.is_turned else 0)
-    matrices = pieces * chunks * matrix * (1 if chunks == 1 else steps)
+    spans = -(-made // span_of(product, group))
+    masks = 2 + min(group.together, 2 * group.side)
+    masks += 2 * group.together + 2 if product.is_turned else 0
+    matrices = pieces * (spans * 3 * group.side + chunks * masks) * (1 if spans == 1 else steps)
     product_count = group.together * (pieces + 1) + 2
     return groups * (matrices + steps * (2 * pieces + chunks * product_count))
+
+
+def span_of(product: Any, group: Any) -> int:
+    """Made blocks whose matrices are loaded at once, whole chunks: long runs are faster."""
+    taken, made = product.source.shape[0], product.target.shape[0]
+    chunk, wide = chunk_size(taken), chunk_size(made)
+    pieces = -(-taken // chunk)
+    if product.is_turned:
+        return wide
+    columns = max(_WIDE, 2 * group.side * wide)
+    held = min(
+        _STAGED // (2 * group.together * wide), 4 * _LOADED // (pieces * group.together * columns)
+    )
+    return wide * max(1, held)
 
 
 def multiply_area(product: Any, tools: Any, area: Any) -> None:
@@ -872,18 +888,21 @@ def multiply_area(product: Any, tools: Any, area: Any) -> None:
     slot = 0
     while slot < area.slots and area.rows > 0 and area.blocks > 0:
         group = group_of(product, area, slot)
+        span = span_of(product, group)
         matrices = []
-        if area.blocks <= wide:
+        if area.blocks <= span:
             matrices = load_matrices(product, tools, area, group, staged)
         for row in range(0, area.rows, step):
             rows = part_of(area, ROWS, row, min(step, area.rows - row))
             loaded = load_spectra(product.source, tools, rows, group, turn)
             turn += 1
-            for block in range(0, area.blocks, wide):
-                box = part_of(rows, BLOCKS, block, min(wide, area.blocks - block))
-                if area.blocks > wide:
-                    matrices = load_matrices(product, tools, box, group, block // wide)
-                multiply_group(product, matrices, loaded, box, group)
+            for block in range(0, area.blocks, span):
+                box = part_of(rows, BLOCKS, block, min(span, area.blocks - block))
+                if area.blocks > span:
+                    matrices = load_matrices(product, tools, box, group, block // span)
+                for inner in range(0, box.blocks, wide):
+                    own = part_of(box, BLOCKS, inner, min(wide, box.blocks - inner))
+                    multiply_group(product, matrices[inner // wide], loaded, own, group)
         staged += 1
         slot += group.side * group.together
 
@@ -921,10 +940,12 @@ def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> 
 
 
 def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
-    """Matrices of a group's slots from all taken blocks to those of an area, for each chunk."""
+    """Matrices of a group's slots: for each chunk of an area's blocks those from all taken ones."""
     taken = product.source.shape[0]
-    chunk = chunk_size(taken)
+    chunk, wide = chunk_size(taken), chunk_size(product.target.shape[0])
     found = []
+    for _ in range(0, area.blocks, wide):
+        found.append([])
     for first in range(0, taken, chunk):
         held = min(chunk, taken - first)
         weights = Area(None, _NONE, first, held, area.slot, area.slots, area.block, area.blocks)
@@ -934,11 +955,15 @@ def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) ->
         if area.axis != ROWS:
             weights.base = area.base
             weights.axis = axis
-        staged = stage_weights(product.weights, tools, weights, group, turn + len(found))
-        matrix = mask_weights(product.weights, tools, weights, group, staged)
-        if product.is_turned:
-            matrix = turn_matrices(matrix, group, tools.identity)
-        found.append(matrix)
+        staged = stage_weights(product.weights, tools, weights, group, turn + first // chunk)
+        for index in range(len(found)):
+            left = index * wide
+            width = held if product.is_turned else min(wide, area.blocks - left)
+            columns = Chunk(left, width)
+            matrix = mask_weights(product.weights, tools, weights, group, staged, columns)
+            if product.is_turned:
+                matrix = turn_matrices(matrix, group, tools.identity)
+            found[index].append(matrix)
     return found
 
 
@@ -968,9 +993,10 @@ def stage_weights(weights: Any, tools: Any, area: Any, group: Any, turn: int) ->
     return tile
 
 
-def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any) -> Any:
+def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any, chunk: Any) -> Any:
     """Matrices of slots, columns (u part i), of staged weights: with signs, and zeros of others."""
-    rows, _, together, width = staged.shape
+    rows, _, together, total = staged.shape
+    width = chunk.blocks
     side = group.side
     used = 2 * side * width
     columns = max(used, _WIDE) if used <= NARROW else used
@@ -988,15 +1014,15 @@ def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any) -
         mask = tools.masks.ap([[masks, rows], [2, side], [1, 2], [0, width]], first)
         for slot in range(together):
             made = tile[:, slot, 0:used].reshape_dim(1, (side, 2, width))
-            pattern = [[_STAGED, rows], [0, side], [together * width, 2], [1, width]]
-            data = staged.ap(pattern, slot * width)
+            pattern = [[_STAGED, rows], [0, side], [together * total, 2], [1, width]]
+            data = staged.ap(pattern, slot * total + chunk.first)
             nisa.tensor_tensor(dst=made, data1=data, data2=mask, op=nl.multiply)
         return Columns(tile, used)
     for column in range(2 * side):
         nisa.activation(
             dst=tile[:, :, column * width : (column + 1) * width],
             op=nl.copy,
-            data=staged[:, column % 2],
+            data=staged[:, column % 2, :, chunk.first : chunk.first + width],
             scale=tools.masks[0:rows, first + column : first + column + 1],
         )
     return Columns(tile, used)
@@ -1053,26 +1079,25 @@ def correlate_spectra(correlation: Any, tools: Any, rows: int) -> None:
 
     Programs share slots. Few rows are summed slots by slots; many are a loop on the device.
     """
-    q, height, _ = correlation.of_x.shape
+    half = correlation.of_x.shape[1] // 2
     p = correlation.of_y.shape[0]
-    half = height // 2
-    whole = Area(None, _NONE, 0, q, 0, half, 0, rows)
-    first = part_of(whole, SLOTS, 0, 1)
-    others = part_of(whole, SLOTS, 1, half - 1)
-    if rows > 4 * ROWS_SUMMED:
-        programs = nl.num_programs()
-        most = -(-half // programs)
-        fitting = max(1, _SUMS // (2 * p * -(-q // chunk_size(q))))
-        step = -(-most // -(-most // fitting))
-        share = share_rows(half, half, 1)
-        for slot in range(0, most, step):
-            held = max(0, min(step, share.rest - slot))
-            sum_by_rows(correlation, tools, part_of(whole, SLOTS, share.first + slot, held), step)
-        return
-    if nl.program_id(0) == 0:
-        sum_slots(correlation, tools, first)
-    if half > 1:
-        sum_by_slots(correlation, tools, others)
+    wide = chunk_size(p)
+    for left in range(0, p, wide):
+        whole = Area(None, _NONE, left, min(wide, p - left), 0, half, 0, rows)
+        if rows > 4 * ROWS_SUMMED or rows > sums_at_once(correlation):
+            sum_by_rows(correlation, tools, whole)
+        else:
+            if nl.program_id(0) == 0:
+                sum_slots(correlation, tools, part_of(whole, SLOTS, 0, 1))
+            if half > 1:
+                sum_by_slots(correlation, tools, part_of(whole, SLOTS, 1, half - 1))
+
+
+def sums_at_once(correlation: Any) -> int:
+    """Rows whose products are summed at once: fewer where blocks are many."""
+    q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
+    chunks = -(-q // chunk_size(q)) * -(-p // chunk_size(p))
+    return PARTITIONS * max(1, ROWS_SUMMED // (PARTITIONS * chunks))
 
 
 def sum_by_slots(correlation: Any, tools: Any, area: Any) -> None:
@@ -1103,12 +1128,27 @@ def sum_slots(correlation: Any, tools: Any, area: Any) -> None:
         slot += taken.slots
 
 
-def sum_by_rows(correlation: Any, tools: Any, area: Any, slots: int) -> None:
-    """Sums over rows by a loop on the device, for all slots of an area, up to ``slots``."""
-    step = min(area.rows, ROWS_SUMMED)
+def sum_by_rows(correlation: Any, tools: Any, area: Any) -> None:
+    """Sums over rows of this program's share of an area's slots, by loops over the rows.
+
+    Each is for as many slots as fit; both programs have as many loops.
+    """
+    q = correlation.of_x.shape[0]
+    most = -(-area.slots // nl.num_programs())
+    fitting = max(1, _SUMS // (2 * area.blocks * -(-q // chunk_size(q))))
+    loops = -(-most // fitting)
+    step = -(-most // loops)
+    share = share_rows(area.slots, area.slots, 1)
+    for slot in range(0, loops * step, step):
+        held = max(0, min(step, share.rest - slot))
+        loop_over_rows(correlation, tools, part_of(area, SLOTS, share.first + slot, held), step)
+
+
+def loop_over_rows(correlation: Any, tools: Any, area: Any, slots: int) -> None:
+    """Sums over rows by a loop on the device, of up to ``slots`` slots."""
+    step = min(area.rows, sums_at_once(correlation))
     once = sums_instructions(correlation, part_of(area, ROWS, 0, step), slots)
-    programs = nl.num_programs()
-    share = share_rows(area.rows * programs, step, _PASSES * once // 2)
+    share = share_rows(area.rows * nl.num_programs(), step, _PASSES * once // 2)
     end = share.trips * share.step
     sums = clear_sums(correlation, area)
 
@@ -1126,78 +1166,78 @@ def group_of_sums(correlation: Any, area: Any, first: int) -> Any:
     left = area.slots - first
     if area.axis != SLOTS and area.slot + first == 0:
         return Group(first, 1, 1, True)
+    q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
     side = min(correlation.side, left)
-    together = max(1, min(_LOADED // min(area.rows, ROWS_SUMMED), left // side))
+    rows = min(area.rows, sums_at_once(correlation))
+    widest = side * max(chunk_size(q), chunk_size(p))
+    fitting = min(
+        _LOADED // (4 * widest), _SUMS // (2 * side * chunk_size(p) * -(-q // chunk_size(q)))
+    )
+    together = max(1, min(_LOADED // rows, fitting, left // side))
     return Group(first, side, together, False)
 
 
 def sums_instructions(correlation: Any, area: Any, slots: int) -> int:
-    """About how many instructions the sums of so many slots over an area's rows take, at most."""
+    """About how many instructions sums of so many slots take over an area's rows, at most.
+
+    Of those for one chunk of the blocks of y as many as its share of the launch's allows.
+    """
     q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
     tops, lefts = -(-q // chunk_size(q)), -(-p // chunk_size(p))
     later = part_of(area, SLOTS, 1 if area.slot == 0 and slots > 1 else 0, slots)
     group = group_of_sums(correlation, later, 0)
-    steps = -(-area.rows // ROWS_SUMMED)
-    tiles = min(-(-area.rows // PARTITIONS), ROWS_SUMMED // PARTITIONS)
+    at_once = sums_at_once(correlation)
+    steps = -(-area.rows // at_once)
+    tiles = -(-min(area.rows, at_once) // PARTITIONS)
     turned = 4 + tiles * 3 * (group.together + 2)
     groups = -(-slots // (group.side * group.together)) + 1
     products = slots * (2 * tiles + 2)
-    return steps * lefts * (groups * (tops + 1) * turned + tops * products) + 4 * lefts * tops
+    return lefts * (steps * (groups * (tops + 1) * turned + tops * products) + 4 * tops)
 
 
 def clear_sums(correlation: Any, area: Any) -> Any:
-    """Zeros, SBUF [j, part, slots, i], for each chunk of blocks of y and each of x."""
-    q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
-    tall, wide = chunk_size(q), chunk_size(p)
+    """Zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
+    q = correlation.of_x.shape[0]
+    tall = chunk_size(q)
     sums = []
     if area.slots == 0:
         return sums
-    for left in range(0, p, wide):
-        for top in range(0, q, tall):
-            shape = (min(tall, q - top), 2, area.slots, min(wide, p - left))
-            tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-            nisa.memset(dst=tile, value=0.0)
-            sums.append(tile)
+    for top in range(0, q, tall):
+        shape = (min(tall, q - top), 2, area.slots, area.blocks)
+        tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(dst=tile, value=0.0)
+        sums.append(tile)
     return sums
 
 
 def store_sums(correlation: Any, area: Any, sums: Any) -> None:
     """Sums of an area's slots to HBM."""
-    q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
-    tall, wide = chunk_size(q), chunk_size(p)
-    _, height, pitch = correlation.target.shape
-    if area.slots == 0:
-        return
-    index = 0
-    for left in range(0, p, wide):
-        for top in range(0, q, tall):
-            held, _, slots, width = sums[index].shape
-            box = part_of(area, BLOCKS, top, held)
-            box.row = left
-            pattern = [[height * pitch, held], [height // 2 * pitch, 2], [pitch, slots], [1, width]]
-            target = correlation.target
-            copy(in_spectra(target, pattern, box), sums[index], box)
-            index += 1
+    target = correlation.target
+    _, height, pitch = target.shape
+    first = 0
+    for tile in sums:
+        held, _, slots, width = tile.shape
+        box = Area(area.base, area.axis, first, held, area.slot, slots, area.block, width)
+        pattern = [[height * pitch, held], [height // 2 * pitch, 2], [pitch, slots], [1, width]]
+        copy(in_spectra(target, pattern, box), tile, box)
+        first += held
 
 
 def add_products(correlation: Any, tools: Any, area: Any, sums: Any) -> None:
-    """Add the products of an area's slots and rows to their sums."""
-    q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
-    tall, wide = chunk_size(q), chunk_size(p)
+    """Add the products of an area's slots, rows, and blocks of y, to their sums."""
+    q = correlation.of_x.shape[0]
+    tall = chunk_size(q)
+    step = sums_at_once(correlation)
     slot = 0
     while slot < area.slots:
         group = group_of_sums(correlation, area, slot)
-        for row in range(0, area.rows, ROWS_SUMMED):
-            rows = part_of(area, ROWS, row, min(ROWS_SUMMED, area.rows - row))
-            index = 0
-            for left in range(0, p, wide):
-                box = part_of(rows, BLOCKS, left, min(wide, p - left))
-                right = load_turned(correlation.of_y, tools, box, group, 0)
-                for top in range(0, q, tall):
-                    box = part_of(rows, BLOCKS, top, min(tall, q - top))
-                    turned = load_turned(correlation.of_x, tools, box, group, 1)
-                    correlate_slots(turned, right, group, sums[index], slot)
-                    index += 1
+        for row in range(0, area.rows, step):
+            rows = part_of(area, ROWS, row, min(step, area.rows - row))
+            right = load_turned(correlation.of_y, tools, rows, group, 0)
+            for top in range(0, q, tall):
+                box = part_of(rows, BLOCKS, top - area.block, min(tall, q - top))
+                turned = load_turned(correlation.of_x, tools, box, group, 1)
+                correlate_slots(turned, right, group, sums[top // tall], slot)
         slot += group.side * group.together
 
 
