@@ -60,7 +60,7 @@ _STAGED = 2048  # of those of the weight
 _SUMS = 8192  # fp32 numbers of a partition in which gradients of the weight are summed
 _BLOCKS = 64  # that a product takes, with both parts
 _WIDE = 64  # columns that a stationary operand has at least
-_PASSES = 5  # of a launch, which share its instructions
+_PASSES = 3  # of a launch that may be as long as the budget allows, others are short
 BLOCKS, SLOTS, ROWS = 0, 1, 2  # axes of spectra
 _NONE = -1
 
@@ -472,7 +472,8 @@ def share_transform(transform: Any, axis: int) -> Any:
     step = min(rows * transform.split, PARTITIONS * transform.tiles)
     slabs = -(-most // blocks_together(k))
     pieces = 2 if k > PARTITIONS else 1
-    once = 24 + 12 * transform.tiles + slabs * pieces * (2 * transform.tiles * pieces + 6)
+    tiles = -(-step // PARTITIONS)
+    once = 24 + 14 * tiles + slabs * pieces * (tiles * 5 // 4 + pieces + 2)
     if axis == ROWS:
         return share_rows(rows, step // transform.split, _PASSES * once * -(-blocks // most))
     return share_rows(blocks, most, _PASSES * once * -(-rows // step))
@@ -811,11 +812,14 @@ def multiply_along(product: Any, tools: Any, area: Any) -> None:
     for other in (ROWS, BLOCKS):
         if units[other] > units[axis]:
             axis = other
-    once = products_instructions(product, area) // units[axis] + 1
+    unit = [wide, side, step][axis]
+    one = products_instructions(product, part_of(area, axis, 0, unit))
+    two = products_instructions(product, part_of(area, axis, 0, 2 * unit))
+    once = max(1, two - one)
     if axis == BLOCKS:
         share = share_chunks(area.blocks, wide, _PASSES * once)
     else:
-        share = share_rows(size_of(area, axis), step if axis == ROWS else side, _PASSES * once)
+        share = share_rows(size_of(area, axis), unit, _PASSES * once)
     end = share.first + share.trips * share.step
 
     def body(base: Any) -> None:
@@ -853,11 +857,12 @@ def group_of(product: Any, area: Any, first: int) -> Any:
 def products_instructions(product: Any, area: Any) -> int:
     """About how many instructions the products of an area take, at most."""
     taken, made = product.source.shape[0], product.target.shape[0]
-    pieces, chunks = -(-taken // chunk_size(taken)), -(-made // chunk_size(made))
+    pieces = -(-taken // chunk_size(taken))
     group = group_of(product, area, 0)
-    groups = -(-area.slots // (group.side * group.together)) + 1
+    groups = -(-area.slots // (group.side * group.together))
     steps = -(-area.rows // step_of_rows(product, area.rows))
-    spans = -(-made // span_of(product, group))
+    chunks = -(-area.blocks // chunk_size(made))
+    spans = -(-area.blocks // span_of(product, group))
     masks = 2 + min(group.together, 2 * group.side)
     masks += 2 * group.together + 2 if product.is_turned else 0
     matrices = pieces * (spans * 3 * group.side + chunks * masks) * (1 if spans == 1 else steps)
@@ -1084,7 +1089,7 @@ def correlate_spectra(correlation: Any, tools: Any, rows: int) -> None:
     wide = chunk_size(p)
     for left in range(0, p, wide):
         whole = Area(None, _NONE, left, min(wide, p - left), 0, half, 0, rows)
-        if rows > 4 * ROWS_SUMMED or rows > sums_at_once(correlation):
+        if rows > 4 * sums_at_once(correlation):
             sum_by_rows(correlation, tools, whole)
         else:
             if nl.program_id(0) == 0:
@@ -1105,7 +1110,7 @@ def sum_by_slots(correlation: Any, tools: Any, area: Any) -> None:
     group = group_of_sums(correlation, area, 0)
     unit = group.side * group.together
     once = sums_instructions(correlation, area, unit)
-    share = share_rows(area.slots, unit, _PASSES * once // 2)
+    share = share_rows(area.slots, unit, _PASSES * once * 2 // 3)
     end = share.first + share.trips * share.step
 
     def body(base: Any) -> None:
@@ -1148,7 +1153,7 @@ def loop_over_rows(correlation: Any, tools: Any, area: Any, slots: int) -> None:
     """Sums over rows by a loop on the device, of up to ``slots`` slots."""
     step = min(area.rows, sums_at_once(correlation))
     once = sums_instructions(correlation, part_of(area, ROWS, 0, step), slots)
-    share = share_rows(area.rows * nl.num_programs(), step, _PASSES * once // 2)
+    share = share_rows(area.rows * nl.num_programs(), step, _PASSES * once * 2 // 3)
     end = share.trips * share.step
     sums = clear_sums(correlation, area)
 
@@ -1189,10 +1194,13 @@ def sums_instructions(correlation: Any, area: Any, slots: int) -> int:
     at_once = sums_at_once(correlation)
     steps = -(-area.rows // at_once)
     tiles = -(-min(area.rows, at_once) // PARTITIONS)
-    turned = 4 + tiles * 3 * (group.together + 2)
-    groups = -(-slots // (group.side * group.together)) + 1
-    products = slots * (2 * tiles + 2)
-    return lefts * (steps * (groups * (tops + 1) * turned + tops * products) + 4 * tops)
+    height = 2 * group.side * max(chunk_size(q), chunk_size(p))
+    moves = 2 * -(-group.together // (PSUM_BANK // height)) + 1
+    turned = 2 + tiles * (group.together + moves)
+    whole = group.side * group.together
+    groups = -(-slots // whole) + (2 if slots > whole else 0)
+    products = slots * (2 * tiles + 1)
+    return lefts * (steps * (groups * (tops + 1) * turned + tops * products) + 2 * tops)
 
 
 def clear_sums(correlation: Any, area: Any) -> Any:
@@ -1229,7 +1237,7 @@ def add_products(correlation: Any, tools: Any, area: Any, sums: Any) -> None:
     tall = chunk_size(q)
     step = sums_at_once(correlation)
     slot = 0
-    while slot < area.slots:
+    while slot < area.slots and area.rows > 0:
         group = group_of_sums(correlation, area, slot)
         for row in range(0, area.rows, step):
             rows = part_of(area, ROWS, row, min(step, area.rows - row))
