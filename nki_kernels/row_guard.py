@@ -38,11 +38,6 @@ def set_rows_aside(x: Any, growth: float) -> Any:
 
     growth: N of the transform that follows, or the square of what it may multiply a norm by.
     """
-    return marks_of(keep_good_rows(x, growth))
-
-
-def keep_good_rows(x: Any, growth: float) -> Any:
-    """Zeros in place of bad rows of SBUF x [P, rows, ...]; returns uint8 [P, rows], 1 if good."""
     sums = row_sums(x)
     good = nl.ndarray(sums.shape, dtype=nl.uint8, buffer=nl.sbuf)
     nisa.tensor_scalar(
@@ -54,7 +49,7 @@ def keep_good_rows(x: Any, growth: float) -> Any:
     partitions, rows = sums.shape
     predicate = good.ap([[rows, partitions], [1, rows], [0, free]])
     nisa.tensor_copy_predicated(dst=x, src=0.0, predicate=predicate, reverse_pred=True)
-    return good
+    return marks_of(good)
 
 
 def row_sums(x: Any) -> Any:

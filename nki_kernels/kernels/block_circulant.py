@@ -40,7 +40,7 @@ import numpy as np
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..row_blocks import Share, share_rows
-from ..row_guard import keep_good_rows, marks_of, transposes_mix_rows
+from ..row_guard import marks_of, set_rows_aside, transposes_mix_rows
 from ..tiles import (
     NARROW,
     PARTITIONS,
@@ -56,7 +56,7 @@ from .real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_d
 MAX_BLOCK = 256
 ROWS_SUMMED = 1024  # whose spectra gradients of the weight take at once
 _LOADED = 4096  # fp32 numbers of a partition that a load brings, at most
-_STAGED = 2048  # of those of the weight
+_STAGED = 1024  # of those of the weight
 _SUMS = 8192  # fp32 numbers of a partition in which gradients of the weight are summed
 _BLOCKS = 64  # that a product takes, with both parts
 _WIDE = 64  # columns that a stationary operand has at least
@@ -83,7 +83,7 @@ class Tools(nl.NKIObject):
     there: Any  # transform of a slab, in pieces of at most 128 rows
     back: Any  # its inverse
     masks: Any  # of matrices, see product_masks
-    loaded: Any  # two tiles that loads take turns with
+    loaded: Any  # three tiles that loads take turns with
     staged: Any  # two for those of the weight
 
 
@@ -337,9 +337,10 @@ def load_tools(tables: Any, k: int) -> Any:
     """Tables in SBUF, and the tiles that DMA writes."""
     loaded = []
     staged = []
-    for _ in range(2):
+    for _ in range(3):
         # Stationary operands may be read a little beyond what was loaded.
         loaded.append(nl.ndarray((PARTITIONS, _LOADED + _WIDE), dtype=nl.float32, buffer=nl.sbuf))
+    for _ in range(2):
         staged.append(nl.ndarray((PARTITIONS, _STAGED), dtype=nl.float32, buffer=nl.sbuf))
     identity = load_identity(nl.float32)
     there = load_pieces(tables[0])
@@ -509,10 +510,9 @@ def transform_area(transform: Any, tools: Any, area: Any) -> None:
             tiles = row_tiles(box.rows * transform.split, columns, _LOADED // columns)
             moved = allocate_slabs(tools.there, slabs, box.rows * transform.split)
             for tile in tiles:
-                good = load_numbers(transform, tools, box, tile, columns, turn)
+                marks = load_numbers(transform, tools, box, tile, columns, turn)
                 turn += 1
                 for index in range(tile.parts):
-                    marks = turn_marks(good, index, tools.identity)
                     turn_slabs(moved, tile, index, marks, tools.identity)
             store_spectra(transform, tools, box, moved)
 
@@ -542,9 +542,9 @@ def first_of(area: Any, tile: Any) -> Any:
 
 
 def load_numbers(transform: Any, tools: Any, area: Any, tile: Any, columns: int, turn: int) -> Any:
-    """Load a tile of rows [P, parts, columns]; returns which are good, where they would mix."""
+    """Load a tile of rows [P, parts, columns]; returns marks [128, parts, P] where they mix."""
     held = area.blocks * tools.k
-    whole = tools.loaded[turn % 2][0 : tile.partitions, 0 : tile.parts * columns]
+    whole = tools.loaded[turn % len(tools.loaded)][0 : tile.partitions, 0 : tile.parts * columns]
     data = whole.reshape((tile.partitions, tile.parts, columns))
     if held < columns:
         nisa.memset(dst=data[:, :, held:columns], value=0.0)
@@ -552,21 +552,22 @@ def load_numbers(transform: Any, tools: Any, area: Any, tile: Any, columns: int,
     pattern = pattern_of_numbers(transform, area, tile)
     copy(numbers, in_numbers(transform.numbers, pattern, first_of(area, tile)), area)
     tile.tile = data
-    if transposes_mix_rows():
-        return keep_good_rows(numbers, 1.0)
-    return None
-
-
-def turn_marks(good: Any, index: int, identity: Any) -> Any:
-    """Marks of good rows, uint8 [P, parts], along the free axis of all partitions, [128, P]."""
     if not transposes_mix_rows():
         return None
-    partitions, parts = good.shape
-    flags = nl.ndarray((partitions, PARTITIONS), dtype=nl.float32, buffer=nl.sbuf)
-    repeated = good.ap([[parts, partitions], [0, PARTITIONS]], index)
-    nisa.tensor_copy(dst=flags, src=repeated, engine=nisa.engine.gpsimd)
-    bank = nl.ndarray((PARTITIONS, partitions), dtype=nl.float32, buffer=nl.psum)
-    transpose(bank, flags, identity)
+    return turn_marks(set_rows_aside(numbers.expand_dim(2), 1.0), tools.identity)
+
+
+def turn_marks(marks: Any, identity: Any) -> Any:
+    """Marks of rows [P, parts] along the free axis of all partitions, [128, parts, P]."""
+    partitions, parts = marks.shape
+    good = nl.ndarray((partitions, parts, PARTITIONS), dtype=nl.float32, buffer=nl.sbuf)
+    repeated = marks.ap([[parts, partitions], [1, parts], [0, PARTITIONS]])
+    nisa.tensor_scalar(
+        dst=good, data=repeated, op0=nl.equal, operand0=0.0, engine=nisa.engine.vector
+    )
+    bank = nl.ndarray((PARTITIONS, parts, partitions), dtype=nl.float32, buffer=nl.psum)
+    for index in range(parts):
+        transpose(bank[:, index], good[:, index], identity)
     return marks_of(bank)
 
 
@@ -588,7 +589,8 @@ def turn_slabs(moved: Any, tile: Any, index: int, marks: Any, identity: Any) -> 
                 transpose(bank[:, slab], tile.tile[:, index, left : left + length], identity)
             result = piece[:, first : first + number, low : low + partitions]
             if transposes_mix_rows():
-                repeated = marks.ap([[partitions, length], [0, number], [1, partitions]])
+                pattern = [[tile.parts * partitions, length], [0, number], [1, partitions]]
+                repeated = marks.ap(pattern, index * partitions)
                 nisa.tensor_tensor(dst=result, data1=bank, data2=repeated, op=nl.add)
             else:
                 nisa.tensor_copy(dst=result, src=bank, engine=nisa.engine.vector)
@@ -744,7 +746,7 @@ def load_slabs(transform: Any, tools: Any, area: Any, slab: int, slabs: int, tur
     lines = tools.back[0].shape[0]
     count = area.rows * transform.split
     size = slabs * count
-    tile = tools.loaded[turn % 2]
+    tile = tools.loaded[turn % len(tools.loaded)]
     if NARROW // 2 < count % PARTITIONS <= NARROW:
         nisa.memset(dst=tile[0:lines, pieces * size : pieces * size + _WIDE], value=0.0)
     if (slab + slabs) * blocks_together(tools.k) > area.blocks:
@@ -936,7 +938,7 @@ def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> 
         held = min(chunk, blocks - first)
         height = 2 * group.side * held
         at = first // chunk * size
-        tile = tools.loaded[turn % 2][0:height, at : at + size]
+        tile = tools.loaded[turn % len(tools.loaded)][0:height, at : at + size]
         tile = tile.reshape((height, group.together, area.rows))
         source = slots_of(spectra, part_of(rows, BLOCKS, first, held), group, held)
         copy(tile, source, rows)
