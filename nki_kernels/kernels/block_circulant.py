@@ -121,6 +121,16 @@ class RowTile(nl.NKIObject):
     parts: int
 
 
+class Load(nl.NKIObject):
+    """A tile of rows of a box of blocks, on its way to their spectra."""
+
+    area: Any  # the box
+    tile: Any  # RowTile
+    columns: int  # numbers of a row, whole slabs
+    is_last: bool  # of the box
+    marks: Any  # of rows where transposes mix them, [128, parts, P]
+
+
 class Product(nl.NKIObject):
     """Spectra in HBM, and what multiplies them."""
 
@@ -496,11 +506,34 @@ def make_spectra(transform: Any, tools: Any) -> None:
 
 
 def transform_area(transform: Any, tools: Any, area: Any) -> None:
-    """Spectra of the rows of an area, as many rows and blocks at a time as fit."""
+    """Spectra of the rows of an area, as many rows and blocks at a time as fit.
+
+    A tile is loaded, and looked at, while the one before it is transformed.
+    """
+    loads = loads_of(transform, tools, area)
+    moved = []
+    for index in range(len(loads)):
+        load = loads[index]
+        if index == 0:
+            load.marks = load_numbers(transform, tools, load, index)
+        if index + 1 < len(loads):
+            later = loads[index + 1]
+            later.marks = load_numbers(transform, tools, later, index + 1)
+        if load.tile.low == 0:
+            slabs = load.columns // (blocks_together(tools.k) * tools.k)
+            moved = allocate_slabs(tools.there, slabs, load.area.rows * transform.split)
+        for part in range(load.tile.parts):
+            turn_slabs(moved, load.tile, part, load.marks, tools.identity)
+        if load.is_last:
+            store_spectra(transform, tools, load.area, moved)
+
+
+def loads_of(transform: Any, tools: Any, area: Any) -> Any:
+    """Boxes of rows and blocks, tile by tile."""
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
     assert transform.split * area.rows <= PARTITIONS or transform.split == 1, "rows in pieces"
-    turn = transform.turn
+    loads = []
     for row in range(0, area.rows, step):
         rows = part_of(area, ROWS, row, min(step, area.rows - row))
         for block in range(0, area.blocks, most):
@@ -508,13 +541,10 @@ def transform_area(transform: Any, tools: Any, area: Any) -> None:
             slabs = -(-box.blocks // blocks_together(tools.k))
             columns = slabs * blocks_together(tools.k) * tools.k
             tiles = row_tiles(box.rows * transform.split, columns, _LOADED // columns)
-            moved = allocate_slabs(tools.there, slabs, box.rows * transform.split)
             for tile in tiles:
-                marks = load_numbers(transform, tools, box, tile, columns, turn)
-                turn += 1
-                for index in range(tile.parts):
-                    turn_slabs(moved, tile, index, marks, tools.identity)
-            store_spectra(transform, tools, box, moved)
+                loads.append(Load(box, tile, columns, False, None))
+            loads[len(loads) - 1].is_last = True
+    return loads
 
 
 def allocate_slabs(table: Any, slabs: int, count: int) -> Any:
@@ -541,10 +571,13 @@ def first_of(area: Any, tile: Any) -> Any:
     return part_of(area, ROWS, tile.low, tile.partitions)
 
 
-def load_numbers(transform: Any, tools: Any, area: Any, tile: Any, columns: int, turn: int) -> Any:
+def load_numbers(transform: Any, tools: Any, load: Any, index: int) -> Any:
     """Load a tile of rows [P, parts, columns]; returns marks [128, parts, P] where they mix."""
+    area, tile, columns = load.area, load.tile, load.columns
+    turn = transform.turn + index
     held = area.blocks * tools.k
-    whole = tools.loaded[turn % len(tools.loaded)][0 : tile.partitions, 0 : tile.parts * columns]
+    memory = tools.loaded[turn % len(tools.loaded)]
+    whole = memory[0 : tile.partitions, 0 : tile.parts * columns]
     data = whole.reshape((tile.partitions, tile.parts, columns))
     if held < columns:
         nisa.memset(dst=data[:, :, held:columns], value=0.0)
