@@ -983,7 +983,7 @@ def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) ->
     """Matrices of a group's slots: for each chunk of an area's blocks those from all taken ones."""
     taken = product.source.shape[0]
     chunk, wide = chunk_size(taken), chunk_size(product.target.shape[0])
-    found = []
+    found: Any = []
     for _ in range(0, area.blocks, wide):
         found.append([])
     for first in range(0, taken, chunk):
@@ -1242,7 +1242,7 @@ def clear_sums(correlation: Any, area: Any) -> Any:
     """Zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
     q = correlation.of_x.shape[0]
     tall = chunk_size(q)
-    sums = []
+    sums: Any = []
     if area.slots == 0:
         return sums
     for top in range(0, q, tall):
