@@ -15,7 +15,7 @@ from trnfft.planner.problem import CIRCULANT
 class BlockCirculant(ShapeAlgorithm):
     """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
 
-    rows = block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
+    rows = 4 * block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
 
     def __init__(self, kind: str) -> None:
         self.kind = self.name = kind
