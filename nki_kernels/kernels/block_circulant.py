@@ -22,10 +22,11 @@ which lie on partitions as (piece, b).
 
 Every pass walks along one axis of the spectra, blocks, slots or rows: the programs of a launch on
 two cores share its positions, and many of them are a loop on the device. Where passes end, the
-programs wait for each other. DMA writes four tiles only, again and again.
+programs wait for each other. Data that DMA brings lies in five tiles, which are used again and
+again, so that loads run ahead of the engines, but not far.
 
 Rows of x meet in one place, the transposes of v2: rows that are not finite are set aside before,
-and added to again when the transposed numbers are evacuated. From there on a row is a column.
+and marked by NaN when the transposed numbers are evacuated. From there on a row is a column.
 
 Why it is fast.  k numbers of the weight are read in place of k^2, and every transform is made once.
 What is left is DMA: about six times the bytes of x.
@@ -109,7 +110,7 @@ class Transform(nl.NKIObject):
     tiles: int  # of 128 rows, taken at once
     bias: Any  # HBM [1, blocks k], of rows that are made; or None
     has_bias: bool
-    turn: int  # the first of the two tiles that its loads take turns with
+    turn: int  # the first of the tiles that its loads take turns with
 
 
 class RowTile(nl.NKIObject):
