@@ -43,24 +43,23 @@ class TablePiece(nl.NKIObject):
 def load_tables(tables: Any) -> Any:
     """Tables of HBM, each [rows <= 128, count, ...], in SBUF.
 
-    By way of GpSimdE: what DMA writes may not stay. All share two tiles of 8 KiB a partition that
+    By way of GpSimdE: what DMA writes may not stay. All share two tiles of up to 8 KiB a partition that
     DMA fills in turn, in pieces along the second dimension.
     """
     staging: Any = []
     pieces: Any = []
     loaded: Any = []
+    longest = 0
+    for table in tables:
+        longest = max(longest, staged_count(table) * row_length(table))
     for table in tables:
         tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
         loaded.append(tile)
-        width = 1
-        for size in table.shape[2:]:
-            width *= size
-        numbers = _STAGED // (4 if table.dtype == nl.float32 else 2)
-        step = max(1, numbers // width)
+        width, step = row_length(table), staged_count(table)
         for first in range(0, table.shape[1], step):
             last = min(first + step, table.shape[1])
             if len(staging) < 2:
-                shape = (PARTITIONS, max(numbers, width))
+                shape = (PARTITIONS, longest)
                 staging.append(nl.ndarray(shape, dtype=table.dtype, buffer=nl.sbuf))
             staged = staging[len(pieces) % 2][0 : table.shape[0], 0 : (last - first) * width]
             staged = staged.reshape((table.shape[0], last - first) + table.shape[2:])
@@ -74,6 +73,20 @@ def load_tables(tables: Any) -> Any:
             before = pieces[index - 1]
             nisa.tensor_copy(dst=before.place, src=before.staged, engine=nisa.engine.gpsimd)
     return loaded
+
+
+def row_length(table: Any) -> int:
+    """Numbers of [rows, count, ...] for each row and each of ``count``."""
+    width = 1
+    for size in table.shape[2:]:
+        width *= size
+    return width
+
+
+def staged_count(table: Any) -> int:
+    """How many of the ``count`` of a table [rows, count, ...] DMA brings at a time."""
+    numbers = _STAGED // (4 if table.dtype == nl.float32 else 2)
+    return min(table.shape[1], max(1, numbers // row_length(table)))
 
 
 def transposed_dtype(dtype: Any) -> Any:

@@ -21,8 +21,8 @@ from nki_kernels.kernels.block_circulant import (
     block_circulant_gradients,
     block_circulant_tables,
     layouts,
+    product_masks,
     row_pitch,
-    signs_of,
     spectrum_rows,
 )
 from nki_kernels.kernels.bluestein import bluestein, bluestein_tables
@@ -200,7 +200,9 @@ def of_products() -> list[Case]:
         return *pack(tables), passes
 
     def circulant_rest() -> tuple[Any, ...]:
-        return *pack((*block_circulant_tables(8), signs_of(3))), layouts(2, 3, 8)[0]
+        layout = layouts(2, 3, 8)[0]
+        masks = product_masks(3, layout[0])
+        return *pack((*block_circulant_tables(8), masks)), layout
 
     height = spectrum_rows(8)
     spectra: list[Shape] = [(3, height, row_pitch(rows)), (3, height, row_pitch(2))]

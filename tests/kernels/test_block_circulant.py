@@ -5,18 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.kernels.block_circulant import (
     block_circulant,
     block_circulant_gradients,
+    block_circulant_specs,
     block_circulant_tables,
     layouts,
+    masks_spec,
+    product_masks,
     row_pitch,
-    signs_of,
+    spectra_shape,
     spectrum_rows,
 )
 from nki_kernels.lint import lint
-from nki_kernels.packing import pack
+from nki_kernels.packing import pack, packed_spec
+from nki_kernels.simulator import device_rules
+from tests.kernels.independence import BAD, check_rows_are_independent, spoiled
 
 RNG = np.random.default_rng(60)
 SHAPES = [  # rows, p, q, k
@@ -54,19 +59,35 @@ def real(*shape):
 
 
 def arguments(p, q, k, layout):
-    return *pack((*block_circulant_tables(k), signs_of(q))), layout
+    masks = product_masks(q, layout[0])
+    return *pack((*block_circulant_tables(k), masks)), layout
 
 
 def fitting(rows, p, q, k):
     """Layouts that take so many rows."""
-    return [layout for layout in layouts(p, q, k) if rows * max(layout[3:]) <= 128 or rows > 128]
+    return [each for each in layouts(p, q, k) if rows * max(each[3:]) <= 128 or max(each[3:]) == 1]
 
 
-def run(kernel, *given):
+def run(kernel, *given, programs=1):
     with simulator.strict(), simulator.record() as timeline:
-        result = simulator.simulate(kernel)(*given)
-    assert timeline.launches == 1
+        result = simulator.simulate(kernel if programs == 1 else kernel[programs])(*given)
+    assert timeline.launches == 1 and timeline.waived_rules == set()
     return result
+
+
+def modelled(kernel, rows, shape, programs=1):
+    """A dry run with the first layout that takes so many rows."""
+    p, q, k = shape
+    layout = fitting(rows, *shape)[0]
+    specs = *block_circulant_specs(k), masks_spec(layout[0])
+    if kernel is block_circulant:
+        inputs = [(rows, q * k), shape, (1, p * k)]
+    else:
+        inputs = [(rows, p * k), spectra_shape(q, k, rows), spectra_shape(q, k, p)]
+    given = [(each, "float32") for each in inputs]
+    launched = kernel if programs == 1 else kernel[programs]
+    with simulator.strict():
+        return simulator.dry_run(launched, *given, *packed_spec(specs), layout)
 
 
 def error(result, reference):
@@ -77,11 +98,12 @@ def spectra(x, k):
     return np.fft.rfft(x.astype(np.float64).reshape(len(x), -1, k))
 
 
-def assert_right(rows, p, q, k, layout):
+def assert_right(rows, p, q, k, layout, programs=1):
     x, weight, bias, grad = real(rows, q * k), real(p, q, k), real(1, p * k), real(rows, p * k)
     rest = arguments(p, q, k, layout)
-    y, of_x, of_w = run(block_circulant, x, weight, bias, *rest)
-    by_x, by_w = run(block_circulant_gradients, grad, of_x, of_w, *rest)
+    y, of_x, of_w = run(block_circulant, x, weight, bias, *rest, programs=programs)
+    given = grad, of_x, of_w, *rest
+    by_x, by_w = run(block_circulant_gradients, *given, programs=programs)
     of_grad, of_x, of_w = spectra(grad, k), spectra(x, k), spectra(weight.reshape(p, -1), k)
     products = {
         "y": (y - bias, np.einsum("bjf,ijf->bif", of_x, of_w)),
@@ -111,11 +133,97 @@ def test_every_block_size(k):
         assert_right(*shape, fitting(*shape)[0])
 
 
+@pytest.mark.parametrize("programs", [1, 2])
 @pytest.mark.parametrize("chip", ["trn2", "trn3"])
-@pytest.mark.parametrize("shape", [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16)])
-def test_every_chip_computes_the_same(monkeypatch, chip, shape):
+@pytest.mark.parametrize(
+    "shape", [(130, 2, 5, 16), (3, 2, 2, 129), (32, 8, 16, 16), (3, 70, 66, 3)]
+)
+def test_every_chip_and_both_degrees_compute_the_same(monkeypatch, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    assert_right(*shape, fitting(*shape)[0])
+    assert_right(*shape, fitting(*shape)[0], programs)
+
+
+LOOPS = [  # rows, p, q, k, of which a pass or more are loops where a body is short
+    (1300, 20, 33, 4),  # over rows
+    (2200, 3, 2, 7),
+    (5, 70, 150, 64),  # over blocks and slots
+    (700, 130, 70, 1),  # over made blocks: there is one slot
+]
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize("shape", LOOPS)
+def test_loops_on_the_device(monkeypatch, chip, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10)
+    rows, *rest = shape
+    events = modelled(block_circulant, rows, tuple(rest)).events
+    assert len({each.number for each in events}) < modelled_whole(rows, rest)
+    assert_right(*shape, fitting(*shape)[0], 1 if chip == "trn1" else 2)
+
+
+def modelled_whole(rows, shape):
+    """Instructions without loops."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10**7)
+        return len(modelled(block_circulant, rows, tuple(shape)).events)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "rows"),
+    [
+        (block_circulant, (3, 3, 256), 699050),
+        (block_circulant_gradients, (64, 64, 64), 131000),
+    ],
+)
+def test_instructions_of_a_batch_that_just_fits(monkeypatch, kernel, shape, rows):
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    assert modelled(kernel, rows, shape).launches == 1
+
+
+@pytest.mark.parametrize("kernel", [block_circulant, block_circulant_gradients])
+def test_two_programs_share_the_work(kernel):
+    chip = hardware.TRN2
+    with hardware.select(chip):
+        one, two = [modelled(kernel, 2048, (16, 16, 64), degree).total_ns for degree in (1, 2)]
+    assert two < 1.05 * one * chip.dma_core_bytes_per_ns / chip.hbm_stack_bytes_per_ns
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize("shape", [(5, 3, 4, 16), (32, 4, 4, 64), (130, 3, 2, 129)])
+def test_rows_are_independent(monkeypatch, chip, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    rows, p, q, k = shape
+    x, weight, grad = real(rows, q * k), real(p, q, k), real(rows, p * k)
+    rest = arguments(p, q, k, fitting(*shape)[0])
+    bias = np.zeros((1, p * k), np.float32)
+    of_x, of_w = spectra(x, k), spectra(weight.reshape(p, -1), k)
+    y = np.fft.irfft(np.einsum("bjf,ijf->bif", of_x, of_w), k).reshape(rows, -1)
+    by_x = np.fft.irfft(np.einsum("bif,ijf->bjf", spectra(grad, k), of_w.conj()), k)
+    made = run(block_circulant, x, weight, bias, *rest)
+
+    def product(x):
+        return run(block_circulant, x, weight, bias, *rest)[0]
+
+    def gradient(grad):
+        return run(block_circulant_gradients, grad, made[1], made[2], *rest)[0]
+
+    last = [rows - 1]
+    check_rows_are_independent(product, x, y, 1e-6, [0, rows // 2])
+    check_rows_are_independent(gradient, grad, by_x.reshape(rows, -1), 1e-6, last)
+
+
+def test_gradients_of_other_rows_than_a_bad_one_of_x():
+    """Of the weight they are sums over all rows; a NaN in x is in the spectra that are kept."""
+    rows, p, q, k = 9, 2, 3, 16
+    x, weight, grad = real(rows, q * k), real(p, q, k), real(rows, p * k)
+    rest = arguments(p, q, k, fitting(rows, p, q, k)[0])
+    x = spoiled(x, 4, BAD["nan"])
+    _, of_x, of_w = run(block_circulant, x, weight, real(1, p * k), *rest)
+    by_x, by_w = run(block_circulant_gradients, grad, of_x, of_w, *rest)
+    exact = np.einsum("bif,ijf->bjf", spectra(grad, k), spectra(weight.reshape(p, -1), k).conj())
+    assert error(by_x, np.fft.irfft(exact, k).reshape(rows, -1)) <= 1e-6
+    assert not np.isfinite(by_w).all()
 
 
 def test_spectra_are_those_of_numpy():

@@ -15,7 +15,7 @@ from trnfft.planner.problem import CIRCULANT
 class BlockCirculant(ShapeAlgorithm):
     """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
 
-    rows = block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
+    rows = 4 * block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
 
     def __init__(self, kind: str) -> None:
         self.kind = self.name = kind
@@ -39,11 +39,12 @@ class BlockCirculant(ShapeAlgorithm):
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         found = block_circulant.block_circulant_specs(recipe.held[2])
-        return *found, block_circulant.signs_spec()
+        return *found, block_circulant.masks_spec(recipe.layout[0])
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         _, q, k = recipe.held
-        return *block_circulant.block_circulant_tables(k), block_circulant.signs_of(q)
+        masks = block_circulant.product_masks(q, recipe.layout[0])
+        return *block_circulant.block_circulant_tables(k), masks
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         return (recipe.layout,)
