@@ -6,6 +6,7 @@ from typing import Any
 
 from .hardware import PARTITIONS
 from .nki_api import nisa, nl
+from .row_guard import transposes_mix_rows
 
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
@@ -15,10 +16,13 @@ _STAGED = 4096  # fp32 numbers a partition of a table that DMA brings at a time
 
 
 def padded_columns(count: int) -> int:
-    """Columns that a product is given for ``count`` rows of data: 64 or 128.
+    """Columns that a product is given for ``count`` rows of data: on v2 64 or 128.
 
     The Tensor engine takes as long for one column as for 64, and v2 refuses some tiles of 32.
+    Transposes of v3 and later take no more columns than rows.
     """
+    if not transposes_mix_rows():
+        return count
     return PARTITIONS // 2 if 2 * count <= PARTITIONS else PARTITIONS
 
 
