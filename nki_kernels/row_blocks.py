@@ -72,9 +72,7 @@ def rows_in_hbm(x: Any, rows: Rows, columns: int) -> Any:
     """The first ``columns`` numbers of a block's rows of HBM x [B, N], as [partitions, each, n]."""
     pitch = x.shape[1]
     pattern = [[rows.each * pitch, rows.partitions], [pitch, rows.each], [1, columns]]
-    if rows.base is None:
-        return x.ap(pattern, rows.first * pitch)
-    return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base, indirect_dim=0)
+    return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base)
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
