@@ -56,12 +56,17 @@ def share_rows(batch: int, block: int, instructions: int) -> Share:
 
 
 def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
-    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each."""
+    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each.
+
+    The last rows are one block where they divide evenly, else one of 128 partitions and one more.
+    """
     blocks = []
     end = first + count
     while first < end:
         left = end - first
-        each = min(most, max(1, left // PARTITIONS))
+        each = -(-left // PARTITIONS)
+        if each > most or left % each != 0:
+            each = min(most, max(1, left // PARTITIONS))
         partitions = min(PARTITIONS, left // each)
         blocks.append(Rows(base, first, partitions, each))
         first += partitions * each
