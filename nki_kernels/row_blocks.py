@@ -82,7 +82,8 @@ def rows_in_hbm(x: Any, rows: Rows, columns: int) -> Any:
 
 def descriptors(rows: Rows) -> Any:
     """Who writes the descriptors of a transfer: the host, where a block's address is known."""
-    return nisa.dge_mode.none if rows.base is None else nisa.dge_mode.unknown
+    # Compilers know no `is`.
+    return nisa.dge_mode.none if rows.base == None else nisa.dge_mode.unknown  # noqa: E711
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:

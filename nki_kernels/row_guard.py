@@ -38,39 +38,65 @@ def set_rows_aside(x: Any, growth: float) -> Any:
 
     growth: N of the transform that follows, or the square of what it may multiply a norm by.
     """
-    sums = row_sums(x)
+    return set_aside(x, row_squares(x), growth)
+
+
+def set_aside(x: Any, squares: Any, growth: float) -> Any:
+    """``set_rows_aside`` from the squares on, which ScalarE may have made some time before."""
+    good = good_rows(squares, growth)
+    overwrite_bad_rows(x, good)
+    return marks_of(good)
+
+
+def good_rows(squares: Any, growth: float) -> Any:
+    """1 where a row's squares say that it is taken as it is, else 0; uint8 [P, rows]."""
+    sums = sums_of(squares)
     good = nl.ndarray(sums.shape, dtype=nl.uint8, buffer=nl.sbuf)
     nisa.tensor_scalar(
         dst=good, data=sums, op0=nl.less_equal, operand0=_LIMIT / growth, engine=nisa.engine.vector
     )
+    return good
+
+
+def overwrite_bad_rows(x: Any, good: Any) -> None:
+    """Zeros in place of bad rows of SBUF x [P, rows, ...], or of some columns of them."""
     free = 1
     for size in x.shape[2:]:
         free *= size
-    partitions, rows = sums.shape
+    partitions, rows = good.shape
     predicate = good.ap([[rows, partitions], [1, rows], [0, free]])
     nisa.tensor_copy_predicated(dst=x, src=0.0, predicate=predicate, reverse_pred=True)
-    return marks_of(good)
 
 
 def row_sums(x: Any) -> Any:
     """S of every row of SBUF x [P, rows, ...], float32 [P, rows]."""
+    return sums_of(row_squares(x))
+
+
+def sums_of(squares: Any) -> Any:
+    """Sums along the last dimension of [P, rows, m], float32 [P, rows]."""
+    partitions, rows, count = squares.shape
+    if count == 1:
+        return squares.reshape((partitions, rows))
+    sums = nl.ndarray((partitions, rows), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=sums, op=nl.add, data=squares, axis=2)
+    return sums
+
+
+def row_squares(x: Any) -> Any:
+    """Squares of SBUF x [P, rows, ...], or sums of some: float32 [P, rows, m] that add up to S."""
     partitions, rows = x.shape[0], x.shape[1]
     size = 1
     for length in x.shape[2:]:
         size *= length
-    sums = nl.ndarray((partitions, rows), dtype=nl.float32, buffer=nl.sbuf)
     if size <= _SHORT:
         squares = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
         nisa.activation(dst=squares, op=nl.square, data=x, scale=_SCALE)
-        flat = squares.reshape((partitions, rows, size))
-        nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
-        return sums
+        return squares.reshape((partitions, rows, size))
     last = len(x.shape) - 1
     step = min(x.shape[last], _CHUNK * x.shape[last] // size)
     pieces = -(-x.shape[last] // step)
-    partial = sums
-    if pieces > 1:
-        partial = nl.ndarray((partitions, rows * pieces), dtype=nl.float32, buffer=nl.sbuf)
+    partial = nl.ndarray((partitions, rows * pieces), dtype=nl.float32, buffer=nl.sbuf)
     for row in range(rows):
         for piece in range(pieces):
             low = piece * step
@@ -86,10 +112,7 @@ def row_sums(x: Any) -> Any:
                 reduce_res=partial[:, at : at + 1],
                 scale=_SCALE,
             )
-    if pieces > 1:
-        flat = partial.reshape((partitions, rows, pieces))
-        nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
-    return sums
+    return partial.reshape((partitions, rows, pieces))
 
 
 def marks_of(good: Any) -> Any:
