@@ -27,6 +27,7 @@ from ..packing import unpack
 from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, share_rows
 from ..tiles import PARTITIONS, load_identity, multiply_complex
 from .real_stockham import (
+    LATER,
     PHASES,
     Block,
     Guard,
@@ -63,8 +64,6 @@ from .real_stockham import (
 )
 
 MAX_LENGTH = 5120
-# Of the phases of ``guard_rows``, so many later those of products: VectorE makes these until then.
-_LATER = 8
 _CHUNK = 1024  # numbers a partition that are multiplied at a time
 
 
@@ -141,16 +140,14 @@ def convolve_share(work: Convolution, tables: Any) -> None:
     instructions = 2 * instructions_of_block(radices, most) + 8 * slot_count(radices[0])
     share = share_rows(work.source.tensor.shape[0], most * PARTITIONS, instructions)
     blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
-    if share.trips == 0:
-        if len(blocks) == 0:
-            return
+    if share.trips == 0 and len(blocks) > 0:
         most = blocks[0].each
     work.identity = load_identity(nl.float32)
     work.ring = open_ring(ring_size(False, radices, most))
     if share.trips > 0:
-        load_tables(work, tables)
-        for loaded in work.loaded:
-            work.spectrum.append(open_filter(work, loaded))
+        staging = open_staging()
+        load_ahead(work, tables, staging)
+        load_rest(work, tables, staging)
 
         def body(row):  # type: ignore[no-untyped-def]
             convolve_blocks(work, blocks_of(row, 0, share.step, most), [])
@@ -162,14 +159,18 @@ def convolve_share(work: Convolution, tables: Any) -> None:
         convolve_blocks(work, blocks, tables)
 
 
-def load_tables(work: Convolution, tables: Any) -> None:
-    """Bring the tables into SBUF, and H where it is the same for all rows."""
-    staging = open_staging()
-    half = len(tables) // 2
-    load_stages(work.forward, tables[0:half], False, staging)
+def load_ahead(work: Convolution, tables: Any, staging: Any) -> None:
+    """Load what is needed first: the forward stages' tables, and H if it is the same for all."""
+    load_stages(work.forward, tables[0 : len(tables) // 2], False, staging)
     if work.filters[0].tensor.shape[0] == 1:
         work.loaded.append(load_filter(work, Rows(None, 0, PARTITIONS, 1)))
-    load_stages(work.inverse, tables[half:], True, staging)
+
+
+def load_rest(work: Convolution, tables: Any, staging: Any) -> None:
+    """After ``load_ahead``: the inverse stages' tables, and H by slots."""
+    load_stages(work.inverse, tables[len(tables) // 2 :], True, staging)
+    for loaded in work.loaded:
+        work.spectrum.append(open_filter(work, loaded))
 
 
 def load_filter(work: Convolution, rows: Rows) -> Any:
@@ -204,10 +205,13 @@ def convolve_blocks(work: Convolution, blocks: Any, tables: Any) -> None:
 
     tables: in HBM, to be loaded behind the first block, or nothing.
     """
+    if len(blocks) == 0:
+        return
     ahead = load_next(work, blocks, 0)
     open_now(ahead)
+    staging = open_staging() if len(tables) > 0 else []
     if len(tables) > 0:
-        load_tables(work, tables)
+        load_ahead(work, tables, staging)
     multiplied: Any = []
     waiting: Any = []
     is_early = len(work.ring) > 1
@@ -221,6 +225,9 @@ def convolve_blocks(work: Convolution, blocks: Any, tables: Any) -> None:
         for block in waiting:
             inverse = inverse_steps(work.inverse, block, work.target)
         transform_both(work, forward, inverse, following, multiplied)
+        if index == 0 and len(tables) > 0:
+            # Behind the first results of the forward stages.
+            load_rest(work, tables, staging)
         if not is_early:
             following = load_next(work, blocks, index + 1)
             open_now(following)
@@ -283,19 +290,17 @@ def transform_both(
             for block in following:
                 guard_rows(block.guard, phase)
             for block in multiplied:
-                guard_rows(block.guard, phase - _LATER)
+                # VectorE makes them until then.
+                guard_rows(block.guard, phase - LATER)
     drain(made)
     drain(taken)
 
 
 def filter_of(work: Convolution, rows: Rows) -> Filter:
     """H for these rows."""
-    if work.filters[0].tensor.shape[0] > 1:
-        return open_filter(work, load_filter(work, rows))
-    if len(work.spectrum) == 0:
-        # Behind the first block's forward stages, whose results ScalarE takes.
-        work.spectrum.append(open_filter(work, work.loaded[0]))
-    return work.spectrum[0]
+    if len(work.spectrum) > 0:
+        return work.spectrum[0]
+    return open_filter(work, load_filter(work, rows))
 
 
 def multiply_spectra(work: Convolution, block: Block, h: Filter) -> None:

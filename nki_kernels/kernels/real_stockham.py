@@ -69,14 +69,17 @@ _RING = 8192  # numbers a partition of the tiles that DMA writes data into, at m
 
 # What comes before the first stage of a block is done in phases, among the steps of the one before.
 PHASES = 16
-_SQUARES_PHASE = 1
-_VERDICT_PHASE = 3
-_SLOTS_PHASE = 8
+LATER = 8  # phases after those of others, where something has to come first
+_SQUARES_PHASE = 0
+_VERDICT_PHASE = 4
+_SLOTS_PHASE = 7
+_SLOTS_PIECES = 6
 
 # How results of several products lie in a PSUM bank.
 BY_PRODUCT = 0  # one product after the other
 BY_COLUMN = 1  # interleaved: next to each other are those of the same column
 MIRRORED = 2  # interleaved, those of the second run the other way round
+EDGE = 3  # one product, its columns for one result after the other
 
 
 def slot_count(radix: int) -> int:
@@ -120,10 +123,10 @@ def real_stockham_tables(
 ) -> tuple[Any, ...]:
     """The tables of ``real_stockham``, float32: (real stage, slot 0, slots 1, 2, ...).
 
-    Shapes: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab); [2 M, edge_size], rows
-    (part, m), columns (part, multiple) of complex outputs, then real ones; [2 M, slots - 1, 4 Q],
-    rows (part, m), columns (part, q, run), which is missing if there is one slot. inverse: the sign of the exponent, True for exp(+...).
-    Raises ValueError where the radices do not multiply to n, or one is too large.
+    Shapes: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab); [2 M, 2 E], rows (part,
+    m), columns (part, multiple) of complex outputs, then of real ones; [2 M, slots - 1, 4 Q], rows
+    (part, m), columns (part, q, run), which is missing if there is one slot. inverse: the sign of
+    the exponent, True for exp(+...). Raises ValueError where the radices do not multiply to n, or one is too large.
     """
     _check(n, radices)
     radix, left = radices
@@ -145,7 +148,7 @@ def real_stockham_tables(
         edge[1] = 0
     own = _are_real(n, step * np.arange(count))
     outputs = _split(edge)
-    columns = [outputs[:, :, 0, ~own], outputs[:, :, 1, ~own], outputs[:, :, 0, own]]
+    columns = [outputs[:, :, part, mine] for mine in (~own, own) for part in range(2)]
     # The scale comes last: rows are judged by what the stages make of them without it.
     pairs = [scale * _pair(n, radix, left, slot, sign) for slot in range(1, slots)]
     return (
@@ -201,7 +204,7 @@ def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     g, slots = slabs_together(radix, left), slot_count(radix)
     opening = table_spec((g * radix, 2 * slots * g))
     pairs = table_spec((2 * left, slots - 1, 4 * run_length(left)))
-    edge = table_spec((2 * left, edge_size(radices)))
+    edge = table_spec((2 * left, 2 * multiples(radix, left)[1]))
     return (opening, edge, pairs) if slots > 1 else (opening, edge)
 
 
@@ -370,15 +373,12 @@ def transform_rows(is_inverse: bool, source: Any, target: Any, radices: Any, tab
     most = rows_of_partition(radices)
     share = share_rows(batch, most * PARTITIONS, instructions_of_block(radices, most))
     blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
-    if share.trips == 0:
-        if len(blocks) == 0:
-            return
+    if share.trips == 0 and len(blocks) > 0:
         most = blocks[0].each
     stages = Stages(radices[0], radices[1], None, None, [])
-    size = ring_size(is_inverse, radices, most)
-    work = Work(
-        is_inverse, source, target, stages, tables, load_identity(nl.float32), open_ring(size)
-    )
+    ring = open_ring(ring_size(is_inverse, radices, most))
+    identity = load_identity(nl.float32)
+    work = Work(is_inverse, source, target, stages, tables, identity, ring)
     if share.trips > 0:
         load_stages(stages, tables, is_inverse, open_staging())
 
@@ -597,20 +597,28 @@ def load_spectra(tile: Any, source: Any, rows: Rows, radices: Any) -> Block:
 
 def open_block(work: Work, block: Block, phase: int) -> None:
     """A phase of what comes before the first stage: finite rows, spectra by slots."""
-    if phase == 0 and not work.is_inverse:
-        for tile in block.loaded:
+    if not work.is_inverse:
+        open_real(block, phase)
+        return
+    guard_rows(block.guard, phase)
+    radices = [work.stages.radix, work.stages.left]
+    piece = phase - (_SLOTS_PHASE if transposes_mix_rows() else 0)
+    if piece == 0:
+        block.tile = open_slots(block.loaded[0], radices)
+    if 0 <= piece < _SLOTS_PIECES:
+        count = slot_count(radices[0]) - 1
+        last = 1 + count * (piece + 1) // _SLOTS_PIECES
+        slots = range(1 + count * piece // _SLOTS_PIECES, last)
+        fill_slots(block.tile, block.loaded[0], radices, slots)
+
+
+def open_real(block: Block, phase: int) -> None:
+    """A phase of finite rows; if they are copied, when there is room for both copies."""
+    for tile in block.loaded:
+        if phase == LATER:
             x = block.guard.x.reshape((block.rows.partitions, tile.shape[1]))
             nisa.tensor_copy(dst=x, src=tile, engine=nisa.engine.gpsimd)
-    guard_rows(block.guard, phase)
-    if phase >= _SLOTS_PHASE and work.is_inverse:
-        radices = [work.stages.radix, work.stages.left]
-        if phase == _SLOTS_PHASE:
-            block.tile = open_slots(block.loaded[0], radices)
-        pieces, count = PHASES - _SLOTS_PHASE - 2, slot_count(radices[0]) - 1
-        piece = phase - _SLOTS_PHASE
-        if piece < pieces:
-            slots = range(1 + count * piece // pieces, 1 + count * (piece + 1) // pieces)
-            fill_slots(block.tile, block.loaded[0], radices, slots)
+    guard_rows(block.guard, phase - LATER * len(block.loaded))
 
 
 def guard_rows(guard: Guard, phase: int) -> None:
@@ -669,8 +677,8 @@ def fill_slots(tile: Any, data: Any, radices: Any, slots: Any) -> None:
 
 
 def move_aside(dst: Any, src: Any, number: int) -> None:
-    """Copy SBUF on the engines that have time: ScalarE, and GpSimdE if VectorE can work beside."""
-    if number % 2 == 0 or transposes_mix_rows():
+    """Copy SBUF on the engines that have time, by turns."""
+    if number % 2 == 0:
         nisa.activation(dst=dst, op=nl.copy, data=src)
     else:
         nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.gpsimd)
@@ -690,10 +698,6 @@ def forward_steps(stages: Stages, block: Block, target: Any) -> Any:
     radices = [stages.radix, stages.left]
     shape = (rows.partitions, 2, rows.each, spectrum_length(radices))
     y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    half = radices[0] * radices[1] // 2
-    # Imaginary parts of X[0] and X[N/2].
-    own = y[:, 1, :, 0 : half * (own_outputs(radices) - 1) + 1 : half]
-    nisa.memset(dst=own, value=0.0, engine=nisa.engine.gpsimd)
     state = open_state(False, stages, rows)
     steps = state_of_real(stages, block.tile, state, rows)
     number = len(steps)
@@ -800,7 +804,7 @@ def spectrum_of_state(stages: Stages, state: Any, row: int, y: Any, marks: Any) 
     run = run_length(left)
     runs = [run_of(state, low, 2 * left, 1)]
     targets = outputs_of_edge(y[:, :, row], [radix, left])
-    steps = [Step(runs, [stages.edge], BY_PRODUCT, targets, marks, False, [])]
+    steps = [Step(runs, [stages.edge], EDGE, targets, marks, False, [])]
     numbers = y[:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
     others = left // 2  # outputs of the second run, of an odd M less than of the first
     group = slots_together(left)
@@ -828,7 +832,7 @@ def outputs_of_edge(y: Any, radices: Any) -> Any:
     targets = []
     if pairs > 0:
         targets.append(y[:, :, step : step * pairs + 1 : step])
-    targets.append(y[:, 0, 0 : last * (own - 1) + 1 : last])
+    targets.append(y[:, :, 0 : last * (own - 1) + 1 : last])
     return targets
 
 
@@ -849,7 +853,7 @@ def steps_of_slots(
         places, made = (spectrum, state) if is_inverse else (state, spectrum)
         runs = [run_of(source, places[0], places[1] - places[0], 1)]
         results = [target[:, made[0] : made[1]]]
-        steps.append(Step(runs, [stages.edge], BY_PRODUCT, results, marks, False, []))
+        steps.append(Step(runs, [stages.edge], EDGE, results, marks, False, []))
         for first in range(1, slots, group):
             last = min(first + group, slots)
             runs = []
@@ -886,25 +890,24 @@ def drain(pipeline: Pipeline) -> None:
     step, moved = pipeline.waiting[0], pipeline.moved
     pipeline.waiting = []
     depth, width = step.tables[0].shape
-    columns = moved.shape[2]
-    bank = bank_of(step.order, columns, len(step.data), width)
-    for product in range(len(step.data)):
+    count = len(step.data)
+    bank = bank_of(step.order, moved.shape[2], count, width)
+    for product in range(count):
         place = place_of(bank, step.order, product)
         multiply(place, moved[0:depth, product], step.tables[product], False)
-    results = bank[0 : step.results[0].shape[0]]
-    if step.order == MIRRORED:
-        count = len(step.data)
-        leave(step.results[0], results[:, :, :, 0:count], step.marks)
-        others = step.results[1].shape[2]
-        leave(step.results[1], results[:, :, 0:others, count : 2 * count], step.marks)
-    elif len(step.results) == 1:
-        leave(step.results[0], results, step.marks)
-    else:
+    made = bank[0 : step.data[0].shape[0]]
+    if step.order == EDGE:
         low = 0
         for result in step.results:
             high = low + width_of(result)
-            leave(result, results[:, 0, low:high], step.marks)
+            leave(result, made[:, 0, low:high], step.marks)
             low = high
+    elif step.order == MIRRORED:
+        others = step.results[1].shape[2]
+        leave(step.results[0], made[:, :, :, 0:count], step.marks)
+        leave(step.results[1], made[:, :, 0:others, count : 2 * count], step.marks)
+    else:
+        leave(step.results[0], made, step.marks)
     for store in step.stores:
         store_rows(store.target.tensor, store.tile, store.rows, store.target.columns)
 
@@ -929,7 +932,7 @@ def bank_of(order: int, columns: int, count: int, width: int) -> Any:
 
 def place_of(bank: Any, order: int, product: int) -> Any:
     """Where the results of a product go in a PSUM bank."""
-    if order == BY_PRODUCT:
+    if order in (BY_PRODUCT, EDGE):
         return bank[:, product]
     if order == BY_COLUMN:
         return bank[:, :, product]
