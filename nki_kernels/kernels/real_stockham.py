@@ -21,12 +21,18 @@ x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] + 
 plus twice the real part of the others. Imaginary parts of X[0] and X[N/2] are ignored.
 
 Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, rows, N], and the
-Tensor engine transposes a slab, then multiplies it as the stationary operand. In the first stage
-g <= 128 / R slabs with consecutive m share a product; in the second a product takes one slot.
+Tensor engine transposes a slab, then multiplies it as the stationary operand, which it reads as one
+strided run. In the first stage g <= 128 / R slabs M/g apart share a product, so that (j, slab) is
+a run of stride M/g; in the second a product takes one slot, whose (part, m) lie side by side.
 
-    HBM [B, N] -> SBUF [128, rows, N] -> [128, 2, rows, slots, M] -> [128, 2, rows, N/2+1] -> HBM
+    HBM [B, N] -> SBUF [128, rows, N] -> [128, rows, slots, 2, M] -> [128, 2, rows, N/2+1] -> HBM
 
-Why it is fast.  It has half the matrix products of a complex transform and half its DMA.
+The inverse needs the two runs of a slot in one. So its spectra are first laid out by slots, slot 0,
+then (part, q, run) of each of the others, by GpSimdE and ScalarE. Where transposes mix rows (v2),
+bad ones are set aside before the first stage, and ScalarE adds their marks to results.
+
+Why it is fast.  It has half the matrix products of a complex transform and half its DMA. What comes
+before the first stage of a block is done in phases, among the steps of the block before it.
 """
 
 from __future__ import annotations
@@ -50,13 +56,13 @@ from ..tiles import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
-    evacuate,
     load_identity,
     load_table,
     multiply,
     padded_columns,
     transpose,
 )
+from ..tiles import evacuate as evacuated
 from .dft_gemm import table_spec
 
 MAX_REAL_RADIX = 128
@@ -67,7 +73,7 @@ _SLOTS = 8  # of which a DMA brings tables at a time
 _STAGING = 3  # tiles for them
 _RING = 8192  # numbers a partition of the tiles that DMA writes data into, at most
 
-# What comes before the first stage of a block is done in phases, among the steps of the one before.
+# Phases of what comes before the first stage of a block, and at which of them what begins.
 PHASES = 16
 LATER = 8  # phases after those of others, where something has to come first
 _SQUARES_PHASE = 0
@@ -107,13 +113,13 @@ def multiples(radix: int, left: int) -> tuple[int, int]:
     return step, radix * left // 2 // step + 1
 
 
-def edge_size(radices: tuple[int, ...]) -> int:
+def edge_size(radices: Any) -> int:
     """Real numbers of slot 0's outputs: two of each, but one of X[0] and of X[N/2]."""
     radix, left = radices
     return 2 * multiples(radix, left)[1] - own_outputs(radices)
 
 
-def own_outputs(radices: tuple[int, ...]) -> int:
+def own_outputs(radices: Any) -> int:
     """Outputs of slot 0 that are real: X[0], and of even N X[N/2]."""
     return 2 - radices[0] * radices[1] % 2
 
@@ -126,7 +132,8 @@ def real_stockham_tables(
     Shapes: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab); [2 M, 2 E], rows (part,
     m), columns (part, multiple) of complex outputs, then of real ones; [2 M, slots - 1, 4 Q], rows
     (part, m), columns (part, q, run), which is missing if there is one slot. inverse: the sign of
-    the exponent, True for exp(+...). Raises ValueError where the radices do not multiply to n, or one is too large.
+    the exponent, True for exp(+...). Raises ValueError where the radices do not multiply to n, or
+    one is too large.
     """
     _check(n, radices)
     radix, left = radices
@@ -181,7 +188,7 @@ def inverse_real_stockham_tables(
     for part in range(2 - radix % 2):
         mine = slice(part, None, 2) if radix % 2 == 0 else slice(None)
         edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
-    edge = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]]).reshape(-1, 2 * left)
+    rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
     # The transpose of the forward stage with the other sign, which conjugates.
     pairs = [_pair(n, radix, left, slot, -sign).T for slot in range(1, slots)]
     j = np.arange(radix)
@@ -193,7 +200,7 @@ def inverse_real_stockham_tables(
     closing = np.einsum("kpj,st->kpsjt", scale * real, np.eye(g)).reshape(2 * slots * g, -1)
     return (
         closing.astype(np.float32),
-        edge.astype(np.float32),
+        rows.reshape(-1, 2 * left).astype(np.float32),
         *_stacked(pairs),
     )
 
@@ -404,7 +411,8 @@ def transform_blocks(work: Work, blocks: Any, has_tables: bool) -> None:
     for index in range(len(blocks)):
         following = []
         if index + 1 < len(blocks):
-            following.append(load_block(work, blocks[index + 1], index + 1, index + 2 < len(blocks)))
+            has_next = index + 2 < len(blocks)
+            following.append(load_block(work, blocks[index + 1], index + 1, has_next))
         if work.is_inverse:
             steps = inverse_steps(work.stages, block, work.target[0])
         else:
@@ -502,9 +510,7 @@ def flat_tile(partitions: int, size: int, tail: int) -> Any:
     """SBUF [partitions, size + tail], with zeros in its tail."""
     tile = nl.ndarray((partitions, size + tail), dtype=nl.float32, buffer=nl.sbuf)
     if tail > 0:
-        nisa.memset(
-            dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd
-        )
+        nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
     return tile
 
 
@@ -576,9 +582,7 @@ def load_real(tile: Any, source: Any, rows: Rows, radices: Any, is_copied: bool)
     if is_copied:
         opened = flat_tile(rows.partitions, size, tail)
     elif tail > 0:
-        nisa.memset(
-            dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd
-        )
+        nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
     load_rows(tile[:, 0:size].reshape_dim(1, (rows.each, n)), source.tensor, rows, source.columns)
     x = opened[:, 0:size].reshape_dim(1, (rows.each, n))
     loaded = [tile[:, 0:size]] if is_copied else []
@@ -836,9 +840,7 @@ def outputs_of_edge(y: Any, radices: Any) -> Any:
     return targets
 
 
-def steps_of_slots(
-    stages: Stages, is_inverse: bool, source: Any, target: Any, block: Block
-) -> Any:
+def steps_of_slots(stages: Stages, is_inverse: bool, source: Any, target: Any, block: Block) -> Any:
     """Steps between the flat state and flat spectra by slots, to the state if ``is_inverse``."""
     radix, left = stages.radix, stages.left
     slots, group = slot_count(radix), slots_together(left)
@@ -877,7 +879,7 @@ def advance(pipeline: Pipeline, step: Step) -> None:
     bank = nl.ndarray((depth, len(step.data), columns), dtype=nl.float32, buffer=nl.psum)
     for product in range(len(step.data)):
         transpose(bank[:, product], step.data[product], pipeline.identity)
-    moved = evacuate(bank, nl.float32, pipeline.is_scalar)
+    moved = evacuated(bank, nl.float32, pipeline.is_scalar)
     drain(pipeline)
     pipeline.waiting = [step]
     pipeline.moved = moved
@@ -922,7 +924,7 @@ def width_of(tile: Any) -> int:
 
 def bank_of(order: int, columns: int, count: int, width: int) -> Any:
     """A PSUM bank for ``count`` products of so many columns, in an order of those above."""
-    shape = (columns, count, width)
+    shape: Any = (columns, count, width)
     if order == BY_COLUMN:
         shape = (columns, width, count)
     if order == MIRRORED:
@@ -946,3 +948,16 @@ def leave(dst: Any, bank: Any, marks: Any) -> None:
         nisa.activation(dst=dst, op=nl.copy, data=bank)
     else:
         nisa.activation(dst=dst, op=nl.copy, data=bank, bias=marks[0])
+
+
+# Left for kernels that take these from here until they take them from tiles.
+
+
+def evacuate(bank: Any, is_scalar: bool) -> Any:
+    """A PSUM bank in SBUF, by VectorE or ScalarE."""
+    return evacuated(bank, nl.float32, is_scalar)
+
+
+def load_whole(table: Any) -> Any:
+    """A small table in SBUF."""
+    return load_table(table)
