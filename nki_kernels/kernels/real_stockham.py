@@ -606,7 +606,7 @@ def open_block(work: Work, block: Block, phase: int) -> None:
         return
     guard_rows(block.guard, phase)
     radices = [work.stages.radix, work.stages.left]
-    piece = phase - (_SLOTS_PHASE if transposes_mix_rows() else 0)
+    piece = phase - (_SLOTS_PHASE if transposes_mix_rows() else _SLOTS_PHASE - 1)
     if piece == 0:
         block.tile = open_slots(block.loaded[0], radices)
     if 0 <= piece < _SLOTS_PIECES:
