@@ -43,8 +43,8 @@ class TablePiece(nl.NKIObject):
 def load_tables(tables: Any) -> Any:
     """Tables of HBM, each [rows <= 128, count, ...], in SBUF.
 
-    By way of GpSimdE: what DMA writes may not stay. All share two tiles of up to 8 KiB a partition that
-    DMA fills in turn, in pieces along the second dimension.
+    By way of GpSimdE: what DMA writes may not stay. All share two tiles of up to 8 KiB a partition
+    that DMA fills in turn, in pieces along the second dimension.
     """
     staging: Any = []
     pieces: Any = []

@@ -2,15 +2,17 @@
 
 Mathematics.  y = F^-1 (F x . H), where H is the half spectrum of the filter, N/2 + 1 numbers.
 
-Layout on the NeuronCore.  real_stockham's forward stages leave half spectra [128, 2, R, N/2 + 1] in
-SBUF, where VectorE multiplies them by H, which is repeated on all partitions or has a row for each
-of x; real_stockham's inverse stages take them from there. Only x, H and y pass through HBM.
+Layout on the NeuronCore.  real_stockham's forward stages leave half spectra by slots, as its
+inverse stages take them, in SBUF. In between VectorE multiplies them by H, which has the same order
+there and is repeated on all partitions, or has a row for each of x. Only x, H and y pass through
+HBM.
 
     HBM [B, N] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, N]
 
 Three blocks are on their way: forward stages of one, the product of the one before, inverse stages
 of the one before that, so that none waits for its own results. VectorE only multiplies, and all
-results leave PSUM by ScalarE.
+results leave PSUM by ScalarE. Where transposes mix rows, bad ones are set aside before the forward
+stages, and again before the inverse ones, as the product may overflow.
 
 Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches; what is left is the
 Tensor engine, for two real transforms.
@@ -22,28 +24,47 @@ from typing import Any
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..tiles import PARTITIONS
-from .dft_gemm import load_rows
-from .old_stages import load_identity
+from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, share_rows
+from ..tiles import PARTITIONS, load_identity, multiply_complex
 from .real_stockham import (
-    advance_forward,
-    advance_inverse,
-    finish_forward,
-    finish_inverse,
-    forward_work,
+    LATER,
+    PHASES,
+    Block,
+    Guard,
+    Pipeline,
+    Stages,
+    advance,
+    drain,
+    edge_size,
+    fill_slots,
+    flat_tile,
+    guard_rows,
+    instructions_of_block,
     inverse_real_stockham_specs,
     inverse_real_stockham_tables,
-    inverse_work,
+    inverse_steps,
+    load_real,
     load_stages,
+    open_ring,
+    open_slots,
+    open_staging,
+    own_outputs,
+    phases_of,
     real_stockham_specs,
     real_stockham_tables,
-    rows_of_block,
+    ring_size,
+    rows_of_partition,
     run_length,
     slot_count,
+    slot_place,
+    slots_size,
+    slots_steps,
+    slots_tail,
+    spectrum_length,
 )
 
 MAX_LENGTH = 5120
-_CHUNK = 512  # numbers of each part that are multiplied at a time
+_CHUNK = 1024  # numbers a partition that are multiplied at a time
 
 
 def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
@@ -62,6 +83,27 @@ def convolution_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     return *real_stockham_specs(radices), *inverse_real_stockham_specs(radices)
 
 
+class Filter(nl.NKIObject):
+    """Half spectra by slots."""
+
+    tile: Any  # flat SBUF [P, ...]
+    pitch: int  # numbers from one row's to the next row's on a partition, 0 of one for all
+
+
+class Convolution(nl.NKIObject):
+    """What all blocks of a launch share."""
+
+    source: HbmRows
+    target: HbmRows
+    filters: Any  # HbmRows of each part of H
+    forward: Stages
+    inverse: Stages
+    loaded: Any  # [that Filter in natural order, SBUF [128, 1, part, ...]]
+    spectrum: Any  # [the Filter], once it is there, if it is the same for all rows
+    identity: Any  # of load_identity
+    ring: Any  # flat SBUF tiles that DMA writes, by turns
+
+
 @nki.jit
 def convolve_rows(x, h_re, h_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Circular convolution of every row of real ``x`` with a filter.
@@ -71,126 +113,232 @@ def convolve_rows(x, h_re, h_im, tables, places, radices):  # type: ignore[no-un
     """
     batch, n = x.shape
     filters = h_re.shape[0]
+    half = n // 2 + 1
     assert n == radices[0] * radices[1], f"radices {radices} for N = {n}"
     assert filters in (1, batch), f"{filters} filters for {batch} rows"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = load_identity(nl.float32)
-    spectrum: Any = []
-    resident: Any = []
-    waiting: Any = []
-    multiplied: Any = []
-    start = 0
-    while start < batch:
-        rows = rows_of_block(batch - start, n)
-        partitions = min(PARTITIONS, (batch - start) // rows)
-        stop = start + rows * partitions
-        data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        load_rows(data, x, start, stop)
-        if start == 0:
-            found = unpack(tables, places)
-            half = len(places) // 2
-            resident = [load_stages(found[0:half]), load_stages(found[half:])]
-            if filters == 1:
-                spectrum = load_filter(h_re, h_im, 0, 1, 1, partitions)
-        if filters > 1:
-            spectrum = load_filter(h_re, h_im, start, stop, rows, partitions)
-        block = forward_block(data, radices)
-        transform_both(block, waiting, resident, radices, identity)
-        waiting = multiplied
-        multiply_spectra(block[2], spectrum)
-        multiplied = inverse_block(block[2], y, start, stop, radices)
-        start = stop
-    transform_both([], waiting, resident, radices, identity)
-    transform_both([], multiplied, resident, radices, identity)
+    work = Convolution(
+        HbmRows(x, n),
+        HbmRows(y, n),
+        [HbmRows(h_re, half), HbmRows(h_im, half)],
+        Stages(radices[0], radices[1], None, []),
+        Stages(radices[0], radices[1], None, []),
+        [],
+        [],
+        None,
+        [],
+    )
+    convolve_share(work, unpack(tables, places))
     return y
 
 
-def load_filter(h_re: Any, h_im: Any, start: int, stop: int, rows: int, partitions: int) -> Any:
-    """SBUF [partitions, 2, rows, N/2 + 1] of rows start..stop; of one row, on all partitions."""
-    length = h_re.shape[1]
-    tile = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
+def convolve_share(work: Convolution, tables: Any) -> None:
+    """All rows of this program: a loop on the device, and what it leaves."""
+    radices = [work.forward.radix, work.forward.left]
+    most = rows_of_partition(radices)
+    # Both ways, and a few instructions a row for products.
+    instructions = 2 * instructions_of_block(radices, most) + 8 * slot_count(radices[0])
+    share = share_rows(work.source.tensor.shape[0], most * PARTITIONS, instructions)
+    blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
+    if share.trips == 0 and len(blocks) > 0:
+        most = blocks[0].each
+    work.identity = load_identity(nl.float32)
+    work.ring = open_ring(ring_size(False, radices, most))
+    if share.trips > 0:
+        staging = open_staging()
+        load_ahead(work, tables, staging)
+        load_rest(work, tables, staging)
+
+        def body(row):  # type: ignore[no-untyped-def]
+            convolve_blocks(work, blocks_of(row, 0, share.step, most), [])
+
+        end = share.first + share.trips * share.step
+        nl.fori_loop(share.first, end, body, share.step)
+        convolve_blocks(work, blocks, [])
+    else:
+        convolve_blocks(work, blocks, tables)
+
+
+def load_ahead(work: Convolution, tables: Any, staging: Any) -> None:
+    """Load what is needed first: the forward stages' tables, and H if it is the same for all."""
+    load_stages(work.forward, tables[0 : len(tables) // 2], False, staging)
+    if work.filters[0].tensor.shape[0] == 1:
+        work.loaded.append(load_filter(work, Rows(None, 0, PARTITIONS, 1)))
+
+
+def load_rest(work: Convolution, tables: Any, staging: Any) -> None:
+    """After ``load_ahead``: the inverse stages' tables, and H by slots."""
+    load_stages(work.inverse, tables[len(tables) // 2 :], True, staging)
+    for loaded in work.loaded:
+        work.spectrum.append(open_filter(work, loaded))
+
+
+def load_filter(work: Convolution, rows: Rows) -> Any:
+    """H of these rows, or what is the same for all of them, as SBUF [P, rows, part, ...]."""
+    length = spectrum_length([work.forward.radix, work.forward.left])
+    half = work.filters[0].columns
+    shape = (rows.partitions, 2, rows.each, length)
+    loaded = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    is_shared = work.filters[0].tensor.shape[0] == 1
     for part in range(2):
-        source = h_re if part == 0 else h_im
-        if source.shape[0] == 1:
-            repeated = source.ap([[0, partitions], [1, length]]).expand_dim(1)
-            nisa.dma_copy(dst=tile[:, part], src=repeated)
+        h = work.filters[part].tensor
+        if not is_shared:
+            load_rows(loaded[:, part], h, rows, half)
         else:
-            load_rows(tile[:, part], source, start, stop)
-    if h_re.shape[0] > 1:
-        return tile
-    # What DMA writes may not stay.
-    kept = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=kept, src=tile, engine=nisa.engine.gpsimd)
-    return kept
+            if half < length:
+                nisa.memset(dst=loaded[:, part, :, half:length], value=0.0)
+            repeated = h.ap([[0, rows.partitions], [1, half]]).expand_dim(1)
+            nisa.dma_copy(dst=loaded[:, part, :, 0:half], src=repeated)
+    return loaded.permute((0, 2, 1, 3))
 
 
-def forward_block(data: Any, radices: Any) -> Any:
-    """real_stockham's block for SBUF data [partitions, rows, N]; half spectra are its third."""
-    partitions, rows, n = data.shape
-    radix, left = radices
-    half = n // 2 + 1
-    shape = (partitions, 2, rows, slot_count(radix), left)
-    slots = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    length = max(half, run_length(left) * radix)
-    y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
-    if length > half:
-        nisa.memset(dst=y[:, :, :, half:length], value=0.0)
-    return [data, slots, y, [], half, 0, 0, True]
+def open_filter(work: Convolution, loaded: Any) -> Filter:
+    """H by slots, of what ``load_filter`` returned."""
+    radices = [work.forward.radix, work.forward.left]
+    tile = open_slots(loaded, radices)
+    fill_slots(tile, loaded, radices, range(1, slot_count(radices[0])))
+    return Filter(tile, 0 if work.filters[0].tensor.shape[0] == 1 else slots_size(radices))
 
 
-def inverse_block(half: Any, y: Any, start: int, stop: int, radices: Any) -> Any:
-    """real_stockham's block for half spectra in SBUF, whose results are rows of HBM y."""
-    partitions, _, rows, _ = half.shape
-    radix, left = radices
-    shape = (partitions, rows, slot_count(radix), 2, left)
-    slots = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    result = nl.ndarray((partitions, rows, radix * left), dtype=nl.float32, buffer=nl.sbuf)
-    return [half, slots, result, y, radix * left // 2 + 1, start, stop, True]
+def convolve_blocks(work: Convolution, blocks: Any, tables: Any) -> None:
+    """Blocks one after the other: three are on their way at any time.
+
+    tables: in HBM, to be loaded behind the first block, or nothing.
+    """
+    if len(blocks) == 0:
+        return
+    ahead = load_next(work, blocks, 0)
+    open_now(ahead)
+    staging = open_staging() if len(tables) > 0 else []
+    if len(tables) > 0:
+        load_ahead(work, tables, staging)
+    multiplied: Any = []
+    waiting: Any = []
+    is_early = len(work.ring) > 1
+    for index in range(len(blocks) + 2):
+        following = load_next(work, blocks, index + 1) if is_early else []
+        products = open_products(work, ahead)
+        forward: Any = []
+        inverse: Any = []
+        for number in range(len(ahead)):
+            forward = slots_steps(work.forward, ahead[number], products[number].tile)
+        for block in waiting:
+            inverse = inverse_steps(work.inverse, block, work.target)
+        transform_both(work, forward, inverse, following, multiplied)
+        if index == 0 and len(tables) > 0:
+            # Behind the first results of the forward stages.
+            load_rest(work, tables, staging)
+        if not is_early:
+            following = load_next(work, blocks, index + 1)
+            open_now(following)
+        for block in products:
+            multiply_spectra(work, block, filter_of(work, block.rows))
+        waiting = multiplied
+        multiplied = products
+        ahead = following
 
 
-def transform_both(ahead: Any, behind: Any, resident: Any, radices: Any, identity: Any) -> None:
-    """Forward stages of one block and inverse stages of another, or of one of them, by turns."""
-    forward: Any = []
-    inverse: Any = []
-    if len(ahead) > 0:
-        forward = forward_work(radices, ahead[0].shape[1])
-    if len(behind) > 0:
-        inverse = inverse_work(radices, behind[2].shape[1])
-    made: Any = []
-    taken: Any = []
-    for step in range(max(len(forward), len(inverse))):
-        if step < len(forward):
-            item = forward[step]
-            item[4] = False  # nothing is stored
-            made = advance_forward(item, ahead, resident[0], radices, identity, made)
-        if step < len(inverse):
-            item = inverse[step]
-            taken = advance_inverse(item, behind, resident[1], radices, identity, taken)
-    if len(made) > 0:
-        finish_forward(made, resident[0], radices)
-    if len(taken) > 0:
-        finish_inverse(taken, resident[1], radices)
+def load_next(work: Convolution, blocks: Any, index: int) -> Any:
+    """[The block of this index], loaded, or [] after the last."""
+    if index >= len(blocks):
+        return []
+    rows = blocks[index]
+    radices = [work.forward.radix, work.forward.left]
+    tile = work.ring[index % len(work.ring)][0 : rows.partitions]
+    return [load_real(tile, work.source, rows, radices, False)]
 
 
-def multiply_spectra(half: Any, spectrum: Any) -> None:
-    """Half spectra times the filter's, in place, on VectorE."""
-    rows, held, length = half.shape[2], spectrum.shape[2], spectrum.shape[3]
-    for low in range(0, length, _CHUNK):
-        high = min(low + _CHUNK, length)
-        for row in range(rows):
-            x = half[:, :, row, low:high]
-            # The real part of the filter's row for both parts of the data, by a stride of 0.
-            pattern = [[2 * held * length, half.shape[0]], [0, 2], [1, high - low]]
-            first = row % held * length + low
-            real = spectrum.ap(pattern, first)
-            imaginary = spectrum.ap(pattern, held * length + first)
-            by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-            by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_tensor(dst=by_real, data1=x, data2=real, op=nl.multiply)
-            nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=imaginary, op=nl.multiply)
-            nisa.tensor_tensor(
-                dst=x[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract
-            )
-            nisa.tensor_tensor(
-                dst=x[:, 1], data1=by_imaginary[:, 0], data2=by_real[:, 1], op=nl.add
-            )
+def open_now(blocks: Any) -> None:
+    """Set bad rows of blocks aside, not among steps of others."""
+    for block in blocks:
+        for phase in range(PHASES):
+            guard_rows(block.guard, phase)
+
+
+def open_products(work: Convolution, ahead: Any) -> Any:
+    """For each of the blocks one that takes its spectra by slots, and then their products."""
+    radices = [work.inverse.radix, work.inverse.left]
+    size = slots_size(radices)
+    products = []
+    for block in ahead:
+        rows = block.rows
+        tile = flat_tile(rows.partitions, rows.each * size, slots_tail(radices))
+        x = tile[:, 0 : rows.each * size].reshape_dim(1, (rows.each, size))
+        guard = Guard(x, 2 * radices[0] * radices[1], None, [])
+        products.append(Block(rows, [], tile, guard))
+    return products
+
+
+def transform_both(
+    work: Convolution, forward: Any, inverse: Any, following: Any, multiplied: Any
+) -> None:
+    """Forward steps of one block and inverse steps of another by turns.
+
+    Among them bad rows are set aside in the following block and, later, in products.
+    """
+    count = max(len(forward), len(inverse))
+    if count == 0:
+        open_now(multiplied)
+    made = Pipeline(work.identity, True, [], None)
+    taken = Pipeline(work.identity, True, [], None)
+    for number in range(count):
+        if number < len(forward):
+            advance(made, forward[number])
+        if number < len(inverse):
+            advance(taken, inverse[number])
+        for phase in phases_of(number, count):
+            for block in following:
+                guard_rows(block.guard, phase)
+            for block in multiplied:
+                # VectorE makes them until then.
+                guard_rows(block.guard, phase - LATER)
+    drain(made)
+    drain(taken)
+
+
+def filter_of(work: Convolution, rows: Rows) -> Filter:
+    """H for these rows."""
+    if len(work.spectrum) > 0:
+        return work.spectrum[0]
+    return open_filter(work, load_filter(work, rows))
+
+
+def multiply_spectra(work: Convolution, block: Block, h: Filter) -> None:
+    """Spectra by slots times H, in place, on VectorE."""
+    radices = [work.inverse.radix, work.inverse.left]
+    x = block.guard.x
+    own = own_outputs(radices)
+    edge = edge_size(radices)
+    pairs = (edge - own) // 2
+    if pairs > 0:
+        multiply_slots(x, h, 0, 1, pairs)
+    real = x[:, :, edge - own : edge]
+    factors = factors_of(h, x, edge - own, [[1, own]])
+    nisa.tensor_tensor(dst=real, data1=real, data2=factors, op=nl.multiply)
+    slots, run = slot_count(radices[0]), run_length(radices[1])
+    step = max(1, _CHUNK // (4 * run * x.shape[1]))
+    for first in range(1, slots, step):
+        count = min(step, slots - first)
+        multiply_slots(x, h, slot_place(radices, first), count, 2 * run)
+
+
+def multiply_slots(x: Any, h: Any, low: int, slots: int, length: int) -> None:
+    """Some slots of ``length`` complex numbers, from ``low`` on, times those of H."""
+    data = x[:, :, low : low + slots * 2 * length].reshape_dim(2, (slots, 2, length))
+    data = data.permute((0, 3, 1, 2, 4))
+    pattern = [[2 * length, slots], [1, length]]
+    real = factors_of(h, x, low, [[0, 2]] + pattern)
+    imaginary = factors_of(h, x, low + length, [[0, 2]] + pattern)
+    multiply_complex(data, data, [real, imaginary])
+
+
+def factors_of(h: Filter, x: Any, low: int, pattern: Any) -> Any:
+    """Numbers of H, from ``low`` of each row on, for all rows of x [P, rows, L].
+
+    pattern: of the other dimensions, of which one of stride 0 stands before the rows.
+    """
+    whole = [[h.tile.shape[1], x.shape[0]]]
+    rows = [[h.pitch, x.shape[1]]]
+    if pattern[0][0] == 0:
+        return h.tile.ap(whole + pattern[0:1] + rows + pattern[1:], low)
+    return h.tile.ap(whole + rows + pattern, low)

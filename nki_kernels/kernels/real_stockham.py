@@ -21,12 +21,18 @@ x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] + 
 plus twice the real part of the others. Imaginary parts of X[0] and X[N/2] are ignored.
 
 Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, rows, N], and the
-Tensor engine transposes a slab, then multiplies it as the stationary operand. In the first stage
-g <= 128 / R slabs with consecutive m share a product; in the second a product takes one slot.
+Tensor engine transposes a slab, then multiplies it as the stationary operand, which it reads as one
+strided run. In the first stage g <= 128 / R slabs M/g apart share a product, so that (j, slab) is
+a run of stride M/g; in the second a product takes one slot, whose (part, m) lie side by side.
 
-    HBM [B, N] -> SBUF [128, rows, N] -> [128, 2, rows, slots, M] -> [128, 2, rows, N/2+1] -> HBM
+    HBM [B, N] -> SBUF [128, rows, N] -> [128, rows, slots, 2, M] -> [128, 2, rows, N/2+1] -> HBM
 
-Why it is fast.  It has half the matrix products of a complex transform and half its DMA.
+The inverse needs the two runs of a slot in one. So its spectra are first laid out by slots, slot 0,
+then (part, q, run) of each of the others, by GpSimdE and ScalarE. Where transposes mix rows (v2),
+bad ones are set aside before the first stage, and ScalarE adds their marks to results.
+
+Why it is fast.  It has half the matrix products of a complex transform and half its DMA. What comes
+before the first stage of a block is done in phases, among the steps of the block before it.
 """
 
 from __future__ import annotations
@@ -37,14 +43,48 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
-from .dft_gemm import load_rows, store_rows, table_spec
-from .old_stages import load_identity
+from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, share_rows, store_rows
+from ..row_guard import (
+    advance_guard,
+    begin_guard,
+    marks_of,
+    transposes_mix_rows,
+)
+from ..tiles import (
+    DMA_RUN,
+    NARROW,
+    PARTITIONS,
+    PSUM_BANK,
+    evacuate,
+    load_identity,
+    load_tables,
+    multiply,
+    padded_columns,
+    transpose,
+)
+from .dft_gemm import table_spec
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64
 MAX_LENGTH = MAX_REAL_RADIX * MAX_SPECTRUM_RADIX
-_PAIRS = 8  # matrices of slots that a DMA brings
+_GROUP = 4  # products whose results share a PSUM bank, at most
+_SLOTS = 8  # of which a DMA brings tables at a time
+_STAGING = 3  # tiles for them
+_RING = 8192  # numbers a partition of the tiles that DMA writes data into, at most
+
+# Phases of what comes before the first stage of a block, and at which of them what begins.
+PHASES = 16
+LATER = 8  # phases after those of others, where something has to come first
+_SQUARES_PHASE = 0
+_VERDICT_PHASE = 4
+_SLOTS_PHASE = 7
+_SLOTS_PIECES = 6
+
+# How results of several products lie in a PSUM bank.
+BY_PRODUCT = 0  # one product after the other
+BY_COLUMN = 1  # interleaved: next to each other are those of the same column
+MIRRORED = 2  # interleaved, those of the second run the other way round
+EDGE = 3  # one product, its columns for one result after the other
 
 
 def slot_count(radix: int) -> int:
@@ -72,38 +112,54 @@ def multiples(radix: int, left: int) -> tuple[int, int]:
     return step, radix * left // 2 // step + 1
 
 
+def edge_size(radices: Any) -> int:
+    """Real numbers of slot 0's outputs: two of each, but one of X[0] and of X[N/2]."""
+    radix, left = radices
+    return 2 * multiples(radix, left)[1] - own_outputs(radices)
+
+
+def own_outputs(radices: Any) -> int:
+    """Outputs of slot 0 that are real: X[0], and of even N X[N/2]."""
+    return 2 - radices[0] * radices[1] % 2
+
+
 def real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
     """The tables of ``real_stockham``, float32: (real stage, slot 0, slots 1, 2, ...).
 
-    Shapes: [g R, 2 slots g], rows (j, slab), columns (part, slot, slab); [2 M, 2 E], rows (part,
-    m), columns (part, multiple); [2 M, slots - 1, 4 Q], rows (part, m), columns (part, q, run),
-    which is missing if there is one slot. inverse: the sign of the exponent, True for exp(+...).
-    Raises ValueError where the radices do not multiply to n, or one is too large.
+    Shapes: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab); [2 M, 2 E], rows (part,
+    m), columns (part, multiple) of complex outputs, then of real ones; [2 M, slots - 1, 4 Q], rows
+    (part, m), columns (part, q, run), which is missing if there is one slot. inverse: the sign of
+    the exponent, True for exp(+...). Raises ValueError where the radices do not multiply to n, or
+    one is too large.
     """
     _check(n, radices)
     radix, left = radices
     sign = 2j * np.pi / n * (1 if inverse else -1)
     g, slots = slabs_together(radix, left), slot_count(radix)
-    real = np.zeros((radix, 2, slots))
+    real = np.zeros((radix, slots, 2))
     for slot in range(slots):
-        w = scale * np.exp(sign * left * (np.arange(radix) * slot % radix))
-        real[:, 0, slot], real[:, 1, slot] = w.real, w.imag
-    real[:, 1, 0] = scale * (-1.0) ** np.arange(radix) if radix % 2 == 0 else 0
-    opening = np.einsum("jpk,st->jspkt", real, np.eye(g)).reshape(g * radix, -1)
+        w = np.exp(sign * left * (np.arange(radix) * slot % radix))
+        real[:, slot, 0], real[:, slot, 1] = w.real, w.imag
+    real[:, 0, 1] = (-1.0) ** np.arange(radix) if radix % 2 == 0 else 0
+    opening = np.einsum("jkp,st->jskpt", real, np.eye(g)).reshape(g * radix, -1)
     m = np.arange(left)[:, None]
     step, count = multiples(radix, left)
-    w = np.exp(sign * (m * (step * np.arange(count)) % n))
+    w = scale * np.exp(sign * (m * (step * np.arange(count)) % n))
     edge = np.stack([w, w])
     if radix % 2 == 0:
         edge[0, :, 1::2] = edge[1, :, 0::2] = 0
     else:
         edge[1] = 0
-    pairs = [_pair(n, radix, left, slot, sign) for slot in range(1, slots)]
+    own = _are_real(n, step * np.arange(count))
+    outputs = _split(edge)
+    columns = [outputs[:, :, part, mine] for mine in (~own, own) for part in range(2)]
+    # The scale comes last: rows are judged by what the stages make of them without it.
+    pairs = [scale * _pair(n, radix, left, slot, sign) for slot in range(1, slots)]
     return (
         opening.astype(np.float32),
-        _split(edge).reshape(2 * left, -1).astype(np.float32),
+        np.concatenate(columns, 2).reshape(2 * left, -1).astype(np.float32),
         *_stacked(pairs),
     )
 
@@ -113,9 +169,10 @@ def inverse_real_stockham_tables(
 ) -> tuple[Any, ...]:
     """The tables of ``inverse_real_stockham``, float32: (real stage, slot 0, slots 1, 2, ...).
 
-    Shapes: [2 slots g, g R], rows (slot, part, slab), columns (j, slab); [E, 2, 2 M], rows
-    multiples, then part, columns (part, m); [4 Q, slots - 1, 2 M], rows (part, q, run), columns
-    (part, m), which is missing if there is one slot. Otherwise as ``real_stockham_tables``.
+    Shapes: [2 slots g, g R], rows (slot, part, slab), columns (j, slab); [edge_size, 2 M], rows
+    (part, multiple) of complex outputs, then real ones, columns (part, m); [4 Q, slots - 1, 2 M],
+    rows (part, q, run), columns (part, m), which is missing if there is one slot. Otherwise as
+    ``real_stockham_tables``.
     """
     _check(n, radices)
     radix, left = radices
@@ -124,12 +181,13 @@ def inverse_real_stockham_tables(
     step, count = multiples(radix, left)
     numbers = step * np.arange(count)
     w = np.exp(sign * (numbers[:, None] * np.arange(left) % n)) * 2
-    own = (numbers == 0) | (2 * numbers == n)
+    own = _are_real(n, numbers)
     w[own] = w[own].real / 2
     edge = np.zeros((count, 2, 2, left))
     for part in range(2 - radix % 2):
         mine = slice(part, None, 2) if radix % 2 == 0 else slice(None)
         edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
+    rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
     # The transpose of the forward stage with the other sign, which conjugates.
     pairs = [_pair(n, radix, left, slot, -sign).T for slot in range(1, slots)]
     j = np.arange(radix)
@@ -141,7 +199,7 @@ def inverse_real_stockham_tables(
     closing = np.einsum("kpj,st->kpsjt", scale * real, np.eye(g)).reshape(2 * slots * g, -1)
     return (
         closing.astype(np.float32),
-        edge.reshape(count, 2, 2 * left).astype(np.float32),
+        rows.reshape(-1, 2 * left).astype(np.float32),
         *_stacked(pairs),
     )
 
@@ -160,7 +218,7 @@ def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``inverse_real_stockham_tables(n, radices, ...)``."""
     radix, left = radices
     g, slots = slabs_together(radix, left), slot_count(radix)
-    edge = table_spec((multiples(radix, left)[1], 2, 2 * left))
+    edge = table_spec((edge_size(radices), 2 * left))
     pairs = table_spec((4 * run_length(left), slots - 1, 2 * left))
     closing = table_spec((2 * slots * g, g * radix))
     return (closing, edge, pairs) if slots > 1 else (closing, edge)
@@ -183,6 +241,11 @@ def _pair(n: int, radix: int, left: int, slot: int, sign: complex) -> np.ndarray
     return _split(np.stack([w, w * np.array([1j, -1j])])).reshape(2 * left, -1)
 
 
+def _are_real(n: int, outputs: np.ndarray[Any, Any]) -> Any:
+    """Which outputs of real data are real."""
+    return (outputs == 0) | (2 * outputs == n)
+
+
 def _stacked(pairs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """The tables of slots 1, 2, ... as one, float32, or none."""
     return [np.stack(pairs, 1).astype(np.float32)] if pairs else []
@@ -191,6 +254,75 @@ def _stacked(pairs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
 def _split(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Complex [part, m, ...], where part 1 has its factor i, as reals [part, m, part', ...]."""
     return np.stack([w.real, w.imag], 2)
+
+
+class Stages(nl.NKIObject):
+    """Both stages, with their tables in SBUF."""
+
+    radix: int  # R of the stage on real numbers
+    left: int  # M of the stage on spectra
+    real: Any  # table of the stage on real numbers
+    edge: Any  # table of slot 0
+    slots: Any  # tiles with tables of slots 1, 2, ..., so many in each
+
+
+class Step(nl.NKIObject):
+    """Products whose results share a PSUM bank."""
+
+    data: Any  # strided runs of SBUF [P, K or more], one a product, which are transposed
+    tables: Any  # SBUF [K, columns], one a product
+    order: int  # of results in the bank: one of those above
+    results: Any  # SBUF views that take them
+    marks: Any  # added to them: [SBUF [P, 1]] of rows that may be set aside, or []
+    is_dependent: bool  # whether it reads what the step before writes
+    stores: Any  # stores that may begin after it
+
+
+class Store(nl.NKIObject):
+    """Results on their way to HBM."""
+
+    target: HbmRows
+    tile: Any  # SBUF [P, rows, N or more]
+    rows: Rows
+
+
+class Pipeline(nl.NKIObject):
+    """Steps one after the other: transposes of one, then products of the one before."""
+
+    identity: Any  # of load_identity
+    is_scalar: bool  # whether ScalarE takes transposes from PSUM, instead of VectorE
+    waiting: Any  # [the step whose products are still to do], or []
+    moved: Any  # its data, transposed, SBUF [K or more, products, P or more]
+
+
+class Work(nl.NKIObject):
+    """One direction, for all rows of a launch."""
+
+    is_inverse: bool  # whether spectra come in
+    source: Any  # HbmRows of each part
+    target: Any  # HbmRows of each part
+    stages: Stages
+    tables: Any  # of the stages, in HBM
+    identity: Any  # of load_identity
+    ring: Any  # flat SBUF tiles that DMA writes, by turns
+
+
+class Guard(nl.NKIObject):
+    """Rows that a chip's transposes would mix, on the way to be set aside."""
+
+    x: Any  # SBUF [P, rows, ...]
+    growth: float  # as of set_rows_aside
+    steps: Any  # of begin_guard
+    marks: Any  # [SBUF [P, rows]], or [] where transposes are exact
+
+
+class Block(nl.NKIObject):
+    """Rows on their way through SBUF."""
+
+    rows: Rows
+    loaded: Any  # [what DMA writes, to be copied], or []
+    tile: Any  # flat SBUF [P, ...] that the first stage reads
+    guard: Guard
 
 
 @nki.jit
@@ -202,41 +334,20 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
     """
     batch, n = x.shape
     assert n == radices[0] * radices[1], f"radices {radices} for N = {n}"
-    y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    real_stockham_rows(x, [y_re, y_im], unpack(tables, places), radices)
+    half = n // 2 + 1
+    y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    target = [HbmRows(y_re, half), HbmRows(y_im, half)]
+    real_stockham_rows(HbmRows(x, n), target, radices, unpack(tables, places))
     return y_re, y_im
 
 
-def real_stockham_rows(x: Any, target: Any, tables: Any, radices: Any) -> None:
-    """Half spectra of the rows of HBM x [B, <= N], zeros after them, into the parts of target."""
-    batch = x.shape[0]
-    radix, left = radices
-    n = radix * left
-    half = n // 2 + 1
-    identity = load_identity(nl.float32)
-    resident: Any = []
-    pending: Any = []
-    start = 0
-    while start < batch:
-        rows = rows_of_block(batch - start, n)
-        partitions = min(PARTITIONS, (batch - start) // rows)
-        stop = start + rows * partitions
-        data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        load_rows(data, x, start, stop)
-        if start == 0:
-            # Behind the first block, which is needed first.
-            resident = load_stages(tables)
-        slots = nl.ndarray(
-            (partitions, 2, rows, slot_count(radix), left), dtype=nl.float32, buffer=nl.sbuf
-        )
-        length = max(half, run_length(left) * radix)
-        y = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
-        block = [data, slots, y, target, half, start, stop, False]
-        for item in forward_work(radices, rows):
-            pending = advance_forward(item, block, resident, radices, identity, pending)
-        start = stop
-    finish_forward(pending, resident, radices)
+def real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
+    """Half spectra of HbmRows of up to N numbers, zeros after them, into HbmRows of each part.
+
+    tables: those of ``real_stockham_tables``, in HBM. Of a spectrum the target takes its columns.
+    """
+    transform_rows(False, [source], target, radices, tables)
 
 
 @nki.jit
@@ -251,305 +362,583 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
     n = radices[0] * radices[1]
     assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    inverse_real_stockham_rows([x_re, x_im], y, unpack(tables, places), radices)
+    source = [HbmRows(x_re, half), HbmRows(x_im, half)]
+    inverse_real_stockham_rows(source, HbmRows(y, n), radices, unpack(tables, places))
     return y
 
 
-def inverse_real_stockham_rows(source: Any, y: Any, tables: Any, radices: Any) -> None:
-    """Real rows of half spectra, the two parts of HBM source, into HBM y [B, <= N]."""
-    batch, half = source[0].shape
-    radix, left = radices
-    n = radix * left
+def inverse_real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
+    """Real rows of half spectra, HbmRows of each part, into HbmRows of up to N columns."""
+    transform_rows(True, source, [target], radices, tables)
+
+
+def transform_rows(is_inverse: bool, source: Any, target: Any, radices: Any, tables: Any) -> None:
+    """All rows of this program: a loop on the device, and what it leaves."""
+    batch = source[0].tensor.shape[0]
+    most = rows_of_partition(radices)
+    share = share_rows(batch, most * PARTITIONS, instructions_of_block(radices, most))
+    blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
+    if share.trips == 0 and len(blocks) > 0:
+        most = blocks[0].each
+    stages = Stages(radices[0], radices[1], None, [])
+    ring = open_ring(ring_size(is_inverse, radices, most))
     identity = load_identity(nl.float32)
-    resident: Any = []
-    pending: Any = []
-    start = 0
-    while start < batch:
-        rows = rows_of_block(batch - start, n)
-        partitions = min(PARTITIONS, (batch - start) // rows)
-        stop = start + rows * partitions
-        length = max(half, run_length(left) * radix)
-        data = nl.ndarray((partitions, 2, rows, length), dtype=nl.float32, buffer=nl.sbuf)
-        for part in range(2):
-            load_rows(data[:, part], source[part], start, stop)
-        if start == 0:
-            resident = load_stages(tables)
-        slots = nl.ndarray(
-            (partitions, rows, slot_count(radix), 2, left), dtype=nl.float32, buffer=nl.sbuf
-        )
-        result = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        block = [data, slots, result, y, half, start, stop, False]
-        for item in inverse_work(radices, rows):
-            pending = advance_inverse(item, block, resident, radices, identity, pending)
-        start = stop
-    finish_inverse(pending, resident, radices)
+    work = Work(is_inverse, source, target, stages, tables, identity, ring)
+    if share.trips > 0:
+        load_stages(stages, tables, is_inverse, open_staging())
+
+        def body(row):  # type: ignore[no-untyped-def]
+            transform_blocks(work, blocks_of(row, 0, share.step, most), True)
+
+        end = share.first + share.trips * share.step
+        nl.fori_loop(share.first, end, body, share.step)
+    transform_blocks(work, blocks, share.trips > 0)
 
 
-def rows_of_block(left: int, n: int) -> int:
-    """Rows that a partition takes in the next block, of ``left`` still to do."""
-    return min(max(1, DMA_RUN // n), max(1, left // PARTITIONS))
+def transform_blocks(work: Work, blocks: Any, has_tables: bool) -> None:
+    """Blocks one after the other; the next one is loaded and opened among the steps of one."""
+    if len(blocks) == 0:
+        return
+    pipeline = Pipeline(work.identity, False, [], None)
+    block = load_block(work, blocks[0], 0, len(blocks) > 1)
+    for phase in range(PHASES):
+        open_block(work, block, phase)
+    if not has_tables:
+        # Behind the first block, which is needed first.
+        load_stages(work.stages, work.tables, work.is_inverse, open_staging())
+    for index in range(len(blocks)):
+        following = []
+        if index + 1 < len(blocks):
+            has_next = index + 2 < len(blocks)
+            following.append(load_block(work, blocks[index + 1], index + 1, has_next))
+        if work.is_inverse:
+            steps = inverse_steps(work.stages, block, work.target[0])
+        else:
+            steps = forward_steps(work.stages, block, work.target)
+        for number in range(len(steps)):
+            advance(pipeline, steps[number])
+            for phase in phases_of(number, len(steps)):
+                for each in following:
+                    open_block(work, each, phase)
+        for each in following:
+            block = each
+    drain(pipeline)
 
 
-def load_stages(tables: Any) -> Any:
-    """The tables in SBUF: [real stage, [slots 1, 2, ...] or nothing, slot 0]."""
-    return [load_whole(tables[0]), load_pairs(tables[2:]), load_whole(tables[1])]
+def phases_of(number: int, steps: int) -> Any:
+    """The phases of opening that go with a step of so many."""
+    return range(PHASES * number // steps, PHASES * (number + 1) // steps)
 
 
-def load_whole(table: Any) -> Any:
-    """A small table in SBUF, copied by GpSimdE: what DMA writes may not stay."""
-    staged = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=staged, src=table)
-    tile = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=staged, engine=nisa.engine.gpsimd)
-    return tile
+def rows_of_partition(radices: Any) -> int:
+    """The most rows that a partition takes at once."""
+    return max(1, DMA_RUN // (radices[0] * radices[1]))
 
 
-def load_pairs(tables: Any) -> Any:
-    """The table of slots 1, 2, ... in SBUF, one tile, or none where there is no such slot."""
+def instructions_of_block(radices: Any, rows: int) -> int:
+    """A block of so many rows a partition takes at most so many instructions."""
+    radix, left = radices
+    slots = slot_count(radix)
+    products = left // slabs_together(radix, left)
+    steps = -(-products // _GROUP) + -(-slots // slots_together(left)) + 1
+    return (2 * _GROUP + 3) * steps * rows + slots + 8 * rows + 20
+
+
+def slots_together(left: int) -> int:
+    """Slots whose results share a PSUM bank."""
+    return min(_GROUP, PSUM_BANK // (4 * run_length(left)))
+
+
+def open_staging() -> Any:
+    """Tiles that DMA writes tables of slots into, by turns."""
     tiles = []
-    for table in tables:
-        depth, count, width = table.shape
-        tile = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
-        for first in range(0, count, _PAIRS):
-            last = min(first + _PAIRS, count)
-            staged = nl.ndarray((depth, last - first, width), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.dma_copy(dst=staged, src=table[:, first:last])
-            nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
+    for _ in range(_STAGING):
+        shape = (PARTITIONS, _SLOTS * PARTITIONS)
+        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    return tiles
+
+
+def load_stages(stages: Stages, tables: Any, is_inverse: bool, staging: Any) -> None:
+    """Bring tables of HBM into SBUF, in the order in which they are needed."""
+    first = [tables[1]] if is_inverse else [tables[1], tables[0]]
+    loaded = load_tables(first)
+    stages.edge = loaded[0]
+    for table in tables[2:]:
+        stages.slots = load_slots(table, staging)
+    stages.real = load_tables([tables[0]])[0] if is_inverse else loaded[1]
+
+
+def load_slots(table: Any, staging: Any) -> Any:
+    """Tables of slots 1, 2, ... in SBUF, by way of ``staging``: tiles of so many slots."""
+    depth, count, width = table.shape
+    tiles = []
+    for first in range(0, count, _SLOTS):
+        last = min(first + _SLOTS, count)
+        staged = staging[first // _SLOTS % len(staging)][0:depth, 0 : (last - first) * width]
+        staged = staged.reshape_dim(1, (last - first, width))
+        nisa.dma_copy(dst=staged, src=table[:, first:last], dge_mode=nisa.dge_mode.none)
+        tile = nl.ndarray((depth, last - first, width), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=tile, src=staged, engine=nisa.engine.gpsimd)
         tiles.append(tile)
     return tiles
 
 
-def forward_work(radices: Any, rows: int) -> Any:
-    """Groups of products: [stage, row, first, count, whether it is the block's last].
-
-    Stage 0 is the real one, first its m; stage 1 makes outputs of slots from the first on, and
-    stage 2 those of slot 0.
-    """
-    work = real_work(radices, rows)
-    group = min(4, PSUM_BANK // (4 * run_length(radices[1])))
-    slots = slot_count(radices[0])
-    for row in range(rows):
-        work.append([2, row, 0, 1, row == rows - 1 and slots == 1])
-        for first in range(1, slots, group):
-            count = min(group, slots - first)
-            work.append([1, row, first, count, row == rows - 1 and first + count == slots])
-    return work
+def table_of_slot(stages: Stages, slot: int) -> Any:
+    """The table [K, columns] of a slot from 1 on."""
+    return stages.slots[(slot - 1) // _SLOTS][:, (slot - 1) % _SLOTS]
 
 
-def inverse_work(radices: Any, rows: int) -> Any:
-    """As ``forward_work``, the real stage last: the others make slots of outputs."""
-    work = []
-    group = min(4, PSUM_BANK // (2 * radices[1]))
-    slots = slot_count(radices[0])
-    for row in range(rows):
-        work.append([2, row, 0, 1, False])
-        for first in range(1, slots, group):
-            work.append([1, row, first, min(group, slots - first), False])
-    for step in real_work(radices, rows):
-        work.append(step)
-    work[len(work) - 1][4] = True
-    return work
+def numbers_read(count: int) -> int:
+    """Numbers that a transpose takes where ``count`` are meant: v2 refuses few."""
+    return count if count > NARROW else NARROW + 1
 
 
-def real_work(radices: Any, rows: int) -> Any:
-    """Groups of the stage that contracts real numbers, or makes them."""
+def tail_of(count: int, step: int) -> int:
+    """Numbers behind a tile whose last run of ``count``, one every ``step``, is transposed."""
+    return (numbers_read(count) - count) * step
+
+
+def run_of(tile: Any, start: int, count: int, step: int) -> Any:
+    """``count`` numbers or more of flat SBUF [P, L], one every ``step``."""
+    return tile[:, start : start + (numbers_read(count) - 1) * step + 1 : step]
+
+
+def flat_tile(partitions: int, size: int, tail: int) -> Any:
+    """SBUF [partitions, size + tail], with zeros in its tail."""
+    tile = nl.ndarray((partitions, size + tail), dtype=nl.float32, buffer=nl.sbuf)
+    if tail > 0:
+        nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
+    return tile
+
+
+def spectrum_length(radices: Any) -> int:
+    """Numbers of a part of a spectrum in natural order, as whole runs of R of them."""
     radix, left = radices
-    together = slabs_together(radix, left)
-    step = together * min(4, PSUM_BANK // (2 * slot_count(radix) * together))
-    work = []
-    for row in range(rows):
-        for first in range(0, left, step):
-            work.append([0, row, first, min(step, left - first) // together, False])
-    return work
+    return max(radix * left // 2 + 1, run_length(left) * radix)
 
 
-def advance_forward(
-    item: Any, block: Any, resident: Any, radices: Any, identity: Any, pending: Any
-) -> Any:
-    """Transposes of an item, then the products of the one before, which is pending."""
-    if must_wait(item, pending):
-        finish_forward(pending, resident, radices)
-        pending = []
-    moved = turn_forward(item, block, radices, identity)
-    if len(pending) > 0:
-        finish_forward(pending, resident, radices)
-    return [item, moved, block]
+def slots_size(radices: Any) -> int:
+    """Numbers of a spectrum by slots: slot 0, then (part, q, run) of each of the others."""
+    return slot_place(radices, slot_count(radices[0]))
 
 
-def advance_inverse(
-    item: Any, block: Any, resident: Any, radices: Any, identity: Any, pending: Any
-) -> Any:
-    """As ``advance_forward``."""
-    if must_wait(item, pending):
-        finish_inverse(pending, resident, radices)
-        pending = []
-    moved = turn_inverse(item, block, radices, identity)
-    if len(pending) > 0:
-        finish_inverse(pending, resident, radices)
-    return [item, moved, block]
+def slots_tail(radices: Any) -> int:
+    """The tail of spectra by slots."""
+    return max(tail_of(edge_size(radices), 1), tail_of(4 * run_length(radices[1]), 1))
 
 
-def must_wait(item: Any, pending: Any) -> bool:
-    """Whether the item reads what the pending one, of the stage before, has still to write."""
-    if len(pending) == 0 or item[1] != pending[0][1] or pending[0][4]:
-        return False
-    return (item[0] == 0) != (pending[0][0] == 0)
+def slot_place(radices: Any, slot: int) -> int:
+    """Where a slot begins in a spectrum by slots."""
+    if slot == 0:
+        return 0
+    return edge_size(radices) + (slot - 1) * 4 * run_length(radices[1])
 
 
-def turn_forward(item: Any, block: Any, radices: Any, identity: Any) -> Any:
-    """Operands [rows of a product, count, partitions] of a group, by the Tensor engine.
-
-    They leave PSUM by VectorE or, as the last of the block's fields says, by ScalarE.
-    """
-    stage, row, first, count, _ = item
-    radix, left = radices
-    partitions = block[0].shape[0]
-    together = slabs_together(radix, left)
-    depth = together * radix if stage == 0 else 2 * left
-    bank = nl.ndarray((depth, count, partitions), dtype=nl.float32, buffer=nl.psum)
-    digits = block[0][:, row].reshape_dim(1, (radix, left))
-    for product in range(count):
-        if stage == 0:
-            m = first + product * together
-            transpose(bank[:, product], digits[:, :, m : m + together], identity)
-        else:
-            transpose(bank[:, product], block[1][:, :, row, first + product], identity)
-    return evacuate(bank, block[7])
+def state_size(radices: Any) -> int:
+    """Numbers of a row between the stages: slots by parts by M."""
+    return 2 * slot_count(radices[0]) * radices[1]
 
 
-def turn_inverse(item: Any, block: Any, radices: Any, identity: Any) -> Any:
-    """As ``turn_forward``; of slot 0 real and imaginary parts, one after the other."""
-    stage, row, first, count, _ = item
-    radix, left = radices
-    partitions = block[0].shape[0]
-    if stage == 2:
-        step, numbers = multiples(radix, left)
-        bank = nl.ndarray((numbers, 2, partitions), dtype=nl.float32, buffer=nl.psum)
-        for part in range(2):
-            data = block[0][:, part, row, 0 : block[4] : step]
-            transpose(bank[:, part], data, identity)
-        return evacuate(bank, block[7])
-    together = slabs_together(radix, left)
-    run = run_length(left)
-    depth = 4 * run if stage == 1 else 2 * slot_count(radix) * together
-    bank = nl.ndarray((depth, count, partitions), dtype=nl.float32, buffer=nl.psum)
-    runs = block[0][:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
-    for product in range(count):
-        if stage == 1:
-            slot = first + product
-            data = runs[:, :, :, slot : radix - slot + 1 : radix - 2 * slot]
-        else:
-            m = first + product * together
-            data = block[1][:, row, :, :, m : m + together]
-        transpose(bank[:, product], data, identity)
-    return evacuate(bank, block[7])
+def real_tail(radices: Any) -> int:
+    """The tail of real data, which the forward stage takes slabs of."""
+    together = slabs_together(radices[0], radices[1])
+    return tail_of(together * radices[0], radices[1] // together)
 
 
-def transpose(dst: Any, data: Any, identity: Any) -> None:
-    """Data [partitions, ...] to PSUM [..., partitions]."""
-    partitions = data.shape[0]
-    nisa.nc_matmul(
-        dst=dst,
-        stationary=data,
-        moving=identity[0:partitions, 0:partitions],
-        is_moving_onezero=True,
-        is_transpose=True,
-        accumulate=False,
-    )
+def open_ring(size: int) -> Any:
+    """Tiles of so many numbers that DMA writes by turns: two, or one for long rows."""
+    tiles = []
+    for _ in range(max(1, min(2, _RING // size))):
+        tiles.append(nl.ndarray((PARTITIONS, size), dtype=nl.float32, buffer=nl.sbuf))
+    return tiles
 
 
-def evacuate(bank: Any, is_scalar: bool) -> Any:
-    """A PSUM bank in SBUF, by VectorE or ScalarE."""
-    moved = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
-    if is_scalar:
-        nisa.activation(dst=moved, op=nl.copy, data=bank)
-    else:
-        nisa.tensor_copy(dst=moved, src=bank, engine=nisa.engine.vector)
-    return moved
+def ring_size(is_inverse: bool, radices: Any, rows: int) -> int:
+    """Numbers of a tile of the ring."""
+    if is_inverse:
+        return 2 * rows * spectrum_length(radices)
+    return rows * radices[0] * radices[1] + real_tail(radices)
 
 
-def finish_forward(pending: Any, resident: Any, radices: Any) -> None:
-    """Products of a group, their evacuation by ScalarE, and the store after a block's last."""
-    item, moved, block = pending
-    stage, row, first, count, is_last = item
-    radix, left = radices
-    y = block[2]
-    partitions = y.shape[0]
-    if stage == 0:
-        together = slabs_together(radix, left)
-        width = count * together
-        shape = (partitions, 2, slot_count(radix), width)
-        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-        for product in range(count):
-            low = product * together
-            multiply(bank[:, :, :, low : low + together], moved[:, product], resident[0], False)
-        nisa.activation(dst=block[1][:, :, row, :, first : first + width], op=nl.copy, data=bank)
-    elif stage == 1:
-        finish_runs(item, moved, y, resident[1][0], radices)
-    else:
-        step, numbers = multiples(radix, left)
-        bank = nl.ndarray((partitions, 2, numbers), dtype=nl.float32, buffer=nl.psum)
-        multiply(bank, moved[:, 0], resident[2], False)
-        nisa.activation(dst=y[:, :, row, 0 : block[4] : step], op=nl.copy, data=bank)
-    if is_last:
-        for part in range(2):
-            store_rows(block[3][part], y[:, part], block[5], block[6])
+def load_block(work: Work, rows: Rows, index: int, has_next: bool) -> Block:
+    """Load the rows of the block of this index, in natural order."""
+    stages = work.stages
+    radices = [stages.radix, stages.left]
+    tile = work.ring[index % len(work.ring)][0 : rows.partitions]
+    if work.is_inverse:
+        return load_spectra(tile, work.source, rows, radices)
+    # A ring of one tile is needed for the rows to come.
+    return load_real(tile, work.source[0], rows, radices, has_next and len(work.ring) == 1)
 
 
-def finish_runs(item: Any, moved: Any, y: Any, table: Any, radices: Any) -> None:
-    """Outputs of ``count`` slots: K ascends in the first half of the bank, R - K in the second."""
-    _, row, first, count, _ = item
-    radix, left = radices
-    run = run_length(left)
-    bank = nl.ndarray((y.shape[0], 2, run, 2 * count), dtype=nl.float32, buffer=nl.psum)
-    for product in range(count):
-        place = bank[:, :, :, product : 2 * count - product : 2 * count - 1 - 2 * product]
-        multiply(place, moved[:, product], table[:, first + product - 1], False)
-    lower = y[:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
-    nisa.activation(
-        dst=lower[:, :, :, first : first + count], op=nl.copy, data=bank[:, :, :, 0:count]
-    )
-    # Of an odd M the second run ends before the first.
-    others = left // 2
-    if others > 0:
-        above = radix - first - count + 1
-        nisa.activation(
-            dst=lower[:, :, 0:others, above : above + count],
-            op=nl.copy,
-            data=bank[:, :, 0:others, count : 2 * count],
-        )
+def load_real(tile: Any, source: Any, rows: Rows, radices: Any, is_copied: bool) -> Block:
+    """Load real rows into a flat tile; is_copied: they will be opened in another one."""
+    n = radices[0] * radices[1]
+    size, tail = rows.each * n, real_tail(radices)
+    opened = tile
+    if is_copied:
+        opened = flat_tile(rows.partitions, size, tail)
+    elif tail > 0:
+        nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
+    load_rows(tile[:, 0:size].reshape_dim(1, (rows.each, n)), source.tensor, rows, source.columns)
+    x = opened[:, 0:size].reshape_dim(1, (rows.each, n))
+    loaded = [tile[:, 0:size]] if is_copied else []
+    return Block(rows, loaded, opened, Guard(x, n, None, []))
 
 
-def finish_inverse(pending: Any, resident: Any, radices: Any) -> None:
-    """As ``finish_forward``."""
-    item, moved, block = pending
-    stage, row, first, count, is_last = item
-    radix, left = radices
-    result = block[2]
-    partitions = result.shape[0]
-    if stage == 0:
-        together = slabs_together(radix, left)
-        width = count * together
-        bank = nl.ndarray((partitions, radix, width), dtype=nl.float32, buffer=nl.psum)
-        for product in range(count):
-            low = product * together
-            multiply(bank[:, :, low : low + together], moved[:, product], resident[0], False)
-        digits = result[:, row].reshape_dim(1, (radix, left))
-        nisa.activation(dst=digits[:, :, first : first + width], op=nl.copy, data=bank)
-        if is_last:
-            store_rows(block[3], result, block[5], block[6])
+def load_spectra(tile: Any, source: Any, rows: Rows, radices: Any) -> Block:
+    """Load half spectra into a flat tile, part by part."""
+    length = spectrum_length(radices)
+    data = tile[:, 0 : 2 * rows.each * length].reshape_dim(1, (2, rows.each, length))
+    for part in range(2):
+        load_rows(data[:, part], source[part].tensor, rows, source[part].columns)
+    x = data.permute((0, 2, 1, 3))
+    return Block(rows, [x], None, Guard(x, 2 * radices[0] * radices[1], None, []))
+
+
+def open_block(work: Work, block: Block, phase: int) -> None:
+    """A phase of what comes before the first stage: finite rows, spectra by slots."""
+    if not work.is_inverse:
+        open_real(block, phase)
         return
-    bank = nl.ndarray((partitions, count, 2, left), dtype=nl.float32, buffer=nl.psum)
-    if stage == 2:
-        for part in range(2):
-            multiply(bank[:, 0], moved[:, part], resident[2][:, part], part > 0)
+    guard_rows(block.guard, phase)
+    radices = [work.stages.radix, work.stages.left]
+    piece = phase - (_SLOTS_PHASE if transposes_mix_rows() else _SLOTS_PHASE - 1)
+    if piece == 0:
+        block.tile = open_slots(block.loaded[0], radices)
+    if 0 <= piece < _SLOTS_PIECES:
+        count = slot_count(radices[0]) - 1
+        last = 1 + count * (piece + 1) // _SLOTS_PIECES
+        slots = range(1 + count * piece // _SLOTS_PIECES, last)
+        fill_slots(block.tile, block.loaded[0], radices, slots)
+
+
+def open_real(block: Block, phase: int) -> None:
+    """A phase of finite rows; if they are copied, when there is room for both copies."""
+    for tile in block.loaded:
+        if phase == LATER:
+            x = block.guard.x.reshape((block.rows.partitions, tile.shape[1]))
+            nisa.tensor_copy(dst=x, src=tile, engine=nisa.engine.gpsimd)
+    guard_rows(block.guard, phase - LATER * len(block.loaded))
+
+
+def guard_rows(guard: Guard, phase: int) -> None:
+    """A phase of setting rows aside where transposes would mix them with others.
+
+    ScalarE's sums, the verdict and zeros in place of bad rows come some time apart, as the next
+    block's results have to leave PSUM in between.
+    """
+    if guard.x.shape[0] == 1 or not transposes_mix_rows():
+        return
+    if phase == _SQUARES_PHASE:
+        x = guard.x.expand_dim(2) if len(guard.x.shape) == 3 else guard.x
+        guard.steps = begin_guard(x, guard.growth)
+        advance_guard(guard.steps, len(guard.steps.pieces))
+    if phase == _VERDICT_PHASE:
+        advance_guard(guard.steps, 1)
+        guard.marks.append(marks_of(guard.steps.good))
+    if _VERDICT_PHASE < phase < _SLOTS_PHASE:
+        count, phases = len(guard.steps.pieces), _SLOTS_PHASE - _VERDICT_PHASE - 1
+        turn = phase - _VERDICT_PHASE - 1
+        advance_guard(guard.steps, count * (turn + 1) // phases - count * turn // phases)
+
+
+def open_slots(data: Any, radices: Any) -> Any:
+    """A flat tile for SBUF spectra [P, rows, part, ...] by slots, as ``slots_size`` says; slot 0.
+
+    Slot 0 has the parts of its complex outputs, then the real ones.
+    """
+    partitions, rows, _, _ = data.shape
+    size, edge = slots_size(radices), edge_size(radices)
+    tile = flat_tile(partitions, rows * size, slots_tail(radices))
+    spectra = tile[:, 0 : rows * size].reshape_dim(1, (rows, size))
+    step, count = multiples(radices[0], radices[1])
+    own = own_outputs(radices)
+    pairs = count - own
+    if pairs > 0:
+        dst = spectra[:, :, 0 : 2 * pairs].reshape_dim(2, (2, pairs))
+        move_aside(dst, data[:, :, :, step : step * pairs + 1 : step], 1)
+    last = step * (count - 1)
+    move_aside(spectra[:, :, 2 * pairs : edge], data[:, :, 0, 0 : last * (own - 1) + 1 : last], 1)
+    return tile
+
+
+def fill_slots(tile: Any, data: Any, radices: Any, slots: Any) -> None:
+    """Some slots of what ``open_slots`` opened: the Tensor engine takes each as one run."""
+    rows, radix = data.shape[1], radices[0]
+    size, run = slots_size(radices), run_length(radices[1])
+    spectra = tile[:, 0 : rows * size].reshape_dim(1, (rows, size))
+    runs = data[:, :, :, 0 : run * radix].reshape_dim(3, (run, radix))
+    for slot in slots:
+        low = slot_place(radices, slot)
+        both = runs[:, :, :, :, slot : radix - slot + 1 : radix - 2 * slot]
+        move_aside(spectra[:, :, low : low + 4 * run], both, slot)
+
+
+def move_aside(dst: Any, src: Any, number: int) -> None:
+    """Copy SBUF on the engines that have time, by turns."""
+    if number % 2 == 0:
+        nisa.activation(dst=dst, op=nl.copy, data=src)
     else:
-        for product in range(count):
-            table = resident[1][0][:, first + product - 1]
-            multiply(bank[:, product], moved[:, product], table, False)
-    nisa.activation(dst=block[1][:, row, first : first + count], op=nl.copy, data=bank)
+        nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.gpsimd)
 
 
-def multiply(dst: Any, data: Any, table: Any, accumulate: bool) -> None:
-    """Data [K, partitions] transposed times table [K, columns], in PSUM."""
-    nisa.nc_matmul(dst=dst, stationary=data, moving=table, accumulate=accumulate)
+def marks_of_row(marks: Any, row: int) -> Any:
+    """The marks [P, 1] of one row of each partition, in a list as above."""
+    found = []
+    for each in marks:
+        found.append(each[:, row : row + 1])
+    return found
+
+
+def forward_steps(stages: Stages, block: Block, target: Any) -> Any:
+    """Steps from real rows to spectra in natural order, stored in HbmRows of each part."""
+    rows = block.rows
+    radices = [stages.radix, stages.left]
+    shape = (rows.partitions, 2, rows.each, spectrum_length(radices))
+    y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    state = open_state(False, stages, rows)
+    steps = state_of_real(stages, block.tile, state, rows)
+    number = len(steps)
+    for row in range(rows.each):
+        marks = marks_of_row(block.guard.marks, row)
+        for step in spectrum_of_state(stages, state, row, y, marks):
+            steps.append(step)
+    steps[number].is_dependent = reads_last_row(stages, rows, 2 * stages.left, 1)
+    for part in range(2):
+        steps[len(steps) - 1].stores.append(Store(target[part], y[:, part], rows))
+    return steps
+
+
+def slots_steps(stages: Stages, block: Block, spectra: Any) -> Any:
+    """Steps from real rows to flat spectra by slots."""
+    rows = block.rows
+    state = open_state(False, stages, rows)
+    steps = state_of_real(stages, block.tile, state, rows)
+    number = len(steps)
+    for step in steps_of_slots(stages, False, state, spectra, block):
+        steps.append(step)
+    steps[number].is_dependent = reads_last_row(stages, rows, 2 * stages.left, 1)
+    return steps
+
+
+def inverse_steps(stages: Stages, block: Block, target: Any) -> Any:
+    """Steps from spectra by slots to real rows, stored in HbmRows."""
+    rows = block.rows
+    n = stages.radix * stages.left
+    result = nl.ndarray((rows.partitions, rows.each, n), dtype=nl.float32, buffer=nl.sbuf)
+    state = open_state(True, stages, rows)
+    steps = steps_of_slots(stages, True, block.tile, state, block)
+    number = len(steps)
+    for step in real_of_state(stages, state, result, rows, block.guard.marks):
+        steps.append(step)
+    together = slabs_together(stages.radix, stages.left)
+    count = 2 * slot_count(stages.radix) * together
+    steps[number].is_dependent = reads_last_row(stages, rows, count, stages.left // together)
+    steps[len(steps) - 1].stores.append(Store(target, result, rows))
+    return steps
+
+
+def open_state(is_inverse: bool, stages: Stages, rows: Rows) -> Any:
+    """The flat tile between the stages: slots by parts by M, of each row."""
+    radix, left = stages.radix, stages.left
+    tail = tail_of(2 * left, 1)
+    if is_inverse:
+        together = slabs_together(radix, left)
+        tail = tail_of(2 * slot_count(radix) * together, left // together)
+    return flat_tile(rows.partitions, rows.each * state_size([radix, left]), tail)
+
+
+def reads_last_row(stages: Stages, rows: Rows, count: int, step: int) -> bool:
+    """Whether the run of ``count`` that begins the state's first row reaches into its last."""
+    size = state_size([stages.radix, stages.left])
+    return (numbers_read(count) - 1) * step >= (rows.each - 1) * size
+
+
+def state_of_real(stages: Stages, data: Any, state: Any, rows: Rows) -> Any:
+    """Steps of the stage on real numbers: flat data [P, rows N] to the state."""
+    radix, left = stages.radix, stages.left
+    together = slabs_together(radix, left)
+    length = left // together
+    size = state_size([radix, left])
+    steps = []
+    for row in range(rows.each):
+        slabs = state[:, row * size : (row + 1) * size].reshape_dim(1, (size // length, length))
+        for first in range(0, length, _GROUP):
+            last = min(first + _GROUP, length)
+            runs = []
+            for m in range(first, last):
+                runs.append(run_of(data, row * radix * left + m, radix * together, length))
+            tables = [stages.real] * len(runs)
+            target = slabs[:, :, first:last]
+            steps.append(Step(runs, tables, BY_COLUMN, [target], [], False, []))
+    return steps
+
+
+def real_of_state(stages: Stages, state: Any, result: Any, rows: Rows, marks: Any) -> Any:
+    """Steps of the stage to real numbers: the state to result [P, rows, N]."""
+    radix, left = stages.radix, stages.left
+    together = slabs_together(radix, left)
+    length = left // together
+    size = state_size([radix, left])
+    steps = []
+    for row in range(rows.each):
+        slabs = result[:, row].reshape_dim(1, (radix * together, length))
+        for first in range(0, length, _GROUP):
+            last = min(first + _GROUP, length)
+            runs = []
+            for m in range(first, last):
+                runs.append(run_of(state, row * size + m, size // length, length))
+            tables = [stages.real] * len(runs)
+            target = slabs[:, :, first:last]
+            added = marks_of_row(marks, row)
+            steps.append(Step(runs, tables, BY_COLUMN, [target], added, False, []))
+    return steps
+
+
+def spectrum_of_state(stages: Stages, state: Any, row: int, y: Any, marks: Any) -> Any:
+    """Steps of a row from the state to its spectrum in natural order, y [P, part, rows, ...]."""
+    radix, left = stages.radix, stages.left
+    low, slots = row * state_size([radix, left]), slot_count(radix)
+    run = run_length(left)
+    runs = [run_of(state, low, 2 * left, 1)]
+    targets = outputs_of_edge(y[:, :, row], [radix, left])
+    steps = [Step(runs, [stages.edge], EDGE, targets, marks, False, [])]
+    numbers = y[:, :, row, 0 : run * radix].reshape_dim(2, (run, radix))
+    others = left // 2  # outputs of the second run, of an odd M less than of the first
+    group = slots_together(left)
+    for first in range(1, slots, group):
+        last = min(first + group, slots)
+        runs = []
+        tables = []
+        for slot in range(first, last):
+            runs.append(run_of(state, low + slot * 2 * left, 2 * left, 1))
+            tables.append(table_of_slot(stages, slot))
+        targets = [
+            numbers[:, :, :, first:last],
+            numbers[:, :, 0:others, radix - last + 1 : radix - first + 1],
+        ]
+        steps.append(Step(runs, tables, MIRRORED, targets, marks, False, []))
+    return steps
+
+
+def outputs_of_edge(y: Any, radices: Any) -> Any:
+    """Where slot 0's outputs are in spectra [P, part, ...]: complex ones, if any, and real ones."""
+    step, count = multiples(radices[0], radices[1])
+    own = own_outputs(radices)
+    pairs = count - own
+    last = step * (count - 1)
+    targets = []
+    if pairs > 0:
+        targets.append(y[:, :, step : step * pairs + 1 : step])
+    targets.append(y[:, :, 0 : last * (own - 1) + 1 : last])
+    return targets
+
+
+def steps_of_slots(stages: Stages, is_inverse: bool, source: Any, target: Any, block: Block) -> Any:
+    """Steps between the flat state and flat spectra by slots, to the state if ``is_inverse``."""
+    radix, left = stages.radix, stages.left
+    slots, group = slot_count(radix), slots_together(left)
+    steps = []
+    for row in range(block.rows.each):
+        # Of spectra the marks are those of their rows; the state is of rows without bad ones.
+        marks = [] if is_inverse else marks_of_row(block.guard.marks, row)
+        spectrum, state = [], []
+        for slot in range(slots + 1):
+            spectrum.append(row * slots_size([radix, left]) + slot_place([radix, left], slot))
+            state.append(row * state_size([radix, left]) + slot * 2 * left)
+        places, made = (spectrum, state) if is_inverse else (state, spectrum)
+        runs = [run_of(source, places[0], places[1] - places[0], 1)]
+        results = [target[:, made[0] : made[1]]]
+        steps.append(Step(runs, [stages.edge], EDGE, results, marks, False, []))
+        for first in range(1, slots, group):
+            last = min(first + group, slots)
+            runs = []
+            tables = []
+            for slot in range(first, last):
+                runs.append(run_of(source, places[slot], places[slot + 1] - places[slot], 1))
+                tables.append(table_of_slot(stages, slot))
+            results = [target[:, made[first] : made[last]]]
+            steps.append(Step(runs, tables, BY_PRODUCT, results, marks, False, []))
+    return steps
+
+
+def advance(pipeline: Pipeline, step: Step) -> None:
+    """Transposes of a step, then the products of the one before."""
+    if step.is_dependent:
+        drain(pipeline)
+    partitions = step.data[0].shape[0]
+    depth = numbers_read(step.tables[0].shape[0])
+    columns = padded_columns(partitions, depth)
+    bank = nl.ndarray((depth, len(step.data), columns), dtype=nl.float32, buffer=nl.psum)
+    for product in range(len(step.data)):
+        transpose(bank[:, product], step.data[product], pipeline.identity)
+    moved = evacuate(bank, nl.float32, pipeline.is_scalar)
+    drain(pipeline)
+    pipeline.waiting = [step]
+    pipeline.moved = moved
+
+
+def drain(pipeline: Pipeline) -> None:
+    """Products of the step that waits, their evacuation by ScalarE, and its stores."""
+    if len(pipeline.waiting) == 0:
+        return
+    step, moved = pipeline.waiting[0], pipeline.moved
+    pipeline.waiting = []
+    depth, width = step.tables[0].shape
+    count = len(step.data)
+    bank = bank_of(step.order, moved.shape[2], count, width)
+    for product in range(count):
+        place = place_of(bank, step.order, product)
+        multiply(place, moved[0:depth, product], step.tables[product], False)
+    made = bank[0 : step.data[0].shape[0]]
+    if step.order == EDGE:
+        low = 0
+        for result in step.results:
+            high = low + width_of(result)
+            leave(result, made[:, 0, low:high], step.marks)
+            low = high
+    elif step.order == MIRRORED:
+        others = step.results[1].shape[2]
+        leave(step.results[0], made[:, :, :, 0:count], step.marks)
+        leave(step.results[1], made[:, :, 0:others, count : 2 * count], step.marks)
+    else:
+        leave(step.results[0], made, step.marks)
+    for store in step.stores:
+        store_rows(store.target.tensor, store.tile, store.rows, store.target.columns)
+
+
+def width_of(tile: Any) -> int:
+    """Numbers of a partition."""
+    width = 1
+    for size in tile.shape[1:]:
+        width *= size
+    return width
+
+
+def bank_of(order: int, columns: int, count: int, width: int) -> Any:
+    """A PSUM bank for ``count`` products of so many columns, in an order of those above."""
+    shape: Any = (columns, count, width)
+    if order == BY_COLUMN:
+        shape = (columns, width, count)
+    if order == MIRRORED:
+        shape = (columns, 2, width // 4, 2 * count)
+    return nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+
+
+def place_of(bank: Any, order: int, product: int) -> Any:
+    """Where the results of a product go in a PSUM bank."""
+    if order in (BY_PRODUCT, EDGE):
+        return bank[:, product]
+    if order == BY_COLUMN:
+        return bank[:, :, product]
+    last = bank.shape[3] - 1 - product
+    return bank[:, :, :, product : last + 1 : last - product]
+
+
+def leave(dst: Any, bank: Any, marks: Any) -> None:
+    """ScalarE takes results from PSUM, with the marks of rows that were set aside."""
+    if len(marks) == 0:
+        nisa.activation(dst=dst, op=nl.copy, data=bank)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=bank, bias=marks[0])

@@ -7,10 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
+from nki_kernels.kernels.real_stockham import (
+    inverse_real_stockham,
+    inverse_real_stockham_tables,
+    real_stockham,
+    real_stockham_tables,
+)
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+from nki_kernels.simulator import device_rules
+
+from .independence import check_rows_are_independent
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(110)
@@ -24,12 +33,12 @@ def real(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def launch(x, spectrum, radices):
+def launch(x, spectrum, radices, programs=1):
     """Rows and timeline of one launch with half spectra of the filters."""
     re, im = spectrum.real.astype(np.float32), spectrum.imag.astype(np.float32)
     tables = convolution_tables(x.shape[1], radices)
     with simulator.record() as timeline:
-        y = simulator.simulate(convolve_rows)(x, re, im, *pack(tables), radices)
+        y = simulator.simulate(convolve_rows[programs])(x, re, im, *pack(tables), radices)
     assert timeline.launches == 1
     return y, timeline
 
@@ -46,13 +55,12 @@ def error(result, reference):
     return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
-def dry(batch, radices, filters):
+def dry(batch, radices, filters, programs=1):
     """Timeline without data."""
     n = math.prod(radices)
-
     x, h = ((batch, n), "float32"), ((filters, n // 2 + 1), "float32")
     tables = convolution_tables(n, radices)
-    return simulator.dry_run(convolve_rows, x, h, h, *pack(tables), radices)
+    return simulator.dry_run(convolve_rows[programs], x, h, h, *pack(tables), radices)
 
 
 @pytest.mark.parametrize("radices", SMALL + LARGE, ids=str)
@@ -104,6 +112,72 @@ def test_dry_run_is_the_real_timeline():
         spectrum = np.fft.rfft(real(filters, 320))
         timeline = launch(real(300, 320), spectrum, (16, 20))[1]
         assert dry(300, (16, 20), filters).total_ns == timeline.total_ns
+
+
+def test_rows_are_independent_and_so_are_filters():
+    for radices, batch in (((3, 5), 5), ((16, 20), 140)):
+        n = math.prod(radices)
+        x, h = real(batch, n), np.fft.rfft(real(batch, n))
+        parts = np.stack([h.real, h.imag], 1).astype(np.float32)
+        exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * h.astype(np.complex64), n)
+        with np.errstate(all="ignore"):
+            check_rows_are_independent(lambda x, h=h, r=radices: launch(x, h, r)[0], x, exact, 4e-6)
+            check_rows_are_independent(
+                lambda p, x=x, r=radices: launch(x, p[:, 0] + 1j * p[:, 1], r)[0],
+                parts,
+                exact,
+                4e-6,
+            )
+
+
+def test_a_product_that_overflows_stays_in_its_row():
+    x, h = real(130, 60), np.fft.rfft(real(130, 60))
+    exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * h.astype(np.complex64), 60)
+    x[7] *= 1e20
+    h[7] *= 1e20
+    with np.errstate(all="ignore"):
+        result = launch(x, h, (12, 5))[0]
+    others = np.arange(130) != 7
+    assert not np.isfinite(result[7]).all()
+    assert error(result[others], exact[others]) <= 8e-7
+
+
+@pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), ("trn2", 2), ("trn3", 1)])
+@pytest.mark.parametrize("radices", [(16, 20), (36, 36)], ids=str)
+def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 1000)
+    n = math.prod(radices)
+    block = 128 * max(1, 1024 // n)
+    with hardware.select(hardware.chip(chip)):
+        for batch in (1, 5 * block - 1):
+            for filters in {1, batch}:
+                x, h = real(batch, n), np.fft.rfft(real(filters, n))
+                exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * h.astype(np.complex64), n)
+                assert error(launch(x, h, radices, programs)[0], exact) <= 8e-7
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("radices", [(16, 64), (32, 32)], ids=str)
+def test_both_transforms_together_take_less_than_one_after_the_other(chip, radices):
+    """No block waits for its own results: three are on their way at any time."""
+    n, batch = math.prod(radices), 1024
+    x, z = ((batch, n), "float32"), ((batch, n // 2 + 1), "float32")
+    there, back = real_stockham_tables(n, radices), inverse_real_stockham_tables(n, radices)
+    with hardware.select(hardware.chip(chip)):
+        alone = (
+            simulator.dry_run(real_stockham, x, *pack(there), radices).total_ns
+            + simulator.dry_run(inverse_real_stockham, z, z, *pack(back), radices).total_ns
+        )
+        assert dry(batch, radices, 1).total_ns <= alone
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("radices", [(8, 8), (80, 64)], ids=str)
+def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
+    with hardware.select(hardware.chip(chip)):
+        assert dry(batch, radices, 1).total_ns > 0
 
 
 @pytest.mark.parametrize("radices", [(64, 64), (128, 32), (65, 63), (80, 64), (128, 40)], ids=str)
