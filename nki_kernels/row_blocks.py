@@ -36,6 +36,13 @@ class Rows(nl.NKIObject):
     each: int  # rows of a partition
 
 
+class HbmRows(nl.NKIObject):
+    """Rows in HBM, whose data may be shorter than the way from one to the next."""
+
+    tensor: Any  # HBM [B, pitch], whole, so that its rows can be addressed in a device loop
+    columns: int  # of a row that hold data
+
+
 def share_rows(batch: int, block: int, instructions: int) -> Share:
     """This program's share of a batch, in blocks of so many rows and instructions."""
     programs, program = nl.num_programs(), nl.program_id(0)
