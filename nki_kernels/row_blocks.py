@@ -77,14 +77,23 @@ def rows_in_hbm(x: Any, rows: Rows, columns: int) -> Any:
     return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base, indirect_dim=0)
 
 
+def descriptors(rows: Rows) -> Any:
+    """Who writes the descriptors of a transfer: the host, where a block's address is known."""
+    return nisa.dge_mode.none if rows.base is None else nisa.dge_mode.unknown
+
+
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
     """Load ``columns`` numbers a row of HBM x into SBUF [partitions, each, n], then zeros."""
     n = tile.shape[2]
     if columns < n:
         nisa.memset(dst=tile[:, :, columns:n], value=0.0)
-    nisa.dma_copy(dst=tile[:, :, 0:columns], src=rows_in_hbm(x, rows, columns))
+    nisa.dma_copy(
+        dst=tile[:, :, 0:columns], src=rows_in_hbm(x, rows, columns), dge_mode=descriptors(rows)
+    )
 
 
 def store_rows(y: Any, tile: Any, rows: Rows, columns: int) -> None:
     """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [B, N]."""
-    nisa.dma_copy(dst=rows_in_hbm(y, rows, columns), src=tile[:, :, 0:columns])
+    nisa.dma_copy(
+        dst=rows_in_hbm(y, rows, columns), src=tile[:, :, 0:columns], dge_mode=descriptors(rows)
+    )

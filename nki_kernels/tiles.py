@@ -44,7 +44,7 @@ def load_table(table: Any) -> Any:
         last = min(first + step, table.shape[1])
         source = table[:, first:last]
         staged = nl.ndarray(source.shape, dtype=table.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=staged, src=source)
+        nisa.dma_copy(dst=staged, src=source, dge_mode=nisa.dge_mode.none)
         nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
     return tile
 
