@@ -11,7 +11,7 @@ PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 WHOLE_RADIX = PARTITIONS // 2  # the largest that is contracted at once, both parts together
 NARROW = 32  # columns or partitions up to which v2 refuses some stationary operands
-_STAGED = 4096  # fp32 numbers a partition of a table that DMA brings at a time
+_STAGED = 2048  # fp32 numbers a partition of a table that DMA brings at a time, twice at once
 
 
 def padded_columns(count: int) -> int:
@@ -33,18 +33,21 @@ def load_identity(dtype: Any) -> Any:
 def load_table(table: Any) -> Any:
     """A table of HBM [rows <= 128, ...] in SBUF, by way of GpSimdE: what DMA writes may not stay.
 
-    Along its second dimension in pieces of at most 16 KiB a partition.
+    Along its second dimension in pieces of at most 8 KiB a partition, two of them at once.
     """
     tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
     width = 1
     for size in table.shape[2:]:
         width *= size
-    step = max(1, _STAGED // width)
+    step = min(table.shape[1], max(1, _STAGED // width))
+    shape = (table.shape[0], step) + tuple(table.shape[2:])
+    pair = []
+    for _ in range(0, min(2 * step, table.shape[1]), step):
+        pair.append(nl.ndarray(shape, dtype=table.dtype, buffer=nl.sbuf))
     for first in range(0, table.shape[1], step):
         last = min(first + step, table.shape[1])
-        source = table[:, first:last]
-        staged = nl.ndarray(source.shape, dtype=table.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=staged, src=source, dge_mode=nisa.dge_mode.none)
+        staged = pair[first // step % 2][:, 0 : last - first]
+        nisa.dma_copy(dst=staged, src=table[:, first:last], dge_mode=nisa.dge_mode.none)
         nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
     return tile
 
