@@ -31,25 +31,45 @@ def load_identity(dtype: Any) -> Any:
 
 
 def load_table(table: Any) -> Any:
-    """A table of HBM [rows <= 128, ...] in SBUF, by way of GpSimdE: what DMA writes may not stay.
+    """A table of HBM [rows <= 128, ...] in SBUF, copied by GpSimdE: DMA's writes may not stay."""
+    return load_tables([table])[0]
 
-    Along its second dimension in pieces of at most 8 KiB a partition, two of them at once.
+
+def load_tables(tables: Any) -> Any:
+    """Tables of one dtype in SBUF, each as by ``load_table``.
+
+    Along their second dimension in pieces of at most 8 KiB a partition, two of all of them at once.
     """
-    tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
+    size = _STAGED
+    for table in tables:
+        size = max(size, _width(table))
+    pair = []
+    for _ in range(2):
+        shape = (PARTITIONS, size)
+        pair.append(nl.ndarray(shape, dtype=tables[0].dtype, buffer=nl.sbuf))
+    loaded = []
+    count = 0
+    for table in tables:
+        tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
+        step = max(1, _STAGED // _width(table))
+        for first in range(0, table.shape[1], step):
+            source = table[:, first : min(first + step, table.shape[1])]
+            numbers = source.shape[1] * _width(table)
+            staged = pair[count % 2][0 : table.shape[0], 0:numbers].reshape(source.shape)
+            nisa.dma_copy(dst=staged, src=source, dge_mode=nisa.dge_mode.none)
+            place = tile[:, first : first + source.shape[1]]
+            nisa.tensor_copy(dst=place, src=staged, engine=nisa.engine.gpsimd)
+            count += 1
+        loaded.append(tile)
+    return loaded
+
+
+def _width(table: Any) -> int:
+    """Numbers of a table's row and each index of its second dimension."""
     width = 1
     for size in table.shape[2:]:
         width *= size
-    step = min(table.shape[1], max(1, _STAGED // width))
-    shape = (table.shape[0], step) + tuple(table.shape[2:])
-    pair = []
-    for _ in range(0, min(2 * step, table.shape[1]), step):
-        pair.append(nl.ndarray(shape, dtype=table.dtype, buffer=nl.sbuf))
-    for first in range(0, table.shape[1], step):
-        last = min(first + step, table.shape[1])
-        staged = pair[first // step % 2][:, 0 : last - first]
-        nisa.dma_copy(dst=staged, src=table[:, first:last], dge_mode=nisa.dge_mode.none)
-        nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
-    return tile
+    return width
 
 
 def transpose(dst: Any, data: Any, identity: Any) -> None:

@@ -166,9 +166,9 @@ def test_powers_of_two():
 
 def test_rows_between_passes_avoid_a_pitch_of_a_power_of_two():
     def pitch(shape, *strided):
-        passes = [(axes.STOCKHAM, len(shape) - 1, 1, 1, ())]
-        passes += [(axes.STRIDED_STOCKHAM, axis, 1, 1, ()) for axis in strided]
-        return axes.row_pitch(shape, tuple(passes))
+        passes = [axes.Pass(axes.STOCKHAM, len(shape) - 1, 1, 1, (), ())]
+        passes += [axes.Pass(axes.STRIDED_STOCKHAM, axis, 1, 1, (), ()) for axis in strided]
+        return axes.row_pitch(shape, passes)
 
     assert pitch((2, 64, 256), 1) == 272
     assert pitch((2, 64, 128), 1) == 144

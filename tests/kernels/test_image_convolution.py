@@ -12,7 +12,7 @@ from nki_kernels.kernels import axes
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images, stage_order
 from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
-from nki_kernels.kernels.strided_stockham import blocks_of
+from nki_kernels.kernels import image_convolution as module
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 
@@ -104,7 +104,6 @@ def test_images_and_filters(rows, columns, held, kept):
 def test_many_columns():
     """Several groups of columns and several blocks of them, of two images."""
     rows, columns = (20, 62), (4, 4)
-    assert len(blocks_of(2, 621, 4, 4, 2**18)) > 2
     result, exact = convolve(2, 2, rows, columns, (11, 1200), (16, 1240))
     assert max(map(error, result, exact)) <= 1.2e-6
 
