@@ -104,7 +104,8 @@ def broken_rules(algorithm):
 def broken_by_count(algorithm):
     """Rules on instructions that the batch breaks that just fits into HBM."""
     sizes = counted_recipes(algorithm)
-    if hasattr(sys.modules[algorithm.kernel.__module__], "share_rows"):  # loops over blocks
+    has_loops = hasattr(sys.modules[algorithm.kernel.__module__], "share_rows")
+    if has_loops or algorithm is STRIDED_STOCKHAM:  # over blocks
         recipe = sizes[-1]
         return dry_run(algorithm, recipe, most_rows(algorithm, recipe)).waived_rules
     broken = set()
@@ -134,7 +135,8 @@ def counted_recipes(algorithm):
 
 def most_rows(algorithm, recipe):
     """Of an input that just fits into HBM."""
-    return HBM_NUMBERS // math.prod(algorithm.inputs(recipe, 1)[0][1:])
+    members = 2 if algorithm is STRIDED_STOCKHAM else 1  # as in dry_run
+    return HBM_NUMBERS // (members * math.prod(algorithm.inputs(recipe, 1)[0][1:]))
 
 
 def most_instructions(algorithm, recipe):
