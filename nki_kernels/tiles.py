@@ -38,30 +38,37 @@ def load_table(table: Any) -> Any:
 def load_tables(tables: Any) -> Any:
     """Tables of one dtype in SBUF, each as by ``load_table``.
 
-    Along their second dimension in pieces of at most 8 KiB a partition, two of all of them at once.
+    Along their second dimension in pieces of about 8 KiB a partition, two of all of them at once.
     """
-    size = _STAGED
+    size = 0
+    pieces = 0
     for table in tables:
-        size = max(size, _width(table))
-    pair = []
-    for _ in range(2):
+        size = max(size, _staged_columns(table) * _width(table))
+        pieces += -(-table.shape[1] // _staged_columns(table))
+    ring = []
+    for _ in range(min(2, pieces)):
         shape = (PARTITIONS, size)
-        pair.append(nl.ndarray(shape, dtype=tables[0].dtype, buffer=nl.sbuf))
+        ring.append(nl.ndarray(shape, dtype=tables[0].dtype, buffer=nl.sbuf))
     loaded = []
-    count = 0
+    pieces = 0
     for table in tables:
         tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
-        step = max(1, _STAGED // _width(table))
+        step = _staged_columns(table)
         for first in range(0, table.shape[1], step):
             source = table[:, first : min(first + step, table.shape[1])]
             numbers = source.shape[1] * _width(table)
-            staged = pair[count % 2][0 : table.shape[0], 0:numbers].reshape(source.shape)
+            staged = ring[pieces % len(ring)][0 : table.shape[0], 0:numbers].reshape(source.shape)
             nisa.dma_copy(dst=staged, src=source, dge_mode=nisa.dge_mode.none)
             place = tile[:, first : first + source.shape[1]]
             nisa.tensor_copy(dst=place, src=staged, engine=nisa.engine.gpsimd)
-            count += 1
+            pieces += 1
         loaded.append(tile)
     return loaded
+
+
+def _staged_columns(table: Any) -> int:
+    """Indices of a table's second dimension that are loaded at a time."""
+    return min(table.shape[1], max(1, _STAGED // _width(table)))
 
 
 def _width(table: Any) -> int:
