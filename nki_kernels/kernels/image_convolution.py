@@ -71,14 +71,14 @@ from .strided_stockham import (
     walk_of,
 )
 
-_PASSES = 3
+_INSTRUCTIONS = LAUNCH_INSTRUCTIONS // 5  # of an iteration of the pass along columns
 _POINTS = 2**18  # of a block of columns, as long as 128 columns are more
 _TOGETHER = 2**16  # points of a block of several images
 _MULTIPLIED = 512  # numbers of each part that are multiplied at a time
-_SHORT = 2048  # points of a column of which SBUF holds three groups
+_SHORT = 2560  # points of a column of which SBUF holds three groups
 _FILTER = 1024  # numbers of each part of a filter that are loaded at a time
-_PIECE = 1920  # numbers a partition of images that are loaded at a time
-_RING = 7680  # numbers a partition of images that are loaded and not used yet
+_PIECE = 1536  # numbers a partition of images that are loaded at a time
+_RING = 6144  # numbers a partition of images that are loaded and not used yet
 
 
 class Filters(nl.NKIObject):
@@ -217,8 +217,7 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
     n = radices[0] * radices[1]
     most = min(PSUM_BANK, _POINTS // n, _RING // stages.length)
     size = block_size(sides, most, min(_TOGETHER // n, _RING // stages.length))
-    blocks = LAUNCH_INSTRUCTIONS * 2 // (5 * _PASSES * block_instructions(size, stages))
-    walk = walk_of(sides, size, blocks)
+    walk = walk_of(sides, size, _INSTRUCTIONS // block_instructions(size, stages))
     if walk.dimension == 0 and count < images:
         walk = whole_periods(walk, sides[0], images, count)
     dimension = walk.dimension // 2
