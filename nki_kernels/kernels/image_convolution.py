@@ -350,7 +350,7 @@ def filter_pieces(blocks: Any, stages: Any) -> Any:
     for _ in range(2):
         shape = (PARTITIONS, 2, min(step, stages.radix) * stages.left)
         ring.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    pieces = []
+    pieces: Any = []
     for block in blocks:
         for group in block_groups(block):
             for first in range(0, stages.radix, step):

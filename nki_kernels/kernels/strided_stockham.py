@@ -443,7 +443,7 @@ def ring_of(blocks: Any, stages: Any) -> Any:
 
 def pieces_of(blocks: Any, stages: Any, ring: Any) -> Any:
     """All pieces of blocks, in the order in which they are used."""
-    pieces = []
+    pieces: Any = []
     for block in blocks:
         rows = piece_rows(columns_of(block.place), stages)
         for first in range(0, stages.length, rows):
@@ -525,10 +525,10 @@ def slabs_of(piece: Any, stages: Any) -> Any:
     if place.members == 1 or piece.count == 1 or 2 * place.columns > PARTITIONS:
         return Slabs(piece.tile, place.columns, piece.count * place.columns)
     size = piece.count * columns
-    shape = (2 * stages.rows, size + PARTITIONS // 2)
-    data = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    width = size + PARTITIONS // 2
+    data = nl.ndarray((2 * stages.rows, width), dtype=nl.float32, buffer=nl.sbuf)
     if is_narrow(piece.block):
-        nisa.memset(dst=data[:, size : size + PARTITIONS // 2], value=0.0)
+        nisa.memset(dst=data[:, size:width], value=0.0)
     shape = (2 * stages.rows, place.members, piece.count, place.columns)
     loaded = piece.tile[0 : 2 * stages.rows, 0:size].reshape(shape)
     shape = (2 * stages.rows, piece.count, place.members, place.columns)
