@@ -15,7 +15,7 @@ from .hardware import PARTITIONS
 from .nki_api import nisa, nl
 
 LAUNCH_INSTRUCTIONS = 30_000  # of a launch, the body of a loop counted once
-_BODY_INSTRUCTIONS = 12_000  # of a loop's body, and of what follows the loop
+_BODY_INSTRUCTIONS = 4_000  # of a loop's body: a launch may consist of several passes
 
 
 class HbmRows(nl.NKIObject):

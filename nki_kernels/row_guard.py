@@ -62,7 +62,9 @@ def prepare_guard() -> None:
 
 
 def set_rows_aside(data: Any, growth: float) -> Any:
-    """Zeros in place of bad rows of SBUF [P, rows, parts, n]; their marks, float32 [P, rows].
+    """Zeros in place of bad rows of SBUF [P, rows, n] or [P, rows, parts, n].
+
+    Returns their marks, float32 [P, rows].
 
     growth: N of the transform that follows, or the square of what it may multiply a norm by.
     """
@@ -73,6 +75,8 @@ def set_rows_aside(data: Any, growth: float) -> Any:
 
 def begin_guard(data: Any, growth: float) -> Guard:
     """``set_rows_aside`` to be done in steps by ``advance_guard``."""
+    if len(data.shape) == 3:
+        data = data.expand_dim(2)
     partitions, rows, parts, n = data.shape
     pieces: Any = []
     if parts * n <= _SHORT:

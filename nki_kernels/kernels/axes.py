@@ -11,7 +11,8 @@ that axis comes first, in the inverse last.
 Layout on the NeuronCore.  Rows along the last axis lie in HBM as one-dimensional kernels take them
 (dft_gemm, stockham, real_dft_gemm, real_stockham). Along the others strided_stockham moves runs of
 the last axis; nothing is transposed through HBM. Between passes the array rests in HBM, its rows a
-little longer than a power of two where that would halve the rate of DMA.
+little longer than a power of two where that would halve the rate of DMA. Two programs share every
+pass, and wait for each other between passes, because one reads across what the other wrote along.
 
 Why it is fast.  A pass costs about what its kernel does. Two passes read and write everything
 twice, which the Tensor engine would take as long for.
@@ -21,14 +22,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..nki_api import nki, nl
+from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..row_blocks import HbmRows
 from .dft_gemm import dft_gemm_rows
-from .old_stages import load_identity, stockham_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
-from .strided_stockham import transform_columns
+from .stockham import stockham_rows
+from .strided_stockham import HbmColumns, transform_columns
 
 # What a pass does, its first number.
 DFT_GEMM = 0
@@ -48,6 +49,24 @@ PASS_NUMBERS = {
 }
 
 
+class Pass(nl.NKIObject):
+    """Transforms along one axis."""
+
+    kind: int  # what it does, as above
+    axis: int  # from 1 on
+    n: int  # length of the transforms; zeros follow on less data
+    kept: int  # outputs that it makes
+    radices: Any
+    tables: Any  # of its kernel, in HBM
+
+
+class Array(nl.NKIObject):
+    """One part of an array in HBM, whose rows may be shorter than the way to the next one."""
+
+    tensor: Any  # HBM [..., pitch], whole
+    shape: Any  # [B, n1, n2, ...]
+
+
 @nki.jit
 def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` over several axes.
@@ -58,9 +77,9 @@ def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyp
     float32 HBM, with the outputs of every axis.
     """
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    found = unpack_passes(tables, places)
-    result = run_passes([x_re, x_im], passes, found, 0, True)
-    return result[0], result[1]
+    todo = unpack_passes(tables, places, passes)
+    result = run_passes([as_array(x_re), as_array(x_im)], todo, 0, len(todo))
+    return result[0].tensor, result[1].tensor
 
 
 @nki.jit
@@ -69,19 +88,16 @@ def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-d
 
     x: float32 HBM [B, n1, n2, ...]. Otherwise as ``transform_axes``.
     """
-    n = passes[0][2]
-    shape = x.shape[0 : len(x.shape) - 1] + (n // 2 + 1,)
-    half = parts_in_hbm(shape, len(passes) == 1, passes)
+    todo = unpack_passes(tables, places, passes)
+    real = todo[0]
+    half = parts_in_hbm(x.shape[0 : len(x.shape) - 1] + (real.n // 2 + 1,), 0, todo)
     rows = [as_rows(half[0]), as_rows(half[1])]
-    found = unpack_passes(tables, places)
-    if passes[0][0] == REAL_DFT_GEMM:
-        pitch = pitch_of(shape, len(passes) == 1, passes)
-        target = [hbm_rows(half[0], pitch), hbm_rows(half[1], pitch)]
-        real_dft_gemm_rows(hbm_rows(x, x.shape[len(x.shape) - 1]), target, n, found[0][0])
+    if real.kind == REAL_DFT_GEMM:
+        real_dft_gemm_rows(as_rows(as_array(x)), rows, real.n, real.tables[0])
     else:
-        real_stockham_rows(as_rows(x), rows, found[0], passes[0][4])
-    result = run_passes(half, passes, found, 1, True)
-    return result[0], result[1]
+        real_stockham_rows(as_rows(as_array(x)), rows, real.radices, real.tables)
+    result = run_passes(half, todo, 1, len(todo))
+    return result[0].tensor, result[1].tensor
 
 
 @nki.jit
@@ -91,75 +107,77 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
     x_re, x_im: float32 HBM [B, n1, n2, ..., N/2 + 1]. Returns y, float32 HBM.
     """
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    last = len(passes) - 1
-    kind, _, n, kept, radices = passes[last]
-    found = unpack_passes(tables, places)
-    source = run_passes([x_re, x_im], passes[0:last], found, 0, False)
-    shape = source[0].shape[0 : len(x_re.shape) - 1] + (kept,)
+    todo = unpack_passes(tables, places, passes)
+    last = len(todo) - 1
+    real = todo[last]
+    source = run_passes([as_array(x_re), as_array(x_im)], todo, 0, last)
+    shape = source[0].shape[0 : len(x_re.shape) - 1] + (real.kept,)
     y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
     rows = [as_rows(source[0]), as_rows(source[1])]
-    if kind == REAL_DFT_GEMM:
-        pitch = pitch_of(source[0].shape, last == 0, passes)
-        parts = [hbm_rows(source[0], pitch), hbm_rows(source[1], pitch)]
-        inverse_real_dft_gemm_rows(parts, hbm_rows(y, kept), n, found[last][0])
+    if last > 0:
+        meet(source)
+    if real.kind == REAL_DFT_GEMM:
+        inverse_real_dft_gemm_rows(rows, as_rows(as_array(y)), real.n, real.tables[0])
     else:
-        inverse_real_stockham_rows(rows, as_rows(y), found[last], radices)
+        inverse_real_stockham_rows(rows, as_rows(as_array(y)), real.radices, real.tables)
     return y
 
 
-def unpack_passes(tables: Any, places: Any) -> Any:
-    """For each pass the list of its tables, views of the packed ones."""
+def unpack_passes(tables: Any, places: Any, passes: Any) -> Any:
+    """A record of each pass, with views of the packed tables."""
     found = []
-    for item in places:
-        found.append(unpack(tables, item))
+    for index in range(len(passes)):
+        kind, axis, n, kept, radices = passes[index]
+        found.append(Pass(kind, axis, n, kept, radices, unpack(tables, places[index])))
     return found
 
 
-def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool) -> Any:
-    """Passes from ``first`` on of complex HBM parts; ``is_end``: the last one makes the output."""
-    for index in range(first, len(passes)):
-        is_input, is_output = index == 0, is_end and index == len(passes) - 1
-        kind, axis, n, kept, radices = passes[index]
+def run_passes(source: Any, passes: Any, first: int, end: int) -> Any:
+    """Passes from ``first`` on, up to ``end``, of two complex parts."""
+    for index in range(first, end):
+        item = passes[index]
         shape = source[0].shape
-        shape = shape[0:axis] + (kept,) + shape[axis + 1 :]
-        target = parts_in_hbm(shape, is_end and index == len(passes) - 1, passes)
-        if kind == STRIDED_STOCKHAM:
-            transform_columns(
-                [as_columns(source[0], axis), as_columns(source[1], axis)],
-                [as_columns(target[0], axis), as_columns(target[1], axis)],
-                tables[index],
-                radices,
-                load_identity(nl.float32),
-            )
+        shape = shape[0 : item.axis] + (item.kept,) + shape[item.axis + 1 :]
+        target = parts_in_hbm(shape, index, passes)
+        if index > 0:
+            meet(source)
+        if item.kind == STRIDED_STOCKHAM:
+            columns = [as_columns(source[0], item.axis), as_columns(source[1], item.axis)]
+            made = [as_columns(target[0], item.axis), as_columns(target[1], item.axis)]
+            transform_columns(columns, made, item.radices, item.tables, len(passes))
         else:
-            rows = [as_rows(source[0]), as_rows(source[1])]
-            outputs = [as_rows(target[0]), as_rows(target[1])]
-            if kind == DFT_GEMM:
-                pitch = pitch_of(source[0].shape, is_input, passes)
-                rows = [hbm_rows(source[0], pitch), hbm_rows(source[1], pitch)]
-                pitch = pitch_of(shape, is_output, passes)
-                outputs = [hbm_rows(target[0], pitch), hbm_rows(target[1], pitch)]
-                dft_gemm_rows(rows, outputs, n, tables[index][0])
-            else:
-                stockham_rows(rows, outputs, tables[index], radices)
+            transform_rows(source, target, item)
         source = target
     return source
 
 
-def parts_in_hbm(shape: Any, is_output: bool, passes: Any) -> Any:
-    """Real and imaginary part of an array in HBM; between passes with room after its rows."""
+def transform_rows(source: Any, target: Any, item: Any) -> None:
+    """A pass along the last axis."""
+    rows = [as_rows(source[0]), as_rows(source[1])]
+    made = [as_rows(target[0]), as_rows(target[1])]
+    if item.kind == DFT_GEMM:
+        dft_gemm_rows(rows, made, item.n, item.tables[0])
+    else:
+        stockham_rows(rows, made, item.radices, item.tables)
+
+
+def meet(parts: Any) -> None:
+    """Wait until both programs have written their shares of an array between passes."""
+    if nl.num_programs() > 1:
+        for part in parts:
+            nisa.core_barrier(part.tensor, (0, 1))
+
+
+def parts_in_hbm(shape: Any, index: int, passes: Any) -> Any:
+    """Both parts of what a pass makes; unless it is the last one, with room after the rows."""
+    pitch = shape[len(shape) - 1]
+    if index < len(passes) - 1:
+        pitch = row_pitch(shape, passes)
     parts = []
     for _ in range(2):
-        if is_output:
-            parts.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm))
-        else:
-            last = len(shape) - 1
-            rows = 1
-            for size in shape[0:last]:
-                rows *= size
-            pitch = row_pitch(shape, passes)
-            scratch = nl.ndarray((rows, pitch), dtype=nl.float32, buffer=nl.private_hbm)
-            parts.append(scratch[:, 0 : shape[last]].reshape_dim(0, shape[0:last]))
+        whole = shape[0 : len(shape) - 1] + (pitch,)
+        tensor = nl.ndarray(whole, dtype=nl.float32, buffer=nl.shared_hbm)
+        parts.append(Array(tensor, shape))
     return parts
 
 
@@ -169,28 +187,29 @@ def row_pitch(shape: Any, passes: Any) -> int:
     apart = columns >= 128 and columns & (columns - 1) == 0
     for item in passes:
         # Along the axes before, runs consist of several rows, which have to touch.
-        apart = apart and (item[0] != STRIDED_STOCKHAM or item[1] == len(shape) - 2)
+        apart = apart and (item.kind != STRIDED_STOCKHAM or item.axis == len(shape) - 2)
     return columns + 16 if apart else columns
 
 
-def pitch_of(shape: Any, is_argument: bool, passes: Any) -> int:
-    """Numbers from row to row of an array of this shape: an input or output, or between passes."""
-    return shape[len(shape) - 1] if is_argument else row_pitch(shape, passes)
+def as_array(x: Any) -> Any:
+    """HBM [B, n1, n2, ...] as an Array."""
+    return Array(x, x.shape)
 
 
-def hbm_rows(x: Any, pitch: int) -> HbmRows:
-    """HBM [..., N], whose rows are so far apart, as rows."""
-    rows = as_rows(x)
-    return HbmRows(rows.ap([[pitch, rows.shape[0]], [1, pitch]]), rows.shape[1])
+def as_rows(part: Any) -> Any:
+    """An Array's rows along its last axis."""
+    last = len(part.shape) - 1
+    return HbmRows(part.tensor.flatten_dims(0, last - 1), part.shape[last])
 
 
-def as_rows(x: Any) -> Any:
-    """HBM [..., N] as [B, N]."""
-    return x.flatten_dims(0, len(x.shape) - 2)
-
-
-def as_columns(x: Any, axis: int) -> Any:
-    """HBM array as [A, N, C] with N along ``axis``."""
-    if axis + 1 < len(x.shape) - 1:
-        x = x.flatten_dims(axis + 1, len(x.shape) - 1)
-    return x.flatten_dims(0, axis - 1) if axis > 1 else x
+def as_columns(part: Any, axis: int) -> Any:
+    """An Array as [A, N, C], N along ``axis``."""
+    last = len(part.shape) - 1
+    members = 1
+    for size in part.shape[0:axis]:
+        members *= size
+    columns = 1
+    for size in part.shape[axis + 1 :]:
+        columns *= size
+    pitch = part.tensor.shape[last] if axis == last - 1 else columns
+    return HbmColumns(part.tensor.reshape((members, part.shape[axis], pitch)), columns)

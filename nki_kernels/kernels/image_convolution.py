@@ -15,7 +15,11 @@ along columns loads rows as they lie, as strided_stockham does, and after its fi
 columns on partitions, so that H, one row a column, is multiplied by VectorE. The last inverse stage
 brings the rows back to the partitions.
 
-    HBM -> [(part, j, s), M/(r g), C] -> [C, 2, r, q'], times H -> [(part, j, s), M/(r g), C] -> HBM
+    HBM -> [(part, j, s), M/(r g), C] -> [C, r, 2, q'], times H -> [(part, j, s), M/(r g), C] -> HBM
+
+Where images lie side by side on the partitions, those that are not finite, or become so by H, are
+set aside before a transposition adds products with zero (row_guard). Between passes the programs of
+a launch wait for each other, as in axes.
 
 Why it is fast.  The spectrum of the image never leaves SBUF, and half of it is never computed.
 """
@@ -26,57 +30,117 @@ from typing import Any
 
 import numpy as np
 
-from ..hardware import DMA_WRITTEN_BYTES
+from ..hardware import PARTITIONS
 from ..nki_api import nisa, nki, nl
-from ..row_blocks import HbmRows
-from ..tiles import PARTITIONS, PSUM_BANK, factor_views
-from .axes import REAL_DFT_GEMM, as_rows, unpack_passes
-from .old_stages import load_identity
-from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
-from .real_stockham import (
+from ..packing import unpack
+from ..row_blocks import LAUNCH_INSTRUCTIONS
+from ..row_guard import set_rows_aside, transposes_mix_rows
+from ..tiles import (
+    PSUM_BANK,
     evacuate,
-    inverse_real_stockham_rows,
-    load_whole,
+    load_identity,
+    load_tables,
     multiply,
-    real_stockham_rows,
+    multiply_complex,
     transpose,
 )
+from .axes import REAL_DFT_GEMM, Array, as_array, as_columns, as_rows, meet
+from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
+from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
 from .strided_stockham import (
+    Stages,
+    Turned,
+    Walk,
+    block_size,
     blocks_of,
-    column_groups,
-    load_chunks,
-    load_columns,
-    open_group,
+    columns_of,
+    columns_read,
+    groups_of,
+    load_piece,
+    open_piece,
+    piece_rows,
+    pieces_of,
     radix_pairs,
+    ring_of,
+    rows_in_hbm,
+    share_columns,
     slabs_together,
     strided_stockham_specs,
     strided_stockham_tables,
+    turn_marks,
+    walk_of,
 )
 
-_CHUNK = 512  # numbers of each part that are multiplied at a time
-_SHORT = 2048  # points of a column of which SBUF holds three groups
-_PIECE = 1024  # numbers of each part that are loaded at a time, of longer spectra
+_INSTRUCTIONS = LAUNCH_INSTRUCTIONS // 5  # of an iteration of the pass along columns
 _POINTS = 2**18  # of a block of columns, as long as 128 columns are more
+_TOGETHER = 2**16  # points of a block of several images
+_MULTIPLIED = 512  # numbers of each part that are multiplied at a time
+_SHORT = 2560  # points of a column of which SBUF holds three groups
+_FILTER = 1024  # numbers of each part of a filter that are loaded at a time
+_PIECE = 1536  # numbers a partition of images that are loaded at a time
+_RING = 6144  # numbers a partition of images that are loaded and not used yet
+
+
+class Filters(nl.NKIObject):
+    """Spectra of filters, one after the other for the images."""
+
+    parts: Any  # HBM [F, N/2 + 1, M], a list of two
+    dimension: int  # that a device loop counts along, or -1 where its filters are always the same
+
+
+class FilterPiece(nl.NKIObject):
+    """Slabs of a group's filters, which are loaded at a time."""
+
+    block: Any
+    group: Any  # Columns of the block
+    first: int  # slab
+    count: int  # slabs
+    tile: Any  # SBUF [128, 2, numbers]
+
+
+class Convolver(nl.NKIObject):
+    """What the pass along columns computes with."""
+
+    stages: Any  # forward, with tables and identity
+    reopening: Any  # SBUF table of the inverse of the last stage, [2 q', r, 2 q']
+    restoring: Any  # SBUF table of the inverse of the first stage, [2 g r, at least 64]
+    filters: Any
+
+
+class Flight(nl.NKIObject):
+    """A group of columns on its way."""
+
+    block: Any
+    group: Any  # Columns of the block
+    state: Any  # SBUF [columns, (K, part, q)], and what more a stationary operand reads
+    result: Any  # of the block: SBUF [(part, j, s), images, M / (r g), columns]
+    marks: Any  # lists of SBUF [columns, 1], to add to the results of columns, or nothing
+    is_last: bool  # of the block
 
 
 def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:
     """The tables of the pass along columns, float32: two stages forward, two back, 1/M included.
 
-    Shapes: [2 g r, 2 g r], [2 q', r, 2 q'], the same again in the opposite order; g slabs as in
-    strided_stockham. Raises ValueError unless the two radices, each 2 to 64, multiply to m.
+    Shapes: [2 g r, 2 g r], [2 q', r, P], [2 q', r, 2 q'], [2 g r, P'], g slabs as in
+    strided_stockham; P and P' are 64 where the columns before zeros are 32 or fewer. Raises
+    ValueError unless the two radices, each 2 to 64, multiply to m.
     """
     if len(radices) != 2:
         raise ValueError(f"radices {radices}: must be two with the product m = {m}")
     opening, closing = strided_stockham_tables(m, radices)
     # The inverse is the transpose of the conjugate: of real matrices that is the transpose alone.
-    reopening = np.ascontiguousarray(closing.transpose(2, 1, 0)) / np.float32(m)
-    return opening, closing, reopening, np.ascontiguousarray(opening.T)
+    reopening = closing[:, :, : len(closing)].transpose(2, 1, 0) / np.float32(m)
+    size = len(opening)
+    restoring = np.pad(opening.T, ((0, 0), (0, columns_read(size) - size)))
+    return opening, closing, np.ascontiguousarray(reopening), restoring
 
 
 def column_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``column_tables(m, radices)``."""
     opening, closing = strided_stockham_specs(radices)
-    return opening, closing, closing, opening
+    (size, _), dtype = opening
+    (depth, count, _), _ = closing
+    return opening, closing, ((depth, count, depth), dtype), ((size, columns_read(size)), dtype)
 
 
 def column_radices(m: int) -> list[tuple[int, int]]:
@@ -108,238 +172,355 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     or [F, ...] for image b the one of b % F, in the order of ``stage_order``. tables, places:
     ``pack`` of (tables of the real rows, ``column_tables(M, ...)``, tables of their inverse with
     1/N). passes: (kind of the passes along rows, N, their radices, M, its radices, kept rows, kept
-    columns). Returns y, float32 HBM [B,
-    kept rows, kept columns].
+    columns). Returns y, float32 HBM [B, kept rows, kept columns].
     """
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape
     half = n // 2 + 1
     assert h_re.shape[1:] == (half, m), f"spectrum {h_re.shape} for {half} columns of {m}"
-    spectra = []
-    products = []
-    for _ in range(2):
-        spectra.append(nl.ndarray((batch, held, half), dtype=nl.float32, buffer=nl.private_hbm))
-        products.append(
-            nl.ndarray((batch, kept_rows, half), dtype=nl.float32, buffer=nl.private_hbm)
-        )
-    found = unpack_passes(tables, places)
+    spectra = parts_in_hbm((batch, held, half))
+    products = parts_in_hbm((batch, kept_rows, half))
+    y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)
+    found = [unpack(tables, places[0]), unpack(tables, places[1]), unpack(tables, places[2])]
     rows = [as_rows(spectra[0]), as_rows(spectra[1])]
     if kind == REAL_DFT_GEMM:
-        target = [HbmRows(rows[0], half), HbmRows(rows[1], half)]
-        real_dft_gemm_rows(HbmRows(as_rows(x), x.shape[2]), target, n, found[0][0])
+        real_dft_gemm_rows(as_rows(as_array(x)), rows, n, found[0][0])
     else:
-        real_stockham_rows(as_rows(x), rows, found[0], row_radices)
-    convolve_columns(spectra, products, [h_re, h_im], found[1], radices)
-    y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)
+        real_stockham_rows(as_rows(as_array(x)), rows, row_radices, found[0])
+    meet(spectra)
+    source = [as_columns(spectra[0], 1), as_columns(spectra[1], 1)]
+    target = [as_columns(products[0], 1), as_columns(products[1], 1)]
+    convolve_columns(source, target, [h_re, h_im], found[1], radices)
+    meet(products)
     rows = [as_rows(products[0]), as_rows(products[1])]
     if kind == REAL_DFT_GEMM:
-        source = [HbmRows(rows[0], half), HbmRows(rows[1], half)]
-        inverse_real_dft_gemm_rows(source, HbmRows(as_rows(y), kept_columns), n, found[2][0])
+        inverse_real_dft_gemm_rows(rows, as_rows(as_array(y)), n, found[2][0])
     else:
-        inverse_real_stockham_rows(rows, as_rows(y), found[2], row_radices)
+        inverse_real_stockham_rows(rows, as_rows(as_array(y)), row_radices, found[2])
     return y
 
 
+def parts_in_hbm(shape: Any) -> Any:
+    """Real and imaginary part of what lies between passes."""
+    parts = []
+    for _ in range(2):
+        parts.append(Array(nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm), shape))
+    return parts
+
+
 def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radices: Any) -> None:
-    """HBM source [B, held, C] to target [B, kept, C], lists of two parts, times the spectrum."""
+    """HBM source [B, held, C] to target [B, kept, C], lists of two HbmColumns, times H."""
+    images, count = source[0].tensor.shape[0], spectrum[0].shape[0]
+    found = load_tables(tables)
+    stages = load_stages(radices, found)
+    sides = share_columns(images, source[0].columns)
+    n = radices[0] * radices[1]
+    most = min(PSUM_BANK, _POINTS // n, _RING // stages.length)
+    size = block_size(sides, most, min(_TOGETHER // n, _RING // stages.length))
+    walk = walk_of(sides, size, _INSTRUCTIONS // block_instructions(size, stages))
+    if walk.dimension == 0 and count < images:
+        walk = whole_periods(walk, sides[0], images, count)
+    dimension = walk.dimension // 2
+    if walk.dimension == 0 and count < images:
+        dimension = -1
+    tools = Convolver(stages, found[2], found[3], Filters(spectrum, dimension))
+    end = walk.first + walk.trips * walk.step
+
+    def body(base: Any) -> None:
+        blocks = blocks_of(walk, base, nisa.dge_mode.unknown, 0, walk.step)
+        convolve_blocks(source, target, tools, blocks)
+
+    if walk.trips > 0:
+        nl.fori_loop(walk.first, end, body, step=walk.step)
+    if walk.rest > 0:
+        blocks = blocks_of(walk, None, nisa.dge_mode.none, end, walk.rest)
+        convolve_blocks(source, target, tools, blocks)
+
+
+def load_stages(radices: Any, tables: Any) -> Any:
+    """The stages forward, with tables in SBUF."""
     radix, left = radices
-    identity = load_identity(nl.float32)
-    resident = [
-        load_whole(tables[0]),
-        load_chunks(tables[1]),
-        load_chunks(tables[2]),
-        load_whole(tables[3]),
-    ]
-    batch, _, columns = source[0].shape
-    size = radix * left
-    # Of columns whose next block is loaded before the first one's stages, 8 bytes a row; beside
-    # them DMA writes two pieces of the spectrum.
-    room = max(0, DMA_WRITTEN_BYTES - 16 * size) // (8 * left // slabs_together(radix, left))
-    blocks = blocks_of(batch, columns, radix, left, min(_POINTS, room * size))
-    lag = 1 if size <= _SHORT else 0
-    is_early = blocks[0][1] * blocks[0][3] <= room
-    work = []
-    for index in range(len(blocks)):
-        groups = column_groups(blocks[index][1], blocks[index][3])
-        for group in range(len(groups)):
-            work.append([index, groups[group], group == 0, group == len(groups) - 1])
-    pieces = spectrum_pieces(blocks, work, size)
-    ahead = load_columns(source, blocks[0], radix, left)
-    tile = ahead
-    next_factors = load_spectrum(spectrum, pieces[0])
-    at = 0
-    results: Any = []
-    states: Any = []
-    # Three groups are on their way at a time where there is room: none waits for its own results.
-    for step in range(len(work) + 2 * lag):
-        if step < len(work):
-            index, group, is_first, is_last = work[step]
-            if is_first:
-                tile = ahead
-                results.append(nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf))
-            has_next = index + 1 < len(blocks)
-            if has_next and is_first and is_early:
-                ahead = load_columns(source, blocks[index + 1], radix, left)
-            state = open_group(tile, group, resident[0], radix, left)
-            if has_next and is_last and not is_early:
-                ahead = load_columns(source, blocks[index + 1], radix, left)
-            state = change_slabs(state, resident[1], radices, identity)
-            for _ in range(len(pieces) // len(work)):
-                factors = next_factors
-                if at + 1 < len(pieces):
-                    next_factors = load_spectrum(spectrum, pieces[at + 1])
-                multiply_columns(state, factors, pieces[at][2])
-                at += 1
-            states.append(state)
-        if lag <= step < len(work) + lag:
-            states[step - lag] = change_slabs(states[step - lag], resident[2], radices, identity)
+    slabs = slabs_together(radix, left)
+    rows, length, identity = radix * slabs, left // slabs, load_identity(nl.float32)
+    return Stages(radix, left, rows, length, _PIECE, _RING, tables[0], tables[1], identity)
+
+
+def whole_periods(walk: Any, side: Any, images: int, filters: int) -> Any:
+    """A walk along images whose iterations begin with the first filter."""
+    if walk.trips == 0:
+        return walk
+    end = side.first + side.count
+    if end < images:
+        end = end // filters * filters
+    first = side.first // filters * filters
+    step = filters * max(1, walk.step // filters)
+    trips = side.least // filters * filters // step
+    if trips < 2:
+        trips = 0
+    return Walk(0, first, step, trips, end - first - trips * step, walk.across, walk.size)
+
+
+def block_instructions(size: Any, stages: Any) -> int:
+    """Instructions of a block, at most."""
+    groups = len(groups_of(size))
+    pieces = -(-stages.length // piece_rows(columns_of(size), stages))
+    loads = 2 * -(-stages.radix * stages.left // _FILTER) * -(-size.members // groups)
+    return 16 + 6 * pieces + groups * (5 * stages.length + 6 * stages.radix + loads + 72)
+
+
+def convolve_blocks(source: Any, target: Any, tools: Any, blocks: Any) -> None:
+    """Convolve blocks, loading as far ahead as the ring of pieces reaches.
+
+    Three groups are on their way at a time where there is room: none waits for its own results.
+    """
+    stages = tools.stages
+    ring = ring_of(blocks, stages)
+    pieces = pieces_of(blocks, stages, ring)
+    for index in range(min(len(ring), len(pieces))):
+        load_piece(pieces[index], source, stages)
+    filters = filter_pieces(blocks, stages)
+    load_filter(filters[0], tools.filters, stages.left)
+    groups = 0
+    for block in blocks:
+        groups += len(block_groups(block))
+    lag = 1 if stages.radix * stages.left <= _SHORT else 0
+    flights: Any = []
+    opened = 0
+    for step in range(groups + 2 * lag):
+        if step < groups:
+            if step == len(flights):
+                flights += open_block(pieces, opened, len(ring), source, stages)
+                opened += block_pieces(pieces[opened].block, stages)
+            each = len(filters) // groups
+            multiply_filters(flights[step], filters, step * each, each, tools)
+        if lag <= step < groups + lag:
+            change_slabs(flights[step - lag], tools.reopening, stages)
         if step >= 2 * lag:
-            last = step - 2 * lag
-            index, group, _, is_last = work[last]
-            restore_rows(states[last], resident[3], radices, identity, results[index], group)
-            states[last] = []
-            if is_last:
-                store_rows_of(target, results[index], blocks[index])
-                results[index] = []
+            flight = flights[step - 2 * lag]
+            restore_rows(flight, tools.restoring, stages)
+            if flight.is_last:
+                store_rows(target, flight, stages)
 
 
-def spectrum_pieces(blocks: Any, work: Any, length: int) -> Any:
-    """What is loaded of the spectrum at a time: [block, group, first number, numbers]."""
-    size = length if length <= _SHORT else _PIECE
-    pieces = []
-    for item in work:
-        block = blocks[item[0]]
-        for low in range(0, length, size):
-            pieces.append([block, item[1], low, min(size, length - low)])
+def block_groups(block: Any) -> Any:
+    """Columns of a block that one product takes as its stationary operand."""
+    groups = []
+    for chunk in block.chunks:
+        for group in groups_of(chunk):
+            groups.append(group)
+    return groups
+
+
+def block_pieces(block: Any, stages: Any) -> int:
+    """How many pieces a block is loaded in."""
+    return int(-(-stages.length // piece_rows(columns_of(block.place), stages)))
+
+
+def open_block(pieces: Any, first: int, ahead: int, source: Any, stages: Any) -> Any:
+    """First stage of a block, whose pieces begin with ``first``: a Flight of each group."""
+    block = pieces[first].block
+    place = block.place
+    n, rows = stages.radix * stages.left, 2 * stages.rows
+    # Products read these columns of the state, some of them beyond the data.
+    beyond = columns_read(2 * stages.left) - 2 * stages.left
+    size = max(2 * n + beyond, columns_read(rows) * stages.length)
+    shape = (rows, place.members, stages.length, place.columns)
+    result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    states = []
+    flights = []
+    groups = block_groups(block)
+    for group in groups:
+        state = nl.ndarray((columns_of(group), size), dtype=nl.float32, buffer=nl.sbuf)
+        if size > 2 * n:
+            nisa.memset(dst=state[:, 2 * n : size], value=0.0, engine=nisa.engine.gpsimd)
+        states.append(state)
+        is_last = len(states) == len(groups)
+        flights.append(Flight(block, group, state, result, [], is_last))
+    for index in range(first, first + block_pieces(block, stages)):
+        open_piece(pieces[index], states, stages)
+        if index + ahead < len(pieces):
+            load_piece(pieces[index + ahead], source, stages)
+    return flights
+
+
+def filter_pieces(blocks: Any, stages: Any) -> Any:
+    """What is loaded of the filters at a time, in turn into two tiles."""
+    step = max(1, _FILTER // stages.left)
+    ring = []
+    for _ in range(2):
+        shape = (PARTITIONS, 2, min(step, stages.radix) * stages.left)
+        ring.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    pieces: Any = []
+    for block in blocks:
+        for group in block_groups(block):
+            for first in range(0, stages.radix, step):
+                count = min(step, stages.radix - first)
+                pieces.append(FilterPiece(block, group, first, count, ring[len(pieces) % 2]))
     return pieces
 
 
-def load_spectrum(spectrum: Any, piece: Any) -> Any:
-    """SBUF [columns of the group, 2, numbers] of the filter, member by member."""
-    block, group, start, length = piece
-    member, _, low, _ = block
-    members, first, width = group
-    tile = nl.ndarray((members * width, 2, length), dtype=nl.float32, buffer=nl.sbuf)
+def load_filter(piece: Any, filters: Any, left: int) -> None:
+    """SBUF [columns of the group, 2, numbers] of the filters, image by image."""
+    group, place = piece.group, piece.block.place
+    count, half, m = filters.parts[0].shape
+    numbers = piece.count * left
+    base, descriptors = None, nisa.dge_mode.none
+    if filters.dimension >= 0:
+        base, descriptors = piece.block.base, piece.block.descriptors
     for part in range(2):
-        for index in range(members):
-            factors = spectrum[part][(member + index) % spectrum[part].shape[0]]
-            columns = factors[low + first : low + first + width]
-            nisa.dma_copy(
-                dst=tile[index * width : (index + 1) * width, part],
-                src=columns[:, start : start + length],
+        for index in range(group.members):
+            image = (place.member + group.member + index) % count
+            offset = (image * half + place.low + group.low) * m + piece.first * left
+            pattern = [[m, group.columns], [1, numbers]]
+            data = filters.parts[part].ap(
+                pattern, offset, scalar_offset=base, indirect_dim=max(0, filters.dimension)
             )
-    return tile
+            at = index * group.columns
+            tile = piece.tile[at : at + group.columns, part, 0:numbers]
+            nisa.dma_copy(dst=tile, src=data, dge_mode=descriptors)
 
 
-def change_slabs(state: Any, table: Any, radices: Any, identity: Any) -> Any:
-    """A stage [C, 2, r, q'] -> [C, 2, r, q'] within each slab K of q' numbers, in place.
+def multiply_filters(flight: Any, filters: Any, first: int, count: int, tools: Any) -> None:
+    """The last stage forward, and the product of a group's spectrum with its filters."""
+    stages = tools.stages
+    set_images_aside(flight, stages)
+    change_slabs(flight, stages.closing, stages)
+    for index in range(first, first + count):
+        if index + 1 < len(filters):
+            load_filter(filters[index + 1], tools.filters, stages.left)
+        multiply_slabs(flight, filters[index], stages)
+    set_images_aside(flight, stages)
+
+
+def set_images_aside(flight: Any, stages: Any) -> None:
+    """Zeros in place of columns that would spoil those of other images in a transposition."""
+    if transposes_mix_rows() and flight.group.members > 1:
+        n = stages.radix * stages.left
+        columns = flight.state[:, 0 : 2 * n].reshape((flight.state.shape[0], 1, 2 * n))
+        flight.marks.append(set_rows_aside(columns, float(n)))
+
+
+def multiply_slabs(flight: Any, piece: Any, stages: Any) -> None:
+    """Slabs of a state, spectra, times those of the filters, in place, on VectorE."""
+    columns, left = flight.state.shape[0], stages.left
+    slabs = slabs_in(flight.state, stages)
+    length = piece.tile.shape[2]
+    step = max(1, _MULTIPLIED // left)
+    for first in range(0, piece.count, step):
+        count = min(step, piece.count - first)
+        at = piece.first + first
+        x = slabs[:, at : at + count].permute((0, 2, 1, 3))
+        pattern = [[2 * length, columns], [0, 2], [left, count], [1, left]]
+        real = piece.tile.ap(pattern, first * left)
+        multiply_complex(x, x, [real, piece.tile.ap(pattern, length + first * left)])
+
+
+def slabs_in(state: Any, stages: Any) -> Any:
+    """A state as [columns, K, part, q]."""
+    n = stages.radix * stages.left
+    return state[:, 0 : 2 * n].reshape((state.shape[0], stages.radix, 2, stages.left))
+
+
+def change_slabs(flight: Any, table: Any, stages: Any) -> None:
+    """A stage within each slab K of q' numbers, in place.
 
     ScalarE alone takes results from PSUM, while VectorE multiplies the columns before.
     """
-    radix, left = radices
-    columns = state.shape[0]
-    slabs = state.reshape((columns, 2, radix, left))
-    group = min(4, PSUM_BANK // (2 * left))
-    pending: Any = []
-    for first in range(0, radix, group):
-        count = min(group, radix - first)
-        bank = nl.ndarray((2 * left, count, columns), dtype=nl.float32, buffer=nl.psum)
+    left = 2 * stages.left
+    columns = flight.state.shape[0]
+    if transposes_mix_rows():  # a product with columns of zeros then
+        columns = columns_read(columns)
+    step = min(4, PSUM_BANK // left)
+    pending: Any = None
+    for first in range(0, stages.radix, step):
+        count = min(step, stages.radix - first)
+        shape = (columns_read(left), count, columns)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
         for index in range(count):
-            transpose(bank[:, index], slabs[:, :, first + index], identity)
-        moved = evacuate(bank, True)
-        if len(pending) > 0:
-            make_slabs(pending, table, slabs)
-        pending = [moved, first, count]
-    make_slabs(pending, table, slabs)
-    return slabs
+            at = (first + index) * left
+            data = flight.state[:, at : at + columns_read(left)]
+            transpose(bank[:, index], data, stages.identity)
+        turned = Turned(evacuate(bank[0:left], nl.float32, True), first)
+        if first > 0:
+            make_slabs(pending, table, flight.state)
+        pending = turned
+    make_slabs(pending, table, flight.state)
 
 
-def make_slabs(pending: Any, table: Any, result: Any) -> None:
+def make_slabs(turned: Any, table: Any, state: Any) -> None:
     """Products of transposed slabs, and their evacuation by ScalarE."""
-    moved, first, count = pending
-    columns, _, _, left = result.shape
-    bank = nl.ndarray((columns, count, 2, left), dtype=nl.float32, buffer=nl.psum)
+    left, count, columns = turned.data.shape
+    bank = nl.ndarray((columns, count, left), dtype=nl.float32, buffer=nl.psum)
     for index in range(count):
-        multiply(bank[:, index], moved[:, index], table[:, first + index], False)
-    nisa.activation(
-        dst=result[:, :, first : first + count], op=nl.copy, data=bank.permute((0, 2, 1, 3))
-    )
-
-
-def multiply_columns(state: Any, factors: Any, start: int) -> None:
-    """SBUF state [C, 2, r, q'], from ``start`` on, times complex factors [C, 2, ...], in place."""
-    columns, _, length = factors.shape
-    x = state.flatten_dims(2, 3)[:, :, start : start + length]
-    for low in range(0, length, _CHUNK):
-        high = min(low + _CHUNK, length)
-        piece = x[:, :, low:high]
-        by_real = nl.ndarray(piece.shape, dtype=nl.float32, buffer=nl.sbuf)
-        by_imaginary = nl.ndarray(piece.shape, dtype=nl.float32, buffer=nl.sbuf)
-        views = factor_views(factors, low, piece.shape)
-        nisa.tensor_tensor(dst=by_real, data1=piece, data2=views[0], op=nl.multiply)
-        nisa.tensor_tensor(dst=by_imaginary, data1=piece, data2=views[1], op=nl.multiply)
-        nisa.tensor_tensor(
-            dst=piece[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract
-        )
-        nisa.tensor_tensor(
-            dst=piece[:, 1], data1=by_imaginary[:, 0], data2=by_real[:, 1], op=nl.add
-        )
-
-
-def restore_rows(
-    state: Any, table: Any, radices: Any, identity: Any, result: Any, group: Any
-) -> None:
-    """The last stage: SBUF [C, 2, r, q'] to the group's columns of [(part, j, s), B, q'/g, C]."""
-    radix, left = radices
-    members, low, width = group
+        factors = table[:, turned.first + index, 0:left]
+        multiply(bank[:, index], turned.data[:, index], factors, False)
     columns = state.shape[0]
-    together = slabs_together(radix, left)
-    length = left // together
-    digits = state.flatten_dims(1, 2).reshape_dim(2, (together, length))
+    at = turned.first * left
+    made = bank[0:columns].reshape((columns, count * left))
+    nisa.activation(dst=state[:, at : at + count * left], op=nl.copy, data=made)
+
+
+def restore_rows(flight: Any, table: Any, stages: Any) -> None:
+    """The last stage: a group's columns of its block's result."""
+    marks: Any = []
+    if len(flight.marks) > 0:
+        marks.append(turn_marks_of(flight, stages))
+    columns, size = flight.state.shape
+    read = columns_read(2 * stages.rows)
     step = max(1, PSUM_BANK // columns)
-    pending: Any = []
-    for first in range(0, length, step):
-        count = min(step, length - first)
-        bank = nl.ndarray((table.shape[0], count, columns), dtype=nl.float32, buffer=nl.psum)
+    pending: Any = None
+    for first in range(0, stages.length, step):
+        count = min(step, stages.length - first)
+        bank = nl.ndarray((read, count, columns), dtype=nl.float32, buffer=nl.psum)
         for index in range(count):
-            transpose(bank[:, index], digits[:, :, :, first + index], identity)
-        moved = evacuate(bank, True)
-        if len(pending) > 0:
-            make_rows(pending, table, result, group)
-        pending = [moved, first, count]
-    make_rows(pending, table, result, group)
+            data = flight.state.ap([[size, columns], [stages.length, read]], first + index)
+            transpose(bank[:, index], data, stages.identity)
+        turned = Turned(evacuate(bank[0 : 2 * stages.rows], nl.float32, True), first)
+        if first > 0:
+            make_rows(pending, table, flight, marks)
+        pending = turned
+    make_rows(pending, table, flight, marks)
 
 
-def make_rows(pending: Any, table: Any, result: Any, group: Any) -> None:
-    """One product of all transposed slabs at once, and its evacuation by ScalarE."""
-    moved, first, count = pending
-    members, low, width = group
-    bank = nl.ndarray(moved.shape, dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=bank, stationary=table, moving=moved, accumulate=False)
-    for index in range(members):
-        nisa.activation(
-            dst=result[:, index, first : first + count, low : low + width],
-            op=nl.copy,
-            data=bank[:, :, index * width : (index + 1) * width],
-        )
+def turn_marks_of(flight: Any, stages: Any) -> Any:
+    """The marks of a group's columns, SBUF [(part, j, s), columns]."""
+    first, second = flight.marks
+    nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
+    return turn_marks([first], first.shape[0], 2 * stages.rows, stages.identity)
 
 
-def store_rows_of(target: Any, result: Any, block: Any) -> None:
-    """Store [(part, j, s), members, M/(r g), columns] as the rows that the target holds."""
-    member, members, low, columns = block
-    length = result.shape[2]
-    kept = target[0].shape[1]
+def make_rows(turned: Any, table: Any, flight: Any, marks: Any) -> None:
+    """One product of all transposed slabs at once, and its evacuation by ScalarE.
+
+    marks: empty, or what VectorE adds.
+    """
+    group = flight.group
+    rows, count, columns = turned.data.shape
+    bank = nl.ndarray((table.shape[1], count, columns), dtype=nl.float32, buffer=nl.psum)
+    multiply(bank, table, turned.data, False)
+    made = bank[0:rows].reshape((rows, count, group.members, group.columns))
+    end = group.member + group.members
+    place = flight.result[:, group.member : end, turned.first : turned.first + count]
+    place = place[:, :, :, group.low : group.low + group.columns].permute((0, 2, 1, 3))
+    if len(marks) > 0:
+        pattern = [[columns, rows], [0, count], [group.columns, group.members], [1, group.columns]]
+        nisa.tensor_tensor(dst=place, data1=made, data2=marks[0].ap(pattern), op=nl.add)
+    else:
+        nisa.activation(dst=place, op=nl.copy, data=made)
+
+
+def store_rows(target: Any, flight: Any, stages: Any) -> None:
+    """Store a block's result as the rows that the target holds."""
+    block, length, kept = flight.block, stages.length, target[0].tensor.shape[1]
     full = kept // length
     rest = kept - full * length
     for part in range(2):
-        at = part * (result.shape[0] // 2)
-        for index in range(members):
-            data = target[part][member + index]
-            if full > 0:
-                whole = data[0 : full * length].reshape_dim(0, (full, length))
-                nisa.dma_copy(
-                    dst=whole[:, :, low : low + columns], src=result[at : at + full, index]
-                )
-            if rest > 0:
-                tail = data[full * length : kept, low : low + columns].expand_dim(0)
-                nisa.dma_copy(dst=tail, src=result[at + full : at + full + 1, index, 0:rest])
+        at = part * stages.rows
+        if full > 0:
+            rows = rows_in_hbm(target[part], block, 0, full, length, length)
+            data = flight.result[at : at + full]
+            nisa.dma_copy(dst=rows, src=data, dge_mode=block.descriptors)
+        if rest > 0:
+            rows = rows_in_hbm(target[part], block, full * length, 1, length, rest)
+            data = flight.result[at + full : at + full + 1, :, 0:rest]
+            nisa.dma_copy(dst=rows, src=data, dge_mode=block.descriptors)

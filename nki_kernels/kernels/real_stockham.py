@@ -631,8 +631,7 @@ def guard_rows(guard: Guard, phase: int) -> None:
     if guard.x.shape[0] == 1 or not transposes_mix_rows():
         return
     if phase == _SQUARES_PHASE:
-        x = guard.x.expand_dim(2) if len(guard.x.shape) == 3 else guard.x
-        guard.steps = begin_guard(x, guard.growth)
+        guard.steps = begin_guard(guard.x, guard.growth)
         advance_guard(guard.steps, len(guard.steps.pieces))
     if phase == _VERDICT_PHASE:
         advance_guard(guard.steps, 1)

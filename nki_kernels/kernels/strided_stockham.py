@@ -10,16 +10,22 @@ Layout on the NeuronCore.  Rows of x are loaded as they lie: (part, j, s) on par
 g <= 64 / r slabs s of M / g rows fill the array, and columns C on the free axis, so that runs of
 columns move. The data is the stationary operand of the first stage, whose products therefore have
 the columns on partitions and the digits in the free axis: a transform and a transposition in one.
-The second stage transposes a slab m back and multiplies it as the moving operand, so that (part, q)
-is on partitions, and q r + K, stored as it lies, is natural order again.
+The second stage transposes a slab K, which lies there as one run (part, m), back and multiplies it
+as the moving operand, so that (part, q) is on partitions, and q r + K, stored as it lies, is
+natural order again.
 
-    HBM [N, C] -> SBUF [(part, j, s), M/g, C] -> [C, 2, r, M] -> [(part, q), r, C] -> HBM [N, C]
+    HBM [N, C] -> SBUF [(part, j, s), M/g, C] -> [C, r, 2, M] -> [(part, q), r, C] -> HBM [N, C]
+
+Of fewer columns than the array takes, several members lie side by side. Where they share a
+transposition that adds products with zero, columns that are not finite are set aside before
+(row_guard). An operand is never as narrow as v2 refuses: it reads columns beyond its own.
 
 Input may have fewer than N rows (zeros follow, which are neither stored in HBM nor loaded), and
-output, too (the rest is not stored).
+output, too (the rest is not stored). A long batch is a loop on the device, over members or over
+blocks of columns, and so are the shares of two programs.
 
 Why it is fast.  Three passes of the Tensor engine instead of the four of two Stockham stages, and
-DMA that moves runs of up to 2 KiB.
+DMA that moves runs of up to 8 KiB.
 """
 
 from __future__ import annotations
@@ -29,18 +35,115 @@ from typing import Any
 
 import numpy as np
 
+from ..hardware import PARTITIONS
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..tiles import PARTITIONS, PSUM_BANK
+from ..row_blocks import LAUNCH_INSTRUCTIONS
+from ..row_guard import marks_of, set_rows_aside, transposes_mix_rows
+from ..tiles import (
+    NARROW,
+    PSUM_BANK,
+    evacuate,
+    load_identity,
+    load_tables,
+    multiply,
+    transpose,
+)
 from .dft_gemm import table_spec
-from .old_stages import load_identity
-from .real_stockham import load_whole, multiply, transpose
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2
-_POINTS = 2**19  # of a block of columns, as long as 128 columns are more
-_HELD = 2**14  # numbers a partition of the input, or of the output, of a block
-_CHUNK = 4096  # numbers a partition of a table that DMA writes at a time
+_POINTS = 2**19  # of a block of columns of all programs, as long as 128 columns are more
+_TOGETHER = 2**16  # points of a block of several members
+_HELD = 2**13  # numbers a partition that the results of a block take
+_COLUMNS = 2048  # of a block
+_PIECE = 2816  # numbers a partition that are loaded at a time
+_RING = 11520  # numbers a partition that are loaded and not used yet
+
+
+class HbmColumns(nl.NKIObject):
+    """Data [A, N, C] in HBM, whose rows may be shorter than the way from one to the next."""
+
+    tensor: Any  # HBM [A, N, pitch], whole, so that it can be addressed in a device loop
+    columns: int  # C, of a row that hold data
+
+
+class Stages(nl.NKIObject):
+    """The stages of a transform, and their tables in SBUF."""
+
+    radix: int  # r, 1 where the second stage is all
+    left: int  # M
+    rows: int  # partitions of a part of the input: (j, s), or m without a first stage
+    length: int  # rows of N that lie on a partition of the input: M / g, or 1
+    piece: int  # numbers a partition that are loaded at a time
+    ring: int  # numbers a partition that are loaded and not used yet
+    opening: Any  # table of the first stage, None without one
+    closing: Any  # table of the second stage
+    identity: Any  # for transpositions, None without a first stage
+
+
+class Columns(nl.NKIObject):
+    """Some columns of one member, or all those of several."""
+
+    member: int  # the first one, of a block's
+    members: int
+    low: int  # the first column, of a block's
+    columns: int  # of each member
+
+
+class Block(nl.NKIObject):
+    """Columns that are loaded and stored together."""
+
+    base: Any  # register that a device loop counts with, or None
+    dimension: int  # that it counts along, of [A, N, C]
+    descriptors: Any  # who writes those of its transfers: the host, where there is no base
+    place: Columns  # counted from the base
+    chunks: Any  # of up to a PSUM bank's columns: a list of Columns of the block
+
+
+class Piece(nl.NKIObject):
+    """Rows of every slab of a block, which are loaded at a time."""
+
+    block: Block
+    first: int  # row of each slab
+    count: int  # rows of each slab
+    tile: Any  # SBUF [128, numbers] of the ring
+
+
+class Slabs(nl.NKIObject):
+    """Rows of every slab in SBUF, as the first stage reads them."""
+
+    data: Any  # SBUF [(part, j, s), numbers]
+    row: int  # numbers from a row to the next
+    member: int  # numbers from a member to the next
+
+
+class Turned(nl.NKIObject):
+    """Slabs on their way through the second stage."""
+
+    data: Any  # SBUF [(part, m), slabs, columns of the chunk]
+    first: int  # slab
+
+
+class Side(nl.NKIObject):
+    """Members or columns of this program."""
+
+    first: int
+    count: int
+    least: int  # that any program has
+    most: int  # that any program has
+
+
+class Walk(nl.NKIObject):
+    """What this program does of [A, N, C]: a device loop along one dimension, then the rest."""
+
+    dimension: int  # 0 for members, 2 for columns
+    first: int  # its first member or column
+    step: int  # members or columns of an iteration
+    trips: int  # iterations, as many in every program
+    rest: int  # members or columns after the loop
+    across: Side  # of the other dimension, all of them in every iteration
+    size: Columns  # of a block
 
 
 def slabs_together(radix: int, left: int) -> int:
@@ -57,9 +160,9 @@ def strided_stockham_tables(
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """(second stage,) for one radix, (first stage, second stage) for two; float32.
 
-    First stage: [2 g r, 2 g r], rows (part, j, s), columns (part, K, s). Second: [2 M, r, 2 M],
-    rows (part, m), columns (part, q). Raises ValueError unless there are one or two radices, each
-    2 to 64, with product n.
+    First stage: [2 g r, 2 g r], rows (part, j, s), columns (K, part, s). Second: [2 M, r, P], rows
+    (part, m), columns (part, q), then zeros up to P of at least 64. Raises ValueError unless there
+    are one or two radices, each 2 to 64, with product n.
     """
     if len(radices) not in (1, 2) or math.prod(radices) != n:
         raise ValueError(f"radices {radices}: must be one or two with the product n = {n}")
@@ -72,12 +175,13 @@ def strided_stockham_tables(
     if len(radices) == 1:
         w *= scale
     closing = _real_matrix(w).reshape(2 * left, radix, 2 * left).astype(np.float32)
+    closing = np.pad(closing, ((0, 0), (0, 0), (0, columns_read(2 * left) - 2 * left)))
     if len(radices) == 1:
         return (closing,)
     g = slabs_together(radix, left)
     j = np.arange(radix)
     first = scale * np.exp(sign * left * (np.outer(j, j) % radix))
-    opening = np.einsum("ajbk,st->ajsbkt", _real_matrix(first[:, None])[:, :, 0], np.eye(g))
+    opening = np.einsum("ajbk,st->ajskbt", _real_matrix(first[:, None])[:, :, 0], np.eye(g))
     size = 2 * g * radix
     return opening.reshape(size, size).astype(np.float32), closing
 
@@ -85,7 +189,7 @@ def strided_stockham_tables(
 def strided_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``strided_stockham_tables(n, radices, ...)``."""
     radix, left = (1, *radices)[-2:]
-    closing = table_spec((2 * left, radix, 2 * left))
+    closing = table_spec((2 * left, radix, columns_read(2 * left)))
     if len(radices) == 1:
         return (closing,)
     size = 2 * radix * slabs_together(radix, left)
@@ -105,6 +209,11 @@ def _real_matrix(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.stack([real, imaginary])
 
 
+def columns_read(columns: int) -> int:
+    """Columns that a stationary operand reads, which is never as narrow as v2 refuses."""
+    return columns if columns > NARROW else PARTITIONS // 2
+
+
 @nki.jit
 def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` along the middle axis.
@@ -115,194 +224,468 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    tables = unpack(tables, places)
-    transform_columns([x_re, x_im], [y_re, y_im], tables, radices, load_identity(nl.float32))
+    columns = x_re.shape[2]
+    source = [HbmColumns(x_re, columns), HbmColumns(x_im, columns)]
+    target = [HbmColumns(y_re, columns), HbmColumns(y_im, columns)]
+    transform_columns(source, target, radices, unpack(tables, places), 1)
     return y_re, y_im
 
 
-def transform_columns(source: Any, target: Any, tables: Any, radices: Any, identity: Any) -> None:
-    """Transform HBM source [A, held, C] into HBM target [A, kept, C], each a list of two parts."""
-    radix = radices[0] if len(radices) == 2 else 1
-    left = radices[len(radices) - 1]
-    opening = load_whole(tables[0]) if radix > 1 else []
-    closing = load_chunks(tables[len(tables) - 1])
-    blocks = blocks_of(source[0].shape[0], source[0].shape[2], radix, left, _POINTS)
-    ahead = load_columns(source, blocks[0], radix, left)
-    for index in range(len(blocks)):
-        block = blocks[index]
-        state = ahead
-        if radix > 1:
-            state = open_columns(state, opening, radix, left)
-        if index + 1 < len(blocks):
-            ahead = load_columns(source, blocks[index + 1], radix, left)
-        result = close_columns(state, closing, radix, left, identity, block)
-        store_columns(target, result, block, radix, left)
+def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passes: int) -> None:
+    """Transform HBM source [A, held, C] into HBM target [A, kept, C], lists of two HbmColumns.
 
-
-def load_chunks(table: Any) -> Any:
-    """The second stage's table in SBUF, copied by GpSimdE: what DMA writes may not stay."""
-    depth, count, width = table.shape
-    tile = nl.ndarray(table.shape, dtype=nl.float32, buffer=nl.sbuf)
-    step = max(1, _CHUNK // width)
-    for first in range(0, count, step):
-        last = min(first + step, count)
-        staged = nl.ndarray((depth, last - first, width), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=staged, src=table[:, first:last])
-        nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
-    return tile
-
-
-def blocks_of(members: int, columns: int, radix: int, left: int, points: int) -> Any:
-    """Blocks of columns, of about ``points``: [first member, members, first column, columns].
-
-    A group is what a product takes, at most 128 columns in all, and a block has some of them.
+    passes: of the launch, which share its instructions.
     """
-    groups = -(-columns // PARTITIONS)
-    width = -(-columns // groups)
-    # What a column takes of a partition: M / g numbers before, r after.
-    held = max(radix, left // slabs_together(radix, left) if radix > 1 else 1)
-    together = max(1, min(PSUM_BANK, points // (radix * left), _HELD // held) // PARTITIONS)
+    stages = load_stages(radices, tables)
+    sides = share_columns(source[0].tensor.shape[0], source[0].columns)
+    size = stages_block(sides, stages)
+    cost = block_instructions(size, stages)
+    walk = walk_of(sides, size, LAUNCH_INSTRUCTIONS * 2 // (5 * passes * cost))
+    end = walk.first + walk.trips * walk.step
+
+    def body(base: Any) -> None:
+        blocks = blocks_of(walk, base, nisa.dge_mode.unknown, 0, walk.step)
+        transform_blocks(source, target, stages, blocks)
+
+    if walk.trips > 0:
+        nl.fori_loop(walk.first, end, body, step=walk.step)
+    if walk.rest > 0:
+        blocks = blocks_of(walk, None, nisa.dge_mode.none, end, walk.rest)
+        transform_blocks(source, target, stages, blocks)
+
+
+def load_stages(radices: Any, tables: Any) -> Any:
+    """Stages with their tables in SBUF."""
+    found = load_tables(tables)
+    if len(radices) == 1:
+        return Stages(1, radices[0], radices[0], 1, _PIECE, _RING, None, found[0], None)
+    radix, left = radices
+    slabs = slabs_together(radix, left)
+    rows, length, identity = radix * slabs, left // slabs, load_identity(nl.float32)
+    return Stages(radix, left, rows, length, _PIECE, _RING, found[0], found[1], identity)
+
+
+def share_columns(members: int, columns: int) -> Any:
+    """This program's sides of [A, N, C]: its members, its columns.
+
+    Programs share members, or columns where one program would have much less than the other.
+    """
+    programs = nl.num_programs()
+    if members % programs == 0 or members >= 8 * programs or columns < PARTITIONS // 2:
+        return [side_of(members, programs), side_of(columns, 1)]
+    return [side_of(members, 1), side_of(columns, programs)]
+
+
+def side_of(total: int, programs: int) -> Any:
+    """This program's share of members or columns, which one program has for itself, or two."""
+    program = nl.program_id(0) % programs
+    first = total * program // programs
+    count = total * (program + 1) // programs - first
+    return Side(first, count, total // programs, -(-total // programs))
+
+
+def walk_of(sides: Any, size: Any, blocks: int) -> Any:
+    """The walk over both sides in blocks of a size, with a loop along the side of more of them.
+
+    blocks: that an iteration may have.
+    """
+    counts = [-(-sides[0].most // size.members), -(-sides[1].most // size.columns)]
+    along = 0 if counts[0] >= counts[1] else 1
+    step = max(1, blocks // counts[1 - along])
+    step *= size.columns if along > 0 else size.members
+    side = sides[along]
+    trips = side.least // step
+    if trips < 2:
+        trips = 0
+    rest = side.count - trips * step
+    return Walk(2 * along, side.first, step, trips, rest, sides[1 - along], size)
+
+
+def stages_block(sides: Any, stages: Any) -> Any:
+    """The size of blocks for the stages."""
+    n = stages.radix * stages.left
+    together = min(_TOGETHER // n, _COLUMNS, _HELD // stages.radix)
+    if stages.radix == 1:
+        return block_size(sides, _COLUMNS, together)
+    most = (stages.ring - stages.piece // 4) // stages.length
+    most = min(most, PSUM_BANK, _HELD // stages.radix, _POINTS // (n * nl.num_programs()))
+    return block_size(sides, most, together)
+
+
+def block_size(sides: Any, most: int, together: int) -> Any:
+    """Up to so many columns of one member, but at least 128, or of several members."""
+    members, columns = sides[0].most, sides[1].most
+    if columns > max(PARTITIONS, most):
+        width = group_width(columns)
+        return Columns(0, 1, 0, width * max(1, most // width))
+    each = max(1, PARTITIONS // columns)
+    return Columns(0, min(members, each * max(1, together // (each * columns))), 0, columns)
+
+
+def group_width(columns: int) -> int:
+    """Columns of a member that one product takes as its stationary operand."""
+    return -(-columns // -(-columns // PARTITIONS))
+
+
+def block_instructions(size: Any, stages: Any) -> int:
+    """Instructions of a block, at most."""
+    chunks = chunks_of(size.members, size.columns)
+    if stages.radix == 1:
+        return 2 * len(chunks) + 12
+    groups = 0
+    for chunk in chunks:
+        groups += len(groups_of(chunk))
+    pieces = -(-stages.length // piece_rows(columns_of(size), stages))
+    slabs = groups + 3 * len(chunks)
+    return 24 + 6 * pieces + groups * (2 * stages.length + 16) + stages.radix * slabs
+
+
+def blocks_of(walk: Any, base: Any, descriptors: Any, first: int, count: int) -> Any:
+    """Blocks of ``count`` members or columns of a walk, and of all of the other dimension."""
+    sides = [[first, first + count], [walk.across.first, walk.across.first + walk.across.count]]
+    if walk.dimension > 0:
+        sides = [sides[1], sides[0]]
     blocks = []
-    if groups == 1:
-        step = max(1, PARTITIONS // columns)
-        for member in range(0, members, step):
-            blocks.append([member, min(step, members - member), 0, columns])
-        return blocks
-    for member in range(members):
-        for low in range(0, columns, together * width):
-            blocks.append([member, 1, low, min(together * width, columns - low)])
+    for member in range(sides[0][0], sides[0][1], walk.size.members):
+        members = min(walk.size.members, sides[0][1] - member)
+        for low in range(sides[1][0], sides[1][1], walk.size.columns):
+            columns = min(walk.size.columns, sides[1][1] - low)
+            place = Columns(member, members, low, columns)
+            chunks = chunks_of(members, columns)
+            blocks.append(Block(base, walk.dimension, descriptors, place, chunks))
     return blocks
 
 
-def load_columns(source: Any, block: Any, radix: int, left: int) -> Any:
-    """SBUF tile [(part, j, s), members, M / g, columns] of a block, zeros after the data."""
-    member, members, low, columns = block
-    rows = radix * slabs_together(radix, left) if radix > 1 else left
-    length = radix * left // rows
-    held = source[0].shape[1]
-    tile = nl.ndarray((2 * rows, members, length, columns), dtype=nl.float32, buffer=nl.sbuf)
-    full = held // length
-    rest = held - full * length
+def chunks_of(members: int, columns: int) -> Any:
+    """Columns of a block whose results fit into a PSUM bank: whole members or parts of one."""
+    chunks = []
+    if columns <= PSUM_BANK:
+        together = PSUM_BANK // columns
+        if 2 * columns <= PARTITIONS:  # products take several members
+            together = PSUM_BANK // PARTITIONS * (PARTITIONS // columns)
+        for member in range(0, members, together):
+            chunks.append(Columns(member, min(together, members - member), 0, columns))
+        return chunks
+    width = group_width(columns)
+    width *= PSUM_BANK // width
+    for member in range(members):
+        for low in range(0, columns, width):
+            chunks.append(Columns(member, 1, low, min(width, columns - low)))
+    return chunks
+
+
+def groups_of(chunk: Any) -> Any:
+    """Columns of a chunk that one product takes as its stationary operand."""
+    groups = []
+    end = chunk.member + chunk.members
+    if 2 * chunk.columns <= PARTITIONS:
+        together = PARTITIONS // chunk.columns
+        for member in range(chunk.member, end, together):
+            members = min(together, end - member)
+            groups.append(Columns(member, members, chunk.low, chunk.columns))
+        return groups
+    width = group_width(chunk.columns)
+    for member in range(chunk.member, end):
+        for low in range(0, chunk.columns, width):
+            columns = min(width, chunk.columns - low)
+            groups.append(Columns(member, 1, chunk.low + low, columns))
+    return groups
+
+
+def transform_blocks(source: Any, target: Any, stages: Any, blocks: Any) -> None:
+    """Transform blocks, loading as far ahead as the ring of pieces reaches."""
+    ring = ring_of(blocks, stages)
+    pieces = pieces_of(blocks, stages, ring)
+    for index in range(min(len(ring), len(pieces))):
+        load_piece(pieces[index], source, stages)
+    at = 0
+    for block in blocks:
+        states: Any = empty_states(block, stages)
+        result = nl.ndarray(result_shape(block, stages), dtype=nl.float32, buffer=nl.sbuf)
+        for _ in range(0, stages.length, piece_rows(columns_of(block.place), stages)):
+            if stages.radix > 1:
+                open_piece(pieces[at], states, stages)
+            else:
+                multiply_piece(pieces[at], result, stages)
+            if at + len(ring) < len(pieces):
+                load_piece(pieces[at + len(ring)], source, stages)
+            at += 1
+        if stages.radix > 1:
+            close_block(states, result, block, stages)
+        store_block(target, result, block, stages)
+
+
+def columns_of(place: Any) -> int:
+    """Columns of all members."""
+    return int(place.members * place.columns)
+
+
+def piece_rows(columns: int, stages: Any) -> int:
+    """Rows of each slab that are loaded at a time."""
+    pieces = -(-stages.length // max(1, stages.piece // columns))
+    return int(-(-stages.length // pieces))
+
+
+def ring_of(blocks: Any, stages: Any) -> Any:
+    """SBUF tiles that pieces are loaded into by turns."""
+    size = 1
+    count = 0
+    for block in blocks:
+        columns = columns_of(block.place)
+        rows = piece_rows(columns, stages)
+        size = max(size, columns * rows + PARTITIONS // 2)
+        count += -(-stages.length // rows)
+    tiles = []
+    for _ in range(min(count, stages.ring // size)):
+        tiles.append(nl.ndarray((PARTITIONS, size), dtype=nl.float32, buffer=nl.sbuf))
+    return tiles
+
+
+def pieces_of(blocks: Any, stages: Any, ring: Any) -> Any:
+    """All pieces of blocks, in the order in which they are used."""
+    pieces: Any = []
+    for block in blocks:
+        rows = piece_rows(columns_of(block.place), stages)
+        for first in range(0, stages.length, rows):
+            count = min(rows, stages.length - first)
+            pieces.append(Piece(block, first, count, ring[len(pieces) % len(ring)]))
+    return pieces
+
+
+def rows_in_hbm(part: Any, block: Any, first: int, partitions: int, step: int, count: int) -> Any:
+    """HBM [partitions, members, count, columns]: from row ``first`` on ``count`` of every step."""
+    _, n, pitch = part.tensor.shape
+    place = block.place
+    pattern = [[step * pitch, partitions], [n * pitch, place.members]]
+    pattern += [[pitch, count], [1, place.columns]]
+    offset = (place.member * n + first) * pitch + place.low
+    return part.tensor.ap(pattern, offset, scalar_offset=block.base, indirect_dim=block.dimension)
+
+
+def load_piece(piece: Any, source: Any, stages: Any) -> None:
+    """SBUF [(part, j, s), members, rows of the piece, columns], zeros after the data."""
+    block = piece.block
+    rows, length = stages.rows, stages.length
+    size = piece.count * columns_of(block.place)
+    tile = piece.tile[0 : 2 * rows, 0:size]
+    full = source[0].tensor.shape[1] // length
+    tail = min(piece.count, source[0].tensor.shape[1] - full * length - piece.first)
     if full < rows:
         nisa.memset(dst=tile, value=0.0)
+    if stages.radix > 1 and is_narrow(block):
+        nisa.memset(dst=piece.tile[0 : 2 * rows, size : size + PARTITIONS // 2], value=0.0)
+    tile = tile.reshape((2 * rows, block.place.members, piece.count, block.place.columns))
     for part in range(2):
-        for index in range(members):
-            data = source[part][member + index]
-            at = part * rows
-            if full > 0:
-                whole = data[0 : full * length].reshape_dim(0, (full, length))
-                nisa.dma_copy(dst=tile[at : at + full, index], src=whole[:, :, low : low + columns])
-            if rest > 0:
-                tail = data[full * length : held, low : low + columns].expand_dim(0)
-                nisa.dma_copy(dst=tile[at + full : at + full + 1, index, 0:rest], src=tail)
-    return tile
+        at = part * rows
+        if full > 0:
+            data = rows_in_hbm(source[part], block, piece.first, full, length, piece.count)
+            nisa.dma_copy(dst=tile[at : at + full], src=data, dge_mode=block.descriptors)
+        if tail > 0:
+            first = full * length + piece.first
+            data = rows_in_hbm(source[part], block, first, 1, length, tail)
+            last = tile[at + full : at + full + 1, :, 0:tail]
+            nisa.dma_copy(dst=last, src=data, dge_mode=block.descriptors)
 
 
-def open_columns(tile: Any, table: Any, radix: int, left: int) -> Any:
-    """First stage: SBUF [columns of a group, 2, r g, M / g] for each group of columns."""
-    states = []
-    for group in column_groups(tile.shape[1], tile.shape[3]):
-        states.append(open_group(tile, group, table, radix, left))
+def is_narrow(block: Any) -> bool:
+    """Whether a group of columns is narrower than a stationary operand has to be."""
+    for chunk in block.chunks:
+        for group in groups_of(chunk):
+            if columns_of(group) <= NARROW:
+                return True
+    return False
+
+
+def empty_states(block: Any, stages: Any) -> Any:
+    """SBUF [columns, (K, part, m)] of each group, and what more a stationary operand reads."""
+    states: Any = []
+    if stages.radix == 1:
+        return states
+    n = stages.radix * stages.left
+    beyond = columns_read(2 * stages.left) - 2 * stages.left
+    for chunk in block.chunks:
+        for group in groups_of(chunk):
+            shape = (columns_of(group), 2 * n + beyond)
+            state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+            if beyond > 0:
+                nisa.memset(dst=state[:, 2 * n : 2 * n + beyond], value=0.0)
+            states.append(state)
     return states
 
 
-def open_group(tile: Any, group: Any, table: Any, radix: int, left: int) -> Any:
-    """First stage of a group: SBUF [columns, 2, r g, M / g]."""
-    together = slabs_together(radix, left)
-    length = left // together
-    step = min(length, PSUM_BANK // (2 * radix * together))
-    members, low, width = group
-    shape = (members * width, 2, radix * together, length)
-    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    for first in range(0, length, step):
-        count = min(step, length - first)
-        shape = (members * width, 2, radix * together, count)
-        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+def result_shape(block: Any, stages: Any) -> Any:
+    """[(part, q), members, K, columns]."""
+    return (2 * stages.left, block.place.members, stages.radix, block.place.columns)
+
+
+def slabs_of(piece: Any, stages: Any) -> Any:
+    """The rows of a piece such that the columns of a group are one run."""
+    place = piece.block.place
+    columns = columns_of(place)
+    if place.members == 1 or piece.count == 1 or 2 * place.columns > PARTITIONS:
+        return Slabs(piece.tile, place.columns, piece.count * place.columns)
+    size = piece.count * columns
+    width = size + PARTITIONS // 2
+    data = nl.ndarray((2 * stages.rows, width), dtype=nl.float32, buffer=nl.sbuf)
+    if is_narrow(piece.block):
+        nisa.memset(dst=data[:, size:width], value=0.0)
+    shape = (2 * stages.rows, place.members, piece.count, place.columns)
+    loaded = piece.tile[0 : 2 * stages.rows, 0:size].reshape(shape)
+    shape = (2 * stages.rows, piece.count, place.members, place.columns)
+    moved = data[:, 0:size].reshape(shape).permute((0, 2, 1, 3))
+    nisa.tensor_copy(dst=moved, src=loaded, engine=nisa.engine.gpsimd)
+    return Slabs(data, columns, place.columns)
+
+
+def open_piece(piece: Any, states: Any, stages: Any) -> None:
+    """First stage of a piece, into the states of all groups of its block."""
+    slabs = slabs_of(piece, stages)
+    at = 0
+    for chunk in piece.block.chunks:
+        for group in groups_of(chunk):
+            open_group(slabs, piece, group, states[at], stages)
+            at += 1
+
+
+def open_group(slabs: Any, piece: Any, group: Any, state: Any, stages: Any) -> None:
+    """First stage of a group of columns: ScalarE takes it to their state."""
+    n, rows = stages.radix * stages.left, 2 * stages.rows
+    width = columns_of(group)
+    read = columns_read(width)
+    results = state[:, 0 : 2 * n].reshape((width, rows, stages.length))
+    step = min(piece.count, PSUM_BANK // rows)
+    for first in range(0, piece.count, step):
+        count = min(step, piece.count - first)
+        bank = nl.ndarray((read, rows, count), dtype=nl.float32, buffer=nl.psum)
         for index in range(count):
-            data = tile[:, :, first + index, low : low + width]
-            multiply(bank[:, :, :, index], data, table, False)
-        nisa.activation(dst=state[:, :, :, first : first + count], op=nl.copy, data=bank)
-    return state
+            low = group.member * slabs.member + (first + index) * slabs.row + group.low
+            data = slabs.data[0:rows, low : low + read]
+            multiply(bank[:, :, index], data, stages.opening, False)
+        at = piece.first + first
+        nisa.activation(dst=results[:, :, at : at + count], op=nl.copy, data=bank[0:width])
 
 
-def column_groups(members: int, columns: int) -> Any:
-    """[members, first column, columns] of the products that a block's columns take."""
-    groups = -(-columns // PARTITIONS)
-    width = -(-columns // groups)
-    found = []
-    for low in range(0, columns, width):
-        found.append([members, low, min(width, columns - low)])
-    return found
+def multiply_piece(piece: Any, result: Any, stages: Any) -> None:
+    """The second stage of rows that are its operands as they are loaded."""
+    data = piece.tile[0 : 2 * stages.rows]
+    low = 0
+    for index in range(len(piece.block.chunks)):
+        chunk = piece.block.chunks[index]
+        columns = columns_of(chunk)
+        moved = data[:, low : low + columns].expand_dim(1)
+        make_outputs(Turned(moved, 0), chunk, result, stages, [], index % 2 == 0)
+        low += columns
 
 
-def close_columns(state: Any, table: Any, radix: int, left: int, identity: Any, block: Any) -> Any:
-    """Second stage: SBUF [(part, q), r, columns of the block, member by member]."""
-    columns = block[1] * block[3]
-    result = nl.ndarray((2 * left, radix, columns), dtype=nl.float32, buffer=nl.sbuf)
-    step = max(1, PSUM_BANK // columns)
-    pending: Any = []
-    for first in range(0, radix, step):
-        count = min(step, radix - first)
-        if radix > 1:
-            moved = turn_slabs(state, first, count, radix, left, columns, identity)
-        else:
-            moved = state.reshape((2 * left, 1, columns))
-        if len(pending) > 0:
-            make_outputs(pending, table, result)
-        pending = [moved, first, count]
-    make_outputs(pending, table, result)
-    return result
+def close_block(states: Any, result: Any, block: Any, stages: Any) -> None:
+    """Second stage: SBUF result [(part, q), members, K, columns]."""
+    at = 0
+    for chunk in block.chunks:
+        groups = len(groups_of(chunk))
+        close_chunk(states[at : at + groups], chunk, result, stages)
+        at += groups
 
 
-def turn_slabs(
-    states: Any, first: int, count: int, radix: int, left: int, columns: int, identity: Any
-) -> Any:
-    """Operands [(part, m), count, columns] of slabs K from first on, by the Tensor engine."""
-    bank = nl.ndarray((2 * left, count, columns), dtype=nl.float32, buffer=nl.psum)
+def close_chunk(states: Any, chunk: Any, result: Any, stages: Any) -> None:
+    """Second stage of a chunk, one group of slabs being turned while another is multiplied."""
+    marks: Any = []
+    if transposes_mix_rows() and chunk.members > 1 and 2 * chunk.columns <= PARTITIONS:
+        marks.append(set_columns_aside(states, chunk, stages))
+    step = min(stages.radix, PSUM_BANK // columns_of(chunk))
+    pending: Any = None
+    for first in range(0, stages.radix, step):
+        count = min(step, stages.radix - first)
+        turned = turn_slabs(states, first, count, stages, marks)
+        if first > 0:
+            make_outputs(pending, chunk, result, stages, marks, first // step % 2 == 1)
+        pending = turned
+    make_outputs(pending, chunk, result, stages, marks, (stages.radix - 1) // step % 2 == 0)
+
+
+def set_columns_aside(states: Any, chunk: Any, stages: Any) -> Any:
+    """Zeros in place of columns that would spoil others; their marks, SBUF [(part, q), columns]."""
+    size = 2 * stages.radix * stages.left
+    marks = []
+    for state in states:
+        rows = state[:, 0:size].reshape((state.shape[0], 1, size))
+        marks.append(set_rows_aside(rows, float(stages.left)))
+    return turn_marks(marks, columns_of(chunk), 2 * stages.left, stages.identity)
+
+
+def turn_marks(marks: Any, columns: int, partitions: int, identity: Any) -> Any:
+    """Marks of columns on partitions, a list of SBUF [columns, 1], along the free axis of some."""
+    width = columns_read(partitions)
+    bank = nl.ndarray((width, columns), dtype=nl.float32, buffer=nl.psum)
+    low = 0
+    for mark in marks:
+        # Ones, and zeros where a NaN would spoil the transposition.
+        count = mark.shape[0]
+        good = nl.ndarray((count, width), dtype=nl.float32, buffer=nl.sbuf)
+        repeated = mark.ap([[1, count], [0, width]])
+        nisa.tensor_scalar(
+            dst=good, data=repeated, op0=nl.equal, operand0=0.0, engine=nisa.engine.vector
+        )
+        transpose(bank[:, low : low + count], good, identity)
+        low += count
+    return marks_of(evacuate(bank[0:partitions], nl.float32, False))
+
+
+def turn_slabs(states: Any, first: int, count: int, stages: Any, marks: Any) -> Any:
+    """Slabs K from ``first`` on as operands of the second stage, by the Tensor engine."""
+    columns = 0
+    for state in states:
+        columns += state.shape[0]
+    left = 2 * stages.left
+    read = stages.closing.shape[2]
+    bank = nl.ndarray((read, count, columns), dtype=nl.float32, buffer=nl.psum)
     for index in range(count):
         low = 0
+        at = (first + index) * left
         for state in states:
             width = state.shape[0]
-            slabs = state.flatten_dims(2, 3).reshape_dim(2, (radix, left))
-            transpose(bank[:, index, low : low + width], slabs[:, :, first + index], identity)
+            data = state[:, at : at + read]
+            transpose(bank[:, index, low : low + width], data, stages.identity)
             low += width
-    moved = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=moved, src=bank, engine=nisa.engine.vector)
-    return moved
+    return Turned(evacuate(bank[0:left], nl.float32, len(marks) > 0), first)
 
 
-def make_outputs(pending: Any, table: Any, result: Any) -> None:
-    """Products of a group of slabs and their evacuation; ScalarE and VectorE take turns."""
-    moved, first, count = pending
-    bank = nl.ndarray(moved.shape, dtype=nl.float32, buffer=nl.psum)
+def make_outputs(
+    turned: Any, chunk: Any, result: Any, stages: Any, marks: Any, is_scalar: bool
+) -> None:
+    """Products of a group of slabs and their evacuation; ScalarE and VectorE take turns.
+
+    marks: empty, or what VectorE adds to each slab, while ScalarE takes transposed slabs.
+    """
+    left, count, columns = turned.data.shape
+    bank = nl.ndarray((stages.closing.shape[2], count, columns), nl.float32, buffer=nl.psum)
     for index in range(count):
-        nisa.nc_matmul(
-            dst=bank[:, index],
-            stationary=table[:, first + index],
-            moving=moved[:, index],
-            accumulate=False,
-        )
-    place = result[:, first : first + count]
-    if first // count % 2 == 0:
-        nisa.activation(dst=place, op=nl.copy, data=bank)
+        table = stages.closing[:, turned.first + index]
+        multiply(bank[:, index], table, turned.data[:, index], False)
+    shape = (left, count, chunk.members, chunk.columns)
+    made = bank[0:left].reshape(shape)
+    end = turned.first + count
+    place = result[:, chunk.member : chunk.member + chunk.members, turned.first : end]
+    place = place[:, :, :, chunk.low : chunk.low + chunk.columns].permute((0, 2, 1, 3))
+    if len(marks) > 0:
+        pattern = [[columns, left], [0, count], [chunk.columns, chunk.members], [1, chunk.columns]]
+        nisa.tensor_tensor(dst=place, data1=made, data2=marks[0].ap(pattern), op=nl.add)
+    elif is_scalar:
+        nisa.activation(dst=place, op=nl.copy, data=made)
     else:
-        nisa.tensor_copy(dst=place, src=bank, engine=nisa.engine.vector)
+        nisa.tensor_copy(dst=place, src=made, engine=nisa.engine.vector)
 
 
-def store_columns(target: Any, result: Any, block: Any, radix: int, left: int) -> None:
+def store_block(target: Any, result: Any, block: Any, stages: Any) -> None:
     """Store the outputs q r + K of a block that the target holds."""
-    member, members, low, columns = block
-    kept = target[0].shape[1]
+    radix, kept = stages.radix, target[0].tensor.shape[1]
     full = kept // radix
     rest = kept - full * radix
     for part in range(2):
-        for index in range(members):
-            data = target[part][member + index]
-            tile = result[:, :, index * columns : (index + 1) * columns]
-            at = part * left
-            if full > 0:
-                whole = data[0 : full * radix].reshape_dim(0, (full, radix))
-                nisa.dma_copy(dst=whole[:, :, low : low + columns], src=tile[at : at + full])
-            if rest > 0:
-                tail = data[full * radix : kept, low : low + columns].expand_dim(0)
-                nisa.dma_copy(dst=tail, src=tile[at + full : at + full + 1, 0:rest])
+        at = part * stages.left
+        if full > 0:
+            rows = rows_in_hbm(target[part], block, 0, full, radix, radix)
+            nisa.dma_copy(dst=rows, src=result[at : at + full], dge_mode=block.descriptors)
+        if rest > 0:
+            rows = rows_in_hbm(target[part], block, full * radix, 1, radix, rest)
+            last = result[at + full : at + full + 1, :, 0:rest]
+            nisa.dma_copy(dst=rows, src=last, dge_mode=block.descriptors)

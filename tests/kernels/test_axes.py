@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nki_kernels import hardware, simulator
-from nki_kernels.kernels import axes
+from nki_kernels.kernels import axes, strided_stockham
 from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
 from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
@@ -17,6 +17,8 @@ from nki_kernels.kernels.stockham import stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham_tables
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+
+from .independence import check_rows_are_independent
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(90)
@@ -47,8 +49,9 @@ def real_pass(radices, axis, kept=None, scale=1.0):
     return (kind, axis, n, kept or n // 2 + 1, radices), tables
 
 
-def launch(kernel, arrays, passes):
+def launch(kernel, arrays, passes, degree=1):
     """Result, complex in float64, and timeline."""
+    kernel = kernel if degree == 1 else kernel[degree]
     kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
     with simulator.record() as timeline:
         result = simulator.simulate(kernel)(*arrays, *pack(tables), kinds)
@@ -62,13 +65,13 @@ def parts(x):
     return [np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)]
 
 
-def transform(x, radices, order, kept=None, inverse=False):
+def transform(x, radices, order, kept=None, inverse=False, degree=1):
     """``transform_axes`` and the exact result, of complex x [B, n1, ...], in this order."""
     lengths = [math.prod(r) for r in radices]
     kept = kept or lengths
     x = x.astype(np.complex64)
     passes = [complex_pass(radices[a - 1], a, len(radices), kept[a - 1], inverse) for a in order]
-    result, timeline = launch(axes.transform_axes, parts(x), passes)
+    result, timeline = launch(axes.transform_axes, parts(x), passes, degree)
     places = range(1, x.ndim)
     x = x.astype(complex)
     exact = (
@@ -112,6 +115,63 @@ def test_all_orders_and_batches_both_ways(radices):
         for batch, inverse in ((1, False), (3, True)):
             result, _, exact = transform(normal(batch, *shape), radices, order, None, inverse)
             assert error(result, exact) <= 8e-7
+
+
+def chips(strict_chip):
+    """A test's own chip and, once, the third one."""
+    return [hardware.chip(name) for name in (strict_chip, "trn3")[: 1 + (strict_chip == "trn2")]]
+
+
+@pytest.mark.parametrize(
+    "radices", [((12,), (20,)), ((3, 5), (4, 6)), ((6,), (8,), (10,))], ids=str
+)
+def test_loops_and_two_programs(monkeypatch, strict_chip, radices):
+    """A program reads in a pass what both have written in the one before."""
+    lengths = [math.prod(r) for r in radices]
+    last = len(lengths)
+    places = range(1, last + 1)
+    for chip, (batch, instructions) in itertools.product(
+        chips(strict_chip), ((1, 30_000), (2, 30_000), (9, 1))
+    ):
+        with hardware.select(chip):
+            degree = chip.programs_per_launch
+            monkeypatch.setattr(strided_stockham, "LAUNCH_INSTRUCTIONS", instructions)
+            monkeypatch.setattr(strided_stockham, "_TOGETHER", instructions)
+            for order in (places, places[::-1]):
+                x = normal(batch, *lengths)
+                result, _, exact = transform(x, radices, order, None, True, degree)
+                assert max(map(error, result, exact)) <= 2e-6
+            x = real(batch, *lengths)
+            passes = [real_pass(radices[-1], last)]
+            passes += [complex_pass(radices[a - 1], a, last) for a in places[:-1]]
+            spectrum, _ = launch(axes.transform_real_axes, [x], passes, degree)
+            exact = np.fft.rfftn(x.astype(float), lengths, places)
+            assert max(map(error, spectrum, exact)) <= 2e-6
+            passes = [
+                complex_pass(radices[a - 1], a, last, None, True, 1 / lengths[a - 1])
+                for a in places[:-1]
+            ]
+            passes.append(real_pass(radices[-1], last, lengths[-1], 1 / lengths[-1]))
+            halves = parts(spectrum.astype(np.complex64))
+            back, _ = launch(axes.transform_axes_to_real, halves, passes, degree)
+            assert max(map(error, back, x)) <= 3e-6
+
+
+@pytest.mark.parametrize(
+    "radices", [((12,), (20,)), ((3, 4), (4, 6)), ((4,), (8,), (3, 2))], ids=str
+)
+def test_arrays_are_independent(radices):
+    lengths = [math.prod(r) for r in radices]
+    places = range(1, len(lengths) + 1)
+    x = normal(5, *lengths).astype(np.complex64)
+
+    def run(x):
+        degree = hardware.current().programs_per_launch
+        return transform(x, radices, places, degree=degree)[0]
+
+    exact = np.fft.fftn(x.astype(complex), axes=places)
+    with np.errstate(all="ignore"):
+        check_rows_are_independent(run, x, exact, 2e-6, [0, 3])
 
 
 def test_four_axes():
@@ -166,9 +226,9 @@ def test_powers_of_two():
 
 def test_rows_between_passes_avoid_a_pitch_of_a_power_of_two():
     def pitch(shape, *strided):
-        passes = [(axes.STOCKHAM, len(shape) - 1, 1, 1, ())]
-        passes += [(axes.STRIDED_STOCKHAM, axis, 1, 1, ()) for axis in strided]
-        return axes.row_pitch(shape, tuple(passes))
+        passes = [axes.Pass(axes.STOCKHAM, len(shape) - 1, 1, 1, (), ())]
+        passes += [axes.Pass(axes.STRIDED_STOCKHAM, axis, 1, 1, (), ()) for axis in strided]
+        return axes.row_pitch(shape, passes)
 
     assert pitch((2, 64, 256), 1) == 272
     assert pitch((2, 64, 128), 1) == 144

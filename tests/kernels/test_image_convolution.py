@@ -7,14 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+from nki_kernels import hardware, simulator
 from nki_kernels.kernels import axes
+from nki_kernels.kernels import image_convolution as module
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images, stage_order
 from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
-from nki_kernels.kernels.strided_stockham import blocks_of
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+
+from .independence import check_rows_are_independent
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(120)
@@ -37,27 +39,28 @@ def arguments(rows, columns, kept):
     return *pack((ends[0], middle, ends[1])), (kind, n, rows, m, columns, *kept)
 
 
-def launch(x, filters, rows, columns, kept=None):
+def launch(x, filters, rows, columns, kept=None, degree=1):
     """Images and timeline of one launch on x [B, h, w] with filters [F, M, N]."""
+    kernel = convolve_images if degree == 1 else convolve_images[degree]
     m, n = filters.shape[1:]
     rest = arguments(rows, columns, kept or (m, n))
     spectra = np.fft.rfft2(filters.astype(float)).transpose(0, 2, 1)
     spectra = spectra[:, :, stage_order(m, columns)].astype(np.complex64)
     parts = [np.ascontiguousarray(part) for part in (spectra.real, spectra.imag)]
     with simulator.record() as timeline:
-        y = simulator.simulate(convolve_images)(x, *parts, *rest)
+        y = simulator.simulate(kernel)(x, *parts, *rest)
     assert timeline.launches == 1
     return y, timeline
 
 
-def convolve(batch, count, rows, columns, held, kept):
+def convolve(batch, count, rows, columns, held, kept, degree=1):
     """The kernel's and the exact convolution of random images with ``count`` random filters."""
     m, n = math.prod(columns), math.prod(rows)
     x, filters = real(batch, *held), real(count, m, n)
     spectrum = np.fft.rfft2(x.astype(float), (m, n))
     spectrum *= np.fft.rfft2(filters.astype(float))[np.arange(batch) % count]
     exact = np.fft.irfft2(spectrum, (m, n))[:, : kept[0], : kept[1]]
-    return launch(x, filters, rows, columns, kept)[0], exact
+    return launch(x, filters, rows, columns, kept, degree)[0], exact
 
 
 def error(result, reference):
@@ -104,7 +107,6 @@ def test_images_and_filters(rows, columns, held, kept):
 def test_many_columns():
     """Several groups of columns and several blocks of them, of two images."""
     rows, columns = (20, 62), (4, 4)
-    assert len(blocks_of(2, 621, 4, 4, 2**18)) > 2
     result, exact = convolve(2, 2, rows, columns, (11, 1200), (16, 1240))
     assert max(map(error, result, exact)) <= 1.2e-6
 
@@ -133,6 +135,44 @@ def test_a_delta_changes_nothing_and_a_shifted_one_shifts(rows, columns):
     assert error(launch(x, delta, rows, columns)[0], x) <= 1e-6
     delta = np.roll(delta, (2, 3), (1, 2))
     assert error(launch(x, delta, rows, columns)[0], np.roll(x, (2, 3), (1, 2))) <= 1e-6
+
+
+# Images, filters and sizes of loops along images with one filter, several, one each; along columns.
+LOOPS = [
+    (7, 1, ((12,), (3, 4), (10, 12), (11, 9))),
+    (13, 3, ((12,), (3, 4), (10, 12), (11, 9))),
+    (6, 6, ((12,), (3, 4), (12, 7), (5, 12))),
+    (2, 2, ((20, 13), (3, 5), (15, 200), (13, 260))),
+]
+
+
+@pytest.mark.parametrize("third", [False, True])
+@pytest.mark.parametrize(("batch", "filters", "sizes"), LOOPS, ids=str)
+def test_loops_and_two_programs(monkeypatch, strict_chip, batch, filters, sizes, third):
+    if third and strict_chip == "trn1":
+        pytest.skip("once is enough for the third chip")
+    chip = hardware.chip("trn3" if third else strict_chip)
+    degree = chip.programs_per_launch
+    with hardware.select(chip):
+        for instructions in (module._INSTRUCTIONS, 1):
+            monkeypatch.setattr(module, "_INSTRUCTIONS", instructions)
+            result, exact = convolve(batch, filters, *sizes, degree)
+            assert max(map(error, result, exact)) <= 1.2e-6
+            monkeypatch.setattr(module, "_TOGETHER", 1)
+            monkeypatch.setattr(module, "_POINTS", 1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((12,), (3, 4)), ((4, 5), (3, 4))], ids=str)
+def test_images_are_independent(rows, columns):
+    m, n = math.prod(columns), math.prod(rows)
+    x, filters = real(5, m, n - 3), real(1, m, n)
+    spectrum = np.fft.rfft2(x.astype(float), (m, n)) * np.fft.rfft2(filters.astype(float))
+
+    def run(x):
+        return launch(x, filters, rows, columns, None, hardware.current().programs_per_launch)[0]
+
+    with np.errstate(all="ignore"):
+        check_rows_are_independent(run, x, np.fft.irfft2(spectrum, (m, n)), 2e-6, [0, 3])
 
 
 def test_padding_makes_it_linear():

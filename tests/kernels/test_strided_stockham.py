@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from nki_kernels import hardware, simulator
+from nki_kernels.kernels import strided_stockham as module
 from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+from nki_kernels.simulator import device_rules
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(80)
 
@@ -19,15 +23,21 @@ ONE = [(2,), (3,), (5,), (8,), (31,), (32,), (63,), (64,)]
 TWO = [*itertools.product((2, 3, 4, 5, 9), repeat=2), (2, 64), (64, 2), (3, 61), (61, 3), (22, 21)]
 LONG = [(40, 50), (61, 59), (64, 64)]
 CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+LAUNCHES = pytest.mark.parametrize(("chip", "degree"), [("trn1", 1), ("trn2", 2), ("trn3", 1)])
 
 
-def transform(x, radices, inverse=False, scale=1.0):
+def launch(degree):
+    """The kernel on so many cores."""
+    return strided_stockham if degree == 1 else strided_stockham[degree]
+
+
+def transform(x, radices, inverse=False, scale=1.0, degree=1):
     """Result, timeline and exact result of one launch along the middle axis of ``x``."""
     n = math.prod(radices)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     tables = strided_stockham_tables(n, radices, inverse, scale)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(strided_stockham)(re, im, *pack(tables), radices)
+        y_re, y_im = simulator.simulate(launch(degree))(re, im, *pack(tables), radices)
     x = re + 1j * im.astype(np.float64)
     exact = scale * (n * np.fft.ifft(x, axis=1) if inverse else np.fft.fft(x, axis=1))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
@@ -41,12 +51,12 @@ def normal(*shape):
     return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
-def modelled(radices, members, columns):
+def modelled(radices, members, columns, degree=1):
     """Timeline of a launch without data."""
     n = math.prod(radices)
     spec = ((members, n, columns), "float32")
     tables = strided_stockham_tables(n, radices)
-    return simulator.dry_run(strided_stockham, spec, spec, *pack(tables), radices)
+    return simulator.dry_run(launch(degree), spec, spec, *pack(tables), radices)
 
 
 @pytest.mark.parametrize("radices", ONE + TWO, ids=str)
@@ -83,12 +93,82 @@ def test_long_transforms(radices):
         assert error(result, exact) <= 6e-7
 
 
-@CHIPS
-def test_every_chip_computes_the_same(monkeypatch, chip):
+@LAUNCHES
+@pytest.mark.parametrize("radices", [(3,), (20,), (2, 61), (5, 13), (10, 12), (64, 2)], ids=str)
+def test_every_chip_and_both_programs_compute_the_same(monkeypatch, chip, degree, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    for radices in ((20,), (10, 12)):
-        result, _, exact = transform(normal(2, math.prod(radices), 150), radices)
+    n = math.prod(radices)
+    for members, columns in ((2, 150), (1, 201), (5, 70), (3, 1), (1, 31)):
+        result, _, exact = transform(normal(members, n, columns), radices, degree=degree)
+        assert max(map(error, result, exact)) <= 2e-6
         assert error(result, exact) <= 6e-7
+
+
+# Members and columns of loops over members, over columns, with and without a rest.
+LOOPS = [(9, 200), (40, 33), (300, 3), (1, 2600), (2, 1301), (3, 1030)]
+
+
+@LAUNCHES
+@pytest.mark.parametrize("radices", [(3,), (3, 5)], ids=str)
+def test_loops_on_the_device(monkeypatch, chip, degree, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    monkeypatch.setattr(module, "LAUNCH_INSTRUCTIONS", 1)
+    monkeypatch.setattr(module, "_TOGETHER", 1)
+    monkeypatch.setattr(module, "_COLUMNS", 256)
+    loops = []
+    run = module.nl.fori_loop
+
+    def counted(*args, **options):
+        loops.append(args)
+        return run(*args, **options)
+
+    monkeypatch.setattr(module.nl, "fori_loop", counted)
+    for members, columns in LOOPS:
+        x = normal(members, math.prod(radices), columns)
+        result, _, exact = transform(x, radices, degree=degree)
+        assert max(map(error, result, exact)) <= 2e-6
+    assert len(loops) == len(LOOPS) * degree
+
+
+@LAUNCHES
+@pytest.mark.parametrize("radices", [(7,), (4, 6)], ids=str)
+@pytest.mark.parametrize("columns", [1, 5, 60, 150])
+def test_members_are_independent(monkeypatch, chip, degree, radices, columns):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    n = math.prod(radices)
+    x = normal(7, n, columns).astype(np.complex64)
+
+    def run(x):
+        return transform(x, radices, degree=degree)[0]
+
+    exact = np.fft.fft(x.astype(complex), axis=1)
+    with np.errstate(all="ignore"):
+        check_rows_are_independent(run, x, exact, 2e-6, [0, 4])
+
+
+@pytest.mark.parametrize(
+    ("radices", "members", "columns"),
+    [((4, 64), 8192, 256), ((64, 64), 31, 4096), ((5, 61), 3, 2**19)],
+    ids=str,
+)
+def test_instructions_of_a_batch_that_just_fits(monkeypatch, radices, members, columns):
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 30_000)
+    with simulator.strict():
+        assert modelled(radices, members, columns).launches == 1
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_two_programs_take_little_more_than_half_the_time(chip):
+    """Of HBM, two cores get less than twice what one gets."""
+    with hardware.select(hardware.chip(chip)):
+        core = hardware.current()
+        share = core.dma_core_bytes_per_ns / core.hbm_stack_bytes_per_ns
+        for radices, members, columns, bound in (
+            ((16, 64), 2, 1024, 0.58),
+            ((64,), 32, 1024, 1.02 * share),
+        ):
+            one = modelled(radices, members, columns).total_ns
+            assert modelled(radices, members, columns, 2).total_ns <= bound * one
 
 
 def test_dry_run_is_the_real_timeline():
