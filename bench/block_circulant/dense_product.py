@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels.real_stockham import evacuate, multiply, transpose
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.tiles import PARTITIONS, PSUM_BANK, load_identity
+from nki_kernels.tiles import (
+    PARTITIONS,
+    PSUM_BANK,
+    evacuate,
+    load_identity,
+    multiply,
+    transpose,
+)
 
 
 @nki.jit
@@ -34,7 +40,9 @@ def dense_product(x, weight):
                     held = columns[piece][:, low : low + length]
                     multiply(bank, held, tile[:, piece], piece > 0)
                 rows_of_y = y[start + low : start + low + length]
-                nisa.dma_copy(dst=rows_of_y[:, left : left + width], src=evacuate(bank, True))
+                nisa.dma_copy(
+                    dst=rows_of_y[:, left : left + width], src=evacuate(bank, nl.float32, True)
+                )
     return y
 
 
@@ -54,5 +62,5 @@ def transposed_rows(x: Any, identity: Any) -> Any:
             low = index * PARTITIONS
             data = loaded[index][:, first : first + PARTITIONS]
             transpose(bank[:, low : low + data.shape[0]], data, identity)
-        tiles.append(evacuate(bank, False))
+        tiles.append(evacuate(bank, nl.float32, False))
     return tiles

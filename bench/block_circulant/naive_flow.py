@@ -17,9 +17,8 @@ from typing import Any
 
 import torch
 
-from nki_kernels.kernels.real_stockham import multiply
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.tiles import PARTITIONS, PSUM_BANK
+from nki_kernels.tiles import PARTITIONS, PSUM_BANK, multiply
 from trnfft import irfft, rfft
 
 
