@@ -59,7 +59,7 @@ from .stockham import MAX_RADIX, stage_spec, stage_table
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
 _LOADED = 2048  # fp32 numbers a partition of an input tile
 _STORED = 1024  # of each part of an output tile
-_RING = 4  # input tiles
+RING = 4  # input tiles
 _FEWEST = 4  # blocks that a batch is cut into where it can be
 
 
@@ -117,8 +117,8 @@ class Chunk(nl.NKIObject):
     low: int
     size: int
     tile: Any  # the input tile
-    factors: Any  # [r1, 2, size] by which inputs are multiplied, or nothing
-    data: Any  # the input tile, or its product with the factors
+    factors: Any  # the tile [128, 2, ...] of factors of the inputs, or nothing
+    data: Any  # the input tile, or its product with the factors; nothing before it is needed
 
 
 class Block(nl.NKIObject):
@@ -134,7 +134,7 @@ class Inputs(nl.NKIObject):
     """Tiles that DMA fills in turn, each when its last reader is done."""
 
     tiles: Any
-    before: Any  # factors of the inputs in HBM, [r1, 2, N/r1], or nothing
+    before: Any  # the factors of the inputs in HBM, [r1, 2, N/r1], or nothing
     factors: Any  # tiles for them, as many as the others
 
 
@@ -184,7 +184,7 @@ class Results(nl.NKIObject):
     """Where results go."""
 
     target: Lines
-    after: Any  # factors of the outputs in HBM, [C, 2, N/C], or nothing
+    after: Any  # the factors of the outputs in HBM, [C, 2, N/C], or nothing
     factors: Any  # tiles for them, that DMA fills in turn
     turn: int  # how many it has filled
 
@@ -277,22 +277,22 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     x, y = [x_re, x_im], [y_re, y_im]
     plan = plan_of(radices, batch)
     share = share_rows(batch, plan.rows, instructions_of(plan))
-    inputs = Inputs(input_tiles(plan, _RING), [], [])
+    inputs = Inputs(input_tiles(plan, RING), [], [])
     end = share.first + share.trips * share.step
     loads = loads_of(Lines(x, False, 0, 0, n), inputs, plan, end, share.rest)
     if share.trips == 0:
         # Data first: the first products run while the last tables arrive.
-        start_loads(loads, _RING)
+        start_loads(loads, RING)
     held = load_plan(unpack(tables, places), plan)
     if share.trips > 0:
 
         def body(row: Any) -> None:
             inside = loads_of(Lines(x, True, row, 0, n), inputs, plan, 0, share.step)
-            start_loads(inside, _RING)
+            start_loads(inside, RING)
             transform_rows(inside, Results(Lines(y, True, row, 0, n), [], [], 0), held)
 
         nl.fori_loop(share.first, end, body, share.step)
-        start_loads(loads, _RING)
+        start_loads(loads, RING)
     transform_rows(loads, Results(Lines(y, False, 0, 0, n), [], [], 0), held)
     return y_re, y_im
 
@@ -370,21 +370,21 @@ def start_loads(loads: Loads, count: int) -> None:
         chunk.tile = loads.inputs.tiles[turn]
         load_chunk(loads, block, chunk)
         if len(loads.inputs.factors) > 0:
-            before = loads.inputs.before[:, :, chunk.low : chunk.low + chunk.size]
-            chunk.factors = loads.inputs.factors[turn][0 : before.shape[0], :, 0 : chunk.size]
-            move(chunk.factors, before, False)
+            chunk.factors.append(loads.inputs.factors[turn])
+            load_factors(loads.inputs.factors[turn], loads.inputs.before[0], chunk.low, chunk.size)
         loads.issued += 1
+
+
+def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
+    """Factors low.. of HBM [P, 2, L] in the first columns of SBUF [128, 2, ...]."""
+    move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], False)
 
 
 def load_chunk(loads: Loads, block: Block, chunk: Chunk) -> None:
     """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
     plan = loads.plan
-    radix, beyond = plan.radices[0], whole_columns(plan.columns) - plan.columns
-    fewest = block.rows - (-(-block.rows // block.each) - 1) * block.each
-    for part in range(plan.parts if beyond > 0 else 0):
-        low = part * (_LOADED // 2) + fewest * chunk.size
-        end = part * (_LOADED // 2) + block.each * chunk.size + beyond
-        nisa.memset(dst=chunk.tile[:, low:end], value=0.0, engine=nisa.engine.gpsimd)
+    radix = plan.radices[0]
+    clear_beyond(chunk.tile, block, chunk.size, plan)
     for start in range(0, block.rows, block.each):
         rows = min(block.each, block.rows - start)
         for part in range(2):
@@ -394,6 +394,16 @@ def load_chunk(loads: Loads, block: Block, chunk: Chunk) -> None:
             tile = chunk.tile[low : low + radix, column : column + rows * chunk.size]
             place = Place(block.first + start, chunk.low, plan.length * plan.columns // radix)
             load_lines(tile.reshape_dim(1, (rows, chunk.size)), loads.source, part, place)
+
+
+def clear_beyond(tile: Any, block: Block, size: int, plan: Plan) -> None:
+    """Zeros where products read an input tile beyond its last number."""
+    beyond = whole_columns(plan.columns) - plan.columns
+    fewest = block.rows - (-(-block.rows // block.each) - 1) * block.each
+    for part in range(plan.parts if beyond > 0 else 0):
+        low = part * (_LOADED // 2)
+        read = tile[:, low + fewest * size : low + block.each * size + beyond]
+        nisa.memset(dst=read, value=0.0, engine=nisa.engine.gpsimd)
 
 
 def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
@@ -529,7 +539,7 @@ def open_step(opening: Opening, loads: Loads, state: Any, block: Block, tables: 
     plan, chunk = loads.plan, opening.chunk
     radix, left = plan.radices[0], left_of(plan)
     if len(chunk.data) == 0:
-        chunk.data.append(weighted_chunk(chunk, radix))
+        chunk.data.append(weighted_chunk(chunk, block, plan))
     spread = spread_state(state, plan)
     size = min(opening.count, left)
     whole = whole_columns(plan.columns)
@@ -561,11 +571,22 @@ def spread_state(state: Any, plan: Plan) -> Any:
     return state.reshape((plan.columns, rows, radix, 2 * plan.radices[1], left_of(plan)))
 
 
-def weighted_chunk(chunk: Chunk, radix: int) -> Any:
-    """The chunk's numbers, times the factors if there are any."""
+def weighted_chunk(chunk: Chunk, block: Block, plan: Plan) -> Any:
+    """The chunk's tile, or one with its numbers times the factors; both have r1 > 64."""
     if len(chunk.factors) == 0:
         return chunk.tile
-    return chunk.tile
+    product = input_tiles(plan, 1)[0]
+    clear_beyond(product, block, chunk.size, plan)
+    x, weighted = numbers_of(chunk.tile, block, chunk, plan), numbers_of(product, block, chunk, plan)
+    multiply_complex(weighted, x, factor_views(chunk.factors[0], 0, x.shape))
+    return product
+
+
+def numbers_of(tile: Any, block: Block, chunk: Chunk, plan: Plan) -> Any:
+    """A chunk's numbers in an input tile with r1 > 64: [r1, 2, rows, columns]."""
+    halves = tile[0 : plan.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
+    numbers = halves[:, :, 0 : block.rows * chunk.size]
+    return numbers.reshape_dim(2, (block.rows, chunk.size))
 
 
 def contract(
@@ -647,5 +668,15 @@ def close(twiddled: Twiddled, results: Results, tables: Tables, plan: Plan) -> N
         nisa.activation(dst=target, op=nl.copy, data=bank[0:columns])
     if closing.is_last:
         place = Place(twiddled.block.first + store.row, store.low, plan.length)
-        for part in range(2):
-            store_lines(twiddled.result[:, part], results.target, part, place)
+        store_results(twiddled.result, results, place)
+
+
+def store_results(result: Any, results: Results, place: Place) -> None:
+    """Store SBUF [C, 2, rows, n], times the factors if there are any."""
+    if len(results.factors) > 0:
+        tile = results.factors[results.turn % len(results.factors)]
+        results.turn += 1
+        load_factors(tile, results.after[0], place.low, result.shape[3])
+        multiply_complex(result, result, factor_views(tile, 0, result.shape))
+    for part in range(2):
+        store_lines(result[:, part], results.target, part, place)
