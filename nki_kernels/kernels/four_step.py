@@ -58,7 +58,7 @@ from .stockham import MAX_RADIX, stage_spec, stage_table
 
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
 _LOADED = 2048  # fp32 numbers a partition of an input tile
-_STORED = 1024  # of each part of an output tile
+STORED = 1024  # of each part of an output tile
 RING = 4  # input tiles
 _FEWEST = 4  # blocks that a batch is cut into where it can be
 
@@ -310,9 +310,9 @@ def plan_of(radices: Any, batch: int) -> Plan:
     first, columns = radices[0], radices[len(radices) - 1]
     length = length_of(radices) // columns
     parts = 1 if first <= WHOLE_RADIX else 2
-    places = 2 if 4 * first <= PARTITIONS and 2 * length <= _STORED else 1
+    places = 2 if 4 * first <= PARTITIONS and 2 * length <= STORED else 1
     width = _LOADED // parts
-    each = min(width * first // (columns * length), _STORED // (places * length))
+    each = min(width * first // (columns * length), STORED // (places * length))
     few = -(-batch // (_FEWEST * nl.num_programs()))
     rows = min(places * max(1, each), max(places, few))
     return Plan(radices, length, columns, parts, places, rows, width // columns * columns)
@@ -620,12 +620,12 @@ def contract(
 def closing_work(plan: Plan, rows: int) -> Any:
     """The closings of a block, store by store."""
     length = plan.length
-    together = max(1, _STORED // length)
+    together = max(1, STORED // length)
     work: Any = []
     for top in range(0, rows, together):
-        for low in range(0, length, _STORED):
+        for low in range(0, length, STORED):
             store = Closing(
-                top, min(together, rows - top), low, min(_STORED, length - low), [], False
+                top, min(together, rows - top), low, min(STORED, length - low), [], False
             )
             each = max(1, PSUM_BANK // store.size)
             for row in range(top, top + store.rows, each):
