@@ -19,7 +19,7 @@ moving columns: its result [k_c, k_a] is y in natural order, N / C contiguous nu
 
     HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages -> twiddle -> PSUM [k_c, k_a] -> HBM
 
-A block is as many transforms as one tile of inputs holds. While one block is twiddled and closed,
+A bundle is as many transforms as one tile of inputs holds. While one bundle is twiddled and closed,
 the next one is opened: their instructions alternate, so that VectorE's twiddles and the Tensor
 engine's stages overlap. Inputs come into a few tiles in turn, for what DMA writes may not be much.
 
@@ -40,7 +40,7 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..row_blocks import share_rows
+from ..row_blocks import Rows, share_rows
 from ..tiles import (
     NARROW,
     PARTITIONS,
@@ -48,22 +48,37 @@ from ..tiles import (
     WHOLE_RADIX,
     factor_views,
     load_identity,
-    load_table,
+    load_tables,
     multiply,
     multiply_complex,
-    padded_columns,
 )
 from .dft_gemm import table_spec
-from .stockham import MAX_RADIX, stage_spec, stage_table
+from .stockham import (
+    MAX_RADIX,
+    Block,
+    Group,
+    Plan,
+    allocate_state,
+    group_size,
+    multiply_group,
+    nested,
+    pieces_of,
+    product_count,
+    stage_of,
+    stage_spec,
+    stage_table,
+    transpose_group,
+)
 
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
 _LOADED = 2048  # fp32 numbers a partition of an input tile
 STORED = 1024  # of each part of an output tile
 RING = 4  # input tiles
-_FEWEST = 4  # blocks that a batch is cut into where it can be
+_LONG = 2048  # k_a of a bundle, beyond which one closes before the next one's stages
+_FEWEST = 4  # bundles that a batch is cut into where it can be
 
 
-class Plan(nl.NKIObject):
+class Spread(nl.NKIObject):
     """How transforms are spread over the partitions."""
 
     radices: Any  # r1, ..., C
@@ -71,16 +86,15 @@ class Plan(nl.NKIObject):
     columns: int  # C
     parts: int  # pieces of the first contraction: 2 if r1 > 64, one for each part
     places: int  # transforms side by side on the partitions of an input tile
-    rows: int  # transforms of a block
+    rows: int  # transforms of a bundle
     step: int  # columns of N / r1 that an input tile holds of a transform, at most
 
 
 class Tables(nl.NKIObject):
     """A plan's tables in SBUF, and what else stays there."""
 
-    identity: Any
+    plan: Plan  # of Stockham's stages between the first and the last one
     first: Any  # [2 r1, 1, 2 r1], again from partition 64 on if r1 <= 32; [r1, 2, 2 r1] if r1 > 64
-    stages: Any  # of Stockham's stages
     twiddle: Any  # [C, 2, A]
     last: Any  # Wr, Wi and -Wi: [C, 3, columns], zeros from column C on
 
@@ -112,7 +126,7 @@ class Run(nl.NKIObject):
 
 
 class Chunk(nl.NKIObject):
-    """What an input tile holds of a block's transforms: columns of N / r1."""
+    """What an input tile holds of a bundle's transforms: columns of N / r1."""
 
     low: int
     size: int
@@ -121,7 +135,7 @@ class Chunk(nl.NKIObject):
     data: Any  # the input tile, or its product with the factors; nothing before it is needed
 
 
-class Block(nl.NKIObject):
+class Bundle(nl.NKIObject):
     """Transforms that are opened together, and closed together."""
 
     first: int  # the row, of the lines
@@ -139,14 +153,14 @@ class Inputs(nl.NKIObject):
 
 
 class Loads(nl.NKIObject):
-    """Inputs of a plan on their way into SBUF."""
+    """Inputs on their way into SBUF."""
 
     source: Lines
     inputs: Inputs
-    blocks: Any
-    chunks: Any  # of all blocks
+    bundles: Any
+    chunks: Any  # of all bundles
     issued: int  # chunks whose load is issued
-    plan: Plan
+    spread: Spread
 
 
 class Opening(nl.NKIObject):
@@ -175,9 +189,26 @@ class Twiddled(nl.NKIObject):
     """What awaits its last DFT."""
 
     closing: Closing
-    block: Block
+    bundle: Bundle
     product: Any  # [C, 2, rows, size]
     result: Any  # [C, 2, rows, size] of all that is stored at once
+
+
+class Middle(nl.NKIObject):
+    """A group of products of one of Stockham's stages."""
+
+    stage: int  # counted from the first one between
+    row: int
+    first: int  # product
+    count: int
+
+
+class Opener(nl.NKIObject):
+    """A bundle on its way through the stages."""
+
+    states: Any  # what each of Stockham's stages reads, and their result [C, 2, rows, A]
+    block: Block
+    pending: Any  # Group that is transposed, and not yet multiplied, or None
 
 
 class Results(nl.NKIObject):
@@ -207,11 +238,7 @@ def four_step_tables(
         raise ValueError(f"n = {n}: the four-step kernel takes lengths up to {MAX_LENGTH}")
     first, last = radices[0], radices[-1]
     length = n // last
-    stages = []
-    done = first
-    for r in radices[1:-1]:
-        stages.append(stage_table(r, done, length // (done * r), inverse, 1.0))
-        done *= r
+    stages = [stage_table(stage, inverse, 1.0) for stage in middle_stages(radices)]
     sign = 1 if inverse else -1
     c, k = np.arange(last)[:, None], np.arange(length)[None, :]
     angle = 2 * np.pi / n * (c * k)  # c k < n: no reduction needed
@@ -243,23 +270,40 @@ def opening_shape(radix: int) -> tuple[int, int, int]:
     return 2 * radix + (WHOLE_RADIX if 4 * radix <= PARTITIONS else 0), 1, 2 * radix
 
 
+def middle_stages(radices: Any) -> Any:
+    """Stockham's stages between the first and the last one, without their tables."""
+    stages = []
+    for index in range(1, len(radices) - 1):
+        stages.append(stage_of(radices[0 : len(radices) - 1], index))
+    return stages
+
+
 def whole_columns(count: int) -> int:
     """Columns of a stationary operand of ``count``: v2 refuses some of 32 and fewer."""
-    return count if count > NARROW else padded_columns(count)
+    return count if count > NARROW else PARTITIONS // 2
 
 
 def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
-    first, *middle, last = radices
-    length = math.prod(radices[:-1])
-    stages = []
-    done = first
-    for r in middle:
-        stages.append(stage_spec(r, done, length // (done * r)))
-        done *= r
+    first, last, length = radices[0], radices[-1], math.prod(radices[:-1])
+    stages = [stage_spec(stage) for stage in middle_stages(radices)]
     twiddle = table_spec((last, 2, length))
     closing = table_spec((last, 3, whole_columns(last)))
     return table_spec(opening_shape(first)), *stages, twiddle, closing
+
+
+class Closer(nl.NKIObject):
+    """A bundle that is closed, step by step."""
+
+    work: Any  # its closings
+    twiddled: Any  # the closing before, which awaits its last DFT, or nothing
+    closed: int  # of the work
+    bundle: Bundle
+    state: Any  # [C, 2, rows, A]
+    results: Results
+    tables: Tables
+    spread: Spread
+    result: Any = None  # of what is stored at once
 
 
 @nki.jit
@@ -275,19 +319,19 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_re, y_im]
-    plan = plan_of(radices, batch)
-    share = share_rows(batch, plan.rows, instructions_of(plan))
-    inputs = Inputs(input_tiles(plan, RING), [], [])
+    spread = spread_of(radices, batch)
+    share = share_rows(batch, spread.rows, instructions_of(spread))
+    inputs = Inputs(input_tiles(spread, RING), [], [])
     end = share.first + share.trips * share.step
-    loads = loads_of(Lines(x, False, 0, 0, n), inputs, plan, end, share.rest)
+    loads = loads_of(Lines(x, False, 0, 0, n), inputs, spread, end, share.rest)
     if share.trips == 0:
         # Data first: the first products run while the last tables arrive.
         start_loads(loads, RING)
-    held = load_plan(unpack(tables, places), plan)
+    held = load_plan(unpack(tables, places), spread)
     if share.trips > 0:
 
         def body(row: Any) -> None:
-            inside = loads_of(Lines(x, True, row, 0, n), inputs, plan, 0, share.step)
+            inside = loads_of(Lines(x, True, row, 0, n), inputs, spread, 0, share.step)
             start_loads(inside, RING)
             transform_rows(inside, Results(Lines(y, True, row, 0, n), [], [], 0), held)
 
@@ -305,8 +349,8 @@ def length_of(radices: Any) -> int:
     return n
 
 
-def plan_of(radices: Any, batch: int) -> Plan:
-    """The plan for a batch."""
+def spread_of(radices: Any, batch: int) -> Spread:
+    """How transforms of a batch are spread."""
     first, columns = radices[0], radices[len(radices) - 1]
     length = length_of(radices) // columns
     parts = 1 if first <= WHOLE_RADIX else 2
@@ -315,28 +359,39 @@ def plan_of(radices: Any, batch: int) -> Plan:
     each = min(width * first // (columns * length), STORED // (places * length))
     few = -(-batch // (_FEWEST * nl.num_programs()))
     rows = min(places * max(1, each), max(places, few))
-    return Plan(radices, length, columns, parts, places, rows, width // columns * columns)
+    return Spread(radices, length, columns, parts, places, rows, width // columns * columns)
 
 
-def instructions_of(plan: Plan) -> int:
-    """At most so many instructions does a block take."""
-    products = plan.rows * plan.length // plan.radices[0]
-    return (plan.parts + 1) * products + 4 * plan.rows + 14 * len(closing_work(plan, plan.rows))
+def instructions_of(spread: Spread) -> int:
+    """At most so many instructions does a bundle take."""
+    products = spread.rows * spread.length // spread.radices[0]
+    return (spread.parts + 1) * products + 4 * spread.rows + 14 * len(closing_work(spread, spread.rows))
 
 
-def load_plan(tables: Any, plan: Plan) -> Tables:
+def load_plan(tables: Any, spread: Spread) -> Tables:
     """The tables in SBUF."""
-    stages = len(plan.radices) - 2
-    first = load_table(tables[0])
-    twiddle, last = tables[stages + 1], tables[stages + 2]
-    flat = (plan.columns, 2 * plan.length)
-    factors = load_table(twiddle.reshape(flat)).reshape(twiddle.shape)
-    return Tables(load_identity(nl.float32), first, [], factors, load_table(last))
+    stages = middle_stages(spread.radices)
+    wanted = [tables[0]]
+    begins = []
+    for index in range(len(stages)):
+        stages[index].table = tables[index + 1]
+        begins.append(len(wanted))
+        for piece in pieces_of(stages[index]):
+            wanted.append(piece)
+    wanted.append(tables[len(tables) - 2].reshape((spread.columns, 2 * spread.length)))
+    wanted.append(tables[len(tables) - 1])
+    loaded = load_tables(wanted)
+    for index in range(len(stages)):
+        stages[index].tiles = nested(stages[index], loaded, begins[index])
+    # ScalarE evacuates all: VectorE has the twiddles.
+    plan = Plan(stages, load_identity(nl.float32), nl.float32, 0, 0, 0, None, True)
+    twiddle = loaded[len(loaded) - 2].reshape((spread.columns, 2, spread.length))
+    return Tables(plan, loaded[0], twiddle, loaded[len(loaded) - 1])
 
 
-def input_tiles(plan: Plan, count: int) -> Any:
+def input_tiles(spread: Spread, count: int) -> Any:
     """Tiles for ``count`` chunks, with columns that may be read beyond the last number."""
-    beyond = whole_columns(plan.columns) - plan.columns
+    beyond = whole_columns(spread.columns) - spread.columns
     tiles = []
     for _ in range(count):
         tiles.append(nl.ndarray((PARTITIONS, _LOADED + beyond), dtype=nl.float32, buffer=nl.sbuf))
@@ -346,29 +401,29 @@ def input_tiles(plan: Plan, count: int) -> Any:
 # Loads and stores.
 
 
-def loads_of(source: Lines, inputs: Inputs, plan: Plan, first: int, count: int) -> Loads:
-    """The loads of ``count`` rows from ``first`` on, block by block."""
-    size = plan.length * plan.columns // plan.radices[0]
-    blocks = []
+def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: int) -> Loads:
+    """The loads of ``count`` rows from ``first`` on, bundle by bundle."""
+    size = spread.length * spread.columns // spread.radices[0]
+    bundles = []
     chunks = []
-    for start in range(first, first + count, plan.rows):
-        rows = min(plan.rows, first + count - start)
-        block = Block(start, rows, -(-rows // plan.places), [])
-        for low in range(0, size, plan.step):
-            chunk = Chunk(low, min(plan.step, size - low), [], [], [])
-            block.chunks.append(chunk)
-            chunks.append([block, chunk])
-        blocks.append(block)
-    return Loads(source, inputs, blocks, chunks, 0, plan)
+    for start in range(first, first + count, spread.rows):
+        rows = min(spread.rows, first + count - start)
+        bundle = Bundle(start, rows, -(-rows // spread.places), [])
+        for low in range(0, size, spread.step):
+            chunk = Chunk(low, min(spread.step, size - low), [], [], [])
+            bundle.chunks.append(chunk)
+            chunks.append([bundle, chunk])
+        bundles.append(bundle)
+    return Loads(source, inputs, bundles, chunks, 0, spread)
 
 
 def start_loads(loads: Loads, count: int) -> None:
     """Issue the next ``count`` loads, or those that are left."""
     for _ in range(min(count, len(loads.chunks) - loads.issued)):
-        block, chunk = loads.chunks[loads.issued]
+        bundle, chunk = loads.chunks[loads.issued]
         turn = loads.issued % len(loads.inputs.tiles)
         chunk.tile = loads.inputs.tiles[turn]
-        load_chunk(loads, block, chunk)
+        load_chunk(loads, bundle, chunk)
         if len(loads.inputs.factors) > 0:
             chunk.factors.append(loads.inputs.factors[turn])
             load_factors(loads.inputs.factors[turn], loads.inputs.before[0], chunk.low, chunk.size)
@@ -380,29 +435,29 @@ def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
     move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], False)
 
 
-def load_chunk(loads: Loads, block: Block, chunk: Chunk) -> None:
+def load_chunk(loads: Loads, bundle: Bundle, chunk: Chunk) -> None:
     """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
-    plan = loads.plan
-    radix = plan.radices[0]
-    clear_beyond(chunk.tile, block, chunk.size, plan)
-    for start in range(0, block.rows, block.each):
-        rows = min(block.each, block.rows - start)
+    spread = loads.spread
+    radix = spread.radices[0]
+    clear_beyond(chunk.tile, bundle, chunk.size, spread)
+    for start in range(0, bundle.rows, bundle.each):
+        rows = min(bundle.each, bundle.rows - start)
         for part in range(2):
-            low, column = start // block.each * WHOLE_RADIX + part * radix, 0
-            if plan.parts == 2:
+            low, column = start // bundle.each * WHOLE_RADIX + part * radix, 0
+            if spread.parts == 2:
                 low, column = 0, part * (_LOADED // 2)
             tile = chunk.tile[low : low + radix, column : column + rows * chunk.size]
-            place = Place(block.first + start, chunk.low, plan.length * plan.columns // radix)
+            place = Place(bundle.first + start, chunk.low, spread.length * spread.columns // radix)
             load_lines(tile.reshape_dim(1, (rows, chunk.size)), loads.source, part, place)
 
 
-def clear_beyond(tile: Any, block: Block, size: int, plan: Plan) -> None:
+def clear_beyond(tile: Any, bundle: Bundle, size: int, spread: Spread) -> None:
     """Zeros where products read an input tile beyond its last number."""
-    beyond = whole_columns(plan.columns) - plan.columns
-    fewest = block.rows - (-(-block.rows // block.each) - 1) * block.each
-    for part in range(plan.parts if beyond > 0 else 0):
+    beyond = whole_columns(spread.columns) - spread.columns
+    fewest = bundle.rows - (-(-bundle.rows // bundle.each) - 1) * bundle.each
+    for part in range(spread.parts if beyond > 0 else 0):
         low = part * (_LOADED // 2)
-        read = tile[:, low + fewest * size : low + block.each * size + beyond]
+        read = tile[:, low + fewest * size : low + bundle.each * size + beyond]
         nisa.memset(dst=read, value=0.0, engine=nisa.engine.gpsimd)
 
 
@@ -469,141 +524,189 @@ def view_of(lines: Lines, part: int, pattern: Any, offset: int) -> Any:
 
 def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
     """Transform what ``loads`` brings, of which as much as its tiles hold is on the way."""
-    plan = loads.plan
-    twiddled: Any = []
-    before: Any = []  # the block that closes, and its state
-    closings: Any = []
-    for block in loads.blocks:
-        # This block opens while the one before closes.
-        states = states_of(block, plan)
-        openings = opening_work(block, plan)
-        closed = 0
-        for step in range(len(openings)):
-            open_step(openings[step], loads, states[0], block, tables)
-            due = ((step + 1) * len(closings) + len(openings) // 2) // len(openings)
-            for closing in closings[closed:due]:
-                twiddled.append(twiddle(closing, before[0], before[1], tables, twiddled))
-                if len(twiddled) > 1:
-                    close(twiddled[len(twiddled) - 2], results, tables, plan)
-            closed = due
-        before = [block, states[len(states) - 1]]
-        closings = closing_work(plan, block.rows)
-    for closing in closings:
-        twiddled.append(twiddle(closing, before[0], before[1], tables, twiddled))
-        if len(twiddled) > 1:
-            close(twiddled[len(twiddled) - 2], results, tables, plan)
-    if len(twiddled) > 0:
-        close(twiddled[len(twiddled) - 1], results, tables, plan)
+    closer = Closer([], [], 0, None, None, results, tables, loads.spread)
+    for bundle in loads.bundles:
+        # This bundle opens while the one before closes.
+        opener = opener_of(bundle, tables.plan, loads.spread)
+        openings = opening_work(bundle, loads.spread)
+        middles = middle_work(bundle, tables.plan)
+        steps = len(openings) + len(middles)
+        # SBUF holds two long states, but not three.
+        during = steps if bundle.rows * loads.spread.length <= _LONG else len(openings)
+        for step in range(steps):
+            if step < len(openings):
+                open_step(openings[step], loads, opener.states[0], bundle, tables)
+            else:
+                middle_step(middles[step - len(openings)], opener, tables.plan)
+            count = len(closer.work)
+            close_until(closer, min(count, ((step + 1) * count + during // 2) // during))
+        if opener.pending is not None:
+            multiply_group(opener.pending)
+        close_until(closer, len(closer.work))
+        closer.work = closing_work(loads.spread, bundle.rows)
+        closer.closed = 0
+        closer.bundle = bundle
+        closer.state = opener.states[len(opener.states) - 1]
+    close_until(closer, len(closer.work))
+    for twiddled in closer.twiddled:
+        close(twiddled, closer)
 
 
-def states_of(block: Block, plan: Plan) -> Any:
-    """Tiles of a block before every stage and after the last one: [C, rows, 2 A]."""
+def opener_of(bundle: Bundle, plan: Plan, spread: Spread) -> Opener:
+    """A bundle with the tiles for its states."""
+    numbers = 2 * bundle.rows * spread.length
     states = []
-    for _ in range(len(plan.radices) - 1):
-        shape = (plan.columns, block.rows, 2 * plan.length)
-        states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    return states
+    for stage in plan.stages:
+        states.append(allocate_state(nl.float32, spread.columns, numbers, stage))
+    shape = (spread.columns, 2, bundle.rows, spread.length)
+    states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    rows = Rows(None, 0, spread.columns, bundle.rows)
+    return Opener(states, Block(rows, None), None)
 
 
-def left_of(plan: Plan) -> int:
+def middle_work(bundle: Bundle, plan: Plan) -> Any:
+    """Groups of products of Stockham's stages, stage by stage."""
+    work = []
+    for index in range(len(plan.stages)):
+        stage = plan.stages[index]
+        products = product_count(stage)
+        sharing = products // stage.table.shape[1]
+        for row in range(bundle.rows):
+            first = 0
+            while first < products:
+                count = group_size(stage, first, sharing)
+                work.append(Middle(index, row, first, count))
+                first += count
+    return work
+
+
+def middle_step(middle: Middle, opener: Opener, plan: Plan) -> None:
+    """Transpose a group of slabs; multiply the group before."""
+    stage = plan.stages[middle.stage]
+    pending = opener.pending
+    if middle.stage > 0 and middle.first == 0 and pending is not None and pending.row == middle.row:
+        # The stage before has to end first: every product here reads all of its results.
+        multiply_group(pending)
+        opener.pending = None
+    opener.block.state = opener.states[middle.stage]
+    operands = transpose_group(plan, opener.block, stage, middle.row, middle.first, middle.count)
+    if opener.pending is not None:
+        multiply_group(opener.pending)
+    results = opener.states[middle.stage + 1]
+    sharing = product_count(stage) // stage.table.shape[1]
+    opener.pending = Group(
+        stage,
+        middle.row,
+        middle.first,
+        middle.count,
+        operands,
+        stage.tiles,
+        middle.first // sharing,
+        sharing > 1,
+        results,
+        len(results.shape) == 2,
+        None,
+    )
+
+
+def left_of(spread: Spread) -> int:
     """M of the stage after the first one, or A / r1 where there is none."""
-    left = plan.length // plan.radices[0]
-    return left // plan.radices[1] if len(plan.radices) > 2 else left
+    left = spread.length // spread.radices[0]
+    return left // spread.radices[1] if len(spread.radices) > 2 else left
 
 
-def opening_work(block: Block, plan: Plan) -> Any:
-    """The openings of a block, chunk by chunk."""
-    most = max(1, PSUM_BANK // (2 * plan.radices[0])) if plan.parts == 1 else 1
-    left = left_of(plan)
+def opening_work(bundle: Bundle, spread: Spread) -> Any:
+    """The openings of a bundle, chunk by chunk."""
+    most = max(1, PSUM_BANK // (2 * spread.radices[0])) if spread.parts == 1 else 1
+    left = left_of(spread)
     work: Any = []
-    for chunk in block.chunks:
-        low, end = chunk.low // plan.columns, (chunk.low + chunk.size) // plan.columns
-        together = max(1, most // (end - low)) if len(block.chunks) == 1 else 1
-        for member in range(0, block.each, together):
+    for chunk in bundle.chunks:
+        low, end = chunk.low // spread.columns, (chunk.low + chunk.size) // spread.columns
+        together = max(1, most // (end - low)) if len(bundle.chunks) == 1 else 1
+        for member in range(0, bundle.each, together):
             digit = low
             while digit < end:
                 # Whole runs of M values of a', or a part of one.
                 count = min(most, left - digit % left, end - digit)
                 if count == left and most >= left:
                     count = min(most, end - digit) // left * left
-                for start in range(member, block.rows, block.each):
-                    rows = min(together, block.each - member, block.rows - start)
+                for start in range(member, bundle.rows, bundle.each):
+                    rows = min(together, bundle.each - member, bundle.rows - start)
                     work.append(Opening(start, rows, digit, count, chunk, False))
                 digit += count
         work[len(work) - 1].is_last = True
     return work
 
 
-def open_step(opening: Opening, loads: Loads, state: Any, block: Block, tables: Tables) -> None:
+def open_step(opening: Opening, loads: Loads, state: Any, bundle: Bundle, tables: Tables) -> None:
     """Contract top digits, with c on partitions, for a PSUM bank of them."""
-    plan, chunk = loads.plan, opening.chunk
-    radix, left = plan.radices[0], left_of(plan)
+    spread, chunk = loads.spread, opening.chunk
     if len(chunk.data) == 0:
-        chunk.data.append(weighted_chunk(chunk, block, plan))
-    spread = spread_state(state, plan)
-    size = min(opening.count, left)
-    whole = whole_columns(plan.columns)
-    shape = (whole, opening.rows, spread.shape[2], 2 * (opening.count // size), size)
-    if len(plan.radices) == 2:
-        shape = (whole, opening.rows, 1, 2, radix)
+        chunk.data.append(weighted_chunk(chunk, bundle, spread))
+    target = opened_numbers(opening, state, bundle, spread)
+    shape = (whole_columns(spread.columns),) + target.shape[1:]
     bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
     for row in range(opening.rows):
         for digit in range(opening.count):
-            place = bank[:, row, 0]
-            if len(plan.radices) > 2:
-                j = 2 * (digit // size)
-                place = bank[:, row, :, j : j + 2, digit % size].permute((0, 2, 1))
-            contract(place, opening, row, digit, block, plan, tables.first)
-    target = spread[:, opening.row : opening.row + opening.rows]
-    if len(plan.radices) > 2:
-        j, m = 2 * (opening.low // left), opening.low % left
-        target = target[:, :, :, j : j + shape[3], m : m + size]
-    nisa.activation(dst=target, op=nl.copy, data=bank[0 : plan.columns])
+            if len(spread.radices) == 2:
+                place = bank[:, row]
+            else:
+                size = shape[4]
+                part = 2 * (digit // size)
+                place = bank[:, row, :, part : part + 2, digit % size].permute((0, 2, 1))
+            contract(place, opening, row, digit, bundle, spread, tables.first)
+    nisa.activation(dst=target, op=nl.copy, data=bank[0 : spread.columns])
     if opening.is_last:
         start_loads(loads, 1)
 
 
-def spread_state(state: Any, plan: Plan) -> Any:
-    """The state after the first stage as [C, rows, k1, (j, part), m], or [C, rows, 1, part, k1]."""
-    rows, radix = state.shape[1], plan.radices[0]
-    if len(plan.radices) == 2:
-        return state.reshape((plan.columns, rows, 1, 2, radix))
-    return state.reshape((plan.columns, rows, radix, 2 * plan.radices[1], left_of(plan)))
+def opened_numbers(opening: Opening, state: Any, bundle: Bundle, spread: Spread) -> Any:
+    """Where an opening belongs: [C, rows, k1, (j, part), m], or [C, rows, part, k1]."""
+    rows = state
+    if len(spread.radices) == 2:
+        return state[:, :, opening.row : opening.row + opening.rows].permute((0, 2, 1, 3))
+    radix, left = spread.radices[0], left_of(spread)
+    rows = state[:, 0 : 2 * bundle.rows * spread.length]
+    rows = rows.reshape((spread.columns, bundle.rows, radix, 2 * spread.radices[1], left))
+    size = min(opening.count, left)
+    part, m = 2 * (opening.low // left), opening.low % left
+    rows = rows[:, opening.row : opening.row + opening.rows]
+    return rows[:, :, :, part : part + 2 * (opening.count // size), m : m + size]
 
 
-def weighted_chunk(chunk: Chunk, block: Block, plan: Plan) -> Any:
+def weighted_chunk(chunk: Chunk, bundle: Bundle, spread: Spread) -> Any:
     """The chunk's tile, or one with its numbers times the factors; both have r1 > 64."""
     if len(chunk.factors) == 0:
         return chunk.tile
-    product = input_tiles(plan, 1)[0]
-    clear_beyond(product, block, chunk.size, plan)
-    x, weighted = numbers_of(chunk.tile, block, chunk, plan), numbers_of(product, block, chunk, plan)
+    product = input_tiles(spread, 1)[0]
+    clear_beyond(product, bundle, chunk.size, spread)
+    x, weighted = numbers_of(chunk.tile, bundle, chunk, spread), numbers_of(product, bundle, chunk, spread)
     multiply_complex(weighted, x, factor_views(chunk.factors[0], 0, x.shape))
     return product
 
 
-def numbers_of(tile: Any, block: Block, chunk: Chunk, plan: Plan) -> Any:
+def numbers_of(tile: Any, bundle: Bundle, chunk: Chunk, spread: Spread) -> Any:
     """A chunk's numbers in an input tile with r1 > 64: [r1, 2, rows, columns]."""
-    halves = tile[0 : plan.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
-    numbers = halves[:, :, 0 : block.rows * chunk.size]
-    return numbers.reshape_dim(2, (block.rows, chunk.size))
+    halves = tile[0 : spread.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
+    numbers = halves[:, :, 0 : bundle.rows * chunk.size]
+    return numbers.reshape_dim(2, (bundle.rows, chunk.size))
 
 
 def contract(
-    dst: Any, opening: Opening, row: int, digit: int, block: Block, plan: Plan, first: Any
+    dst: Any, opening: Opening, row: int, digit: int, bundle: Bundle, spread: Spread, first: Any
 ) -> None:
     """The product of one transform's a', in PSUM [columns, part, k1]."""
     chunk = opening.chunk
-    radix = plan.radices[0]
-    side, member = (opening.row + row) // block.each, (opening.row + row) % block.each
-    column = member * chunk.size + (opening.low + digit) * plan.columns - chunk.low
-    whole = whole_columns(plan.columns)
+    radix = spread.radices[0]
+    side, member = (opening.row + row) // bundle.each, (opening.row + row) % bundle.each
+    column = member * chunk.size + (opening.low + digit) * spread.columns - chunk.low
+    whole = whole_columns(spread.columns)
     tile = chunk.data[0]
-    if plan.parts == 2:
+    if spread.parts == 2:
         for part in range(2):
             at = part * (_LOADED // 2) + column
             multiply(dst, tile[0:radix, at : at + whole], first[:, part], part > 0)
-    elif plan.places == 2:
+    elif spread.places == 2:
         low = side * WHOLE_RADIX
         nisa.nc_matmul(
             dst=dst,
@@ -617,9 +720,9 @@ def contract(
         multiply(dst, tile[0 : 2 * radix, column : column + whole], first[0 : 2 * radix, 0], False)
 
 
-def closing_work(plan: Plan, rows: int) -> Any:
-    """The closings of a block, store by store."""
-    length = plan.length
+def closing_work(spread: Spread, rows: int) -> Any:
+    """The closings of a bundle, store by store."""
+    length = spread.length
     together = max(1, STORED // length)
     work: Any = []
     for top in range(0, rows, together):
@@ -637,38 +740,46 @@ def closing_work(plan: Plan, rows: int) -> Any:
     return work
 
 
-def twiddle(closing: Closing, block: Block, state: Any, tables: Tables, earlier: Any) -> Twiddled:
-    """Multiply a part of a block's state [C, rows, 2 A] by the twiddles."""
-    columns, rows, length = state.shape[0], state.shape[1], state.shape[2] // 2
-    x = state.reshape((columns, rows, 2, length)).permute((0, 2, 1, 3))
-    low, store = closing.low, closing.store
-    x = x[:, :, closing.row : closing.row + closing.rows, low : low + closing.size]
+def close_until(closer: Closer, count: int) -> None:
+    """Close the bundle's work up to ``count`` steps; the last one is twiddled only."""
+    while closer.closed < count:
+        closing = closer.work[closer.closed]
+        closer.closed += 1
+        before = closer.twiddled
+        closer.twiddled = [twiddle(closing, closer)]
+        for twiddled in before:
+            close(twiddled, closer)
+
+
+def twiddle(closing: Closing, closer: Closer) -> Twiddled:
+    """Multiply a part of a bundle's state [C, 2, rows, A] by the twiddles."""
+    low, store, state = closing.low, closing.store, closer.state
+    x = state[:, :, closing.row : closing.row + closing.rows, low : low + closing.size]
     product = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-    multiply_complex(product, x, factor_views(tables.twiddle, low, x.shape))
+    multiply_complex(product, x, factor_views(closer.tables.twiddle, low, x.shape))
     if closing.row == store.row and low == store.low:
-        shape = (columns, 2, store.rows, store.size)
-        result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    else:
-        result = earlier[len(earlier) - 1].result
-    return Twiddled(closing, block, product, result)
+        shape = (state.shape[0], 2, store.rows, store.size)
+        closer.result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    return Twiddled(closing, closer.bundle, product, closer.result)
 
 
-def close(twiddled: Twiddled, results: Results, tables: Tables, plan: Plan) -> None:
+def close(twiddled: Twiddled, closer: Closer) -> None:
     """DFT over the partitions, and the store where this is the last part of it."""
-    closing, store, columns = twiddled.closing, twiddled.closing.store, plan.columns
+    closing, store = twiddled.closing, twiddled.closing.store
     row, low = closing.row - store.row, closing.low - store.low
+    last, spread = closer.tables.last, closer.spread
     for part in range(2):
-        shape = (tables.last.shape[2], closing.rows, closing.size)
+        shape = (last.shape[2], closing.rows, closing.size)
         bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
         # yr = Wr vr - Wi vi and yi = Wi vr + Wr vi: W is symmetric.
         matrices = [0, 2] if part == 0 else [1, 0]
         for term in range(2):
-            multiply(bank, tables.last[:, matrices[term]], twiddled.product[:, term], term > 0)
+            multiply(bank, last[:, matrices[term]], twiddled.product[:, term], term > 0)
         target = twiddled.result[:, part, row : row + closing.rows, low : low + closing.size]
-        nisa.activation(dst=target, op=nl.copy, data=bank[0:columns])
+        nisa.activation(dst=target, op=nl.copy, data=bank[0 : spread.columns])
     if closing.is_last:
-        place = Place(twiddled.block.first + store.row, store.low, plan.length)
-        store_results(twiddled.result, results, place)
+        place = Place(twiddled.bundle.first + store.row, store.low, spread.length)
+        store_results(twiddled.result, closer.results, place)
 
 
 def store_results(result: Any, results: Results, place: Place) -> None:

@@ -36,7 +36,7 @@ from .four_step import (
     STORED,
     Inputs,
     Lines,
-    Plan,
+    Spread,
     Results,
     Tables,
     four_step_specs,
@@ -45,20 +45,23 @@ from .four_step import (
     instructions_of,
     load_plan,
     loads_of,
-    plan_of,
+    spread_of,
     start_loads,
     transform_rows,
 )
 from .split_four_step import (
     MAX_SPLIT_LENGTH,
+    Shared,
     Split,
     lanes_of,
     meet,
     scratch_of,
+    shared_of,
     split_four_step_specs,
     split_four_step_tables,
     split_of,
     split_row,
+    work_of,
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
@@ -69,7 +72,7 @@ _TILES = 2  # for inputs, for factors of them, and for factors of outputs
 class Convolution(nl.NKIObject):
     """What both transforms of a convolution share."""
 
-    plan: Plan
+    spread: Spread
     tables: Tables
     opening: Any  # the chirp in HBM, [r1, 2, M/r1]
     spectrum: Any  # of the filter, [r1, 2, M/r1]
@@ -84,7 +87,6 @@ class SplitConvolution(nl.NKIObject):
     """What both split transforms of a convolution share."""
 
     split: Split
-    tables: Tables
     opening: Any  # the chirp in HBM, [P, L, 2, Q/L]
     spectrum: Any  # of the filter, [P, L, 2, Q/L]
     closing: Any  # the chirp, [C, 2, M/C]
@@ -179,9 +181,9 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
-    plan = plan_of(radices, batch)
-    share = share_rows(batch, plan.rows, 2 * instructions_of(plan))
-    job = convolution_of(plan, unpack(tables, places), max(1, min(batch, share.step), share.rest))
+    spread = spread_of(radices, batch)
+    share = share_rows(batch, spread.rows, 2 * instructions_of(spread))
+    job = convolution_of(spread, unpack(tables, places), max(1, min(batch, share.step), share.rest))
     end = share.first + share.trips * share.step
     if share.trips > 0:
 
@@ -193,31 +195,31 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     return y_re, y_im
 
 
-def convolution_of(plan: Plan, tables: Any, rows: int) -> Convolution:
+def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
     """What the kernel shares, with scratch for so many transforms."""
-    m = plan.length * plan.columns
+    m = spread.length * spread.columns
     scratch, factors, weights = [], [], []
     for _ in range(2):
         scratch.append(nl.ndarray((rows, m), dtype=nl.float32, buffer=nl.private_hbm))
     for _ in range(_TILES):
         factors.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
         weights.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
-    held = load_plan(tables[3:], plan)
-    tiles = input_tiles(plan, _TILES)
-    return Convolution(plan, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights)
+    held = load_plan(tables[3:], spread)
+    tiles = input_tiles(spread, _TILES)
+    return Convolution(spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights)
 
 
 def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None:
     """Transform ``count`` lines; the target has real and imaginary part exchanged."""
-    m = job.plan.length * job.plan.columns
+    m = job.spread.length * job.spread.columns
     inputs = Inputs(job.tiles, [job.opening], job.factors)
-    loads = loads_of(source, inputs, job.plan, 0, count)
+    loads = loads_of(source, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
     spectrum = Lines(job.scratch, False, 0, 0, m)
     transform_rows(loads, Results(spectrum, [], [], 0), job.tables)
     exchanged = Lines([job.scratch[1], job.scratch[0]], False, 0, 0, m)
     inputs = Inputs(job.tiles, [job.spectrum], job.factors)
-    loads = loads_of(exchanged, inputs, job.plan, 0, count)
+    loads = loads_of(exchanged, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
     transform_rows(loads, Results(target, [job.closing], job.weights, 0), job.tables)
 
@@ -231,26 +233,40 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
     tables = unpack(tables, places)
-    split = split_of(radices, False, tables[3])
-    scratch = scratch_of(2, split.count * split.size)
-    held = load_plan(tables[4:], split.plan)
-    job = SplitConvolution(split, held, tables[0], tables[1], tables[2], scratch)
-    if batch > 1:
+    work = work_of(batch)
+    shared = shared_of(radices, tables[3:], work)
+    if work.count > 0:
+        alone = split_convolution_of(radices, tables, shared, False)
+        if work.count > 1:
 
-        def body(row: Any) -> None:
-            convolve_row(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), job)
+            def body(row: Any) -> None:
+                convolve_row(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), alone)
 
-        nl.fori_loop(0, batch, body)
-    else:
-        convolve_row(Lines(x, False, 0, 0, n), Lines(y, False, 0, 0, n), job)
+            nl.fori_loop(work.first, work.first + work.count, body)
+        else:
+            at = work.first * n
+            convolve_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), alone)
+    if work.is_last_shared:
+        job = split_convolution_of(radices, tables, shared, True)
+        at = (batch - 1) * n
+        convolve_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), job)
     return y_re, y_im
+
+
+def split_convolution_of(
+    radices: Any, tables: Any, shared: Shared, is_shared: bool
+) -> SplitConvolution:
+    """What the kernel shares, for transforms that two programs share or one does alone."""
+    split = split_of(radices, False, shared, is_shared)
+    scratch = scratch_of(2, split.count * split.size, is_shared)
+    return SplitConvolution(split, tables[0], tables[1], tables[2], scratch)
 
 
 def convolve_row(source: Lines, target: Lines, job: SplitConvolution) -> None:
     """Transform one line; the target has real and imaginary part exchanged."""
     m, z = job.scratch.shape[1], job.scratch
     spectrum = Lines([z[0:1], z[1:2]], False, 0, 0, m)
-    split_row(source, spectrum, job.split, job.tables, [job.opening], [])
-    meet(z)
+    split_row(source, spectrum, job.split, [job.opening], [])
+    meet(z, job.split.is_shared)
     exchanged = Lines([z[1:2], z[0:1]], False, 0, 0, m)
-    split_row(exchanged, target, job.split, job.tables, [job.spectrum], [job.closing])
+    split_row(exchanged, target, job.split, [job.spectrum], [job.closing])

@@ -10,9 +10,10 @@ length Q by four_step.py; and an interleaving of their results, [C, Q/C, P], so 
 contiguous again. Tables pass through SBUF in pieces, so nothing grows with N but HBM. With a chirp
 before and a filter after, a pass serves Bluestein's transforms, too.
 
-On two cores each takes a half of the columns of the first and the last pass, and of the P
-transforms; before a pass reads what the other core wrote, they meet. A batch is a loop on the
-device, a transform an iteration, so that scratch is that of one transform.
+A batch is a loop on the device, a transform an iteration, so that scratch is that of one transform.
+Two cores each take a half of the batch. They share the last transform of an odd one: each takes a
+half of the columns of the first and the last pass, and of the P transforms, and before a pass reads
+what the other core wrote, they meet.
 
 Why it is fast.  It is not: three passes cost three times the DMA floor. It makes every length up
 to 2^21 one launch.
@@ -35,7 +36,7 @@ from .four_step import (
     Inputs,
     Lines,
     Place,
-    Plan,
+    Spread,
     Results,
     Tables,
     four_step_specs,
@@ -46,7 +47,7 @@ from .four_step import (
     load_lines,
     load_plan,
     loads_of,
-    plan_of,
+    spread_of,
     start_loads,
     store_lines,
     transform_rows,
@@ -54,7 +55,16 @@ from .four_step import (
 
 MAX_SPLIT_LENGTH = 4 * MAX_LENGTH
 _PIECE = 512  # columns of a pass at a time
-_FACTORS = 4  # tiles for factors
+_FACTORS = 3  # tiles for factors
+
+
+class Shared(nl.NKIObject):
+    """What all transforms of a launch share."""
+
+    spread: Spread  # of the transforms of length Q
+    tables: Any  # in HBM: twiddles [P - 1, L, 2, Q/L], and four_step's tables
+    held: Any  # [Tables] in SBUF, or nothing until they are needed
+    inputs: Inputs  # tiles that DMA fills
 
 
 class Split(nl.NKIObject):
@@ -63,11 +73,18 @@ class Split(nl.NKIObject):
     count: int  # P
     size: int  # Q
     inverse: bool
-    plan: Plan  # of the transforms of length Q
-    twiddle: Any  # in HBM, [P - 1, L, 2, Q/L]
+    shared: Shared
     scratch: Any  # Lines in HBM, of Q numbers: what the first pass leaves, and the second one
-    shared: Any  # the HBM tensors behind them, for the cores to meet
-    inputs: Inputs  # tiles that DMA fills
+    tensors: Any  # the HBM tensors behind them
+    is_shared: bool  # whether two programs share the passes
+
+
+class Work(nl.NKIObject):
+    """What of a batch a program does."""
+
+    first: int  # row of those that it does alone
+    count: int  # of these rows
+    is_last_shared: bool  # whether the batch's last row is for both programs
 
 
 class Ring(nl.NKIObject):
@@ -127,85 +144,121 @@ def split_four_step(x_re, x_im, tables, places, radices, inverse=False):  # type
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_re, y_im]
     tables = unpack(tables, places)
-    split = split_of(radices, inverse, tables[0])
-    held = load_plan(tables[1:], split.plan)
-    if batch > 1:
+    work = work_of(batch)
+    shared = shared_of(radices, tables, work)
+    if work.count > 0:
+        alone = split_of(radices, inverse, shared, False)
+        if work.count > 1:
 
-        def body(row: Any) -> None:
-            split_row(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), split, held, [], [])
+            def body(row: Any) -> None:
+                split_row(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), alone, [], [])
 
-        nl.fori_loop(0, batch, body)
-    else:
-        split_row(Lines(x, False, 0, 0, n), Lines(y, False, 0, 0, n), split, held, [], [])
+            nl.fori_loop(work.first, work.first + work.count, body)
+        else:
+            at = work.first * n
+            split_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), alone, [], [])
+    if work.is_last_shared:
+        split = split_of(radices, inverse, shared, True)
+        at = (batch - 1) * n
+        split_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), split, [], [])
     return y_re, y_im
 
 
-def split_of(radices: Any, inverse: bool, twiddle: Any) -> Split:
-    """How the kernel splits a transform."""
+def work_of(batch: int) -> Work:
+    """What of a batch this program does."""
+    programs, program = nl.num_programs(), nl.program_id(0)
+    count = batch // programs
+    return Work(program * count, count, count * programs < batch)
+
+
+def shared_of(radices: Any, tables: Any, work: Work) -> Shared:
+    """What all transforms of a launch share; the tables are loaded first only if a loop follows."""
+    spread = spread_of(radices[1:], radices[0])
+    inputs = Inputs(input_tiles(spread, RING), [], [])
+    shared = Shared(spread, tables, [], inputs)
+    if work.count > 1:
+        shared.held.append(load_plan(tables[1:], spread))
+    return shared
+
+
+def split_of(radices: Any, inverse: bool, shared: Shared, is_shared: bool) -> Split:
+    """How the kernel splits a transform, whose passes two programs share or one does alone."""
     count, size = radices[0], length_of(radices[1:])
-    plan = plan_of(radices[1:], count)
-    scratch, shared = [], []
+    scratch, tensors = [], []
     for _ in range(2):
-        tensor = scratch_of(2 * count, size)
-        shared.append(tensor)
+        tensor = scratch_of(2 * count, size, is_shared)
+        tensors.append(tensor)
         scratch.append(Lines([tensor[0:count], tensor[count : 2 * count]], False, 0, 0, size))
-    factors = []
-    for _ in range(_FACTORS):
-        factors.append(nl.ndarray((PARTITIONS, 2, _PIECE), dtype=nl.float32, buffer=nl.sbuf))
-    inputs = Inputs(input_tiles(plan, RING), [], factors)
-    return Split(count, size, inverse, plan, twiddle, scratch, shared, inputs)
+    return Split(count, size, inverse, shared, scratch, tensors, is_shared)
 
 
-def scratch_of(rows: int, columns: int) -> Any:
-    """HBM that all programs of the launch write and read."""
-    buffer = nl.shared_hbm if nl.num_programs() > 1 else nl.private_hbm
+def scratch_of(rows: int, columns: int, is_shared: bool) -> Any:
+    """HBM that all programs write and read, or this one alone."""
+    buffer = nl.shared_hbm if is_shared else nl.private_hbm
     return nl.ndarray((rows, columns), dtype=nl.float32, buffer=buffer)
 
 
-def meet(tensor: Any) -> None:
-    """Wait until every program has written its share of an HBM tensor."""
-    if nl.num_programs() > 1:
+def meet(tensor: Any, is_shared: bool) -> None:
+    """Wait until both programs have written their share of an HBM tensor."""
+    if is_shared:
         nisa.core_barrier(tensor, (0, 1))
 
 
-def share_of(count: int) -> Any:
+def share_of(count: int, is_shared: bool) -> Any:
     """[first, end] of what this program does of ``count`` equal things."""
+    if not is_shared:
+        return [0, count]
     programs, program = nl.num_programs(), nl.program_id(0)
     return [count * program // programs, count * (program + 1) // programs]
 
 
-def split_row(
-    source: Lines, target: Lines, split: Split, tables: Tables, before: Any, after: Any
-) -> None:
+def split_row(source: Lines, target: Lines, split: Split, before: Any, after: Any) -> None:
     """Transform one line into one; either may be shorter than N.
 
     before, after: the HBM table of factors of the inputs [P, L, 2, Q/L] and of the outputs
     [C, 2, N/C] in a list, or nothing.
     """
-    factors = Ring(split.inputs.factors, 0)
-    halves = Ring(halves_of(split.inputs.tiles), 0)
-    lanes, columns = split.twiddle.shape[1], split.plan.columns
-    first, end = share_of(split.size // lanes)
+    shared = split.shared
+    part_row(source, split, before)
+    if len(shared.held) == 0:
+        # Behind the first pass, which does not need them.
+        shared.held.append(load_plan(shared.tables[1:], shared.spread))
+    meet(split.tensors[0], split.is_shared)
+    first, end = share_of(split.count, split.is_shared)
+    loads = loads_of(split.scratch[0], shared.inputs, shared.spread, first, end - first)
+    start_loads(loads, RING)
+    transform_rows(loads, Results(split.scratch[1], [], [], 0), shared.held[0])
+    meet(split.tensors[1], split.is_shared)
+    merge_row(target, split, after)
+
+
+def part_row(source: Lines, split: Split, before: Any) -> None:
+    """The first pass: DFTs over p and twiddles, into the scratch."""
+    factors, halves = factor_ring(), Ring(halves_of(split.shared.inputs.tiles), 0)
+    first, end = share_of(twiddle_of(split).shape[3], split.is_shared)
     for start in range(first, end, _PIECE):
         size = min(_PIECE, end - start)
         pieces = load_pieces(source, split, [start, size], halves, factors, before)
         part_piece(pieces, split, start, factors)
-    meet(split.shared[0])
-    first, end = share_of(split.count)
-    inputs = Inputs(split.inputs.tiles, [], [])
-    loads = loads_of(split.scratch[0], inputs, split.plan, first, end - first)
-    start_loads(loads, RING)
-    transform_rows(loads, Results(split.scratch[1], [], [], 0), tables)
-    meet(split.shared[1])
-    first, end = share_of(split.size // columns)
+
+
+def merge_row(target: Lines, split: Split, after: Any) -> None:
+    """The last pass: the P results of the scratch, interleaved."""
+    factors, halves = factor_ring(), Ring(halves_of(split.shared.inputs.tiles), 0)
+    length = split.shared.spread.length
+    first, end = share_of(length, split.is_shared)
     for start in range(first, end, _PIECE):
-        size = min(_PIECE, end - start)
-        result = merge_piece(split, start, size, halves)
+        result = merge_piece(split, start, min(_PIECE, end - start), halves)
         if len(after) > 0:
             weigh_outputs(result, after[0], start * split.count, factors)
-        place = Place(0, start * split.count, split.size // columns * split.count)
+        place = Place(0, start * split.count, length * split.count)
         for part in range(2):
             store_lines(result[:, part].expand_dim(1), target, part, place)
+
+
+def twiddle_of(split: Split) -> Any:
+    """The twiddles of the first pass in HBM, [P - 1, L, 2, Q/L]."""
+    return split.shared.tables[0]
 
 
 def halves_of(tiles: Any) -> Any:
@@ -215,6 +268,14 @@ def halves_of(tiles: Any) -> Any:
         for low in range(0, 4 * _PIECE, 2 * _PIECE):
             halves.append(tile[:, low : low + 2 * _PIECE].reshape_dim(1, (2, _PIECE)))
     return halves
+
+
+def factor_ring() -> Ring:
+    """Tiles for factors, of which a pass has its own."""
+    tiles = []
+    for _ in range(_FACTORS):
+        tiles.append(nl.ndarray((PARTITIONS, 2, _PIECE), dtype=nl.float32, buffer=nl.sbuf))
+    return Ring(tiles, 0)
 
 
 def next_of(ring: Ring) -> Any:
@@ -229,7 +290,7 @@ def load_pieces(
 ) -> Any:
     """SBUF [L, 2, size], one a p, of columns [start, size]; zeros beyond the data."""
     start, size = columns
-    lanes, pitch = split.twiddle.shape[1], split.twiddle.shape[3]
+    lanes, pitch = twiddle_of(split).shape[1], twiddle_of(split).shape[3]
     pieces = []
     for p in range(split.count):
         held = max(0, min(split.size, source.held - p * split.size))
@@ -271,10 +332,10 @@ def part_piece(pieces: Any, split: Split, start: int, factors: Ring) -> None:
         result = outputs[k]
         if k > 0:
             tile = next_of(factors)
-            load_factors(tile, split.twiddle[k - 1], start, result.shape[2])
+            load_factors(tile, twiddle_of(split)[k - 1], start, result.shape[2])
             multiply_complex(result, result, factor_views(tile, 0, result.shape))
         for part in range(2):
-            place = Place(k, start, split.twiddle.shape[3])
+            place = Place(k, start, twiddle_of(split).shape[3])
             store_lines(result[:, part].expand_dim(1), split.scratch[0], part, place)
 
 
@@ -297,7 +358,7 @@ def rotate_and_add(a: Any, b: Any, is_positive: bool) -> Any:
 
 def merge_piece(split: Split, start: int, size: int, halves: Ring) -> Any:
     """Columns start.. of the P transforms, interleaved: SBUF [C, 2, P size]."""
-    columns = split.plan.columns
+    columns = split.shared.spread.columns
     tile = nl.ndarray((columns, 2, size, split.count), dtype=nl.float32, buffer=nl.sbuf)
     for k in range(split.count):
         loaded = next_of(halves)[0:columns, :, 0:size]

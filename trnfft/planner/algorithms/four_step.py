@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels import hardware
-from nki_kernels.kernels import four_step, stockham
+from nki_kernels.kernels import four_step
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -88,15 +88,12 @@ def throughput(radices: tuple[int, ...]) -> float:
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:
     """Cycles a point of a four-step plan on the Tensor engine, for each c on the partitions."""
-    first, *middle, last = radices
-    length = math.prod(radices) // last
+    first = radices[0]
     # A product takes 4 cycles a column of the moving float32 table, but no less than to load data.
     least = 2 * hardware.PARTITIONS
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
-    done = first
-    for radix in middle:
-        rows = stockham.stage_spec(radix, done, length // (done * radix))[0][0]
+    for stage in four_step.middle_stages(radices):
+        rows = 2 * stage.slabs * stage.contracted
         pieces = 1 if rows <= hardware.PARTITIONS else 2
         cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
-        done *= radix
     return cycles
