@@ -62,6 +62,7 @@ from .stockham import (
     group_size,
     multiply_group,
     nested,
+    piece_count,
     pieces_of,
     product_count,
     stage_of,
@@ -363,9 +364,13 @@ def spread_of(radices: Any, batch: int) -> Spread:
 
 
 def instructions_of(spread: Spread) -> int:
-    """At most so many instructions does a bundle take."""
-    products = spread.rows * spread.length // spread.radices[0]
-    return (spread.parts + 1) * products + 4 * spread.rows + 14 * len(closing_work(spread, spread.rows))
+    """About how many instructions a bundle takes."""
+    opening = spread.length // spread.radices[0] * (spread.parts + 1)
+    middle = 0
+    for stage in middle_stages(spread.radices):
+        middle += product_count(stage) * (2 * piece_count(stage) + 1)
+    closing = 10 * len(closing_work(spread, spread.rows))
+    return int(spread.rows * (opening + middle + 6) + closing)
 
 
 def load_plan(tables: Any, spread: Spread) -> Tables:
@@ -540,7 +545,7 @@ def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
                 middle_step(middles[step - len(openings)], opener, tables.plan)
             count = len(closer.work)
             close_until(closer, min(count, ((step + 1) * count + during // 2) // during))
-        if opener.pending is not None:
+        if opener.pending != None:
             multiply_group(opener.pending)
         close_until(closer, len(closer.work))
         closer.work = closing_work(loads.spread, bundle.rows)
@@ -584,13 +589,13 @@ def middle_step(middle: Middle, opener: Opener, plan: Plan) -> None:
     """Transpose a group of slabs; multiply the group before."""
     stage = plan.stages[middle.stage]
     pending = opener.pending
-    if middle.stage > 0 and middle.first == 0 and pending is not None and pending.row == middle.row:
+    if middle.stage > 0 and middle.first == 0 and pending != None and pending.row == middle.row:
         # The stage before has to end first: every product here reads all of its results.
         multiply_group(pending)
         opener.pending = None
     opener.block.state = opener.states[middle.stage]
     operands = transpose_group(plan, opener.block, stage, middle.row, middle.first, middle.count)
-    if opener.pending is not None:
+    if opener.pending != None:
         multiply_group(opener.pending)
     results = opener.states[middle.stage + 1]
     sharing = product_count(stage) // stage.table.shape[1]
