@@ -2,6 +2,9 @@
 
 Operators of PyTorch take tensors as arguments of their own only, not in tuples or lists. So all
 tables of a kernel are one tensor, and `places` says, static, where each of them lies in it.
+
+Tables [..., rows, count, width] are loaded in pieces of their rows. Rows that are a power of two
+apart would come at half the rate, so there is a gap between long ones.
 """
 
 from __future__ import annotations
@@ -12,21 +15,27 @@ from typing import Any
 import numpy as np
 
 _ALIGNED = 128  # numbers that a table's place is a multiple of
+_LONG = 1024  # numbers of a row, from which on it is loaded in pieces
+_GAP = 16  # numbers between such rows
 
 
 def pack(tables: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """Arrays of one dtype as one array [L], and where each of them lies in it.
 
     tables: arrays in a tuple, or in nested tuples. Returns the array, zeros between the tables,
-    and the same tuples with (offset, shape) in place of every table.
+    and the same tuples with (offset, shape, numbers from row to row) in place of every table.
     """
     arrays = _leaves(tables)
     total, places = _placed(tables, 0)
     packed = np.zeros(total, arrays[0].dtype)
-    for array, (offset, shape) in zip(arrays, _places(places), strict=True):
+    for array, (offset, shape, pitch) in zip(arrays, _places(places), strict=True):
         if array.dtype != packed.dtype:
             raise TypeError(f"argument 'tables' has {array.dtype} beside {packed.dtype}")
-        packed[offset : offset + math.prod(shape)] = array.ravel()
+        length = _row(shape)
+        rows = array.size // length
+        packed[offset : offset + rows * pitch].reshape(rows, pitch)[:, :length] = array.reshape(
+            rows, length
+        )
     return packed, places
 
 
@@ -40,11 +49,25 @@ def unpack(packed: Any, places: Any) -> Any:
     """The tables of flat ``places`` as views of the HBM tensor, in a list."""
     tables = []
     for place in places:
-        size = 1
-        for length in place[1]:
-            size *= length
-        tables.append(packed[place[0] : place[0] + size].reshape(place[1]))
+        tables.append(unpack_table(packed, place[0], place[1], place[2]))
     return tables
+
+
+def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:
+    """One table as a view of the HBM tensor."""
+    size = 1
+    for length in shape:
+        size *= length
+    length = shape[len(shape) - 1]
+    if len(shape) > 2:
+        length *= shape[len(shape) - 2]
+    rows = size // length
+    table = packed[offset : offset + rows * pitch]
+    if pitch == length:
+        return table.reshape(shape)
+    table = table.reshape((rows, pitch))[:, 0:length]
+    table = table.reshape_dim(1, (shape[len(shape) - 2], shape[len(shape) - 1]))
+    return table.reshape_dim(0, shape[0 : len(shape) - 2]) if len(shape) > 3 else table
 
 
 def _is_leaf(item: Any) -> bool:
@@ -62,13 +85,20 @@ def _placed(tables: Any, offset: int) -> tuple[int, Any]:
     """The first offset after tables that begin at ``offset``, and their places."""
     if _is_leaf(tables):
         shape = tables[0] if isinstance(tables, tuple) else tables.shape
-        end = offset + math.prod(shape)
-        return -(-end // _ALIGNED) * _ALIGNED, (offset, tuple(shape))
+        length = _row(shape)
+        pitch = length + _GAP if length > _LONG and length & (length - 1) == 0 else length
+        end = offset + math.prod(shape) // length * pitch
+        return -(-end // _ALIGNED) * _ALIGNED, (offset, tuple(shape), pitch)
     places = []
     for item in tables:
         offset, place = _placed(item, offset)
         places.append(place)
     return offset, tuple(places)
+
+
+def _row(shape: Any) -> int:
+    """Numbers of a row: the last two dimensions, if there are rows before them."""
+    return math.prod(shape[-2:] if len(shape) > 2 else shape[-1:])
 
 
 def _places(places: Any) -> list[Any]:

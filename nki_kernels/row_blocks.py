@@ -18,6 +18,13 @@ LAUNCH_INSTRUCTIONS = 30_000  # of a launch, the body of a loop counted once
 _BODY_INSTRUCTIONS = 12_000  # of a loop's body, and of what follows the loop
 
 
+class HbmRows(nl.NKIObject):
+    """Rows of an HBM tensor, of which the first numbers hold data."""
+
+    tensor: Any  # HBM [B, pitch], whole, so that its rows can be addressed in a device loop
+    columns: int  # of a row that hold data
+
+
 class Share(nl.NKIObject):
     """The rows of this program."""
 
@@ -49,25 +56,33 @@ def share_rows(batch: int, block: int, instructions: int) -> Share:
 
 
 def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
-    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each."""
+    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each.
+
+    The last rows are one block where they divide evenly, else one of 128 partitions and one more.
+    """
     blocks = []
     end = first + count
     while first < end:
         left = end - first
-        each = min(most, max(1, left // PARTITIONS))
+        each = -(-left // PARTITIONS)
+        if each > most or left % each != 0:
+            each = min(most, max(1, left // PARTITIONS))
         partitions = min(PARTITIONS, left // each)
         blocks.append(Rows(base, first, partitions, each))
         first += partitions * each
     return blocks
 
 
-def rows_in_hbm(x: Any, rows: Rows, columns: int) -> Any:
-    """The first ``columns`` numbers of a block's rows of HBM x [B, N], as [partitions, each, n]."""
+def rows_in_hbm(x: Any, rows: Rows, low: int, high: int) -> Any:
+    """Columns low..high of a block's rows of HBM x [B, N], as [partitions, each, high - low]."""
     pitch = x.shape[1]
-    pattern = [[rows.each * pitch, rows.partitions], [pitch, rows.each], [1, columns]]
-    if rows.base is None:
-        return x.ap(pattern, rows.first * pitch)
-    return x.ap(pattern, rows.first * pitch, scalar_offset=rows.base, indirect_dim=0)
+    pattern = [[rows.each * pitch, rows.partitions], [pitch, rows.each], [1, high - low]]
+    return x.ap(pattern, rows.first * pitch + low, scalar_offset=rows.base)
+
+
+def descriptors(rows: Rows) -> Any:
+    """Who writes the descriptors of a transfer: the host, where a block's address is known."""
+    return nisa.dge_mode.none if rows.base == None else nisa.dge_mode.unknown
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
@@ -75,9 +90,11 @@ def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
     n = tile.shape[2]
     if columns < n:
         nisa.memset(dst=tile[:, :, columns:n], value=0.0)
-    nisa.dma_copy(dst=tile[:, :, 0:columns], src=rows_in_hbm(x, rows, columns))
+    source = rows_in_hbm(x, rows, 0, columns)
+    nisa.dma_copy(dst=tile[:, :, 0:columns], src=source, dge_mode=descriptors(rows))
 
 
 def store_rows(y: Any, tile: Any, rows: Rows, columns: int) -> None:
     """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [B, N]."""
-    nisa.dma_copy(dst=rows_in_hbm(y, rows, columns), src=tile[:, :, 0:columns])
+    target = rows_in_hbm(y, rows, 0, columns)
+    nisa.dma_copy(dst=target, src=tile[:, :, 0:columns], dge_mode=descriptors(rows))

@@ -24,8 +24,29 @@ from .nki_api import nisa, nl
 _SCALE = 2.0**-75
 _LIMIT = 2.0**102
 _HUGE = 3e38  # whose square is infinite
-_CHUNK = 2048  # numbers a partition that are squared at a time
-_SHORT = 128  # numbers of a row, up to which all rows are squared at once
+_CHUNK = 1024  # numbers a partition that are squared, or overwritten, at a time
+_SHORT = 128  # numbers of a row, up to which several rows are squared at once
+
+
+class Guard(nl.NKIObject):
+    """Rows that are looked at, step by step, so that other work of the engines goes on between."""
+
+    data: Any  # SBUF [P, rows, parts, n]
+    limit: float  # of S
+    pieces: Any  # list of Piece
+    partial: Any  # float32 [P, pieces or rows]: what is summed of S
+    step: int  # the next one
+    good: Any = None  # uint8 [P, rows]
+    marks: Any = None  # float32 [P, rows]
+
+
+class Piece(nl.NKIObject):
+    """Rows of a guard, or columns of one row."""
+
+    row: int
+    rows: int
+    low: int
+    high: int
 
 
 def transposes_mix_rows() -> bool:
@@ -33,63 +54,109 @@ def transposes_mix_rows() -> bool:
     return bool(nisa.get_nc_version() == nisa.nc_version.gen2)
 
 
-def set_rows_aside(x: Any, growth: float) -> Any:
-    """Zeros in place of bad rows of SBUF x [P, rows, ...]; returns their marks, float32 [P, rows].
+def prepare_guard() -> None:
+    """Have ScalarE load its table for squares while it waits for data."""
+    number = nl.ndarray((1, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(dst=number, value=0.0)
+    nisa.activation(dst=number, op=nl.square, data=number)
+
+
+def set_rows_aside(data: Any, growth: float) -> Any:
+    """Zeros in place of bad rows of SBUF [P, rows, parts, n]; their marks, float32 [P, rows].
 
     growth: N of the transform that follows, or the square of what it may multiply a norm by.
     """
-    sums = row_sums(x)
-    good = nl.ndarray(sums.shape, dtype=nl.uint8, buffer=nl.sbuf)
-    nisa.tensor_scalar(
-        dst=good, data=sums, op0=nl.less_equal, operand0=_LIMIT / growth, engine=nisa.engine.vector
+    guard = begin_guard(data, growth)
+    advance_guard(guard, guard_steps(guard))
+    return guard.marks
+
+
+def begin_guard(data: Any, growth: float) -> Guard:
+    """``set_rows_aside`` to be done in steps by ``advance_guard``."""
+    partitions, rows, parts, n = data.shape
+    pieces: Any = []
+    if parts * n <= _SHORT:
+        together = max(1, _CHUNK // (parts * n))
+        for row in range(0, rows, together):
+            pieces.append(Piece(row, min(together, rows - row), 0, n))
+        columns = rows
+    else:
+        width = _CHUNK // parts
+        for row in range(rows):
+            for low in range(0, n, width):
+                pieces.append(Piece(row, 1, low, min(low + width, n)))
+        columns = len(pieces)
+    partial = nl.ndarray((partitions, columns), dtype=nl.float32, buffer=nl.sbuf)
+    return Guard(data, _LIMIT / growth, pieces, partial, 0)
+
+
+def guard_steps(guard: Guard) -> int:
+    """Steps of a guard: squares of every piece, the comparison, zeros in every piece, the marks."""
+    return 2 * len(guard.pieces) + 2
+
+
+def advance_guard(guard: Guard, steps: int) -> None:
+    """The next steps of a guard, as many as are left of it."""
+    count = len(guard.pieces)
+    for _ in range(min(steps, guard_steps(guard) - guard.step)):
+        if guard.step < count:
+            square_piece(guard, guard.step)
+        elif guard.step == count:
+            compare_sums(guard)
+        elif guard.step <= 2 * count:
+            overwrite_piece(guard, guard.pieces[guard.step - count - 1])
+        else:
+            guard.marks = marks_of(guard.good)
+        guard.step += 1
+
+
+def square_piece(guard: Guard, index: int) -> None:
+    """S of a piece, its rows or what it has of one."""
+    piece = guard.pieces[index]
+    data = guard.data[:, piece.row : piece.row + piece.rows, :, piece.low : piece.high]
+    if guard.data.shape[2] * guard.data.shape[3] <= _SHORT:
+        squares = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.activation(dst=squares, op=nl.square, data=data, scale=_SCALE)
+        sums = guard.partial[:, piece.row : piece.row + piece.rows]
+        flat = squares.flatten_dims(2, 3)
+        nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
+        return
+    squares = nl.ndarray(data.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.activation_reduce(
+        dst=squares,
+        op=nl.square,
+        data=data,
+        reduce_op=nl.add,
+        reduce_res=guard.partial[:, index : index + 1],
+        scale=_SCALE,
     )
-    free = 1
-    for size in x.shape[2:]:
-        free *= size
-    partitions, rows = sums.shape
-    predicate = good.ap([[rows, partitions], [1, rows], [0, free]])
-    nisa.tensor_copy_predicated(dst=x, src=0.0, predicate=predicate, reverse_pred=True)
-    return marks_of(good)
 
 
-def row_sums(x: Any) -> Any:
-    """S of every row of SBUF x [P, rows, ...], float32 [P, rows]."""
-    partitions, rows = x.shape[0], x.shape[1]
-    size = 1
-    for length in x.shape[2:]:
-        size *= length
-    sums = nl.ndarray((partitions, rows), dtype=nl.float32, buffer=nl.sbuf)
-    if size <= _SHORT:
-        squares = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.activation(dst=squares, op=nl.square, data=x, scale=_SCALE)
-        flat = squares.reshape((partitions, rows, size))
+def compare_sums(guard: Guard) -> None:
+    """Which rows are good."""
+    partitions, rows = guard.data.shape[0], guard.data.shape[1]
+    sums = guard.partial
+    if sums.shape[1] > rows:
+        flat = sums.reshape((partitions, rows, sums.shape[1] // rows))
+        sums = nl.ndarray((partitions, rows), dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
-        return sums
-    last = len(x.shape) - 1
-    step = min(x.shape[last], _CHUNK * x.shape[last] // size)
-    pieces = -(-x.shape[last] // step)
-    partial = sums
-    if pieces > 1:
-        partial = nl.ndarray((partitions, rows * pieces), dtype=nl.float32, buffer=nl.sbuf)
-    for row in range(rows):
-        for piece in range(pieces):
-            low = piece * step
-            high = min(low + step, x.shape[last])
-            data = x[:, row, low:high] if last == 2 else x[:, row, :, low:high]
-            squares = nl.ndarray(data.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
-            at = row * pieces + piece
-            nisa.activation_reduce(
-                dst=squares,
-                op=nl.square,
-                data=data,
-                reduce_op=nl.add,
-                reduce_res=partial[:, at : at + 1],
-                scale=_SCALE,
-            )
-    if pieces > 1:
-        flat = partial.reshape((partitions, rows, pieces))
-        nisa.tensor_reduce(dst=sums, op=nl.add, data=flat, axis=2)
-    return sums
+    guard.good = nl.ndarray((partitions, rows), dtype=nl.uint8, buffer=nl.sbuf)
+    nisa.tensor_scalar(
+        dst=guard.good,
+        data=sums,
+        op0=nl.less_equal,
+        operand0=guard.limit,
+        engine=nisa.engine.vector,
+    )
+
+
+def overwrite_piece(guard: Guard, piece: Piece) -> None:
+    """Zeros in bad rows of a piece."""
+    data = guard.data[:, piece.row : piece.row + piece.rows, :, piece.low : piece.high]
+    partitions, rows, parts, n = data.shape
+    free = guard.good.shape[1]
+    repeated = guard.good.ap([[free, partitions], [1, rows], [0, parts], [0, n]], piece.row)
+    nisa.tensor_copy_predicated(dst=data, src=0.0, predicate=repeated, reverse_pred=True)
 
 
 def marks_of(good: Any) -> Any:
@@ -105,10 +172,10 @@ def marks_of(good: Any) -> Any:
         engine=nisa.engine.vector,
     )
     nisa.tensor_tensor(
-        dst=marks, data1=marks, data2=marks, op=nl.multiply, engine=nisa.engine.gpsimd
+        dst=marks, data1=marks, data2=marks, op=nl.multiply, engine=nisa.engine.vector
     )
     nisa.tensor_tensor(
-        dst=marks, data1=marks, data2=marks, op=nl.subtract, engine=nisa.engine.gpsimd
+        dst=marks, data1=marks, data2=marks, op=nl.subtract, engine=nisa.engine.vector
     )
     return marks
 

@@ -11,15 +11,17 @@ PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 WHOLE_RADIX = PARTITIONS // 2  # the largest that is contracted at once, both parts together
 NARROW = 32  # columns or partitions up to which v2 refuses some stationary operands
-_STAGED = 4096  # fp32 numbers a partition of a table that DMA brings at a time
+_STAGED = 8 << 10  # bytes a partition of a table that DMA brings at a time
 
 
-def padded_columns(count: int) -> int:
-    """Columns that a product is given for ``count`` rows of data: 64 or 128.
+def padded_columns(count: int, rows: int) -> int:
+    """Columns that a transpose makes of ``count`` partitions with ``rows`` numbers each.
 
-    The Tensor engine takes as long for one column as for 64, and v2 refuses some tiles of 32.
+    On v2 some stationary operands of up to 32 columns are refused: there zeros fill 33 of them.
     """
-    return PARTITIONS // 2 if 2 * count <= PARTITIONS else PARTITIONS
+    if nisa.get_nc_version() != nisa.nc_version.gen2 or count > NARROW:
+        return count
+    return count if rows > NARROW and count <= NARROW // 2 else NARROW + 1
 
 
 def load_identity(dtype: Any) -> Any:
@@ -30,33 +32,66 @@ def load_identity(dtype: Any) -> Any:
     return identity
 
 
-def load_table(table: Any) -> Any:
-    """A table of HBM [rows <= 128, ...] in SBUF, by way of GpSimdE: what DMA writes may not stay.
+class TablePiece(nl.NKIObject):
+    """What DMA brings of a table at a time."""
 
-    Along its second dimension in pieces of at most 16 KiB a partition.
+    source: Any  # HBM [rows, count, ...]
+    staged: Any  # SBUF, where it arrives
+    place: Any  # SBUF, where it stays
+
+
+def load_tables(tables: Any) -> Any:
+    """Tables of HBM, each [rows <= 128, count, ...], in SBUF.
+
+    By way of GpSimdE: what DMA writes may not stay. All share two tiles of 8 KiB a partition that
+    DMA fills in turn, in pieces along the second dimension.
     """
-    tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
-    width = 1
-    for size in table.shape[2:]:
-        width *= size
-    step = max(1, _STAGED // width)
-    for first in range(0, table.shape[1], step):
-        last = min(first + step, table.shape[1])
-        source = table[:, first:last]
-        staged = nl.ndarray(source.shape, dtype=table.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=staged, src=source)
-        nisa.tensor_copy(dst=tile[:, first:last], src=staged, engine=nisa.engine.gpsimd)
-    return tile
+    staging: Any = []
+    pieces: Any = []
+    loaded: Any = []
+    for table in tables:
+        tile = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.sbuf)
+        loaded.append(tile)
+        width = 1
+        for size in table.shape[2:]:
+            width *= size
+        numbers = _STAGED // (4 if table.dtype == nl.float32 else 2)
+        step = max(1, numbers // width)
+        for first in range(0, table.shape[1], step):
+            last = min(first + step, table.shape[1])
+            if len(staging) < 2:
+                shape = (PARTITIONS, max(numbers, width))
+                staging.append(nl.ndarray(shape, dtype=table.dtype, buffer=nl.sbuf))
+            staged = staging[len(pieces) % 2][0 : table.shape[0], 0 : (last - first) * width]
+            staged = staged.reshape((table.shape[0], last - first) + table.shape[2:])
+            pieces.append(TablePiece(table[:, first:last], staged, tile[:, first:last]))
+    # A piece is on its way while the one before is copied.
+    for index in range(len(pieces) + 1):
+        if index < len(pieces):
+            piece = pieces[index]
+            nisa.dma_copy(dst=piece.staged, src=piece.source, dge_mode=nisa.dge_mode.none)
+        if index > 0:
+            before = pieces[index - 1]
+            nisa.tensor_copy(dst=before.place, src=before.staged, engine=nisa.engine.gpsimd)
+    return loaded
+
+
+def transposed_dtype(dtype: Any) -> Any:
+    """What a transpose of ``dtype`` leaves in PSUM: the same from v3 on, where it is exact."""
+    return nl.float32 if nisa.get_nc_version() == nisa.nc_version.gen2 else dtype
 
 
 def transpose(dst: Any, data: Any, identity: Any) -> None:
-    """SBUF data [P, ...], one strided run, to PSUM [..., columns]: zeros from column P on."""
+    """SBUF data [P, ...], one strided run, to PSUM [..., columns]: zeros from column P on.
+
+    dst has ``transposed_dtype(data.dtype)``.
+    """
     nisa.nc_matmul(
         dst=dst,
         stationary=data,
         moving=identity[0 : data.shape[0], 0 : dst.shape[len(dst.shape) - 1]],
         is_moving_onezero=True,
-        is_transpose=bool(data.dtype == nl.float32),
+        is_transpose=bool(dst.dtype == data.dtype),
         accumulate=False,
     )
 

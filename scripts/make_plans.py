@@ -2,47 +2,259 @@
 
 Run it when tests/planner/test_wisdom.py says that the plans are stale: after a change to a
 kernel, to the simulator's model of time or to the planner.
+
+It guards their prices, too. Where the price of a plan rises by more than 2%, or a case has no
+kernel any more, it lists these cases, writes nothing and exits with 1. With --check it does the
+same and never writes.
+
+A rise that is meant needs a reason: a refused run prints an entry for plans/reasons.json. Add it to
+the list there, write one sentence as its "reason", and run again. It excuses the listed cases, each
+from exactly its old price and up to its new one, so no later rise.
 """
 
+import argparse
+import json
+import math
+import os
+import sys
 import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nki_kernels import hardware
 from nki_kernels.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
-from trnfft.planner.problem import Problem
+from trnfft.planner.plan import Plan
+from trnfft.planner.problem import (
+    C2C,
+    C2R,
+    CIRCULANT,
+    CIRCULANT_GRADIENTS,
+    CONVOLUTION,
+    R2C,
+    Problem,
+)
+
+FOLDER = Path(__file__).parent.parent / "plans"
+REASONS = "reasons.json"
+TOLERANCE = 1.02  # a price may rise so far without a reason
+
+# Kinds of `sizes` whose kernels share their work between two cores: these have plans of degree 2
+# on chips with that degree. All of `sizes()` belong here once all kernels share.
+SHARED: frozenset[str] = frozenset()
 
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
+LONG = (10007, 300007, 2**20)  # one at a time
 BATCHES = (1, 128, 8192)
 LARGEST = 4096 * 8192  # points of a batch
-FOLDER = Path(__file__).parent.parent / "plans"
+REAL_LENGTHS = (64, 128, 256, 512, 1000, 1024, 4096)
+SHAPES = ((64, 64), (256, 256), (1024, 1024), (1080, 1920), (32, 32, 32), (64, 64, 64))
+ROWS = (256, 1000, 1024, 4096)
+# Of transforms, and of the images in them.
+IMAGES = (
+    ((512, 512), (480, 480)),
+    ((800, 1280), (720, 1280)),
+    ((1152, 2048), (1080, 1920)),
+)
+WEIGHTS = ((2, 2, 64), (4, 4, 128), (8, 8, 128))  # [p, q, k]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A case without its chip: the fields of a `Problem` that say what is computed."""
+
+    kind: str
+    n: int
+    batch: int
+    precision: str = "fast"
+    shape: tuple[int, ...] = ()
+    padded_from: tuple[int, ...] = ()
+
+    def on(self, chip: str, cores: int) -> Problem:
+        """The problem on a chip."""
+        budget = accuracy.MAX_ERRORS[self.precision]
+        return Problem(**vars(self), target=chip, cores=cores, max_error=budget)
+
+
+def sizes() -> dict[str, list[Size]]:
+    """What is remembered for every chip, by kind: names for SHARED."""
+    complex_rows = [Size(C2C, n, batch) for n, batch in _lengths(sorted(POWERS + OTHERS))]
+    complex_rows += [Size(C2C, n, 1) for n in LONG]
+    complex_rows += [Size(C2C, n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
+    real = [Size(kind, n, batch) for n, batch in _lengths(REAL_LENGTHS) for kind in (R2C, C2R)]
+    weights = [
+        _shaped(kind, weight, weight, batch)
+        for weight in WEIGHTS
+        for batch in (32, 1024)
+        for kind in (CIRCULANT, CIRCULANT_GRADIENTS)
+    ]
+    return {
+        "complex": complex_rows,
+        "real": real,
+        "axes": list(_arrays((C2C,))),
+        "real axes": list(_arrays((R2C, C2R))),
+        "convolution of rows": [Size(CONVOLUTION, n, batch) for n, batch in _lengths(ROWS)],
+        "convolution of images": [
+            _shaped(CONVOLUTION, shape, image, batch) for shape, image in IMAGES for batch in (1, 4)
+        ],
+        "block circulant": weights,
+    }
+
+
+def _lengths(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
+    for n in lengths:
+        for batch in BATCHES:
+            if n * batch <= LARGEST:
+                yield n, batch
+
+
+def _arrays(kinds: tuple[str, ...]) -> Iterator[Size]:
+    for shape in SHAPES:
+        for kind in kinds:
+            for batch in (1, 8):
+                yield _shaped(kind, shape, shape, batch)
+    for kind in kinds:
+        yield _shaped(kind, (1024, 1024), (512, 1024), 1)
+
+
+def _shaped(kind: str, shape: tuple[int, ...], held: tuple[int, ...], batch: int) -> Size:
+    return Size(kind, math.prod(shape), batch, shape=shape, padded_from=held)
 
 
 def requests(chip: str) -> list[Problem]:
     """The problems whose plans are remembered for a chip."""
-    wanted = [
-        (n, batch, "fast")
-        for n in sorted(POWERS + OTHERS)
-        for batch in BATCHES
-        if n * batch <= LARGEST
-    ]
-    wanted += [(n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
-    chip = hardware.chip(chip).name
+    core = hardware.chip(chip)
     return [
-        Problem(n=n, batch=b, precision=p, target=chip, max_error=accuracy.MAX_ERRORS[p])
-        for n, b, p in wanted
+        size.on(core.name, cores)
+        for kind, all_sizes in sizes().items()
+        for cores in range(1, 1 + (core.programs_per_launch if kind in SHARED else 1))
+        for size in all_sizes
     ]
 
 
-def main() -> None:
-    """Searches every plan and writes one file a chip."""
+# The guard
+
+
+@dataclass(frozen=True)
+class Rise:
+    """A case whose price rose: its title, what it was and is (None without one), and why."""
+
+    case: str
+    old_ns: float | None
+    new_ns: float | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        old, new = ("-" if ns is None else f"{ns:.1f}" for ns in (self.old_ns, self.new_ns))
+        ratio = "" if self.new_ns is None else f"{self.new_ns / (self.old_ns or math.inf):.3f}"
+        return f"{old:>14} {new:>14} {ratio:>7}  {self.case}"
+
+
+def shipped_prices(folder: Path) -> dict[str, float]:
+    """Modelled nanoseconds of the plans in a folder, by their titles."""
+    found = {}
     for chip in hardware.NAMES:
-        start = time.perf_counter()
-        plans = [planner.search(request).to_dict() for request in requests(chip)]
-        write_whole(FOLDER / f"{chip}.json", wisdom.render(chip, plans))
-        print(f"{chip}: {len(plans)} plans in {time.perf_counter() - start:.0f} s")
+        path = folder / f"{chip}.json"
+        for entry in json.loads(path.read_text("utf-8"))["plans"] if path.exists() else ():
+            plan = Plan.recalled(entry)
+            found[plan.title] = plan.predicted_ns or 0.0
+    return found
+
+
+def rises(old: dict[str, float], new: dict[str, float | None]) -> list[Rise]:
+    """Cases that became dearer by more than TOLERANCE, or that no kernel computes."""
+    found = [Rise(case, old.get(case), ns) for case, ns in new.items()]
+    return [
+        rise
+        for rise in found
+        if rise.new_ns is None
+        or (rise.old_ns is not None and rise.new_ns > TOLERANCE * rise.old_ns)
+    ]
+
+
+def excused(rise: Rise, reasons: list[dict[str, Any]]) -> Rise:
+    """The rise with the reason for it, where there is one for this rise from this price."""
+    for entry in reasons:
+        if rise.new_ns is not None and rise.case in entry["rises"]:
+            old_ns, new_ns = entry["rises"][rise.case]
+            if rise.old_ns == old_ns and rise.new_ns <= new_ns:
+                return replace(rise, reason=entry["reason"])
+    return rise
+
+
+def read_reasons(path: Path) -> list[dict[str, Any]]:
+    """The list in reasons.json. ValueError where an entry is no reason with its rises."""
+    entries = json.loads(path.read_text("utf-8")) if path.exists() else []
+    for entry in entries:
+        if not entry.get("reason", "").strip() or not entry.get("rises"):
+            raise ValueError(f"{path.name}: {entry} needs a 'reason', one sentence, and 'rises'")
+    return entries
+
+
+def is_allowed(found: list[Rise]) -> bool:
+    """Prints rises, the excused ones with their reasons; whether all of them are excused."""
+    if found:
+        print(f"{'old ns':>14} {'new ns':>14} {'ratio':>7}  case")
+    for reason in sorted({rise.reason for rise in found}, reverse=True):
+        print("\n".join(str(rise) for rise in found if rise.reason == reason))
+        print(f"  allowed: {reason}" if reason else "  refused; nothing is written")
+    refused = [rise for rise in found if not rise.reason]
+    dearer = {rise.case: [rise.old_ns, rise.new_ns] for rise in refused if rise.new_ns is not None}
+    if dearer:
+        rows = ",\n".join(f"    {json.dumps(case)}: {ns}" for case, ns in dearer.items())
+        print(f"To allow what became dearer, add this with a reason to the list in {REASONS}:")
+        print(f'{{\n  "reason": "",\n  "rises": {{\n{rows}\n  }}\n}}')
+    return not refused
+
+
+# The plans
+
+
+def searched(problems: list[Problem]) -> list[Plan | None]:
+    """A plan for each problem, or None where no kernel solves it, by all processors."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(plan_or_none, problems))
+
+
+def plan_or_none(problem: Problem) -> Plan | None:
+    """The plan for a problem; None, and the reason printed, where no kernel solves it."""
+    try:
+        return planner.search(problem)
+    except NotImplementedError as reason:
+        print(reason)
+        return None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Searches every plan and writes one file a chip; 1 where a price rose without a reason."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare prices, write nothing")
+    options = parser.parse_args(arguments)
+    reasons = read_reasons(FOLDER / REASONS)
+    start = time.perf_counter()
+    problems = [problem for chip in hardware.NAMES for problem in requests(chip)]
+    plans = searched(problems)
+    print(f"{len(plans)} plans in {time.perf_counter() - start:.0f} s")
+    new = {
+        problem.title: None if plan is None else plan.predicted_ns
+        for problem, plan in zip(problems, plans, strict=True)
+    }
+    old = shipped_prices(FOLDER)
+    for case in old.keys() - new.keys():
+        print(f"no longer among the cases: {case}")
+    found = rises(old, new)
+    if not is_allowed([excused(rise, reasons) for rise in found]):
+        return 1
+    if not options.check:
+        for chip in hardware.NAMES:
+            entries = [plan.to_dict() for plan in plans if plan is not None and plan.target == chip]
+            write_whole(FOLDER / f"{chip}.json", wisdom.render(chip, entries))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nki_kernels.kernels.real_stockham import evacuate, multiply, transpose
-from nki_kernels.kernels.stockham import load_identity
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.tiles import PARTITIONS, PSUM_BANK
+from nki_kernels.tiles import PARTITIONS, PSUM_BANK, load_identity
 
 
 @nki.jit

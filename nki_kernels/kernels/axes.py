@@ -24,9 +24,9 @@ from typing import Any
 from ..nki_api import nki, nl
 from ..packing import unpack
 from .dft_gemm import dft_gemm_rows
+from .old_stages import load_identity, stockham_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
-from .stockham import load_identity, stockham_rows
 from .strided_stockham import transform_columns
 
 # What a pass does, its first number.

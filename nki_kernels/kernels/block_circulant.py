@@ -32,9 +32,9 @@ from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..tiles import PARTITIONS, PSUM_BANK
 from .dft_gemm import table_spec
+from .old_stages import load_identity
 from .real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from .real_stockham import evacuate, multiply, transpose
-from .stockham import load_identity
 
 MAX_BLOCK = 256
 ROWS_SUMMED = 4096  # that gradients of the weight are summed over at once

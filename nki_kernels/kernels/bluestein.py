@@ -36,22 +36,25 @@ from typing import Any
 
 import numpy as np
 
-from ..nki_api import nisa, nki, nl
+from ..nki_api import nki, nl
 from ..packing import unpack
+from ..row_blocks import HbmRows
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
-from .dft_gemm import as_block, table_spec
 from .stockham import (
     MAX_LENGTH,
-    load_table,
-    multiply_group,
-    run_stage,
-    stays_resident,
-    stockham_specs,
-    stockham_tables,
+    Stage,
+    product_count,
+    slab_matrices,
+    slabs_per_product,
+    stage_of,
+    stage_spec,
+    stage_table,
+    transform_rows,
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
 _SHARED = 4096  # points of M a partition, up to which it takes several transforms
+_GROWTH = 16  # of a norm, squared, beside the factor M: what the filter's spectrum may add
 
 
 def convolution_lengths(n: int) -> list[int]:
@@ -94,7 +97,6 @@ def bluestein_tables(
     """
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, m = {m}: Bluestein takes n >= 1 and m >= 2 n - 1")
-    tables = list(stockham_tables(m, radices) + stockham_tables(m, radices, inverse=True))
     chirp = np.exp((1j if inverse else -1j) * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
     wrapped = np.zeros(m, np.complex128)
     wrapped[:n] = chirp.conj()
@@ -102,76 +104,70 @@ def bluestein_tables(
     spectrum = scale / m * np.fft.fft(wrapped)
     padded, ones = np.pad(chirp, (0, m - n)), np.ones(m)
     middle = len(radices)
-    tables[0] = _weighted_table(n, radices, 0, padded, spectrum if middle == 1 else ones)
-    if middle > 1:
-        tables[middle - 1] = _weighted_table(n, radices, middle - 1, ones, spectrum)
-    tables[-1] = _weighted_table(n, radices, 2 * middle - 1, ones, padded)
+    tables = []
+    for index, stage in enumerate(stages_of(n, radices)):
+        if _is_weighted(index, middle):
+            before = padded if index == 0 else ones
+            after = {middle - 1: spectrum, 2 * middle - 1: padded}.get(index, ones)
+            tables.append(_weighted_table(stage, index < middle, before, after))
+        else:
+            tables.append(stage_table(stage, index >= middle, 1.0))
     return tuple(tables)
 
 
-def _weighted_table(
-    n: int,
-    radices: tuple[int, ...],
-    stage: int,
-    before: np.ndarray[Any, Any],
-    after: np.ndarray[Any, Any],
-) -> np.ndarray[Any, Any]:
-    """A stage's table [rows, matrices, columns] with weights of its inputs and outputs.
+def _is_weighted(index: int, middle: int) -> bool:
+    """Whether a stage multiplies by chirp or filter."""
+    return index in (0, middle - 1, 2 * middle - 1)
 
-    Input weights need a stage with done = 1, output weights one with left = 1. One matrix a
-    product; rows and columns are ordered as in ``stockham_tables``.
+
+def _weighted_table(
+    stage: Stage, is_forward: bool, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """A stage's table with weights of its inputs and outputs, one matrix a product.
+
+    Input weights need a stage with done = 1, output weights one with left = 1. Rows and columns
+    are ordered as in ``stockham_tables``.
     """
-    contracted, produced, done, left, slabs = stage_shape(n, radices, stage)
-    slab = np.arange(done * left)[:, None, None]
-    j, k = np.arange(contracted)[:, None], np.arange(produced)
+    done, left, slabs = stage.done, stage.left, stage.slabs
+    period = len(before) // left
+    if left > 1:
+        # A product has the slabs m' = s left / g + t of one K.
+        order: Any = np.arange(done * left).reshape(done, slabs, -1).swapaxes(1, 2)
+    else:
+        order = np.arange(done)
+    slab = order.reshape(-1, slabs)[:, :, None, None]
+    j, k = np.arange(stage.contracted)[:, None], np.arange(stage.produced)
     inputs, outputs = slab % left + left * j, slab // left + done * k
-    period = done * radices[stage % len(radices)]
-    sign = -2j if stage < len(radices) else 2j
+    sign = -2j if is_forward else 2j
     matrix = np.exp(sign * np.pi / period * (j * outputs % period))
     matrix = before[inputs] * matrix * after[outputs]
-    split = np.stack([matrix.real, matrix.imag, -matrix.imag, matrix.real], 1)
-    split = split.reshape(-1, slabs, 2, 2, contracted, produced)
-    order = "Gsabjk,st->ajsGbkt" if left > 1 else "Gsabjk,st->asjGbkt"
-    full = np.einsum(order, split, np.eye(slabs))
-    return full.reshape(2 * slabs * contracted, -1, 2 * slabs * produced).astype(np.float32)
+    return slab_matrices(stage, matrix).astype(np.float32)
 
 
-def stage_shape(n: int, radices: Any, stage: int) -> Any:
-    """(contracted, produced, done, left, slabs) of a stage, 0 <= stage < 2 len(radices).
-
-    Contracted inputs and produced outputs of a slab (the radix, or less in the first and the last
-    stage), R_(i-1) and M_i as in stockham, and the slabs of one product.
-    """
+def stages_of(n: int, radices: Any) -> Any:
+    """The stages there and back, without tables: the first contracts, the last makes less."""
+    stages = []
     count = len(radices)
-    done = 1
-    for i in range(stage % count):
-        done *= radices[i]
-    left = 1
-    for i in range(stage % count + 1, count):
-        left *= radices[i]
-    contracted = radices[stage % count]
-    produced = contracted
-    if stage == 0:
-        contracted = -(-n // left)
-    if stage == 2 * count - 1:
-        produced = -(-n // done)
-    total = left if left > 1 else done
-    slabs = 1
-    # The contraction fits the array, the product a PSUM bank.
-    for g in range(2, min(PARTITIONS // (2 * contracted), PSUM_BANK // (2 * produced)) + 1):
-        if total % g == 0:
-            slabs = g
-    return contracted, produced, done, left, slabs
+    for index in range(2 * count):
+        stage = stage_of(radices, index % count)
+        if index == 0:
+            stage.contracted = -(-n // stage.left)
+        if index == 2 * count - 1:
+            stage.produced = -(-n // stage.done)
+        widest = max(stage.contracted, -(-stage.produced * PARTITIONS // PSUM_BANK))
+        stage.slabs = slabs_per_product(widest, stage.done, stage.left, stage.following)
+        stages.append(stage)
+    return stages
 
 
 def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``bluestein_tables(n, m, radices, ...)``."""
-    specs = list(stockham_specs(radices) * 2)
-    # Weighted ones have a matrix a product.
-    for stage in (0, len(radices) - 1, 2 * len(radices) - 1):
-        contracted, produced, done, left, slabs = stage_shape(n, radices, stage)
-        shape = (2 * slabs * contracted, done * left // slabs, 2 * slabs * produced)
-        specs[stage] = table_spec(shape)
+    specs = []
+    for index, stage in enumerate(stages_of(n, radices)):
+        (rows, matrices, columns), dtype = stage_spec(stage)
+        if _is_weighted(index, len(radices)):
+            matrices = product_count(stage)
+        specs.append(((rows, matrices, columns), dtype))
     return tuple(specs)
 
 
@@ -183,88 +179,20 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     ...))``, radices: tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    stages = 2 * len(radices)
+    stages = stages_of(n, radices)
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert len(places) == stages, f"{len(places)} tables for {stages} stages"
-    tables = unpack(tables, places)
+    assert len(places) == len(stages), f"{len(places)} tables for {len(stages)} stages"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-
-    stays = stays_resident(tables, rows_per_partition(batch, n, radices) * length_of(radices))
-    resident: Any = []
-    pending: Any = []
-    finished: Any = []
-    start = 0
-    while start < batch:
-        rows = rows_per_partition(batch - start, n, radices)
-        stop = start + rows * min(PARTITIONS, (batch - start) // rows)
-        state = load_padded(x_re, x_im, start, stop, rows, radices)
-        for stage in range(stages):
-            if start == 0:
-                # One stage's, just in time: the first stages do not wait for the last tables.
-                resident.append(load_table(tables[stage]) if stays[stage] else [])
-            shape = stage_shape(n, radices, stage)
-            length = shape[1] * shape[2] * shape[3]
-            turned = nl.ndarray(state.shape[0:3] + (length,), dtype=nl.float32, buffer=nl.sbuf)
-            for row in range(rows):
-                pending = run_stage(
-                    state,
-                    turned,
-                    row,
-                    tables[stage],
-                    resident[stage],
-                    shape,
-                    stage,
-                    identity,
-                    pending,
-                )
-            state = turned
-            if stage == 0 and len(finished) > 0:
-                # The block before has ended within this stage.
-                store_outputs(finished, y_re, y_im)
-        finished = [state, start, stop]
-        start = stop
-    multiply_group(pending)
-    store_outputs(finished, y_re, y_im)
-    return y_re, y_im
-
-
-def rows_per_partition(left: int, n: int, radices: Any) -> int:
-    """Transforms a partition takes in the next block, of ``left`` still to do."""
-    # At least two keep the Tensor engine busy between stages, where SBUF has room for them.
-    wanted = max(1, min(max(2, DMA_RUN // n), _SHARED // length_of(radices)))
-    return min(wanted, max(1, left // PARTITIONS))
-
-
-def length_of(radices: Any) -> int:
-    """Product of the radices."""
+    found = unpack(tables, places)
     m = 1
     for radix in radices:
         m *= radix
-    return m
-
-
-def load_padded(x_re: Any, x_im: Any, start: int, stop: int, rows: int, radices: Any) -> Any:
-    """SBUF state [partitions, 2, rows, length] of a block: what the first stage contracts."""
-    n = x_re.shape[1]
-    contracted, _, _, left, _ = stage_shape(n, radices, 0)
-    shape = ((stop - start) // rows, 2, rows, contracted * left)
-    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=state[:, 0, :, 0:n], src=as_block(x_re, start, stop, rows))
-    nisa.dma_copy(dst=state[:, 1, :, 0:n], src=as_block(x_im, start, stop, rows))
-    if contracted * left > n:
-        nisa.memset(dst=state[:, :, :, n : contracted * left], value=0.0)
-    return state
-
-
-def store_outputs(finished: Any, y_re: Any, y_im: Any) -> None:
-    """Store the first N numbers of each row of a block."""
-    state, start, stop = finished
-    partitions, _, rows, _ = state.shape
-    n = y_re.shape[1]
-    y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-    # ScalarE closes the gaps between rows: one long DMA descriptor a part and partition.
-    nisa.activation(dst=y, op=nl.copy, data=state[:, :, :, 0:n])
-    nisa.dma_copy(dst=as_block(y_re, start, stop, rows), src=y[:, 0])
-    nisa.dma_copy(dst=as_block(y_im, start, stop, rows), src=y[:, 1])
+    for index in range(len(stages)):
+        stages[index].table = found[index]
+    # At least two rows keep the Tensor engine busy between stages, where SBUF has room for them.
+    each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))
+    source = [HbmRows(x_re, n), HbmRows(x_im, n)]
+    target = [HbmRows(y_re, n), HbmRows(y_im, n)]
+    transform_rows(source, target, stages, each, _GROWTH * m)
+    return y_re, y_im

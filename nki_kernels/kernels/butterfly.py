@@ -14,18 +14,21 @@ w_4 = -+i and of the twiddles, so it is part of the tables, as is the scale.
 Layout on the NeuronCore.  Batch on partitions, R transforms on each so that R N fills a state of
 4096 points (2048 compensated), both parts in one tile [128, 2, R, N]. A stage writes a fresh
 tile: the tiles rotate. N larger than a state begins with one more radix-4 stage, from pieces of
-the row in HBM to four transforms of N/4; the last pass interleaves their results.
-Tables come from HBM a piece at a time, repeated over the partitions.
+the row in HBM to four transforms of N/4; the last pass interleaves their results. No instruction
+works across partitions, so rows never meet.
+DMA writes to a few tiles, used in turn: 32 KiB of input, free again after its first stage, and
+pieces of the tables, repeated over the partitions.
 
 Why it is fast.  It is bound by VectorE, which needs two cycles for every addition of two tiles:
 2 log2 N of them a point. Constant twiddles are columns, so ScalarE multiplies by them, and by
 -+i, beside VectorE: a stage goes by quarters, products a quarter ahead of their sums. VectorE
 multiplies only by the tables.
 
-Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo. An addition is Knuth's
-TwoSum of the hi, whose exact error joins lo. A product splits both factors after 12 bits, as
-Dekker does: x = x1 + x2 by a mask, w = w1 + w2 on the host; then x1 w1 is exact and x1 w2 + x2 w
-joins lo. Roundings of lo are 2**-12 below one of hi; hi + lo is rounded once at the end.
+Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo, and a list of one or two
+tiles ("words") in this file. An addition is Knuth's TwoSum of the hi, whose exact error joins lo.
+A product splits both factors after 12 bits, as Dekker does: x = x1 + x2 by a mask, w = w1 + w2 on
+the host; then x1 w1 is exact and x1 w2 + x2 w joins lo. Roundings of lo are 2**-12 below one of hi;
+hi + lo is rounded once at the end.
 """
 
 from __future__ import annotations
@@ -36,33 +39,75 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
+from ..row_blocks import Rows, blocks_of, load_rows, share_rows, store_rows
 from ..tiles import PARTITIONS
 
 MAX_LENGTH = 2**14
 MAX_COMPENSATED_LENGTH = 2**12  # of 2**13, hi and lo and what a stage needs exceed SBUF
-_RUN = 4096  # points of a state, a partition
+_RUN = 4096  # points of a state, a partition, and of the tiles for input
 _COMPENSATED_RUN = 2048
-_PIECE = 2048  # points of a long row that are loaded, and stored, at once
-_COMPENSATED_PIECE = 1024
+_ONE_STAGE_RUN = 1024  # of lengths that DMA binds: while one tile is worked on, others fill
+_PIECE = 256  # points of each quarter of a long row that are loaded at once
+_STORED = 2048  # points of a long row that are stored at once
+_ENTRIES = 512  # of a table, that are loaded at once
+_COMPENSATED_ENTRIES = 256
 _BLOCK = 3  # stages between two tables
 _SIGN, _SCALE, _FIRST_CONSTANT = 0, 1, 2  # columns of the first table
 _HIGH_BITS = -4096  # 0xFFFFF000: sign, exponent and 12 significant bits of a float32
 
 
-def schedule(n: int, first_entry: int) -> list[Any]:
-    """The stages of a transform of length ``n``, each a list
+class Stage(nl.NKIObject):
+    """One stage of a transform, and the twiddles that its outputs are multiplied by."""
 
-    [radix, stride s, count m, block stride, outputs K of its block, next radix, place]
+    radix: int  # r, 4 or 2
+    stride: int  # s
+    count: int  # m: values of p
+    block: int  # s of the stage that its block of stages begins with
+    outputs: int  # K': outputs of its block so far, r s / block
+    following: int  # radix of the stage after it, 0 of the last
+    has_table: bool  # twiddles are a table over p and K, not constants
+    place: int  # first entry of its table, or first column of its constants
 
-    where ``next radix`` is that of a stage with constants, 0 of one with a table, -1 of the last;
-    ``place`` is its first column of the constants or its first entry of the table.
-    """
+
+class Tables(nl.NKIObject):
+    """The kernel's tables, those of constants loaded."""
+
+    columns: Any  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
+    factors: Any  # HBM [2 or 6, L]: twiddles; six rows are those of the compensated mode
+
+
+class Launch(nl.NKIObject):
+    """What all blocks of rows share."""
+
+    x: Any  # HBM [B, N], real and imaginary part
+    y: Any  # the same of the result
+    tables: Tables
+    inputs: Any  # SBUF tiles [128, 2 run] that rows come to, in turn; none for long rows
+
+
+class Factors(nl.NKIObject):
+    """Twiddles beside the data that they multiply."""
+
+    rows: Any  # views of cos and sin; compensated: of 12 high bits, what these leave, the whole
+    run: int  # numbers that each column of the views multiplies; 0: views are as large as the data
+
+
+class Products(nl.NKIObject):
+    """A complex multiplication before its sums."""
+
+    by_cos: Any  # words of both parts times cos; compensated with a third, which joins lo
+    by_sin: Any
+    out: Any  # words that the sums belong to
+
+
+def schedule(n: int, first_entry: int) -> list[Stage]:
+    """The stages of a transform of length ``n``, whose tables begin at ``first_entry``."""
     left = n
     total = 0
     while left > 1:
         left = left // min(4, left)
         total += 1
-    stages: list[Any] = []
+    stages: list[Stage] = []
     stride, block, column, entry = 1, 1, 0, first_entry
     for index in range(total):
         radix = min(4, n // stride)
@@ -70,22 +115,50 @@ def schedule(n: int, first_entry: int) -> list[Any]:
         if (total - index) % _BLOCK == 0:
             block = stride
         outputs = stride * radix // block
-        if count == 1:
-            stages.append([radix, stride, count, block, outputs, -1, 0])
-        elif (total - index - 1) % _BLOCK == 0:
-            stages.append([radix, stride, count, block, outputs, 0, entry])
+        following = min(4, count) if count > 1 else 0
+        has_table = following > 0 and (total - index - 1) % _BLOCK == 0
+        place = entry if has_table else column
+        stages.append(Stage(radix, stride, count, block, outputs, following, has_table, place))
+        if has_table:
             entry += count * outputs
-        else:
-            following = min(4, count)
-            stages.append([radix, stride, count, block, outputs, following, column])
+        elif following > 0:
             column += (following - 1) * (outputs - 1)  # the others are 1
         stride *= radix
     return stages
 
 
+def state_points(n: int, compensated: bool) -> int:
+    """Points a partition of a state of transforms of length ``n``."""
+    if compensated:
+        return _COMPENSATED_RUN
+    return _ONE_STAGE_RUN if n <= 4 else _RUN
+
+
 def split_count(n: int, compensated: bool) -> int:
     """4 where a row exceeds a state and begins with a radix-4 stage of its own, else 1."""
-    return 4 if n > (_COMPENSATED_RUN if compensated else _RUN) else 1
+    return 4 if n > state_points(n, compensated) else 1
+
+
+def block_instructions(n: int, compensated: bool) -> int:
+    """How many instructions a block of rows takes; compensated, a few more than that."""
+    words, addition, factors = (2, 8, 3) if compensated else (1, 1, 1)
+    twiddle = 2 * factors + 2 * addition + (5 if compensated else 0)
+    parts = split_count(n, compensated)
+    length = n // parts
+    total = 0
+    for stage in schedule(length, 0):
+        quarters = min(4, stage.count)
+        total += quarters * (6 * addition + 2 * words if stage.radix == 4 else 2 * addition)
+        if stage.has_table:
+            loads = stage.count * stage.outputs // table_entries(stage, compensated)
+            total += loads * (1 + twiddle)
+        elif stage.following > 0:
+            total += (quarters - 1) * (twiddle + 2 * factors * (stage.outputs - 2))
+    if parts == 1:
+        return total + 4 + 2 * words
+    pieces = length // _PIECE * (2 + 8 * addition + 2 * words + 3 * (1 + twiddle))
+    states = n // state_points(n, compensated)
+    return pieces + states * total + n // _STORED * (2 + 8 * words)
 
 
 def butterfly_tables(
@@ -107,13 +180,13 @@ def butterfly_tables(
     length = n // parts
     if parts > 1:
         entries = [_twiddles(np.outer([1, 2, 3], np.arange(length)), n, sign)]
-    for _, _, count, _, outputs, following, _ in schedule(length, len(entries[0].ravel())):
-        if following == 0:
-            powers = np.outer(np.arange(count), np.arange(outputs))
-            entries.append(_twiddles(powers, count * outputs, sign))
-        elif following > 0:
-            powers = np.outer(np.arange(1, following), np.arange(1, outputs))
-            constants.append(_twiddles(powers, following * outputs, sign))
+    for stage in schedule(length, entries[0].size):
+        if stage.has_table:
+            powers = np.outer(np.arange(stage.count), np.arange(stage.outputs))
+            entries.append(_twiddles(powers, stage.count * stage.outputs, sign))
+        elif stage.following > 0:
+            powers = np.outer(np.arange(1, stage.following), np.arange(1, stage.outputs))
+            constants.append(_twiddles(powers, stage.following * stage.outputs, sign))
     columns = np.concatenate([[sign, scale], _factors(constants, compensated).ravel()])
     return columns.astype(np.float32).reshape(1, -1), _factors(entries, compensated)
 
@@ -124,11 +197,11 @@ def butterfly_specs(n: int, compensated: bool = False) -> tuple[Any, Any]:
     parts = split_count(n, compensated)
     length = n // parts
     constants, entries = 0, 3 * length if parts > 1 else 1
-    for _, _, count, _, outputs, following, _ in schedule(length, entries):
-        if following == 0:
-            entries += count * outputs
-        elif following > 0:
-            constants += (following - 1) * (outputs - 1)
+    for stage in schedule(length, entries):
+        if stage.has_table:
+            entries += stage.count * stage.outputs
+        elif stage.following > 0:
+            constants += (stage.following - 1) * (stage.outputs - 1)
     columns = _FIRST_CONSTANT + rows * constants
     return ((1, columns), "float32"), ((rows, entries), "float32")
 
@@ -167,28 +240,41 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     assert found == expected, f"tables have {found} rows of factors, not {expected}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    constants = tables[0].shape[1]
-    columns = nl.ndarray((PARTITIONS, constants), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, PARTITIONS], [1, constants]]))
+    launch = Launch([x_re, x_im], [y_re, y_im], load_columns(tables), input_tiles(n, compensated))
+    block = PARTITIONS * max(1, state_points(n, compensated) // n)
+    share = share_rows(batch, block, block_instructions(n, compensated))
+    last = share.first + share.trips * share.step
+    if share.trips > 0:
 
-    run = _COMPENSATED_RUN if compensated else _RUN
-    start = 0
-    while start < batch:
-        rows = min(max(1, run // n), -(-(batch - start) // PARTITIONS))
-        stop = start + rows * min(PARTITIONS, (batch - start) // rows)
-        x = [x_re[start:stop], x_im[start:stop]]
-        y = [y_re[start:stop], y_im[start:stop]]
-        if split_count(n, compensated) == 1:
-            transform_rows(x, y, rows, columns, tables[1])
-        else:
-            transform_long_rows(x, y, columns, tables[1])
-        start = stop
+        def body(row):  # type: ignore[no-untyped-def]
+            transform_blocks(launch, row, 0, share.step)
+
+        nl.fori_loop(share.first, last, body, share.step)
+    transform_blocks(launch, None, last, share.rest)
     return y_re, y_im
 
 
-def is_compensated(factors: Any) -> bool:
+def load_columns(tables: Any) -> Tables:
+    """The kernel's tables of HBM, with the columns on every partition of SBUF."""
+    constants = tables[0].shape[1]
+    columns = sbuf((PARTITIONS, constants))
+    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, PARTITIONS], [1, constants]]))
+    return Tables(columns, tables[1])
+
+
+def input_tiles(n: int, compensated: bool) -> Any:
+    """32 KiB a partition for rows that do not exceed a state."""
+    tiles: Any = []
+    if split_count(n, compensated) == 1:
+        run = state_points(n, compensated)
+        for _ in range(_RUN // run):
+            tiles.append(sbuf((PARTITIONS, 2 * run)))
+    return tiles
+
+
+def is_compensated(tables: Tables) -> bool:
     """The table of the compensated mode has six rows: high bits, rest and whole of a factor."""
-    return factors.shape[0] == 6
+    return bool(tables.factors.shape[0] == 6)
 
 
 def sbuf(shape: Any) -> Any:
@@ -196,80 +282,108 @@ def sbuf(shape: Any) -> Any:
     return nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
 
 
-def transform_rows(x: Any, y: Any, rows: int, columns: Any, factors: Any) -> None:
-    """Transform HBM rows [b, N] with ``rows`` of them a partition."""
-    count, n = x[0].shape
-    partitions = count // rows
-    tile = sbuf((partitions, 2, rows, n))
+def fresh_words(shape: Any, tables: Tables) -> Any:
+    """Fresh tiles for numbers: [hi], or [hi, lo] in the compensated mode."""
+    words = [sbuf(shape)]
+    if is_compensated(tables):
+        words.append(sbuf(shape))
+    return words
+
+
+def transform_blocks(launch: Launch, base: Any, first: int, count: int) -> None:
+    """Transform ``count`` rows of HBM, from the ``first`` after register ``base`` on."""
+    n = launch.x[0].shape[1]
+    points = state_points(n, is_compensated(launch.tables))
+    blocks = blocks_of(base, first, count, max(1, points // n))
+    for index in range(len(blocks)):
+        if n > points:
+            transform_long_rows(launch, blocks[index])
+        else:
+            transform_rows(launch, blocks[index], launch.inputs[index % len(launch.inputs)])
+
+
+def transform_rows(launch: Launch, rows: Rows, tile: Any) -> None:
+    """Transform a block of rows, which come to ``tile`` [128, 2 run]."""
+    n = launch.x[0].shape[1]
+    pattern = [[tile.shape[1], rows.partitions], [rows.each * n, 2], [n, rows.each], [1, n]]
+    state = tile.ap(pattern)
     for part in range(2):
-        nisa.dma_copy(dst=tile[:, part], src=x[part].reshape_dim(0, (partitions, rows)))
-    state = transform([tile], schedule(n, 1), columns, factors)
+        load_rows(state[:, part], launch.x[part], rows, n)
+    words = transform([state], schedule(n, 1), launch.tables)
     for part in range(2):
-        result = scaled_sum(state, part, columns)
-        nisa.dma_copy(dst=y[part].reshape_dim(0, (partitions, rows)), src=result)
+        result = sbuf((rows.partitions, rows.each, n))
+        scaled_sum(result, part_of(words, part), launch.tables.columns)
+        store_rows(launch.y[part], result, rows, n)
 
 
-def scaled_sum(state: Any, part: int, columns: Any) -> Any:
-    """scale * (hi + lo) of one part."""
-    partitions, _, rows, n = state[0].shape
-    total = state[0][:, part]
-    if len(state) > 1:
-        total = sbuf((partitions, rows, n))
-        nisa.tensor_tensor(dst=total, data1=state[0][:, part], data2=state[1][:, part], op=nl.add)
-    result = sbuf((partitions, rows, n))
-    scale = columns[0:partitions, _SCALE : _SCALE + 1]
-    nisa.activation(dst=result, op=nl.copy, data=total, scale=scale)
-    return result
+def scaled_sum(dst: Any, words: Any, columns: Any) -> None:
+    """dst = scale * (hi + lo)."""
+    total = words[0]
+    if len(words) > 1:
+        total = sbuf(words[0].shape)
+        nisa.tensor_tensor(dst=total, data1=words[0], data2=words[1], op=nl.add)
+    scale = columns[0 : total.shape[0], _SCALE : _SCALE + 1]
+    nisa.activation(dst=dst, op=nl.copy, data=total, scale=scale)
 
 
-def transform_long_rows(x: Any, y: Any, columns: Any, factors: Any) -> None:
-    """Transform HBM rows [b, N] of which one exceeds a state: radix 4, then four of N/4."""
-    partitions, n = x[0].shape
-    compensated = is_compensated(factors)
-    length = n // 4
-    rows = (_COMPENSATED_RUN if compensated else _RUN) // length
-    states = []
-    for _ in range(4 // rows):
-        state = [sbuf((partitions, 2, rows, length))]
-        if compensated:
-            state.append(sbuf((partitions, 2, rows, length)))
-        states.append(state)
-    size = (_COMPENSATED_PIECE if compensated else _PIECE) // 4
-    for first in range(0, length, size):
-        split_piece(x, states, first, size, columns, factors)
-    results = []
+def transform_long_rows(launch: Launch, rows: Rows) -> None:
+    """Transform rows of which one exceeds a state, one a partition: radix 4, then four of N/4."""
+    length = launch.x[0].shape[1] // 4
+    states = split_rows(launch, rows)
     stages = schedule(length, 3 * length)
+    results = []
     for index in range(len(states)):
-        results.append(transform(states[index], stages, columns, factors))
+        results.append(transform(states[index], stages, launch.tables))
         states[index] = []
-    for first in range(0, length, size):
-        store_piece(results, y, first, size, columns)
+    for first in range(0, length, _STORED // 4):
+        store_piece(launch, rows, results, first)
 
 
-def split_piece(x: Any, states: Any, first: int, size: int, columns: Any, factors: Any) -> None:
-    """Radix-4 stage of a long row on p = first .. first+size, from HBM to four transforms."""
-    partitions, n = x[0].shape
-    length = n // 4
-    rows = states[0][0].shape[2]
-    tile = sbuf((partitions, 2, 4, 1, size))
-    for part in range(2):
-        source = x[part].reshape_dim(1, (4, length))[:, :, first : first + size]
-        nisa.dma_copy(dst=tile[:, part, :, 0], src=source)
+def piece_in_hbm(x: Any, rows: Rows, runs: int, first: int, size: int) -> Any:
+    """Numbers first .. first+size of each of ``runs`` parts of rows of HBM x, [P, runs, size]."""
+    n = x.shape[1]
+    pattern = [[n, rows.partitions], [n // runs, runs], [1, size]]
+    return x.ap(pattern, rows.first * n + first, scalar_offset=rows.base)
+
+
+def split_rows(launch: Launch, rows: Rows) -> Any:
+    """Radix-4 stage of long rows, from HBM to the states of four transforms."""
+    tables = launch.tables
+    length = launch.x[0].shape[1] // 4
+    each = state_points(4 * length, is_compensated(tables)) // length
+    states, tiles, pieces = [], [], []
+    for _ in range(4 // each):
+        states.append(fresh_words((rows.partitions, 2, each, length), tables))
+    for _ in range(2):
+        tiles.append(sbuf((rows.partitions, 2, 4, 1, _PIECE)))
+    for _ in range(3):
+        pieces.append(sbuf((rows.partitions, tables.factors.shape[0], _PIECE)))
+    for first in range(0, length, _PIECE):
+        tile = tiles[first // _PIECE % 2]
+        for part in range(2):
+            source = piece_in_hbm(launch.x[part], rows, 4, first, _PIECE)
+            nisa.dma_copy(dst=tile[:, part, :, 0], src=source)
+        split_piece(tile, states, first, tables, pieces)
+    return states
+
+
+def split_piece(tile: Any, states: Any, first: int, tables: Tables, pieces: Any) -> None:
+    """The stage of ``split_rows`` on a tile of points from ``first`` of each quarter on.
+
+    pieces: SBUF tiles for the twiddles of the second quarter to the fourth.
+    """
+    each, length = states[0][0].shape[2:]
     outputs = []
     for leg in range(4):
         output = []
-        for word in states[leg // rows]:
-            output.append(word[:, :, leg % rows, first : first + size])
+        for word in states[leg // each]:
+            output.append(word[:, :, leg % each, first : first + _PIECE])
         outputs.append(output)
-    radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, [], columns)
+    radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, [], tables.columns)
     for leg in range(1, 4):
-        table = load_factors(factors, (leg - 1) * length + first, size, partitions)
-        views = []
-        for row in range(factors.shape[0]):
-            views.append(table[:, row])
-        output = outputs[leg]
-        shape = (partitions, size)
-        twiddle(part_of(output, 0), part_of(output, 1), shape, views, False)
+        load_factors(pieces[leg - 1], tables.factors, (leg - 1) * length + first)
+        views = factor_views(pieces[leg - 1], 0, [[1, _PIECE]])
+        finish_twiddle(begin_twiddle(outputs[leg], views))
 
 
 def part_of(words: Any, part: int) -> Any:
@@ -280,69 +394,86 @@ def part_of(words: Any, part: int) -> Any:
     return found
 
 
-def load_factors(factors: Any, first: int, size: int, partitions: int) -> Any:
-    """Entries first .. first+size of the table, on every partition: [partitions, 2 or 6, size]."""
-    rows, length = factors.shape
-    table = sbuf((partitions, rows, size))
-    source = factors.ap([[0, partitions], [length, rows], [1, size]], offset=first)
-    nisa.dma_copy(dst=table, src=source)
-    return table
+def load_factors(tile: Any, factors: Any, first: int) -> None:
+    """Entries of the table from ``first`` on, on every partition of tile [P, 2 or 6, size]."""
+    partitions, rows, size = tile.shape
+    pattern = [[0, partitions], [factors.shape[1], rows], [1, size]]
+    nisa.dma_copy(dst=tile, src=factors.ap(pattern, offset=first))
 
 
-def store_piece(results: Any, y: Any, first: int, size: int, columns: Any) -> None:
-    """Results first .. first+size of the four transforms of a long row, interleaved and scaled."""
-    partitions, _, rows, _ = results[0][0].shape
-    scale = columns[0:partitions, _SCALE : _SCALE + 1]
+def factor_views(tile: Any, first: int, pattern: Any) -> Factors:
+    """Entries of a tile [P, 2 or 6, size], from ``first`` on, for both parts of the data.
+
+    pattern: [stride, count] of the data's dimensions after the part.
+    """
+    partitions, rows, size = tile.shape
+    views = []
+    for row in range(rows):
+        whole = [[rows * size, partitions], [0, 2]] + pattern
+        views.append(tile.ap(whole, offset=row * size + first))
+    return Factors(views, 0)
+
+
+def store_piece(launch: Launch, rows: Rows, results: Any, first: int) -> None:
+    """A piece of the results of four transforms of long rows, interleaved and scaled."""
+    size = _STORED // 4
+    each = results[0][0].shape[2]
     for part in range(2):
-        row = sbuf((partitions, size, 4))
+        row = sbuf((rows.partitions, size, 4))
         for leg in range(4):
-            words = results[leg // rows]
-            total = words[0][:, part, leg % rows, first : first + size]
-            if len(words) > 1:
-                low = words[1][:, part, leg % rows, first : first + size]
-                high = total
-                total = sbuf((partitions, size))
-                nisa.tensor_tensor(dst=total, data1=high, data2=low, op=nl.add)
-            nisa.activation(dst=row[:, :, leg], op=nl.copy, data=total, scale=scale)
-        nisa.dma_copy(
-            dst=y[part][:, 4 * first : 4 * (first + size)],
-            src=row.reshape((partitions, 4 * size)),
-        )
+            words = []
+            for word in results[leg // each]:
+                words.append(word[:, part, leg % each, first : first + size])
+            scaled_sum(row[:, :, leg], words, launch.tables.columns)
+        target = piece_in_hbm(launch.y[part], rows, 1, 4 * first, _STORED)
+        nisa.dma_copy(dst=target, src=row.reshape((rows.partitions, 1, _STORED)))
 
 
-def transform(state: Any, stages: Any, columns: Any, factors: Any) -> Any:
-    """All stages of the transforms in ``state``: a list of tiles [partitions, 2, R, N], hi (lo)."""
+def transform(state: Any, stages: Any, tables: Tables) -> Any:
+    """All stages of the transforms in ``state``, words [partitions, 2, R, N]; returns words."""
     for index in range(len(stages)):
-        partitions, parts, rows, n = state[0].shape
-        result = [sbuf((partitions, parts, rows, n))]
-        if is_compensated(factors):
-            result.append(sbuf((partitions, parts, rows, n)))
-        _, stride, count, _, _, following, _ = stages[index]
-        # The quarter without twiddles comes last, so that ScalarE's products are always ready.
-        quarters = min(4, count)
-        pending: Any = []
-        for turn in range(quarters):
-            quarter = (turn + 1) % quarters
-            butterflies(state, result, stages[index], quarter, columns)
-            if len(pending) > 0:
-                finish_twiddle(pending)
-            pending = []
-            if following >= 0:
-                pending = begin_quarter(result, stages[index], quarter, columns, factors)
-        if len(pending) > 0:
-            finish_twiddle(pending)
-        state = result
+        state = transform_stage(state, stages[index], tables)
     return state
 
 
-def butterflies(state: Any, result: Any, stage: Any, quarter: int, columns: Any) -> None:
+def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
+    """One stage of the transforms in ``state``, in fresh words."""
+    result = fresh_words(state[0].shape, tables)
+    pieces = []
+    if stage.has_table:
+        entries = table_entries(stage, is_compensated(tables))
+        for _ in range(2):
+            pieces.append(sbuf((state[0].shape[0], tables.factors.shape[0], entries)))
+    has_constants = stage.following > 0 and not stage.has_table
+    products: Any = None
+    # The quarter without twiddles comes last, so that ScalarE's products are always ready.
+    quarters = min(4, stage.count)
+    for turn in range(quarters):
+        quarter = (turn + 1) % quarters
+        butterflies(state, result, stage, quarter, tables.columns)
+        if has_constants and turn > 0:
+            finish_twiddle(products)
+        if stage.has_table:
+            multiply_by_table(result, stage, quarter, tables.factors, pieces)
+        elif has_constants and quarter > 0:
+            words = twiddled(result, stage, quarter * run_of_p(stage), run_of_p(stage))
+            products = begin_twiddle(words, constant_factors(stage, quarter, tables, words))
+    return result
+
+
+def run_of_p(stage: Stage) -> int:
+    """Values of p in a quarter of a stage."""
+    return stage.count // min(4, stage.count)
+
+
+def butterflies(state: Any, result: Any, stage: Stage, quarter: int, columns: Any) -> None:
     """The stage's sums over k, for one of min(4, m) equal runs of p."""
-    radix, stride, count, _, _, _, _ = stage
-    each = count // min(4, count)
+    radix, stride = stage.radix, stage.stride
+    each = run_of_p(stage)
     size = each * stride
     low, high, outputs = [], [], []
     for word in state:
-        legs = word.reshape_dim(3, (radix, count * stride))
+        legs = word.reshape_dim(3, (radix, stage.count * stride))
         legs = legs[:, :, :, :, quarter * size : (quarter + 1) * size].permute((0, 1, 3, 2, 4))
         low.append(legs[:, :, 0 : radix // 2])
         high.append(legs[:, :, radix // 2 : radix])
@@ -357,15 +488,14 @@ def butterflies(state: Any, result: Any, stage: Any, quarter: int, columns: Any)
         crossed.append(crossed_outputs(result, stage, quarter, 3))
         radix_4(low, high, outputs, crossed, columns)
     else:
-        add(part_of_pair(low, 0), part_of_pair(high, 0), outputs[0], nl.add)
-        add(part_of_pair(low, 0), part_of_pair(high, 0), outputs[1], nl.subtract)
+        add(leg_of(low, 0), leg_of(high, 0), outputs[0], nl.add)
+        add(leg_of(low, 0), leg_of(high, 0), outputs[1], nl.subtract)
 
 
-def crossed_outputs(result: Any, stage: Any, quarter: int, leg: int) -> Any:
+def crossed_outputs(result: Any, stage: Stage, quarter: int, leg: int) -> Any:
     """Real part of output ``leg`` (1 or 3) with the imaginary part of the other one of them."""
-    _, stride, count, _, _, _, _ = stage
     partitions, _, rows, n = result[0].shape
-    each = count // min(4, count)
+    stride, each = stage.stride, run_of_p(stage)
     crossing = rows * n + (4 - 2 * leg) * stride  # from the one to the other
     pattern = [[2 * rows * n, partitions], [crossing, 2], [n, rows]]
     pattern = pattern + [[4 * stride, each], [1, stride]]
@@ -375,7 +505,7 @@ def crossed_outputs(result: Any, stage: Any, quarter: int, leg: int) -> Any:
     return views
 
 
-def part_of_pair(words: Any, leg: int) -> Any:
+def leg_of(words: Any, leg: int) -> Any:
     """One of the two legs in every word [partitions, parts, legs, ...]."""
     found = []
     for word in words:
@@ -395,7 +525,7 @@ def radix_4(low: Any, high: Any, outputs: Any, crossed: Any, columns: Any) -> No
     for _ in range(len(outputs[0])):
         differences.append(sbuf(low[0].shape))
         sums.append(sbuf(low[0].shape))
-        turned.append(sbuf(part_of_pair(low, 1)[0].shape))
+        turned.append(sbuf(leg_of(low, 1)[0].shape))
     add(low, high, differences, nl.subtract)
     sign = columns[0:partitions, _SIGN : _SIGN + 1]
     for index in range(len(turned)):
@@ -407,9 +537,9 @@ def radix_4(low: Any, high: Any, outputs: Any, crossed: Any, columns: Any) -> No
                 scale=sign,
             )
     add(low, high, sums, nl.add)
-    add(part_of_pair(sums, 0), part_of_pair(sums, 1), outputs[0], nl.add)
-    add(part_of_pair(sums, 0), part_of_pair(sums, 1), outputs[2], nl.subtract)
-    even = part_of_pair(differences, 0)
+    add(leg_of(sums, 0), leg_of(sums, 1), outputs[0], nl.add)
+    add(leg_of(sums, 0), leg_of(sums, 1), outputs[2], nl.subtract)
+    even = leg_of(differences, 0)
     # -+i (a + ib) = +-(b - ia): the real part is added where the imaginary part is subtracted.
     if len(crossed) > 0:
         add(even, turned, crossed[0], nl.add)
@@ -439,86 +569,70 @@ def add(a: Any, b: Any, out: Any, op: Any) -> None:
         nisa.tensor_tensor(dst=out[1], data1=out[1], data2=b[1], op=op)
 
 
-def begin_quarter(result: Any, stage: Any, quarter: int, columns: Any, factors: Any) -> Any:
-    """Multiply a quarter of a stage's outputs by their twiddles.
+def table_entries(stage: Stage, compensated: bool) -> int:
+    """Entries of a stage's table that are loaded at once."""
+    most = _COMPENSATED_ENTRIES if compensated else _ENTRIES
+    return min(most, run_of_p(stage) * stage.outputs)
 
-    Returns what ``finish_twiddle`` needs after constants, else [].
-    """
-    _, _, count, block, outputs, following, place = stage
-    partitions, _, rows, _ = result[0].shape
-    each = count // min(4, count)
-    shape = (partitions, rows, each, outputs - 1, block)
-    re = twiddled(result, stage, quarter, 0)
-    im = twiddled(result, stage, quarter, 1)
+
+def multiply_by_table(result: Any, stage: Stage, quarter: int, factors: Any, pieces: Any) -> None:
+    """Multiply a quarter of a stage's outputs by its table, which comes to two tiles in turn."""
+    rows = result[0].shape[2]
+    outputs, each = stage.outputs, run_of_p(stage)
+    step = pieces[0].shape[2] // outputs
+    for first in range(quarter * each, (quarter + 1) * each, step):
+        piece = pieces[first // step % 2]
+        load_factors(piece, factors, stage.place + first * outputs)
+        views = factor_views(piece, 1, [[0, rows], [outputs, step], [1, outputs - 1]])
+        finish_twiddle(begin_twiddle(twiddled(result, stage, first, step), views))
+
+
+def constant_factors(stage: Stage, quarter: int, tables: Tables, words: Any) -> Factors:
+    """The columns of constants that multiply the outputs of a quarter."""
+    rows = tables.factors.shape[0]
+    total = (tables.columns.shape[1] - _FIRST_CONSTANT) // rows
+    width = stage.outputs - 1
     views = []
-    if following == 0:
-        size = each * outputs
-        table = load_factors(factors, place + quarter * size, size, partitions)
-        entries = [[factors.shape[0] * size, partitions], [0, rows], [outputs, each]]
-        entries = entries + [[1, outputs - 1], [0, block]]
-        for row in range(factors.shape[0]):
-            views.append(table.ap(entries, offset=row * size + 1))
-        twiddle(re, im, shape, views, False)
-        return []
-    if quarter == 0:
-        return []
-    total = (columns.shape[1] - _FIRST_CONSTANT) // factors.shape[0]
-    for row in range(factors.shape[0]):
-        first = _FIRST_CONSTANT + row * total + place + (quarter - 1) * (outputs - 1)
-        views.append(columns[0:partitions, first : first + outputs - 1])
-    return begin_twiddle(re, im, shape, views, True)
+    for row in range(rows):
+        first = _FIRST_CONSTANT + row * total + stage.place + (quarter - 1) * width
+        views.append(tables.columns[0 : words[0].shape[0], first : first + width])
+    return Factors(views, stage.block)
 
 
-def twiddled(result: Any, stage: Any, quarter: int, part: int) -> Any:
-    """Views [partitions, R, p, K, q] of a quarter, without output K = 0: its twiddle is 1."""
-    _, _, count, block, outputs, _, _ = stage
+def twiddled(result: Any, stage: Stage, first: int, count: int) -> Any:
+    """Outputs [partitions, 2, R, p, (K, q)] of ``count`` values of p, without K = 0, times 1."""
     partitions, _, rows, n = result[0].shape
-    each = count // min(4, count)
-    pattern = [[2 * rows * n, partitions], [n, rows], [outputs * block, each]]
-    pattern = pattern + [[block, outputs - 1], [1, block]]
-    offset = (part * rows * n) + (quarter * each * outputs + 1) * block
+    run = stage.outputs * stage.block
+    pattern = [[2 * rows * n, partitions], [rows * n, 2], [n, rows]]
+    pattern = pattern + [[run, count], [1, run - stage.block]]
     views = []
     for word in result:
-        views.append(word.ap(pattern, offset=offset))
+        views.append(word.ap(pattern, offset=first * run + stage.block))
     return views
 
 
-def twiddle(re: Any, im: Any, shape: Any, factors: Any, constant: bool) -> None:
-    """re + i im times cos + i sin, in place."""
-    finish_twiddle(begin_twiddle(re, im, shape, factors, constant))
+def begin_twiddle(words: Any, factors: Factors) -> Products:
+    """Words [partitions, 2 parts, ...] times cos and sin; ``finish_twiddle`` puts sums in place."""
+    terms = words
+    if len(words) > 1:
+        terms = split_words(words)
+    return Products(multiply(terms, factors, 0), multiply(terms, factors, 1), words)
 
 
-def begin_twiddle(re: Any, im: Any, shape: Any, factors: Any, constant: bool) -> Any:
-    """The four products of a complex multiplication, and where their sums belong.
-
-    re, im: words [hi] or [hi, lo] of ``shape``. factors: cos and sin, compensated also their
-    parts; columns where ``constant``, which hold one number for every index of dimension -2.
-    """
-    products: Any = []
-    for words in [re, im]:
+def finish_twiddle(products: Products) -> None:
+    """re cos - im sin and re sin + im cos, where re and im were."""
+    by_cos, by_sin, out = products.by_cos, products.by_sin, products.out
+    for words in [by_cos, by_sin]:
         if len(words) > 1:
-            words = split_word(words, shape)
-        for index in range(2):
-            if len(words) == 1:
-                products.append([multiply(words[0], factors[index], shape, constant)])
-            else:
-                products.append(pair_product(words, factors, index, shape, constant))
-    return [products, re, im]
+            nisa.tensor_tensor(dst=words[1], data1=words[1], data2=words[2], op=nl.add)
+    by_cos, by_sin = by_cos[0:2], by_sin[0:2]
+    add(part_of(by_cos, 0), part_of(by_sin, 1), part_of(out, 0), nl.subtract)
+    add(part_of(by_sin, 0), part_of(by_cos, 1), part_of(out, 1), nl.add)
 
 
-def finish_twiddle(pending: Any) -> None:
-    """Sums of the products into their place."""
-    products, re, im = pending
-    for product in products:
-        if len(product) == 3:
-            nisa.tensor_tensor(dst=product[1], data1=product[1], data2=product[2], op=nl.add)
-    add(products[0][0:2], products[3][0:2], re, nl.subtract)
-    add(products[1][0:2], products[2][0:2], im, nl.add)
-
-
-def split_word(words: Any, shape: Any) -> Any:
+def split_words(words: Any) -> Any:
     """hi + lo as the 12 high bits of hi, and the rest."""
-    high, rest = sbuf(shape), sbuf(shape)
+    high, rest = sbuf(words[0].shape), sbuf(words[0].shape)
     nisa.tensor_scalar(
         dst=high.view(nl.int32),
         data=words[0].view(nl.int32),
@@ -530,26 +644,28 @@ def split_word(words: Any, shape: Any) -> Any:
     return [high, rest]
 
 
-def pair_product(words: Any, factors: Any, index: int, shape: Any, constant: bool) -> Any:
-    """(x1 + x2) w as the exact x1 w1, and x1 w2 and x2 w."""
-    high, rest = words
-    exact = multiply(high, factors[index], shape, constant)
-    first = multiply(high, factors[2 + index], shape, constant)
-    second = multiply(rest, factors[4 + index], shape, constant)
-    return [exact, first, second]
+def multiply(terms: Any, factors: Factors, index: int) -> Any:
+    """x cos (index 0) or x sin (1): one word, or of (x1 + x2) w the exact x1 w1, x1 w2 and x2 w."""
+    if len(terms) == 1:
+        return [product(terms[0], factors, index)]
+    exact = product(terms[0], factors, index)
+    first = product(terms[0], factors, 2 + index)
+    return [exact, first, product(terms[1], factors, 4 + index)]
 
 
-def multiply(data: Any, factor: Any, shape: Any, constant: bool) -> Any:
+def product(data: Any, factors: Factors, row: int) -> Any:
     """data * factor in a fresh tile: by a table on VectorE, by columns on ScalarE."""
-    product = sbuf(shape)
-    if constant:
-        for index in range(shape[3]):
-            nisa.activation(
-                dst=product[:, :, :, index],
-                op=nl.copy,
-                data=data[:, :, :, index],
-                scale=factor[:, index : index + 1],
-            )
-    else:
-        nisa.tensor_tensor(dst=product, data1=data, data2=factor, op=nl.multiply)
-    return product
+    result = sbuf(data.shape)
+    factor = factors.rows[row]
+    if factors.run == 0:
+        nisa.tensor_tensor(dst=result, data1=data, data2=factor, op=nl.multiply)
+        return result
+    for index in range(factor.shape[1]):
+        low, high = index * factors.run, (index + 1) * factors.run
+        nisa.activation(
+            dst=result[:, :, :, :, low:high],
+            op=nl.copy,
+            data=data[:, :, :, :, low:high],
+            scale=factor[:, index : index + 1],
+        )
+    return result

@@ -24,6 +24,7 @@ from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..tiles import PARTITIONS
 from .dft_gemm import load_rows
+from .old_stages import load_identity
 from .real_stockham import (
     advance_forward,
     advance_inverse,
@@ -40,7 +41,6 @@ from .real_stockham import (
     run_length,
     slot_count,
 )
-from .stockham import load_identity
 
 MAX_LENGTH = 5120
 _CHUNK = 512  # numbers of each part that are multiplied at a time

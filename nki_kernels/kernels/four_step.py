@@ -53,7 +53,7 @@ from ..tiles import (
     multiply_complex,
 )
 from .dft_gemm import table_spec
-from .stockham import (
+from .old_stages import (
     MAX_RADIX,
     Block,
     Group,

@@ -30,6 +30,7 @@ from ..hardware import DMA_WRITTEN_BYTES
 from ..nki_api import nisa, nki, nl
 from ..tiles import PARTITIONS, PSUM_BANK, factor_views
 from .axes import REAL_DFT_GEMM, as_rows, unpack_passes
+from .old_stages import load_identity
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import (
     evacuate,
@@ -39,7 +40,6 @@ from .real_stockham import (
     real_stockham_rows,
     transpose,
 )
-from .stockham import load_identity
 from .strided_stockham import (
     blocks_of,
     column_groups,

@@ -39,7 +39,7 @@ from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 from .dft_gemm import load_rows, store_rows, table_spec
-from .stockham import load_identity
+from .old_stages import load_identity
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64

@@ -33,8 +33,8 @@ from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..tiles import PARTITIONS, PSUM_BANK
 from .dft_gemm import table_spec
+from .old_stages import load_identity
 from .real_stockham import load_whole, multiply, transpose
-from .stockham import load_identity
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nki_kernels.kernels.stockham
+import nki_kernels.row_blocks
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.bluestein import (
     MAX_CONVOLVED,
@@ -17,6 +18,8 @@ from nki_kernels.kernels.bluestein import (
 )
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(997)
 TOLERANCE = 1e-6  # relative L2; 2e-7 to 4e-7 is usual
@@ -62,6 +65,27 @@ def test_primes_and_long_lengths(n, inverse):
 def test_lengths_whose_tables_are_streamed(n, inverse):
     for batch in (1, 2, 130):
         assert relative_error(batch, n, inverse, m=convolution_lengths(n)[-1]) <= TOLERANCE
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize(("n", "radices"), [(17, (36,)), (67, (15, 9)), (509, (32, 32))])
+def test_loops_two_cores_and_spoiled_rows(monkeypatch, chip, n, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    tables = pack(bluestein_tables(n, math.prod(radices), radices))
+
+    def run(x, cores=1):
+        with simulator.strict():
+            parts = np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+            y_re, y_im = simulator.simulate(bluestein[cores])(*parts, *tables, radices)
+        return y_re + 1j * y_im.astype(np.float64)
+
+    x = RNG.standard_normal((700, n, 2)).astype(np.float32).view(np.complex64)[..., 0]
+    whole = run(x)
+    for cores in range(1, hardware.current().programs_per_launch + 1):
+        with monkeypatch.context() as context:
+            context.setattr(nki_kernels.row_blocks, "_BODY_INSTRUCTIONS", 1)
+            np.testing.assert_array_equal(run(x, cores), whole)
+    check_rows_are_independent(run, x[:131], np.fft.fft(x[:131]), 1e-6, rows=(130,))
 
 
 def test_prime_of_three_radices_and_two_blocks():

@@ -5,15 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.kernels.butterfly import (
     MAX_COMPENSATED_LENGTH,
     MAX_LENGTH,
+    block_instructions,
     butterfly,
+    butterfly_specs,
     butterfly_tables,
+    state_points,
 )
 from nki_kernels.lint import lint
-from nki_kernels.packing import pack
+from nki_kernels.packing import pack, packed_spec
+from nki_kernels.simulator import device_rules
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(21)
 CASES = [(2**k, False) for k in range(1, 15)] + [(2**k, True) for k in range(1, 13)]
@@ -32,14 +38,27 @@ def bound(n, compensated):
     return 6e-7 if n <= 4096 else 8e-7
 
 
-def transform(x, inverse=False, scale=1.0, compensated=False):
+def transform(x, inverse=False, scale=1.0, compensated=False, programs=1):
     """Result, timeline and float64 input of one launch on the rows of complex ``x``."""
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     tables = butterfly_tables(x.shape[-1], inverse, scale, compensated)
+    kernel = butterfly if programs == 1 else butterfly[programs]
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(butterfly)(re, im, *pack(tables), compensated)
+        y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), compensated)
     assert timeline.launches == 1
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
+
+
+def priced(n, compensated, batch, chip="trn1", programs=1):
+    """The timeline of a launch on a chip, without data, that breaks no rule."""
+    spec, tables = ((batch, n), "float32"), packed_spec(butterfly_specs(n, compensated))
+    kernel = butterfly if programs == 1 else butterfly[programs]
+    with hardware.select(hardware.chip(chip)), simulator.strict():
+        return simulator.dry_run(kernel, spec, spec, *tables, compensated)
+
+
+def block_rows(n, compensated):
+    return 128 * max(1, state_points(n, compensated) // n)
 
 
 def error(result, reference):
@@ -62,10 +81,60 @@ def test_every_length_both_ways(n, compensated):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "compensated"), CASES)
 def test_more_rows_than_a_block(n, compensated):
-    rows = 128 * max(1, (2048 if compensated else 4096) // n)
-    batch = rows + 131 if n <= 4096 else 131
+    batch = block_rows(n, compensated) + 131 if n <= 4096 else 131
     result, _, x = transform(normal(batch, n), compensated=compensated)
     assert error(result, np.fft.fft(x)) <= bound(n, compensated)
+
+
+@pytest.mark.parametrize(
+    ("n", "compensated", "chip", "programs"),
+    [
+        (1024, False, "trn1", 1),
+        (1024, False, "trn2", 2),
+        (8192, False, "trn3", 1),
+        (256, True, "trn2", 1),
+        pytest.param(4, False, "trn1", 1, marks=pytest.mark.slow),
+        pytest.param(64, False, "trn3", 2, marks=pytest.mark.slow),
+        pytest.param(16384, False, "trn1", 1, marks=pytest.mark.slow),
+        pytest.param(16384, False, "trn2", 2, marks=pytest.mark.slow),
+        pytest.param(4096, True, "trn3", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_loops_on_the_device(monkeypatch, n, compensated, chip, programs):
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 1)
+    batch = programs * 2 * block_rows(n, compensated) + 3  # two iterations and a ragged rest
+    with hardware.select(hardware.chip(chip)):
+        result, _, x = transform(normal(batch, n), compensated=compensated, programs=programs)
+    assert error(result, np.fft.fft(x)) <= bound(n, compensated)
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize(
+    ("n", "compensated"), [(2, False), (128, False), (8192, False), (64, True)]
+)
+def test_two_cores_share_the_rows(chip, n, compensated):
+    with hardware.select(hardware.chip(chip)):
+        for batch in (1, 2, 301) if n <= 128 else (1, 2):  # of one row the first core has none
+            result, _, x = transform(normal(batch, n), compensated=compensated, programs=2)
+            assert error(result, np.fft.fft(x)) <= bound(n, compensated)
+
+
+@pytest.mark.parametrize("chip", hardware.NAMES)
+@pytest.mark.parametrize(
+    ("n", "compensated", "batch"),
+    [(8, False, 300), (512, False, 131), (64, True, 300), (8192, False, 2)],
+)
+def test_rows_are_independent(chip, n, compensated, batch):
+    x = normal(batch, n).astype(np.complex64)
+    rows = None if n == 8 else (batch // 2,)
+
+    def run(rows):
+        with np.errstate(all="ignore"):
+            return transform(rows, compensated=compensated)[0]
+
+    with hardware.select(hardware.chip(chip)):
+        exact = np.fft.fft(x.astype(complex))
+        check_rows_are_independent(run, x, exact, 2 * bound(n, compensated), rows)
 
 
 @pytest.mark.parametrize("compensated", [False, True])
@@ -111,14 +180,57 @@ def test_dry_run_is_the_real_timeline(n, compensated, batch):
 
 @pytest.mark.parametrize(
     ("n", "compensated", "ratio"),
-    [(64, False, 4.7), (4096, False, 9.9), (16384, False, 13.5), (64, True, 36), (4096, True, 85)],
+    [(64, False, 4.6), (4096, False, 9.8), (16384, False, 13.2), (64, True, 36), (4096, True, 85)],
 )
 def test_modelled_time_is_bound_by_the_vector_engine(n, compensated, ratio):
     batch = max(128, 2**20 // n)
-    spec, tables = ((batch, n), "float32"), butterfly_tables(n, compensated=compensated)
-    timeline = simulator.dry_run(butterfly, spec, spec, *pack(tables), compensated)
+    timeline = priced(n, compensated, batch)
     assert timeline.total_ns <= ratio * hardware.chip("trn1").dma_floor_ns(batch * n)
     assert timeline.engine_busy_ns["vector"] >= 0.75 * timeline.total_ns
+
+
+@pytest.mark.parametrize(("n", "compensated"), [(64, False), (4096, False)])
+def test_two_cores_take_half_the_time(n, compensated):
+    alone, both = (priced(n, compensated, 2**21 // n, "trn2", programs) for programs in (1, 2))
+    assert both.total_ns <= 0.55 * alone.total_ns
+
+
+@pytest.mark.parametrize("chip", hardware.NAMES)
+@pytest.mark.parametrize(
+    ("n", "compensated"),
+    [(2, False), (8, False), (128, False), (4096, False), (8192, False), (2048, True)],
+)
+def test_loads_do_not_run_too_far_ahead(chip, n, compensated):
+    timeline = priced(n, compensated, 4 * block_rows(n, compensated), chip)
+    assert timeline.waived_rules == set()
+
+
+@pytest.mark.parametrize(
+    ("n", "compensated", "batch"),
+    [
+        (64, False, hardware.HBM_TENSOR_BYTES // 4 // 64 - 1),
+        (4096, True, 6 * 128 - 1),  # a row less than the shortest loop
+    ],
+)
+def test_no_batch_takes_many_instructions(monkeypatch, n, compensated, batch):
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    timeline = priced(n, compensated, batch)
+    assert timeline.instructions >= 6 * block_instructions(n, compensated) * 0.9
+    assert timeline.waived_rules == set()
+
+
+@pytest.mark.parametrize(("n", "compensated"), CASES[::3])
+def test_instructions_of_a_block_are_known(n, compensated):
+    rows = block_rows(n, compensated)
+    count = priced(n, compensated, rows).instructions - 1  # the columns are loaded once
+    assert count <= block_instructions(n, compensated) <= 1.2 * count
+
+
+def test_a_loop_takes_no_longer_than_its_blocks(monkeypatch):
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 3000)
+    looped = priced(1024, False, 40 * 512)
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10**9)
+    assert looped.total_ns <= 1.03 * priced(1024, False, 40 * 512).total_ns
 
 
 def test_the_kernel_stays_inside_the_compilers_subset():

@@ -11,18 +11,16 @@ from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.packing import pack, packed_spec, unpack
 
 RNG = np.random.default_rng(7)
-SHAPES = ((3, 5), (128, 2, 7), (1,), (2, 3, 4, 5))
+SHAPES = ((3, 5), (128, 2, 7), (1,), (2, 3, 4, 5), (3, 64, 32), (2, 3, 16, 128))
 
 
 @nki.jit
 def copied(packed, places):
-    """Each table as rows of its last dimension, in HBM of its own."""
+    """Each table in HBM of its own."""
     results = []
     for table in unpack(packed, places):
-        rows = table.flatten_dims(0, len(table.shape) - 2) if len(table.shape) > 2 else table
         result = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.shared_hbm)
-        target = result.flatten_dims(0, len(table.shape) - 2) if len(table.shape) > 2 else result
-        nisa.dma_copy(dst=target, src=rows)
+        nisa.dma_copy(dst=result, src=table)
         results.append(result)
     return tuple(results)
 

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 import nki_kernels.kernels.stockham
+import nki_kernels.row_blocks
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.stockham import MAX_LENGTH, stockham, stockham_tables
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+from nki_kernels.simulator import device_rules
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(30)
 
@@ -56,13 +60,13 @@ PRECISIONS = pytest.mark.parametrize(
 )
 
 
-def transform(x, radices, inverse=False, **options):
+def transform(x, radices, inverse=False, cores=1, **options):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
     tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0, **options)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(stockham)(re, im, *pack(tables), radices)
+        y_re, y_im = simulator.simulate(stockham[cores])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -88,7 +92,7 @@ def test_radices_and_batches_both_ways(radices):
 @pytest.mark.parametrize("radices", STREAMED, ids=str)
 def test_streamed_tables_both_ways(radices):
     n = math.prod(radices)
-    for batch, inverse in ((1, False), (2, True), (130, False)):
+    for batch, inverse in ((2, True), (130 if len(radices) < 4 else 3, False)):
         result, timeline, x = transform(normal(batch, n), radices, inverse)
         assert timeline.launches == 1
         assert error(result, np.fft.ifft(x) if inverse else np.fft.fft(x)) <= 6e-7
@@ -122,6 +126,72 @@ def test_other_chips_compute_the_same(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     result, _, x = transform(normal(130, 480), (20, 24))
     assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@pytest.fixture(params=["trn1", "trn2", "trn3"])
+def chip(request, monkeypatch):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, request.param)
+    return hardware.current()
+
+
+@pytest.mark.parametrize("radices", [(4, 4), (16, 16), (8, 4, 16), (128, 2), (2, 37)], ids=str)
+def test_loops_and_two_cores_give_the_same(monkeypatch, chip, radices):
+    """Whatever is left of a batch when loops of blocks and shares of programs are done."""
+    n = math.prod(radices)
+    for batch in (1, 3, 1500, 3001):
+        if batch * n > 2**19:
+            continue
+        x = normal(batch, n)
+        plain, _, exact = transform(x, radices)
+        assert error(plain, np.fft.fft(exact)) <= 6e-7
+        for cores in range(1, chip.programs_per_launch + 1):
+            with monkeypatch.context() as context:
+                context.setattr(nki_kernels.row_blocks, "_BODY_INSTRUCTIONS", 1)
+                result, _, _ = transform(x, radices, cores=cores)
+            np.testing.assert_array_equal(result, plain)
+
+
+@pytest.mark.parametrize("options", [{}, BF16[0], REFINED[0]], ids=["fp32", "bf16", "refined"])
+def test_rows_are_independent(chip, options):
+    limit = {0: 6e-7, 1: 1e-2, 2: 2e-5}[len(options)]
+    for radices, batch in (((16, 16), 260), ((3, 90), 5), ((8, 8, 8), 2), ((64, 66), 3)):
+        x = normal(batch, math.prod(radices)).astype(np.complex64)
+        check_rows_are_independent(
+            lambda z, r=radices: transform(z, r, **options)[0],
+            x,
+            np.fft.fft(x),
+            limit,
+            rows=(0, batch - 1) if batch > 2 else None,
+        )
+
+
+def test_a_large_batch_is_few_instructions_and_little_slower(monkeypatch, chip):
+    monkeypatch.setattr(
+        device_rules, "MANY_INSTRUCTIONS", nki_kernels.row_blocks.LAUNCH_INSTRUCTIONS
+    )
+    for radices in ((32, 32), (64, 64), (16, 16, 16)):
+        n = math.prod(radices)
+        tables, times = stockham_tables(n, radices), []
+        for batch in (2**29 // n, 2**23 // n):
+            spec = ((batch, n), "float32")
+            with simulator.strict():
+                found = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
+            times.append(found.total_ns / batch)
+        assert times[0] <= 1.1 * times[1]
+
+
+@pytest.mark.parametrize("name", ["trn2", "trn3"])
+@pytest.mark.parametrize("radices", [(16, 16), (32, 32), (64, 64)], ids=str)
+def test_two_cores_take_half_the_time(monkeypatch, name, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, name)
+    n = math.prod(radices)
+    spec, tables = ((2**21 // n, n), "float32"), stockham_tables(n, radices)
+    one, two = (
+        simulator.dry_run(stockham[cores], spec, spec, *pack(tables), radices).total_ns
+        for cores in (1, 2)
+    )
+    # Of 4096 points each core has two blocks: the first load and the last store overlap nothing.
+    assert two <= (0.55 if n < 4096 else 0.62) * one
 
 
 @PRECISIONS
@@ -178,11 +248,12 @@ def test_wide_radices_beat_the_seeds():
 
 @pytest.mark.filterwarnings("error")  # of more SBUF than DMA should fill
 def test_modelled_time_of_long_transforms():
-    assert modelled((64, 64)) <= 2.1
-    assert modelled((64, 64), **BF16[0]) <= 1.7
-    assert modelled((64, 64), **REFINED[0]) <= 2.7
-    assert modelled((128, 64)) <= 3.2
-    assert modelled((128, 64), **BF16[0]) <= 1.8
+    # On trn1 up to a fifth of it is for setting bad rows aside.
+    assert modelled((64, 64)) <= 2.6
+    assert modelled((64, 64), **BF16[0]) <= 2.1
+    assert modelled((64, 64), **REFINED[0]) <= 3.2
+    assert modelled((128, 64)) <= 3.5
+    assert modelled((128, 64), **BF16[0]) <= 2.5
 
 
 @pytest.mark.filterwarnings("error")

@@ -43,6 +43,14 @@ def test_json_round_trip():
     assert json.loads(text)["candidates"][0]["inner"]["radices"] == [10, 54]
 
 
+def test_the_degree_of_lnc_is_part_of_a_plan():
+    two = dataclasses.replace(PLAN, cores=2)
+    assert two != PLAN and "trn2, LNC=2" in two.tree()
+    assert json.loads(two.to_json())["cores"] == 2 and "cores" not in PLAN.to_dict()
+    assert Plan.from_json(two.to_json()) == two == Plan.recalled(two.to_dict())
+    assert two.with_direction(False).cores == 2
+
+
 def test_recalled_plans_are_equal_to_those_made_at_once():
     recalled = Plan.recalled(PLAN.to_dict())
     assert (recalled.choice, recalled.algorithm) == (BLUESTEIN, "bluestein")
@@ -64,7 +72,14 @@ def test_a_recalled_plan_reads_its_choice_alone_at_first():
 
 def test_tree_is_readable():
     text = PLAN.tree()
-    for part in ("inverse FFT", "N = 257", "trn2", "17.9 us", "bluestein", "stage 2: radix 54"):
+    for part in (
+        "inverse FFT",
+        "N = 257",
+        "trn2, LNC=1",
+        "17.9 us",
+        "bluestein",
+        "stage 2: radix 54",
+    ):
         assert part in text
 
 
@@ -80,6 +95,11 @@ def test_tree_is_readable():
         {"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]},
         {"candidates": [{**BLUESTEIN.to_dict(), "radices": ["8"]}]},
         {"target": "trn9"},
+        {"cores": 3},
+        {"cores": 0},
+        {"cores": True},
+        {"cores": "2"},
+        {"target": "trn1", "cores": 2},
     ],
     ids=str,
 )

@@ -1,6 +1,6 @@
 """Remembered plans: the shipped files are fresh, the user's survive everything."""
 
-import importlib.util
+import dataclasses
 import json
 import os
 import re
@@ -12,8 +12,10 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+import make_plans
 import trnfft
-from trnfft.planner import planner, wisdom
+from nki_kernels import hardware
+from trnfft.planner import cost, planner, wisdom
 from trnfft.planner.plan import Plan
 
 ROOT = Path(__file__).parent.parent.parent
@@ -29,20 +31,11 @@ def folder(tmp_path, monkeypatch):
     planner.forget()
 
 
-@pytest.fixture(scope="module")
-def make_plans():
-    source = ROOT / "scripts" / "make_plans.py"
-    spec = importlib.util.spec_from_file_location("make_plans", source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 # What ships
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
-def test_shipped_plans_are_those_wanted(chip, make_plans):
+@pytest.mark.parametrize("chip", hardware.NAMES)
+def test_shipped_plans_are_those_wanted(chip):
     wanted = {wisdom.key_of(request) for request in make_plans.requests(chip)}
     assert set(wisdom.shipped(chip)) == wanted, STALE
     for entry in wisdom.shipped(chip).values():
@@ -51,17 +44,31 @@ def test_shipped_plans_are_those_wanted(chip, make_plans):
         assert plan.predicted_ns >= plan.dma_floor_ns
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
-def test_shipped_prices_are_fresh(chip, make_plans):
-    # A sample, another one for each chip.
-    start = ("trn1", "trn2", "trn3").index(chip)
-    for request in make_plans.requests(chip)[start::17]:
+@pytest.mark.parametrize("chip", hardware.NAMES)
+def test_shipped_prices_are_fresh(chip):
+    # A sample of every kind and degree, another one for each chip.
+    start = hardware.NAMES.index(chip)
+    kinds = {}
+    for request in make_plans.requests(chip):
+        kinds.setdefault((request.kind, len(request.shape), request.cores), []).append(request)
+    for requests in kinds.values():
+        for request in requests[start :: max(3, len(requests) // 4)]:
+            plan = Plan.recalled(wisdom.shipped(chip)[wisdom.key_of(request)])
+            price = cost.price(plan.recipe, plan.batch, hardware.chip(chip), plan.cores)
+            assert plan.predicted_ns == pytest.approx(price.predicted_ns, rel=1e-3), STALE
+
+
+@pytest.mark.parametrize("chip", hardware.NAMES)
+def test_shipped_choices_are_fresh(chip):
+    start = hardware.NAMES.index(chip)
+    for request in make_plans.requests(chip)[start::37]:
         shipped = Plan.from_dict(wisdom.shipped(chip)[wisdom.key_of(request)])
         assert planner.search(request) == shipped, STALE
 
 
 def test_shipped_files_are_as_the_script_writes_them():
-    for path in (ROOT / "plans").glob("*.json"):
+    for chip in hardware.NAMES:
+        path = ROOT / "plans" / f"{chip}.json"
         content = json.loads(path.read_text())
         assert path.read_text() == wisdom.render(path.stem, content["plans"])
 
@@ -70,6 +77,26 @@ def test_a_shipped_plan_needs_no_search_and_no_user_file(folder, monkeypatch):
     monkeypatch.setattr(planner, "search", None)
     assert trnfft.plan(1024, batch=100, target="trn1").batch == 128
     assert not folder.exists()
+
+
+# Degrees of LNC
+
+
+def test_degrees_are_remembered_apart(folder):
+    plan = trnfft.plan(94, target="trn2")
+    two = Plan.of(dataclasses.replace(plan, cores=2), plan.candidates[:1])
+    wisdom.remember(two)
+    planner.forget()
+    assert trnfft.plan(94, target="trn2", cores=2) == two
+    assert trnfft.plan(94, target="trn2") == plan
+    assert trnfft.plan(94, target="trn2", cores=2, inverse=True).cores == 2
+
+
+def test_a_degree_that_the_chip_has_not_is_no_plan(folder):
+    trnfft.plan(94)
+    path = wisdom.user_file("trn1")
+    path.write_text(path.read_text().replace('"n": 94, "batch"', '"n": 94, "cores": 2, "batch"', 1))
+    assert wisdom.examine("trn1")[1].unknown == 1
 
 
 # The user's own
@@ -110,10 +137,13 @@ def test_binary_rubbish_is_set_aside(folder):
         trnfft.plan(94)
 
 
-def test_an_entry_that_is_no_plan_is_searched_again(folder):
+@pytest.mark.parametrize(
+    "change", [('"launches": 1', '"launches": "one"'), ('"n": 94, "batch"', '"n": [9], "batch"')]
+)
+def test_an_entry_that_is_no_plan_is_searched_again(folder, change):
     plan = trnfft.plan(94)
     path = wisdom.user_file("trn1")
-    path.write_text(path.read_text().replace('"launches": 1', '"launches": "one"'))
+    path.write_text(path.read_text().replace(*change))
     planner.forget()
     assert trnfft.plan(94) == plan
 

@@ -26,6 +26,7 @@ import trnfft
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.stockham import stockham, stockham_tables
+from nki_kernels.packing import pack
 from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from trnfft import config
 from trnfft.backends.choice import choose_backend
@@ -291,7 +292,7 @@ def _simulated_dft_gemm() -> Check:
 
 
 def _simulated_stockham() -> Check:
-    return _simulated(stockham, 256, stockham_tables(256, (16, 16)), (16, 16))
+    return _simulated(stockham, 256, *pack(stockham_tables(256, (16, 16))), (16, 16))
 
 
 def _simulated(kernel: Any, n: int, *arguments: Any) -> Check:

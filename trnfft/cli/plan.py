@@ -38,6 +38,9 @@ def plan(
     ] = None,
     batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
     target: Annotated[str, typer.Option(help="Chip: trn1, trn2 or trn3.")] = "trn1",
+    lnc: Annotated[
+        int, typer.Option(help="Physical cores of a launch: 1, or 2 on trn2 and trn3.")
+    ] = 1,
     precision: Annotated[
         str, typer.Option(help="Precision: fast, kahan, double, bf16 or bf16_refined.")
     ] = "fast",
@@ -70,6 +73,7 @@ def plan(
             padded_from=parse_shape("--padded-from", padded_from),
             batch=batch,
             target=target,
+            cores=lnc,
             precision=precision,
         )
     except (ValueError, NotImplementedError) as error:
@@ -138,7 +142,7 @@ def save_timeline(found: Plan, out: Path) -> None:
         stop('there is no timeline: precision "double" runs on the host', 2)
     chip = hardware.chip(found.target)
     with writing(out):
-        cost.timeline(found.recipe, found.batch, chip).save_perfetto(out)
+        cost.timeline(found.recipe, found.batch, chip, found.cores).save_perfetto(out)
 
 
 def draw_prices(found: Plan) -> Figure:
@@ -165,7 +169,8 @@ def draw_prices(found: Plan) -> Figure:
     axes.set_xlabel("N")
     axes.set_ylabel("time on the chip (us), modelled")
     data = "" if found.kind == C2C else ", real data"
-    axes.set_title(f"Batch {found.batch} on {found.target}, precision {found.precision}{data}")
+    where = f"{found.target}, LNC={found.cores}"
+    axes.set_title(f"Batch {found.batch} on {where}, precision {found.precision}{data}")
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
@@ -183,6 +188,7 @@ def priced_lengths(found: Plan) -> list[Plan]:
                     inverse=found.inverse,
                     batch=found.batch,
                     target=found.target,
+                    cores=found.cores,
                     precision=found.precision,
                 )
             )

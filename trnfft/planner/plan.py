@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from nki_kernels import hardware
-from trnfft.planner.problem import C2C, Problem
+from trnfft.planner.problem import C2C, Problem, checked_cores
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class Plan(Problem):
         candidates = RecalledCandidates(_field(entry, "candidates", list))
         if not candidates or candidates[0].rejected:
             raise ValueError("a plan's first candidate is its choice; this plan has none")
-        target = hardware.chip(_field(entry, "target", str)).name
+        chip = hardware.chip(_field(entry, "target", str))
         return cls(
             n=_field(entry, "n", int),
             kind=_item(entry.get("kind", C2C), "kind", str),
@@ -314,9 +314,9 @@ class Plan(Problem):
             batch=_field(entry, "batch", int),
             inverse=_field(entry, "inverse", bool),
             precision=_field(entry, "precision", str),
-            target=target,
+            target=chip.name,
             max_error=_field(entry, "max_error", float),
-            cores=_item(entry.get("cores", 1), "cores", int),
+            cores=checked_cores(_item(entry.get("cores", 1), "cores", int), chip),
             candidates=candidates,
         )
 

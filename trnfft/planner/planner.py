@@ -22,6 +22,7 @@ from trnfft.planner.problem import (
     Problem,
     Sizes,
     checked_accuracy,
+    checked_cores,
     checked_sizes,
     rounded_batch,
 )
@@ -45,13 +46,15 @@ def plan(
     dtype: object = "float32",
     precision: str | None = None,
     target: str | None = None,
+    cores: int = 1,
     max_error: float | None = None,
     algorithms: str | Iterable[str] | None = None,
 ) -> Plan:
     """The cheapest way to transform `batch` rows or arrays of points within the error budget.
 
-    Prices are times that the simulator models for one NeuronCore. They are looked up among the
-    remembered plans first: in memory, in the user's cache folder, in those that trnfft ships.
+    Prices are times that the simulator models for one launch, on one NeuronCore or two. They are
+    looked up among the remembered plans first: in memory, in the user's cache folder, in those
+    that trnfft ships.
 
     Args:
         n: length of the transform, 1 or more.
@@ -69,6 +72,8 @@ def plan(
             returns.
         target: the chip, "trn1", "trn2" or "trn3". Default: what the environment variable
             NEURON_PLATFORM_TARGET_OVERRIDE names, else trn1.
+        cores: the degree of LNC, physical NeuronCores that share a launch: 1, or 2 on trn2 and
+            trn3. trn1 has degree 1 only.
         max_error: largest relative L2 error. Default: that of the precision mode.
         algorithms: names of the algorithms to choose from, or "seed" for the choice of DFT-GEMM
             for n <= 256, else [8^a, 4^b] Stockham, else Bluestein. Default: all.
@@ -80,6 +85,7 @@ def plan(
     precision = config.get_precision() if precision is None else precision
     mode, budget = checked_accuracy(precision, dtype, max_error)
     sizes = checked_sizes(n, shape, padded_from)
+    chip = _chip(target)
     problem = Problem(
         n=sizes.n,
         shape=sizes.shape,
@@ -88,8 +94,9 @@ def plan(
         batch=rounded_batch(batch),
         inverse=bool(inverse),
         precision=mode,
-        target=_chip(target).name,
+        target=chip.name,
         max_error=budget,
+        cores=checked_cores(cores, chip),
     )
     return solved(problem, _checked_names(algorithms))
 
@@ -100,6 +107,7 @@ def plan_convolution(
     padded_from: tuple[int, ...] | None = None,
     batch: int = 1,
     target: str | None = None,
+    cores: int = 1,
 ) -> Plan:
     """The way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
 
@@ -108,7 +116,7 @@ def plan_convolution(
     Args:
         shape: that of the transforms.
         padded_from: of images, the shape of the data and of what is kept. Default: `shape`.
-        batch, target: as for `plan`.
+        batch, target, cores: as for `plan`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong type, out of range or not known.
@@ -117,7 +125,7 @@ def plan_convolution(
     sizes = checked_sizes(None, shape, padded_from)
     if len(shape) > 1 and not sizes.shape:
         sizes = replace(sizes, shape=shape, padded_from=shape)
-    return solved(_float32_problem(CONVOLUTION, sizes, batch, target))
+    return solved(_float32_problem(CONVOLUTION, sizes, batch, target, cores))
 
 
 def plan_block_circulant(
@@ -126,6 +134,7 @@ def plan_block_circulant(
     batch: int = 1,
     gradients: bool = False,
     target: str | None = None,
+    cores: int = 1,
 ) -> Plan:
     """The way to multiply rows by a block circulant matrix in one launch.
 
@@ -133,14 +142,15 @@ def plan_block_circulant(
         shape: of the weight, (p, q, k).
         batch: rows.
         gradients: to plan the launch that makes the gradients instead.
-        target: as for `plan`.
+        target, cores: as for `plan`.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong type, out of range or not known.
         NotImplementedError: no kernel can do it.
     """
     kind = CIRCULANT_GRADIENTS if gradients else CIRCULANT
-    return solved(_float32_problem(kind, checked_sizes(None, shape, None), batch, target))
+    sizes = checked_sizes(None, shape, None)
+    return solved(_float32_problem(kind, sizes, batch, target, cores))
 
 
 def forget() -> None:
@@ -180,8 +190,11 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
     return names
 
 
-def _float32_problem(kind: str, sizes: Sizes, batch: object, target: str | None) -> Problem:
+def _float32_problem(
+    kind: str, sizes: Sizes, batch: object, target: str | None, cores: object
+) -> Problem:
     """A problem that only kernels for float32 in the mode "fast" solve."""
+    chip = _chip(target)
     return Problem(
         n=sizes.n,
         shape=sizes.shape,
@@ -189,8 +202,9 @@ def _float32_problem(kind: str, sizes: Sizes, batch: object, target: str | None)
         kind=kind,
         batch=rounded_batch(batch),
         precision="fast",
-        target=_chip(target).name,
+        target=chip.name,
         max_error=accuracy.MAX_ERRORS["fast"],
+        cores=checked_cores(cores, chip),
     )
 
 
@@ -312,7 +326,7 @@ def _priced(
     if lighter in fitting:  # never slower, and its dry run is shorter
         return Candidate(recipe, None, error, rejected=f"{lighter} does the same with less work"), 0
     try:
-        price = cost.price(recipe, problem.batch, chip)
+        price = cost.price(recipe, problem.batch, chip, problem.cores)
     except cost.CannotRun as reason:
         return Candidate(recipe, rejected=str(reason)), 0
     priced = Candidate(recipe, price.predicted_ns, error, price.bound, price.launches)
@@ -353,14 +367,14 @@ def _too_inaccurate(problem: Problem, closest: Recipe) -> str:
 
 
 def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
-    reasons = "; ".join(
-        f"{candidate.recipe.algorithm} {candidate.rejected}"
-        for candidate in candidates
-        if candidate.rejected
-    )
+    first: dict[str, str] = {}  # of an algorithm's recipes, which have much the same reason
+    for candidate in candidates:
+        first.setdefault(candidate.recipe.algorithm, candidate.rejected)
+    reasons = "; ".join(f"{name} {reason}" for name, reason in first.items())
     size = f"shape {problem.shape}" if problem.shape else f"N = {problem.n}"
+    where = problem.target + (f" with LNC={problem.cores}" if problem.cores > 1 else "")
     return (
-        f"no kernel transforms {size} on {problem.target}: {reasons}; use another length "
+        f"no kernel transforms {size} on {where}: {reasons}; use another length "
         f'or trnfft.set_backend("auto")'
     )
 

@@ -41,7 +41,7 @@ class Problem:
 
     `batch` is a power of two, as prices are for such. `max_error` is the relative L2 error that
     the answer has to stay below. `cores` is the degree of LNC (logical NeuronCore configuration):
-    how many physical cores work on one launch.
+    how many physical cores work on one launch, which is `kernel[cores]`.
     """
 
     n: int
@@ -62,29 +62,38 @@ class Problem:
 
     @property
     def dma_floor_ns(self) -> float:
-        """Least time to read the input and write the output of the batch once."""
+        """Least time to read the input and write the output of the batch once, by all cores."""
+        chip = hardware.chip(self.target)
+        # Two cores have twice the DMA engines, but share a stack of HBM.
+        rate = min(self.cores * chip.dma_total_bytes_per_ns, chip.hbm_stack_bytes_per_ns)
+        return self._least_bytes / rate
+
+    @property
+    def _least_bytes(self) -> int:
+        """Of input and output of the batch."""
         shape = self.shape or (self.n,)
         data = math.prod(self.padded_from or shape)
         if self.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
             p, q, k = shape
             forward = self.batch * (p + q) * k + data
             more = 0 if self.kind == CIRCULANT else self.batch * q * k + data
-            return hardware.chip(self.target).dma_floor_ns(1, 4 * (forward + more))
+            return 4 * (forward + more)
         if self.kind == CONVOLUTION:
-            return hardware.chip(self.target).dma_floor_ns(self.batch, 8 * data)
+            return self.batch * 8 * data
         numbers = 2 * data if self.kind == C2C else data
         half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
         numbers += 2 * math.prod(shape[:-1]) * half
-        return hardware.chip(self.target).dma_floor_ns(self.batch, 4 * numbers)
+        return self.batch * 4 * numbers
 
     @property
     def title(self) -> str:
-        """One line of text: what is computed, how much of it, and where."""
+        """What is computed, how much of it, and where: no two remembered plans share this line."""
         direction = ("inverse " if self.inverse else "") + _TITLES[self.kind]
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
         if self.padded_from and self.padded_from != self.shape:
             size += f" for {' x '.join(map(str, self.padded_from))}"
-        return f"{direction}, {size}, batch {self.batch}, {self.precision}, {self.target}"
+        where = f"{self.target}, LNC={self.cores}"
+        return f"{direction}, {size}, batch {self.batch}, {self.precision}, {where}"
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,21 @@ def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> 
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
     return precision, budget
+
+
+def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
+    """The degree of LNC of a problem.
+
+    Raises:
+        TypeError, ValueError: it is no int, or no launch on the chip has it.
+    """
+    degree, most = at_least_one("cores", cores), chip.programs_per_launch
+    if degree > most:
+        allowed = f"1 to {most} on {chip.name}"
+        if most == 1:
+            allowed = f"1: {chip.name} has degree 1 only"
+        raise ValueError(f"argument 'cores', the degree of LNC, is {degree}, allowed is {allowed}")
+    return degree
 
 
 def rounded_batch(batch: object) -> int:

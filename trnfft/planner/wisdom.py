@@ -184,7 +184,11 @@ def _parse(text: str, kernels: str) -> Entries:
     content = _content(text)
     if content["format"] != FORMAT or content.get("kernels", "") != kernels:
         return {}
-    return {_key(entry): entry for entry in content["plans"]}
+    entries: Entries = {}
+    for entry in content["plans"]:
+        with contextlib.suppress(TypeError):  # fields that no plan has: search instead
+            entries[_key(entry)] = entry
+    return entries
 
 
 def _content(text: str) -> dict[str, Any]:

@@ -55,8 +55,9 @@ def fft_workspace_bytes(
     if not found.launches:
         return 0
     algorithm = ALGORITHMS[found.recipe.algorithm]
+    chip = hardware.chip(found.target)
     try:
-        timeline = cost.timeline(found.recipe, batch, hardware.chip(found.target))
+        timeline = cost.timeline(found.recipe, batch, chip, found.cores)
     except cost.CannotRun as reason:
         raise NotImplementedError(
             f"no kernel transforms a batch of {batch} in one launch on {found.target}: {reason}; "

@@ -1,11 +1,13 @@
 """`trnfft plan` prints the tree and the candidates, and writes its files whole or not at all."""
 
+import dataclasses
 import json
 
 import pytest
 from typer.testing import CliRunner
 
 from trnfft import cli
+from trnfft.cli import plan
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def run(tmp_path, monkeypatch):
 def test_tree_and_candidates(run):
     result = run(1024, "--batch", 128, "--target", "trn2")
     assert result.exit_code == 0, result.output
-    for part in ("FFT, N = 1024, batch 128, fast, trn2", "stockham", "radix", "chosen", "launches"):
+    for part in ("batch 128, fast, trn2, LNC=1", "stockham", "radix", "chosen", "launches"):
         assert part in result.stdout
     assert "DMA floor" in result.stdout and "times as long" in result.stdout
     assert "butterfly 1024" in result.stdout
@@ -51,6 +53,19 @@ def test_all_lists_every_candidate(run):
     assert full.count("stockham 1024") > short.count("stockham 1024") >= 1
 
 
+def test_degree_of_lnc(run, monkeypatch):
+    def planned(*arguments, cores, **others):
+        assert cores == 2
+        return dataclasses.replace(make_plan(*arguments, **others), cores=cores)
+
+    # No kernel has to share its work for this.
+    make_plan = plan.make_plan
+    monkeypatch.setattr(plan, "make_plan", planned)
+    result = run(64, "--target", "trn2", "--lnc", 2)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("FFT, N = 64, batch 1, fast, trn2, LNC=2\n")
+
+
 def test_precision(run):
     assert "butterfly_kahan" in run(256, "--precision", "kahan").stdout.splitlines()[2]
     assert "on the host" in run(1000, "--precision", "double").stdout
@@ -78,6 +93,8 @@ def test_plot(run, tmp_path):
         ((0,), "'n' is 0"),
         ((8, "--batch", 0), "'batch' is 0"),
         ((8, "--target", "trn9"), "trn9"),
+        ((8, "--lnc", 2), "LNC, is 2, allowed is 1: trn1 has degree 1 only"),
+        ((8, "--lnc", 3, "--target", "trn3"), "LNC, is 3, allowed is 1 to 2 on trn3"),
         ((8, "--precision", "best"), "best"),
         ((2**30,), "N = 1073741824"),
         ((8, "--plot", "missing/a.png"), "no folder missing"),

@@ -69,9 +69,8 @@ def inner_of(recipe: Recipe) -> Recipe:
 def convolution_work(n: int, radices: tuple[int, ...]) -> int:
     """Columns that Bluestein's products and transposes move: what its time follows."""
     columns = 0
-    for stage in range(2 * len(radices)):
-        contracted, produced, done, left, slabs = bluestein.stage_shape(n, radices, stage)
-        pieces = stockham.piece_count(2 * slabs * contracted)
+    for stage in bluestein.stages_of(n, radices):
+        terms = stockham.product_count(stage) * stockham.piece_count(stage)
         # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
-        columns += done * left // slabs * pieces * (2 * slabs * produced + 128)
+        columns += terms * (2 * stage.slabs * stage.produced + 128)
     return columns

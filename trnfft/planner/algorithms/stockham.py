@@ -47,11 +47,9 @@ class Stockham(MatrixAlgorithm):
 
 def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
     """Matrix products of a transform, then numbers in the tables: what Stockham's time follows."""
-    n = math.prod(radices)
     products = numbers = 0
-    specs = stockham.stockham_specs(radices)
-    for radix, ((rows, matrices, columns), _) in zip(radices, specs, strict=True):
-        slabs = rows // (2 * radix)
-        products += n // (radix * slabs) * stockham.piece_count(rows)
-        numbers += rows * matrices * columns
+    for index in range(len(radices)):
+        stage = stockham.stage_of(radices, index)
+        products += stockham.product_count(stage) * stockham.piece_count(stage)
+        numbers += math.prod(stockham.stage_spec(stage)[0])
     return products, numbers

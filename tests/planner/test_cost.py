@@ -1,0 +1,143 @@
+"""Prices of launches on two cores, by a kernel of this file whose programs share its rows."""
+
+import numpy as np
+import pytest
+
+import trnfft
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from trnfft.planner import cost, planner
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Plan, Recipe
+
+TRN2 = hardware.chip("trn2")
+ROWS = 128
+
+
+@nki.jit
+def doubled(x_re, x_im):
+    """2 x, in turns of 128 rows; the programs of a launch have neighbouring blocks of turns."""
+    batch, n = x_re.shape
+    outputs = [nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm) for _ in range(2)]
+    rows = -(-batch // nl.num_programs(0))
+    first = rows * nl.program_id(0)
+    loaded = nl.ndarray((ROWS, n), dtype=nl.float32, buffer=nl.sbuf)
+    for start in range(first, min(first + rows, batch), ROWS):
+        stop = min(start + ROWS, first + rows, batch)
+        for x, y in zip((x_re, x_im), outputs, strict=True):
+            tile = nl.ndarray((stop - start, n), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=loaded[0 : stop - start], src=x[start:stop])
+            nisa.tensor_scalar(tile, loaded[0 : stop - start], nl.multiply, 2.0)
+            nisa.dma_copy(dst=y[start:stop], src=tile)
+    return tuple(outputs)
+
+
+@nki.jit
+def greedy(x_re, x_im):
+    """As `doubled`, but every program does all of it."""
+    y = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=y, src=x_re)
+    return y, y
+
+
+class Stub(LengthAlgorithm):
+    def __init__(self, name, kernel):
+        self.name, self.kernel = name, kernel
+
+    def why_not(self, n):
+        return ""
+
+    def specs(self, recipe):
+        return ()
+
+    def error(self, recipe):
+        return 1e-7
+
+
+@pytest.fixture(autouse=True)
+def stubs(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "doubled", Stub("doubled", doubled))
+    monkeypatch.setitem(ALGORITHMS, "greedy", Stub("greedy", greedy))
+    yield
+    planner.forget()
+
+
+def plan(cores, name="doubled", **others):
+    return trnfft.plan(256, target="trn2", cores=cores, algorithms=name, **{"batch": 256, **others})
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_price_is_that_of_the_launch_on_so_many_cores(cores):
+    zeros = np.zeros((256, 256), np.float32)
+    with hardware.select(TRN2), simulator.record() as timeline:
+        simulator.simulate(doubled)[cores](zeros, zeros)
+    found = plan(cores)
+    assert found.predicted_ns == round(timeline.total_ns, 1)
+    assert (found.cores, found.launches, timeline.launches) == (cores, 1, 1)
+    assert found.tree().splitlines()[0].endswith(f"fast, trn2, LNC={cores}")
+    assert Plan.from_json(found.to_json()) == found
+
+
+def test_both_degrees_have_plans_of_their_own():
+    one, two = plan(1, batch=8192), plan(2, batch=8192)
+    assert 0.49 < two.predicted_ns / one.predicted_ns < 0.6  # bound by an engine, not by HBM
+    # Together they get 566 of 736 B/ns.
+    assert two.dma_floor_ns == pytest.approx(one.dma_floor_ns * 368 / 566)
+    assert two.dma_floor_ns < two.predicted_ns
+    assert plan(2, batch=8192, inverse=True).candidates == two.candidates
+
+
+@pytest.mark.parametrize("n, batch", [(64, 2**14), (256, 2**13), (1024, 2**12)])
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_prices_of_large_batches_are_those_of_whole_dry_runs(n, batch, chip):
+    recipe, core = Recipe("doubled", n), hardware.chip(chip)
+    for cores in (1, 2):
+        whole = cost.timeline(recipe, batch, core, cores)
+        price = cost.price(recipe, batch, core, cores)
+        assert price.predicted_ns == pytest.approx(whole.total_ns, rel=0.03)
+
+
+def test_parts_of_a_batch_are_large_enough_for_both_cores(monkeypatch):
+    def spied(recipe, batch, chip, cores):
+        sizes[cores].append(batch)
+        return found(recipe, batch, chip, cores)
+
+    found, sizes = cost.timeline, {1: [], 2: []}
+    monkeypatch.setattr(cost, "timeline", spied)
+    one, two = (cost.price(Recipe("doubled", 512), 2**17, TRN2, cores) for cores in (1, 2))
+    assert sizes[2] == [2 * size for size in sizes[1]] and sizes[2][-1] < 2**17
+    assert one.instructions == two.instructions  # of a core
+
+
+def test_a_kernel_that_does_not_share_has_no_price():
+    assert plan(1, "greedy").predicted_ns
+    with pytest.raises(NotImplementedError, match="trn2 with LNC=2: greedy .*nl.program_id"):
+        plan(2, "greedy")
+    found = plan(2, ["greedy", "doubled"])
+    assert found.algorithm == "doubled" and "program_id" in found.candidates[1].rejected
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"target": "trn1", "cores": 2}, ValueError, "'cores'.* is 2, .*trn1 has degree 1 only"),
+        ({"target": "trn3", "cores": 3}, ValueError, "'cores'.* is 3, allowed is 1 to 2 on trn3"),
+        ({"cores": 0}, ValueError, "'cores' is 0, allowed is 1 or more"),
+        ({"cores": "2"}, TypeError, "'cores' must be an int, not str"),
+        ({"cores": True}, TypeError, "'cores' must be an int, not bool"),
+        ({"precision": "double", "cores": 2}, ValueError, "'cores'.* is 2"),
+    ],
+    ids=str,
+)
+def test_degrees_that_no_launch_has(arguments, error, message):
+    with hardware.select(hardware.TRN1), pytest.raises(error, match=message):
+        trnfft.plan(64, **arguments)
+
+
+def test_convolutions_and_weights_have_degrees():
+    with pytest.raises(ValueError, match="trn1 has degree 1 only"):
+        planner.plan_convolution((256,), target="trn1", cores=2)
+    with pytest.raises(ValueError, match="trn1 has degree 1 only"):
+        planner.plan_block_circulant((2, 2, 64), target="trn1", cores=2)
+    assert planner.plan_convolution((256,), target="trn2").title.endswith("LNC=1")
