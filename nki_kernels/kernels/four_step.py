@@ -53,7 +53,7 @@ from ..tiles import (
     multiply_complex,
 )
 from .dft_gemm import table_spec
-from .old_stages import (
+from .stockham import (
     MAX_RADIX,
     Block,
     Group,
@@ -104,8 +104,7 @@ class Lines(nl.NKIObject):
     """Transforms in HBM, one a row, or parts of them."""
 
     parts: Any  # two tensors [B, ...]: real and imaginary part
-    is_dynamic: bool  # whether rows are counted from a register's value
-    base: Any  # the register: the row that a device loop's iteration begins at
+    base: Any  # register with the row that a device loop's iteration begins at, or None
     skip: int  # numbers of a row before the first one
     held: int  # numbers that are there; zeros follow
 
@@ -133,7 +132,6 @@ class Chunk(nl.NKIObject):
     size: int
     tile: Any  # the input tile
     factors: Any  # the tile [128, 2, ...] of factors of the inputs, or nothing
-    data: Any  # the input tile, or its product with the factors; nothing before it is needed
 
 
 class Bundle(nl.NKIObject):
@@ -172,7 +170,8 @@ class Opening(nl.NKIObject):
     low: int  # the first value of a', which is what r1 leaves of a
     count: int
     chunk: Chunk
-    is_last: bool  # of the chunk
+    is_first: bool  # of the chunk
+    is_last: bool
 
 
 class Closing(nl.NKIObject):
@@ -324,7 +323,7 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     share = share_rows(batch, spread.rows, instructions_of(spread))
     inputs = Inputs(input_tiles(spread, RING), [], [])
     end = share.first + share.trips * share.step
-    loads = loads_of(Lines(x, False, 0, 0, n), inputs, spread, end, share.rest)
+    loads = loads_of(Lines(x, None, 0, n), inputs, spread, end, share.rest)
     if share.trips == 0:
         # Data first: the first products run while the last tables arrive.
         start_loads(loads, RING)
@@ -332,13 +331,13 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     if share.trips > 0:
 
         def body(row: Any) -> None:
-            inside = loads_of(Lines(x, True, row, 0, n), inputs, spread, 0, share.step)
+            inside = loads_of(Lines(x, row, 0, n), inputs, spread, 0, share.step)
             start_loads(inside, RING)
-            transform_rows(inside, Results(Lines(y, True, row, 0, n), [], [], 0), held)
+            transform_rows(inside, Results(Lines(y, row, 0, n), [], [], 0), held)
 
         nl.fori_loop(share.first, end, body, share.step)
         start_loads(loads, RING)
-    transform_rows(loads, Results(Lines(y, False, 0, 0, n), [], [], 0), held)
+    transform_rows(loads, Results(Lines(y, None, 0, n), [], [], 0), held)
     return y_re, y_im
 
 
@@ -415,7 +414,7 @@ def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: i
         rows = min(spread.rows, first + count - start)
         bundle = Bundle(start, rows, -(-rows // spread.places), [])
         for low in range(0, size, spread.step):
-            chunk = Chunk(low, min(spread.step, size - low), [], [], [])
+            chunk = Chunk(low, min(spread.step, size - low), [], [])
             bundle.chunks.append(chunk)
             chunks.append([bundle, chunk])
         bundles.append(bundle)
@@ -437,7 +436,7 @@ def start_loads(loads: Loads, count: int) -> None:
 
 def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
     """Factors low.. of HBM [P, 2, L] in the first columns of SBUF [128, 2, ...]."""
-    move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], False)
+    move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], None)
 
 
 def load_chunk(loads: Loads, bundle: Bundle, chunk: Chunk) -> None:
@@ -471,13 +470,13 @@ def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
     if lines.held < tile.shape[0] * place.pitch:
         nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
     for run in runs_of(tile.shape, lines, part, place):
-        move(part_of(tile, run), run.view, lines.is_dynamic)
+        move(part_of(tile, run), run.view, lines.base)
 
 
 def store_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
     """Store SBUF [P, rows, n] as numbers of lines, up to where they end."""
     for run in runs_of(tile.shape, lines, part, place):
-        move(run.view, part_of(tile, run), lines.is_dynamic)
+        move(run.view, part_of(tile, run), lines.base)
 
 
 def part_of(tile: Any, run: Run) -> Any:
@@ -486,12 +485,10 @@ def part_of(tile: Any, run: Run) -> Any:
     return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
 
 
-def move(dst: Any, src: Any, is_dynamic: bool) -> None:
-    """A DMA, whose descriptors the host makes if addresses are known."""
-    if is_dynamic:
-        nisa.dma_copy(dst=dst, src=src)
-    else:
-        nisa.dma_copy(dst=dst, src=src, dge_mode=nisa.dge_mode.none)
+def move(dst: Any, src: Any, base: Any) -> None:
+    """A DMA, whose descriptors the host makes where no address is in a register."""
+    mode = nisa.dge_mode.none if base == None else nisa.dge_mode.unknown
+    nisa.dma_copy(dst=dst, src=src, dge_mode=mode)
 
 
 def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
@@ -501,27 +498,22 @@ def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
     half the rate. Where they are not, a DMA costs a microsecond of GpSimdE, and moves all lines.
     """
     partitions, rows, size = shape
-    line = lines.parts[part].shape[1]
+    x = lines.parts[part]
+    line = x.shape[1]
     full = min(partitions, lines.held // place.pitch)
     rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
-    together = rows if lines.is_dynamic else 1
+    together = 1 if lines.base == None else rows
     runs = []
     for row in range(0, rows, together):
         offset = (place.row + row) * line + lines.skip + place.low
         if full > 0:
             pattern = [[place.pitch, full], [line, together], [1, size]]
-            runs.append(Run(view_of(lines, part, pattern, offset), 0, row))
+            runs.append(Run(x.ap(pattern, offset, scalar_offset=lines.base), 0, row))
         if rest > 0:
             pattern = [[place.pitch, 1], [line, together], [1, rest]]
-            runs.append(Run(view_of(lines, part, pattern, offset + full * place.pitch), full, row))
+            offset += full * place.pitch
+            runs.append(Run(x.ap(pattern, offset, scalar_offset=lines.base), full, row))
     return runs
-
-
-def view_of(lines: Lines, part: int, pattern: Any, offset: int) -> Any:
-    """Numbers of lines by strides, ``offset`` beyond the first line's first."""
-    if lines.is_dynamic:
-        return lines.parts[part].ap(pattern, offset, scalar_offset=lines.base, indirect_dim=0)
-    return lines.parts[part].ap(pattern, offset)
 
 
 # Transforms.
@@ -628,6 +620,7 @@ def opening_work(bundle: Bundle, spread: Spread) -> Any:
     for chunk in bundle.chunks:
         low, end = chunk.low // spread.columns, (chunk.low + chunk.size) // spread.columns
         together = max(1, most // (end - low)) if len(bundle.chunks) == 1 else 1
+        is_first = True
         for member in range(0, bundle.each, together):
             digit = low
             while digit < end:
@@ -637,7 +630,8 @@ def opening_work(bundle: Bundle, spread: Spread) -> Any:
                     count = min(most, end - digit) // left * left
                 for start in range(member, bundle.rows, bundle.each):
                     rows = min(together, bundle.each - member, bundle.rows - start)
-                    work.append(Opening(start, rows, digit, count, chunk, False))
+                    work.append(Opening(start, rows, digit, count, chunk, is_first, False))
+                    is_first = False
                 digit += count
         work[len(work) - 1].is_last = True
     return work
@@ -646,8 +640,8 @@ def opening_work(bundle: Bundle, spread: Spread) -> Any:
 def open_step(opening: Opening, loads: Loads, state: Any, bundle: Bundle, tables: Tables) -> None:
     """Contract top digits, with c on partitions, for a PSUM bank of them."""
     spread, chunk = loads.spread, opening.chunk
-    if len(chunk.data) == 0:
-        chunk.data.append(weighted_chunk(chunk, bundle, spread))
+    if opening.is_first and len(chunk.factors) > 0:
+        weigh_inputs(chunk, bundle, spread)
     target = opened_numbers(opening, state, bundle, spread)
     shape = (whole_columns(spread.columns),) + target.shape[1:]
     bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
@@ -679,22 +673,12 @@ def opened_numbers(opening: Opening, state: Any, bundle: Bundle, spread: Spread)
     return rows[:, :, :, part : part + 2 * (opening.count // size), m : m + size]
 
 
-def weighted_chunk(chunk: Chunk, bundle: Bundle, spread: Spread) -> Any:
-    """The chunk's tile, or one with its numbers times the factors; both have r1 > 64."""
-    if len(chunk.factors) == 0:
-        return chunk.tile
-    product = input_tiles(spread, 1)[0]
-    clear_beyond(product, bundle, chunk.size, spread)
-    x, weighted = numbers_of(chunk.tile, bundle, chunk, spread), numbers_of(product, bundle, chunk, spread)
-    multiply_complex(weighted, x, factor_views(chunk.factors[0], 0, x.shape))
-    return product
-
-
-def numbers_of(tile: Any, bundle: Bundle, chunk: Chunk, spread: Spread) -> Any:
-    """A chunk's numbers in an input tile with r1 > 64: [r1, 2, rows, columns]."""
-    halves = tile[0 : spread.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
+def weigh_inputs(chunk: Chunk, bundle: Bundle, spread: Spread) -> None:
+    """Multiply the numbers of a chunk with r1 > 64 by the factors."""
+    halves = chunk.tile[0 : spread.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
     numbers = halves[:, :, 0 : bundle.rows * chunk.size]
-    return numbers.reshape_dim(2, (bundle.rows, chunk.size))
+    numbers = numbers.reshape_dim(2, (bundle.rows, chunk.size))
+    multiply_complex(numbers, numbers, factor_views(chunk.factors[0], 0, numbers.shape))
 
 
 def contract(
@@ -706,7 +690,7 @@ def contract(
     side, member = (opening.row + row) // bundle.each, (opening.row + row) % bundle.each
     column = member * chunk.size + (opening.low + digit) * spread.columns - chunk.low
     whole = whole_columns(spread.columns)
-    tile = chunk.data[0]
+    tile = chunk.tile
     if spread.parts == 2:
         for part in range(2):
             at = part * (_LOADED // 2) + column
@@ -728,19 +712,19 @@ def contract(
 def closing_work(spread: Spread, rows: int) -> Any:
     """The closings of a bundle, store by store."""
     length = spread.length
-    together = max(1, STORED // length)
+    most = STORED if length <= _LONG else PSUM_BANK
+    together = max(1, most // length)
     work: Any = []
     for top in range(0, rows, together):
-        for low in range(0, length, STORED):
-            store = Closing(
-                top, min(together, rows - top), low, min(STORED, length - low), [], False
-            )
-            each = max(1, PSUM_BANK // store.size)
-            for row in range(top, top + store.rows, each):
-                count = min(each, top + store.rows - row)
-                for start in range(low, low + store.size, PSUM_BANK):
-                    size = min(PSUM_BANK, low + store.size - start)
-                    work.append(Closing(row, count, start, size, store, False))
+        for low in range(0, length, most):
+            count, size = min(together, rows - top), min(most, length - low)
+            store = Closing(top, count, low, size, [], False)
+            each = max(1, PSUM_BANK // size)
+            for row in range(top, top + count, each):
+                for start in range(low, low + size, PSUM_BANK):
+                    part = min(PSUM_BANK, low + size - start)
+                    closing = Closing(row, min(each, top + count - row), start, part, store, False)
+                    work.append(closing)
             work[len(work) - 1].is_last = True
     return work
 

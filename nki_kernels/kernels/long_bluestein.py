@@ -66,7 +66,7 @@ from .split_four_step import (
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
 MAX_SPLIT_CONVOLVED = MAX_SPLIT_LENGTH // 2  # longest N of split_bluestein
-_TILES = 2  # for inputs, for factors of them, and for factors of outputs
+_TILES = 2  # for inputs, and for factors of them
 
 
 class Convolution(nl.NKIObject):
@@ -80,7 +80,7 @@ class Convolution(nl.NKIObject):
     scratch: Any  # two tensors in HBM, [rows, M]
     tiles: Any  # for inputs
     factors: Any  # for factors of inputs
-    weights: Any  # for factors of outputs
+    weights: Any  # one for factors of outputs: SBUF has no room for more beside 2^19 numbers
 
 
 class SplitConvolution(nl.NKIObject):
@@ -188,22 +188,22 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     if share.trips > 0:
 
         def body(row: Any) -> None:
-            convolve(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), share.step, job)
+            convolve(Lines(x, row, 0, n), Lines(y, row, 0, n), share.step, job)
 
         nl.fori_loop(share.first, end, body, share.step)
-    convolve(Lines(x, False, 0, end * n, n), Lines(y, False, 0, end * n, n), share.rest, job)
+    convolve(Lines(x, None, end * n, n), Lines(y, None, end * n, n), share.rest, job)
     return y_re, y_im
 
 
 def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
     """What the kernel shares, with scratch for so many transforms."""
     m = spread.length * spread.columns
-    scratch, factors, weights = [], [], []
+    scratch, factors = [], []
     for _ in range(2):
         scratch.append(nl.ndarray((rows, m), dtype=nl.float32, buffer=nl.private_hbm))
     for _ in range(_TILES):
         factors.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
-        weights.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
+    weights = [nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf)]
     held = load_plan(tables[3:], spread)
     tiles = input_tiles(spread, _TILES)
     return Convolution(spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights)
@@ -215,9 +215,9 @@ def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None
     inputs = Inputs(job.tiles, [job.opening], job.factors)
     loads = loads_of(source, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
-    spectrum = Lines(job.scratch, False, 0, 0, m)
+    spectrum = Lines(job.scratch, None, 0, m)
     transform_rows(loads, Results(spectrum, [], [], 0), job.tables)
-    exchanged = Lines([job.scratch[1], job.scratch[0]], False, 0, 0, m)
+    exchanged = Lines([job.scratch[1], job.scratch[0]], None, 0, m)
     inputs = Inputs(job.tiles, [job.spectrum], job.factors)
     loads = loads_of(exchanged, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
@@ -240,16 +240,16 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
         if work.count > 1:
 
             def body(row: Any) -> None:
-                convolve_row(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), alone)
+                convolve_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
 
             nl.fori_loop(work.first, work.first + work.count, body)
         else:
             at = work.first * n
-            convolve_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), alone)
+            convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
     if work.is_last_shared:
         job = split_convolution_of(radices, tables, shared, True)
         at = (batch - 1) * n
-        convolve_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), job)
+        convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), job)
     return y_re, y_im
 
 
@@ -265,8 +265,8 @@ def split_convolution_of(
 def convolve_row(source: Lines, target: Lines, job: SplitConvolution) -> None:
     """Transform one line; the target has real and imaginary part exchanged."""
     m, z = job.scratch.shape[1], job.scratch
-    spectrum = Lines([z[0:1], z[1:2]], False, 0, 0, m)
+    spectrum = Lines([z[0:1], z[1:2]], None, 0, m)
     split_row(source, spectrum, job.split, [job.opening], [])
     meet(z, job.split.is_shared)
-    exchanged = Lines([z[1:2], z[0:1]], False, 0, 0, m)
+    exchanged = Lines([z[1:2], z[0:1]], None, 0, m)
     split_row(exchanged, target, job.split, [job.spectrum], [job.closing])

@@ -151,16 +151,16 @@ def split_four_step(x_re, x_im, tables, places, radices, inverse=False):  # type
         if work.count > 1:
 
             def body(row: Any) -> None:
-                split_row(Lines(x, True, row, 0, n), Lines(y, True, row, 0, n), alone, [], [])
+                split_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone, [], [])
 
             nl.fori_loop(work.first, work.first + work.count, body)
         else:
             at = work.first * n
-            split_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), alone, [], [])
+            split_row(Lines(x, None, at, n), Lines(y, None, at, n), alone, [], [])
     if work.is_last_shared:
         split = split_of(radices, inverse, shared, True)
         at = (batch - 1) * n
-        split_row(Lines(x, False, 0, at, n), Lines(y, False, 0, at, n), split, [], [])
+        split_row(Lines(x, None, at, n), Lines(y, None, at, n), split, [], [])
     return y_re, y_im
 
 
@@ -188,7 +188,7 @@ def split_of(radices: Any, inverse: bool, shared: Shared, is_shared: bool) -> Sp
     for _ in range(2):
         tensor = scratch_of(2 * count, size, is_shared)
         tensors.append(tensor)
-        scratch.append(Lines([tensor[0:count], tensor[count : 2 * count]], False, 0, 0, size))
+        scratch.append(Lines([tensor[0:count], tensor[count : 2 * count]], None, 0, size))
     return Split(count, size, inverse, shared, scratch, tensors, is_shared)
 
 
@@ -295,7 +295,7 @@ def load_pieces(
     for p in range(split.count):
         held = max(0, min(split.size, source.held - p * split.size))
         part_of_line = Lines(
-            source.parts, source.is_dynamic, source.base, source.skip + p * split.size, held
+            source.parts, source.base, source.skip + p * split.size, held
         )
         piece = next_of(halves)[0:lanes, :, 0:size]
         for part in range(2):

@@ -155,9 +155,10 @@ def test_modelled_times():
 @pytest.mark.parametrize("chip", ["trn2", "trn3"])
 def test_two_cores_halve_the_time_of_a_batch(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    for radices in ((128, 128), (64, 8, 128)):
+    # Filling the pipeline takes as long on each: the longer a transform, the more of the time.
+    for radices, limit in (((128, 128), 0.55), ((64, 8, 128), 0.58), ((64, 32, 128), 0.58)):
         batch = 2**21 // math.prod(radices)
-        assert modelled(radices, batch, 2)[0] <= 0.55 * modelled(radices, batch)[0]
+        assert modelled(radices, batch, 2)[0] <= limit * modelled(radices, batch)[0]
 
 
 def test_dry_run_is_the_real_timeline():
