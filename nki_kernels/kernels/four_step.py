@@ -110,7 +110,7 @@ class Lines(nl.NKIObject):
 
 
 class Place(nl.NKIObject):
-    """Where in lines a tile [P, rows, n] belongs: each row is a matrix there, of P or fewer rows."""
+    """Where in lines a tile [P, rows, n] belongs: a line is a matrix with P rows, or begins one."""
 
     row: int  # the first of the lines
     low: int  # the first column of the matrix
@@ -225,10 +225,10 @@ def four_step_tables(
 ) -> tuple[Any, ...]:
     """The kernel's tables, float32: (first, *stages, twiddle, last).
 
-    radices: r1, ..., C with product n, at least two. first: [2 r1, 2 r1], the split DFT of r1
-    times ``scale``; for r1 > 64 [r1, 2, 2 r1], for r1 <= 32 again from row 64 on. stages: Stockham's
-    tables of the radices between. twiddle: [C, 2, A]. last: Wr, Wi and -Wi, [C, 3, max(C, 64)],
-    zeros after C columns. Raises ValueError where the plan is not one.
+    radices: r1, ..., C with product n, at least two. first: [2 r1, 1, 2 r1], the split DFT of r1
+    times ``scale``, for r1 <= 32 again from row 64 on; for r1 > 64 [r1, 2, 2 r1]. stages:
+    Stockham's tables of the radices between. twiddle: [C, 2, A]. last: Wr, Wi and -Wi, [C, 3, C],
+    or with zeros after them [C, 3, 64]. Raises ValueError where the plan is not one.
     """
     if math.prod(radices) != n or len(radices) < 2:
         raise ValueError(f"radices {radices}: two or more with product n = {n}")

@@ -36,8 +36,8 @@ from .four_step import (
     STORED,
     Inputs,
     Lines,
-    Spread,
     Results,
+    Spread,
     Tables,
     four_step_specs,
     four_step_tables,
@@ -56,12 +56,12 @@ from .split_four_step import (
     lanes_of,
     meet,
     scratch_of,
+    share_whole,
     shared_of,
     split_four_step_specs,
     split_four_step_tables,
     split_of,
     split_row,
-    work_of,
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
@@ -206,7 +206,9 @@ def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
     weights = [nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf)]
     held = load_plan(tables[3:], spread)
     tiles = input_tiles(spread, _TILES)
-    return Convolution(spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights)
+    return Convolution(
+        spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights
+    )
 
 
 def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None:
@@ -233,20 +235,20 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
     tables = unpack(tables, places)
-    work = work_of(batch)
-    shared = shared_of(radices, tables[3:], work)
-    if work.count > 0:
+    share = share_whole(batch)
+    shared = shared_of(radices, tables[3:], share)
+    if share.trips + share.rest > 0:
         alone = split_convolution_of(radices, tables, shared, False)
-        if work.count > 1:
+        if share.trips > 0:
 
             def body(row: Any) -> None:
                 convolve_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
 
-            nl.fori_loop(work.first, work.first + work.count, body)
+            nl.fori_loop(share.first, share.first + share.trips, body)
         else:
-            at = work.first * n
+            at = share.first * n
             convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
-    if work.is_last_shared:
+    if batch % nl.num_programs() > 0:
         job = split_convolution_of(radices, tables, shared, True)
         at = (batch - 1) * n
         convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), job)

@@ -28,6 +28,7 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
+from ..row_blocks import LAUNCH_INSTRUCTIONS, Share, share_rows
 from ..tiles import PARTITIONS, factor_views, multiply_complex
 from .dft_gemm import table_spec
 from .four_step import (
@@ -36,9 +37,8 @@ from .four_step import (
     Inputs,
     Lines,
     Place,
-    Spread,
     Results,
-    Tables,
+    Spread,
     four_step_specs,
     four_step_tables,
     input_tiles,
@@ -79,19 +79,11 @@ class Split(nl.NKIObject):
     is_shared: bool  # whether two programs share the passes
 
 
-class Work(nl.NKIObject):
-    """What of a batch a program does."""
-
-    first: int  # row of those that it does alone
-    count: int  # of these rows
-    is_last_shared: bool  # whether the batch's last row is for both programs
-
-
 class Ring(nl.NKIObject):
     """Parts of tiles that DMA fills in turn."""
 
     tiles: Any
-    turn: int
+    turn: int  # how often one was filled
 
 
 def split_four_step_tables(
@@ -144,39 +136,37 @@ def split_four_step(x_re, x_im, tables, places, radices, inverse=False):  # type
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_re, y_im]
     tables = unpack(tables, places)
-    work = work_of(batch)
-    shared = shared_of(radices, tables, work)
-    if work.count > 0:
+    share = share_whole(batch)
+    shared = shared_of(radices, tables, share)
+    if share.trips + share.rest > 0:
         alone = split_of(radices, inverse, shared, False)
-        if work.count > 1:
+        if share.trips > 0:
 
             def body(row: Any) -> None:
                 split_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone, [], [])
 
-            nl.fori_loop(work.first, work.first + work.count, body)
+            nl.fori_loop(share.first, share.first + share.trips, body)
         else:
-            at = work.first * n
+            at = share.first * n
             split_row(Lines(x, None, at, n), Lines(y, None, at, n), alone, [], [])
-    if work.is_last_shared:
+    if batch % nl.num_programs() > 0:
         split = split_of(radices, inverse, shared, True)
         at = (batch - 1) * n
         split_row(Lines(x, None, at, n), Lines(y, None, at, n), split, [], [])
     return y_re, y_im
 
 
-def work_of(batch: int) -> Work:
-    """What of a batch this program does."""
-    programs, program = nl.num_programs(), nl.program_id(0)
-    count = batch // programs
-    return Work(program * count, count, count * programs < batch)
+def share_whole(batch: int) -> Share:
+    """Transforms that this program does alone, one an iteration; at most one if not in a loop."""
+    return share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
 
 
-def shared_of(radices: Any, tables: Any, work: Work) -> Shared:
+def shared_of(radices: Any, tables: Any, share: Share) -> Shared:
     """What all transforms of a launch share; the tables are loaded first only if a loop follows."""
     spread = spread_of(radices[1:], radices[0])
     inputs = Inputs(input_tiles(spread, RING), [], [])
     shared = Shared(spread, tables, [], inputs)
-    if work.count > 1:
+    if share.trips > 0:
         shared.held.append(load_plan(tables[1:], spread))
     return shared
 
@@ -294,9 +284,7 @@ def load_pieces(
     pieces = []
     for p in range(split.count):
         held = max(0, min(split.size, source.held - p * split.size))
-        part_of_line = Lines(
-            source.parts, source.base, source.skip + p * split.size, held
-        )
+        part_of_line = Lines(source.parts, source.base, source.skip + p * split.size, held)
         piece = next_of(halves)[0:lanes, :, 0:size]
         for part in range(2):
             load_lines(piece[:, part].expand_dim(1), part_of_line, part, Place(0, start, pitch))

@@ -116,9 +116,7 @@ def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, n,
 
 
 @pytest.mark.parametrize(("chip", "programs"), CORES)
-@pytest.mark.parametrize(
-    ("n", "radices", "split"), [(131, (128, 3), False), (37, (4, 5, 4), True)]
-)
+@pytest.mark.parametrize(("n", "radices", "split"), [(131, (128, 3), False), (37, (4, 5, 4), True)])
 def test_transforms_are_independent(monkeypatch, chip, programs, n, radices, split):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     x = normal(5, n).astype(np.complex64)

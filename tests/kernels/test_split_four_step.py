@@ -81,9 +81,7 @@ def dry_run(n, radices, batch, programs=1):
     """The timeline of a batch, without its arithmetic."""
     spec, tables = ((batch, n), "float32"), packed_spec(split_four_step_specs(radices))
     with simulator.strict():
-        return simulator.dry_run(
-            split_four_step[programs], spec, spec, *tables, radices, False
-        )
+        return simulator.dry_run(split_four_step[programs], spec, spec, *tables, radices, False)
 
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
