@@ -76,7 +76,7 @@ _LOADED = 2048  # fp32 numbers a partition of an input tile
 STORED = 1024  # of each part of an output tile
 RING = 4  # input tiles
 _LONG = 2048  # k_a of a bundle, beyond which one closes before the next one's stages
-_FEWEST = 4  # bundles that a batch is cut into where it can be
+_FEWEST = 16  # bundles that a batch is cut into where it can be
 
 
 class Spread(nl.NKIObject):
