@@ -23,6 +23,7 @@ from typing import Any
 
 from ..nki_api import nki, nl
 from ..packing import unpack
+from ..row_blocks import HbmRows
 from .dft_gemm import dft_gemm_rows
 from .old_stages import load_identity, stockham_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
@@ -74,7 +75,9 @@ def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-d
     rows = [as_rows(half[0]), as_rows(half[1])]
     found = unpack_passes(tables, places)
     if passes[0][0] == REAL_DFT_GEMM:
-        real_dft_gemm_rows(as_rows(x), rows, found[0][0], n)
+        pitch = pitch_of(shape, len(passes) == 1, passes)
+        target = [hbm_rows(half[0], pitch), hbm_rows(half[1], pitch)]
+        real_dft_gemm_rows(hbm_rows(x, x.shape[len(x.shape) - 1]), target, n, found[0][0])
     else:
         real_stockham_rows(as_rows(x), rows, found[0], passes[0][4])
     result = run_passes(half, passes, found, 1, True)
@@ -96,7 +99,9 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
     y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
     rows = [as_rows(source[0]), as_rows(source[1])]
     if kind == REAL_DFT_GEMM:
-        inverse_real_dft_gemm_rows(rows, as_rows(y), found[last][0], n)
+        pitch = pitch_of(source[0].shape, last == 0, passes)
+        parts = [hbm_rows(source[0], pitch), hbm_rows(source[1], pitch)]
+        inverse_real_dft_gemm_rows(parts, hbm_rows(y, kept), n, found[last][0])
     else:
         inverse_real_stockham_rows(rows, as_rows(y), found[last], radices)
     return y
@@ -113,6 +118,7 @@ def unpack_passes(tables: Any, places: Any) -> Any:
 def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool) -> Any:
     """Passes from ``first`` on of complex HBM parts; ``is_end``: the last one makes the output."""
     for index in range(first, len(passes)):
+        is_input, is_output = index == 0, is_end and index == len(passes) - 1
         kind, axis, n, kept, radices = passes[index]
         shape = source[0].shape
         shape = shape[0:axis] + (kept,) + shape[axis + 1 :]
@@ -129,7 +135,11 @@ def run_passes(source: Any, passes: Any, tables: Any, first: int, is_end: bool) 
             rows = [as_rows(source[0]), as_rows(source[1])]
             outputs = [as_rows(target[0]), as_rows(target[1])]
             if kind == DFT_GEMM:
-                dft_gemm_rows(rows, outputs, tables[index][0], n)
+                pitch = pitch_of(source[0].shape, is_input, passes)
+                rows = [hbm_rows(source[0], pitch), hbm_rows(source[1], pitch)]
+                pitch = pitch_of(shape, is_output, passes)
+                outputs = [hbm_rows(target[0], pitch), hbm_rows(target[1], pitch)]
+                dft_gemm_rows(rows, outputs, n, tables[index][0])
             else:
                 stockham_rows(rows, outputs, tables[index], radices)
         source = target
@@ -161,6 +171,17 @@ def row_pitch(shape: Any, passes: Any) -> int:
         # Along the axes before, runs consist of several rows, which have to touch.
         apart = apart and (item[0] != STRIDED_STOCKHAM or item[1] == len(shape) - 2)
     return columns + 16 if apart else columns
+
+
+def pitch_of(shape: Any, is_argument: bool, passes: Any) -> int:
+    """Numbers from row to row of an array of this shape: an input or output, or between passes."""
+    return shape[len(shape) - 1] if is_argument else row_pitch(shape, passes)
+
+
+def hbm_rows(x: Any, pitch: int) -> HbmRows:
+    """HBM [..., N], whose rows are so far apart, as rows."""
+    rows = as_rows(x)
+    return HbmRows(rows.ap([[pitch, rows.shape[0]], [1, pitch]]), rows.shape[1])
 
 
 def as_rows(x: Any) -> Any:

@@ -10,13 +10,25 @@ on partitions, so the Tensor engine first transposes: stationary = data, moving 
 the transposed data is the stationary operand once more and M the moving one, and the product
 lands with the batch on partitions again, in natural order, ready for contiguous stores:
 
-    HBM [B, N] -> SBUF [128, 2, R, N] -> PSUM [2gN, 128] -> SBUF -> PSUM [128, 2gN] -> SBUF -> HBM
+    HBM [B, N] -> SBUF [128, 2, R, N] -> [128, R, 2, N] -> PSUM [2gN, 128] -> SBUF
+        -> PSUM [128, 2gN] -> SBUF [128, 2, R, N] -> HBM
 
-A slab is what one product takes. For N <= 64 it holds g = 64 // N transforms with both parts, M is
-repeated g times along the diagonal and the contraction fills 2gN <= 128 rows. For larger N it is
-one transform, whose contraction is cut by part and into pieces of at most 128, accumulated in
-PSUM. VectorE evacuates the transposes, ScalarE the results; the transposes of a group of slabs
-are issued before the products of the group ahead, so that the Tensor engine never waits.
+A slab is what is transposed at once, and one strided run in SBUF: up to N = 64 a copy brings the
+parts of each row together. It holds g = 64 // N transforms, M is repeated g times along the
+diagonal and the contraction fills 2gN <= 128 rows. A longer transform is a slab of its own, whose
+contraction is cut by part and into pieces of at most 128, accumulated in PSUM.
+
+Rows are independent. Where the chip transposes by a product (v2), or rows share one with the
+diagonal blocks, those that are not finite are set aside (row_guard). From v3 on transposes are
+exact, and rows of 20 numbers or more stay apart: each begins at its own 32 or 64 partitions,
+and row tiles of the array multiply them side by side, in less time than the zeros of a
+block-diagonal matrix take. Shorter ones would leave too much of the array empty.
+
+Why blocks overlap.  What DMA fills are a few tiles used in turn. While a block is multiplied, the
+next one's bad rows are overwritten and the one after is brought together: by GpSimdE, or by ScalarE
+where GpSimdE shares VectorE's port (v2). ScalarE evacuates the transposes, VectorE the results,
+whose rows it marks; the transposes of a group of slabs are issued before the products of the group
+ahead, so that the Tensor engine does not wait. A small batch is cut into smaller blocks.
 
 Precision.  The table's dtype decides. With a bfloat16 table the DMA rounds the data on its way
 in, and every matmul runs at four times the fp32 rate; PSUM and HBM stay fp32. A refined table is
@@ -27,6 +39,8 @@ x - inverse(X) would not do: a bfloat16 inverse has errors as large as those it 
 
 Why it is fast.  The matmuls cost 8N fp32 cycles a transform against 2N loaded numbers, which on
 trn1 is about what DMA needs for 16 bytes a point; see README for the modelled figures.
+
+The same blocks, slabs and guard serve any table that multiplies rows: ``multiply_rows``.
 """
 
 from __future__ import annotations
@@ -37,9 +51,28 @@ import ml_dtypes
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
+from ..row_blocks import HbmRows, Rows, blocks_of, share_rows
+from ..row_blocks import load_rows as load_rows_of
+from ..row_blocks import store_rows as store_rows_of
+from ..row_guard import advance_guard, begin_guard, guard_steps, transposes_mix_rows
+from ..tiles import (
+    DMA_RUN,
+    NARROW,
+    PARTITIONS,
+    PSUM_BANK,
+    load_identity,
+    load_tables,
+    multiply,
+    padded_columns,
+    transpose,
+)
 
 MAX_LENGTH = 256
+_BLOCKS = 16  # of a batch that is too small for as many of 8 KiB a partition
+_LEAST_BLOCK = 512  # numbers a partition of their blocks
+_INPUTS = 4  # tiles that DMA fills in turn
+_SLABS = 3  # tiles that hold the same in slabs: two blocks ahead, and the one that is computed
+_SHORTEST_TILED = 20  # numbers of a row, from which a row tile of the array for each is faster
 # Terms of (data, table) that are multiplied: high by high, and each rounding once. Low by low
 # is smaller than the rounding of either. One term each leaves the first pair only.
 PAIRS = ((0, 0), (0, 1), (1, 0))
@@ -95,6 +128,67 @@ def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = F
     return ((2, *shape) if refined else shape), dtype
 
 
+class Product(nl.NKIObject):
+    """What a row is, and what the product with the table makes of it."""
+
+    parts: int  # of a row: real and imaginary, or one of real data
+    held: int  # numbers of each part in HBM
+    contracted: int  # of those
+    has_nyquist: bool  # Xr[N/2] takes the place of Xi[0] in half spectra
+    result_parts: int
+    result: int  # numbers of each of them
+
+
+class Piece(nl.NKIObject):
+    """What is contracted at a time of a row that is too long to be contracted at once."""
+
+    part: int
+    first: int  # number of that part
+    end: int  # the first one after
+
+
+class Slab(nl.NKIObject):
+    """How rows lie in what the Tensor engine takes at a time."""
+
+    rows: int  # of a slab
+    tiles: int  # row tiles of the array, side by side: 1 for all rows, or 1 for each
+    pitch: int  # numbers from row to row
+    pieces: Any  # list of Piece, if its row is too long, or empty
+
+
+class Work(nl.NKIObject):
+    """What all blocks of a launch need."""
+
+    product: Product
+    slab: Slab
+    dtype: Any  # of operands: that of the table
+    identity: Any  # SBUF [128, 128]
+    tables: Any  # for each term, the table's pieces in SBUF
+    inputs: Any  # SBUF tiles [128, parts, rows, held] that DMA fills in turn
+    slabs: Any  # SBUF tiles [128, rows, pitch] for the same in slabs, where it has to move
+
+
+class Block(nl.NKIObject):
+    """Rows on their way through SBUF."""
+
+    rows: Rows
+    data: Any  # what is contracted, SBUF [partitions, rows, parts, contracted]
+    slabs: Any  # the same as [partitions, rows of whole slabs, pitch], if it is not in pieces
+    result: Any  # SBUF [partitions, result_parts, rows, result]
+    is_guarded: bool  # whether rows meet
+    guard: Any = None  # of the rows, if they do; ScalarE squares them first
+    marks: Any = None  # 0 or NaN to add to results, if they do, [partitions, rows]
+
+
+class Group(nl.NKIObject):
+    """Slabs of a block that are transposed together."""
+
+    block: Block
+    first: int  # row of a partition
+    slabs: int
+    operands: Any  # transposed data, SBUF [K, slabs, columns], [piece][term]
+
+
 @nki.jit
 def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
@@ -107,71 +201,356 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    dft_gemm_rows([x_re, x_im], [y_re, y_im], matrix, n)
+    source = [HbmRows(x_re, n), HbmRows(x_im, n)]
+    target = [HbmRows(y_re, n), HbmRows(y_im, n)]
+    dft_gemm_rows(source, target, n, matrix)
     return y_re, y_im
 
 
-def dft_gemm_rows(source: Any, target: Any, matrix: Any, n: int) -> None:
-    """Transform the rows of HBM source into HBM target, each a list of two parts [B, <= N].
+def dft_gemm_rows(source: Any, target: Any, n: int, matrix: Any) -> None:
+    """Transform the rows of source into target, each two parts of ``HbmRows``.
 
-    Zeros follow rows of the source that are shorter; the rest of the outputs is not stored.
+    Zeros follow rows of the source that are shorter than N; outputs beyond the target's columns
+    are not stored.
     """
-    batch = source[0].shape[0]
+    multiply_rows(source, target, Product(2, n, n, False, 2, n), matrix)
+
+
+def multiply_rows(source: Any, target: Any, product: Product, matrix: Any) -> None:
+    """Multiply the rows of source by a table, which holds it for every row of a slab.
+
+    source, target: lists of ``HbmRows``, one for each part. matrix: HBM [rows of the contraction,
+    columns of results], both times the rows of a slab; or two of them, which add up.
+    """
+    batch = source[0].tensor.shape[0]
+    is_refined = len(matrix.shape) > 2
+    numbers = product.parts * product.contracted
+    slab = slab_of(product, matrix.shape[len(matrix.shape) - 2] // numbers)
+    most = block_rows(batch, product, slab)
+    share = share_rows(batch, PARTITIONS * most, block_instructions(slab, most, is_refined))
+    work = load_work(matrix, product, slab, most)
+
+    def body(row: Any) -> None:
+        transform_blocks(source, target, work, blocks_of(row, share.first, share.step, most))
+
+    if share.trips > 0:
+        nl.fori_loop(0, share.trips * share.step, body, share.step)
+    if share.rest > 0:
+        first = share.first + share.trips * share.step
+        transform_blocks(source, target, work, blocks_of(None, first, share.rest, most))
+
+
+def slab_of(product: Product, per_slab: int) -> Slab:
+    """Rows that are transposed exactly stay apart in products, too, unless they are too short."""
+    numbers = product.parts * product.contracted
+    if numbers > PARTITIONS:
+        return Slab(1, 1, numbers, pieces_of(product))
+    if transposes_mix_rows() or per_slab == 1 or numbers < _SHORTEST_TILED:
+        return Slab(per_slab, 1, numbers, [])
+    pitch = NARROW if numbers <= NARROW else 2 * NARROW
+    return Slab(PARTITIONS // pitch, PARTITIONS // pitch, pitch, [])
+
+
+def pieces_of(product: Product) -> Any:
+    """Pieces of at most 128 numbers, about the same of each."""
+    count = -(-product.contracted // PARTITIONS)
+    pieces = []
+    for part in range(product.parts):
+        for index in range(count):
+            first = product.contracted * index // count
+            pieces.append(Piece(part, first, product.contracted * (index + 1) // count))
+    return pieces
+
+
+def slabs_together(slab: Slab) -> int:
+    """Slabs of a group: PSUM has a bank for each piece, beside those of the group ahead."""
+    return PSUM_BANK // PARTITIONS if len(slab.pieces) <= 2 else PSUM_BANK // PARTITIONS // 2
+
+
+def block_rows(batch: int, product: Product, slab: Slab) -> int:
+    """Rows that a partition takes in a block: whole slabs, of 8 KiB, or less of small batches.
+
+    So that a block is loaded while another is computed.
+    """
+    rows = -(-batch // (nl.num_programs() * PARTITIONS))
+    numbers = product.parts * product.held
+    wanted = min(2 * DMA_RUN, max(_LEAST_BLOCK, rows * numbers // _BLOCKS)) // numbers
+    slabs = max(1, min(wanted // slab.rows, -(-rows // slab.rows)))
+    together = slabs_together(slab)
+    if slabs > together:
+        slabs = slabs // together * together
+    return slabs * slab.rows
+
+
+def block_instructions(slab: Slab, rows: int, is_refined: bool) -> int:
+    """Instructions of a block, or a few more."""
+    pieces = max(1, len(slab.pieces))
+    products = pieces * (3 if is_refined else 1)
+    return -(-rows // slab.rows) * (3 * pieces + slab.tiles * (products + 1)) + rows + 30
+
+
+def load_work(matrix: Any, product: Product, slab: Slab, most: int) -> Work:
+    """Identity and tables in SBUF, and room for what is loaded."""
     dtype = data_dtype(matrix, 2)
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=dtype)
-    tables = load_tables(matrix, n)
+    identity = load_identity(dtype)
+    tables = []
+    for term in table_terms(matrix, 2):
+        tables.append(load_pieces(term, product, slab))
+    inputs = []
+    slabs = []
+    for _ in range(_INPUTS):
+        shape = (PARTITIONS, product.parts, most, product.held)
+        inputs.append(nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf))
+    numbers = product.parts * product.contracted
+    if len(slab.pieces) == 0 and (product.parts > 1 or numbers < slab.pitch):
+        for _ in range(_SLABS):
+            tile = nl.ndarray((PARTITIONS, most, slab.pitch), dtype=dtype, buffer=nl.sbuf)
+            if numbers < slab.pitch:
+                gap = tile[:, :, numbers : slab.pitch]
+                nisa.memset(dst=gap, value=0.0, engine=nisa.engine.gpsimd)
+            slabs.append(tile)
+    return Work(product, slab, matrix.dtype, identity, tables, inputs, slabs)
 
+
+def load_pieces(term: Any, product: Product, slab: Slab) -> Any:
+    """A table in SBUF as it is contracted: in pieces, or one row's for each row tile."""
+    if slab.tiles > 1:
+        depth = product.parts * product.contracted
+        width = product.result_parts * product.result
+        # Half a KiB a partition may stay as DMA wrote it.
+        table = nl.ndarray((PARTITIONS, width), dtype=term.dtype, buffer=nl.sbuf)
+        for tile in range(slab.tiles):
+            low = tile * slab.pitch
+            one = term[0:depth, 0:width]
+            nisa.dma_copy(dst=table[low : low + depth], src=one, dge_mode=nisa.dge_mode.none)
+        return [table]
+    if len(slab.pieces) == 0:
+        return load_tables([term])
+    pieces = []
+    for piece in slab.pieces:
+        row = piece.part * product.contracted
+        pieces.append(term[row + piece.first : row + piece.end])
+    return load_tables(pieces)
+
+
+def transform_blocks(source: Any, target: Any, work: Work, rows: Any) -> None:
+    """Blocks one after the other; each engine works on the one that the next engine needs.
+
+    Two blocks ahead parts are brought together and squared, one ahead rows are set aside, and a
+    group of slabs is multiplied after the next one is transposed.
+    """
+    blocks: Any = []
     pending: Any = []
-    start = 0
-    while start < batch:
-        rows = block_rows(batch - start, n)
-        partitions = min(PARTITIONS, (batch - start) // rows)
-        stop = start + rows * partitions
-        x = nl.ndarray((partitions, 2, rows, n), dtype=dtype, buffer=nl.sbuf)
-        y = nl.ndarray((partitions, 2, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        for part in range(2):
-            load_rows(x[:, part], source[part], start, stop)
-        row = 0
-        while row < rows:
-            count = group_rows(rows - row, n)
-            turned = transpose_group(x, identity, row, count, matrix.dtype, len(tables))
-            if len(pending) > 0:
-                multiply_group(pending, tables)
-            pending = [turned, y, row, count, target, start, stop]
-            row += count
-        start = stop
-    multiply_group(pending, tables)
+    for step in range(len(rows) + 2):
+        if step < len(rows):
+            blocks.append(open_block(source, rows[step], work, step))
+        if 1 <= step <= len(rows):
+            guard_block(blocks[step - 1])
+        if step >= 2:
+            block = blocks[step - 2]
+            first = 0
+            while first < block.rows.each:
+                group = transpose_group(block, first, work)
+                if len(pending) > 0:
+                    multiply_group(pending[0], target, work)
+                pending = [group]
+                first += group.slabs * work.slab.rows
+    multiply_group(pending[0], target, work)
 
 
-def block_rows(left: int, n: int) -> int:
-    """Transforms a partition takes in the next block, of ``left`` still to do."""
-    group = group_rows(left, n)
-    wanted = max(1, DMA_RUN // n)
-    if wanted > group:
-        wanted = wanted // group * group
-    return min(max(wanted, 1), max(1, -(-left // PARTITIONS)))
+def open_block(source: Any, rows: Rows, work: Work, index: int) -> Block:
+    """Load rows and bring the parts of each together."""
+    product, slab = work.product, work.slab
+    whole = -(-rows.each // slab.rows) * slab.rows
+    x = work.inputs[index % len(work.inputs)][0 : rows.partitions]
+    for part in range(product.parts):
+        end = source[part]
+        load_rows_of(x[:, part, 0 : rows.each], end.tensor, rows, end.columns)
+    if product.has_nyquist:
+        nyquist = x[:, 0, 0 : rows.each, product.held - 1]
+        nisa.tensor_copy(dst=x[:, 1, 0 : rows.each, 0], src=nyquist, engine=nisa.engine.gpsimd)
+    data = x[:, :, 0 : rows.each, 0 : product.contracted].permute((0, 2, 1, 3))
+    slabs = x[:, 0, 0:whole]
+    if len(work.slabs) > 0:
+        slabs = work.slabs[index % len(work.slabs)][0 : rows.partitions, 0:whole]
+        data = bring_together(slabs, data)
+    if rows.each < whole:
+        nisa.memset(dst=slabs[:, rows.each : whole], value=0.0, engine=nisa.engine.gpsimd)
+    shape = (rows.partitions, product.result_parts, rows.each, product.result)
+    result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    do_rows_meet = transposes_mix_rows() or slab.tiles < slab.rows
+    is_guarded = do_rows_meet and rows.partitions * rows.each > 1
+    block = Block(rows, data, slabs, result, is_guarded)
+    if is_guarded:
+        block.guard = begin_guard(data, 2.0 * product.parts * product.contracted)
+        advance_guard(block.guard, len(block.guard.pieces))
+    return block
 
 
-def group_rows(left: int, n: int) -> int:
-    """Transforms a partition sends through one PSUM bank: whole slabs, or one partial slab."""
-    per_slab = transforms_per_slab(n)
-    if left < per_slab:
-        return left
-    pieces = parts(n)
-    slabs = min(
-        PSUM_BANK // (pieces * PARTITIONS), PSUM_BANK // (2 * per_slab * n), left // per_slab
+def bring_together(slabs: Any, data: Any) -> Any:
+    """SBUF data [P, rows, parts, n] to slabs [P, rows of whole slabs, pitch]; the same there."""
+    _, rows, parts, n = data.shape
+    dst = slabs[:, 0:rows, 0 : parts * n].reshape_dim(2, (parts, n))
+    # GpSimdE would keep VectorE waiting where both share a port.
+    if transposes_mix_rows():
+        nisa.activation(dst=dst, op=nl.copy, data=data)
+    else:
+        nisa.tensor_copy(dst=dst, src=data, engine=nisa.engine.gpsimd)
+    return dst
+
+
+def guard_block(block: Block) -> None:
+    """Set rows aside that are not finite, where they would meet others."""
+    if block.is_guarded:
+        advance_guard(block.guard, guard_steps(block.guard))
+        block.marks = block.guard.marks
+
+
+def transpose_group(block: Block, first: int, work: Work) -> Group:
+    """The operands of the slabs from row ``first`` on."""
+    slab = work.slab
+    left = -(-(block.rows.each - first) // slab.rows)
+    slabs = min(slabs_together(slab), left)
+    if len(slab.pieces) == 0:
+        return Group(block, first, slabs, [transpose_slabs(block.slabs, block, first, slabs, work)])
+    operands = []
+    for piece in slab.pieces:
+        data = block.data[:, :, piece.part, piece.first : piece.end]
+        operands.append(transpose_slabs(data, block, first, slabs, work))
+    return Group(block, first, slabs, operands)
+
+
+def transpose_slabs(data: Any, block: Block, first: int, slabs: int, work: Work) -> Any:
+    """Slabs of SBUF data [P, rows, numbers] as operands [K, slabs, columns], for each term."""
+    per_slab = work.slab.rows
+    columns = padded_columns(block.rows.partitions, 0)
+    # Exact transposes keep the dtype; columns of bfloat16 begin on 4 bytes.
+    dtype = nl.float32 if transposes_mix_rows() else data.dtype
+    shape = (per_slab * data.shape[2], slabs, columns + columns % 2)
+    bank = nl.ndarray(shape, dtype=dtype, buffer=nl.psum)[:, :, 0:columns]
+    for index in range(slabs):
+        at = first + index * per_slab
+        transpose(bank[:, index], data[:, at : at + per_slab], work.identity)
+    return evacuate_operand(bank, work.dtype, len(work.tables), True)
+
+
+def multiply_group(group: Group, target: Any, work: Work) -> None:
+    """Products of a group, their evacuation, and the store after a block's last."""
+    product, slab = work.product, work.slab
+    block = group.block
+    each = slab.rows // slab.tiles
+    # A sum of several products has a bank of its own; other products share one as they fit.
+    together = 1
+    if len(group.operands) * len(work.tables) == 1:
+        width = each * product.result_parts * product.result
+        together = min(group.slabs, PSUM_BANK // width)
+    for first in range(0, group.slabs, together):
+        count = min(together, group.slabs - first)
+        shape = (
+            padded_columns(block.rows.partitions, 0),
+            count * each,
+            product.result_parts,
+            product.result,
+        )
+        banks = []
+        for _ in range(slab.tiles):
+            banks.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum))
+        for index in range(count):
+            for tile in range(slab.tiles):
+                bank = banks[tile][:, index * each : (index + 1) * each]
+                multiply_slab(bank, group, first + index, tile, work)
+        for tile in range(slab.tiles):
+            row = group.first + first * slab.rows + tile
+            # VectorE makes the second term of operands, so ScalarE helps it here.
+            is_scalar = len(work.tables) > 1 and not block.is_guarded and tile % 2 == 1
+            evacuate_rows(banks[tile], block, row, slab.tiles, is_scalar)
+    if group.first + group.slabs * slab.rows >= block.rows.each:
+        for part in range(product.result_parts):
+            end = target[part]
+            store_rows_of(end.tensor, block.result[:, part], block.rows, end.columns)
+
+
+def multiply_slab(bank: Any, group: Group, index: int, tile: int, work: Work) -> None:
+    """Sum all terms of the product of a group's slab, or of its row in a row tile of the array."""
+    is_more = False
+    for term in range(2 * len(work.tables) - 1):
+        pair = PAIRS[term]
+        for piece in range(len(group.operands)):
+            operand = group.operands[piece][pair[0]][:, index]
+            table = work.tables[pair[1]][piece]
+            if work.slab.tiles == 1:
+                multiply(bank, operand, table, is_more)
+            else:
+                multiply_row(bank, operand, table, tile, work, is_more)
+            is_more = True
+
+
+def multiply_row(
+    bank: Any, operand: Any, table: Any, tile: int, work: Work, accumulate: bool
+) -> None:
+    """A row's product, in its row tile of the array."""
+    pitch = work.slab.pitch
+    low = tile * pitch
+    end = low + work.product.parts * work.product.contracted
+    nisa.nc_matmul(
+        dst=bank,
+        stationary=operand[low:end],
+        moving=table[low:end],
+        accumulate=accumulate,
+        tile_position=(low, 0),
+        tile_size=(pitch, PARTITIONS),
     )
-    return slabs * per_slab
 
 
-def parts(n: int) -> int:
-    """2 where real and imaginary part are contracted one after the other, else 1."""
-    return 1 if 2 * n <= PARTITIONS else 2
+def evacuate_rows(bank: Any, block: Block, row: int, step: int, is_scalar: bool) -> None:
+    """Every ``step``-th row from ``row`` of the block on, with their marks."""
+    partitions, parts, each, n = block.result.shape
+    count = min(bank.shape[1], -(-(each - row) // step))
+    if count < 1:
+        return
+    end = row + (count - 1) * step + 1
+    dst = block.result[:, :, row:end:step].permute((0, 2, 1, 3))
+    data = bank[0:partitions, 0:count]
+    if is_scalar:
+        nisa.activation(dst=dst, op=nl.copy, data=data)
+    elif not block.is_guarded:
+        nisa.tensor_copy(dst=dst, src=data, engine=nisa.engine.vector)
+    else:
+        pattern = [[block.marks.shape[1], partitions], [step, count], [0, parts], [0, n]]
+        marks = block.marks.ap(pattern, row)
+        nisa.tensor_tensor(dst=dst, data1=data, data2=marks, op=nl.add, engine=nisa.engine.vector)
 
 
-def piece_count(n: int) -> int:
-    """Pieces of at most 128 that a part's contraction is cut into."""
-    return -(-n // PARTITIONS)
+def table_terms(table: Any, dimensions: int) -> Any:
+    """The tables that add up to ``table``: two where it is refined, of one dimension more."""
+    if len(table.shape) > dimensions:
+        return [table[0], table[1]]
+    return [table]
+
+
+def data_dtype(table: Any, dimensions: int) -> Any:
+    """What the data is transposed in: the table's dtype, or float32 to be split afterwards."""
+    return nl.float32 if len(table.shape) > dimensions else table.dtype
+
+
+def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
+    """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
+    high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    if terms == 1:
+        if is_scalar:
+            nisa.activation(dst=high, op=nl.copy, data=bank)
+        else:
+            nisa.tensor_copy(dst=high, src=bank, engine=nisa.engine.vector)
+        return [high]
+    low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.activation(dst=high, op=nl.copy, data=bank)
+    nisa.tensor_tensor(dst=low, data1=bank, data2=high, op=nl.subtract)
+    return [high, low]
+
+
+def is_float32(x: Any) -> bool:
+    """Whether transposes of ``x`` may say so: v3 would want a bfloat16 PSUM tile, v2 forbids it."""
+    return bool(x.dtype == nl.float32)
 
 
 def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
@@ -192,120 +571,3 @@ def store_rows(y: Any, tile: Any, start: int, stop: int) -> None:
     """Store SBUF [partitions, rows, N] as rows start..stop of HBM [B, length], length <= N."""
     rows, kept = tile.shape[1], y.shape[1]
     nisa.dma_copy(dst=as_block(y, start, stop, rows), src=tile[:, :, 0:kept])
-
-
-def table_terms(table: Any, dimensions: int) -> Any:
-    """The tables that add up to ``table``: two where it is refined, of one dimension more."""
-    if len(table.shape) > dimensions:
-        return [table[0], table[1]]
-    return [table]
-
-
-def data_dtype(table: Any, dimensions: int) -> Any:
-    """What the data is transposed in: the table's dtype, or float32 to be split afterwards."""
-    return nl.float32 if len(table.shape) > dimensions else table.dtype
-
-
-def load_tables(matrix: Any, n: int) -> Any:
-    """For each term, row pieces of the table in SBUF, in the order the contraction takes them."""
-    tables = []
-    for term in table_terms(matrix, 2):
-        size = term.shape[1]
-        rows = size // parts(n)
-        pieces = []
-        for part in range(parts(n)):
-            for first in range(0, rows, PARTITIONS):
-                length = min(PARTITIONS, rows - first)
-                piece = nl.ndarray((length, size), dtype=matrix.dtype, buffer=nl.sbuf)
-                row = part * rows + first
-                nisa.dma_copy(dst=piece, src=term[row : row + length, :])
-                pieces.append(piece)
-        tables.append(pieces)
-    return tables
-
-
-def transpose_group(x: Any, identity: Any, row: int, count: int, dtype: Any, terms: int) -> Any:
-    """Operands [K, slabs, parts, partitions] of transforms row..row+count, [piece][term]."""
-    partitions, _, _, n = x.shape
-    per_slab = min(count, transforms_per_slab(n))
-    slabs = count // per_slab
-    turned = []
-    for piece in range(piece_count(n)):
-        first = piece * PARTITIONS
-        length = min(PARTITIONS, n - first)
-        depth = 2 * per_slab * n if parts(n) == 1 else length
-        shape = (depth, slabs, parts(n), partitions)
-        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-        for slab in range(slabs):
-            at = row + slab * per_slab
-            for part in range(parts(n)):
-                if parts(n) == 1:
-                    data = x[:, :, at : at + per_slab, :].permute((0, 2, 1, 3))
-                else:
-                    data = x[:, part, at, first : first + length]
-                nisa.nc_matmul(
-                    dst=bank[:, slab, part, :],
-                    stationary=data,
-                    moving=identity[0:partitions, 0:partitions],
-                    is_moving_onezero=True,
-                    is_transpose=is_float32(x),
-                    accumulate=False,
-                )
-        turned.append(evacuate_operand(bank, dtype, terms, False))
-    return turned
-
-
-def is_float32(x: Any) -> bool:
-    """Whether transposes of ``x`` may say so: v3 would want a bfloat16 PSUM tile, v2 forbids it."""
-    return bool(x.dtype == nl.float32)
-
-
-def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
-    """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
-    high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
-    if terms == 1:
-        if is_scalar:
-            nisa.activation(dst=high, op=nl.copy, data=bank)
-        else:
-            nisa.tensor_copy(dst=high, src=bank, engine=nisa.engine.vector)
-        return [high]
-    low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.activation(dst=high, op=nl.copy, data=bank)
-    nisa.tensor_tensor(dst=low, data1=bank, data2=high, op=nl.subtract)
-    return [high, low]
-
-
-def multiply_group(pending: Any, tables: Any) -> None:
-    """Products of a transposed group, their evacuation, and the store after a block's last."""
-    turned, y, row, count, target, start, stop = pending
-    partitions, _, rows, n = y.shape
-    per_slab = min(count, transforms_per_slab(n))
-    slabs = count // per_slab
-    width = 2 * per_slab * n
-    products = 2 * len(tables) - 1
-    # Sums of several products have a bank each: it may not hold two of them.
-    together = slabs if products * parts(n) * len(turned) == 1 else 1
-    for first in range(0, slabs, together):
-        bank = nl.ndarray((partitions, together, width), dtype=nl.float32, buffer=nl.psum)
-        for slab in range(together):
-            for product in range(products):
-                pair = PAIRS[product]
-                for part in range(parts(n)):
-                    for piece in range(len(turned)):
-                        tile = turned[piece][pair[0]]
-                        table = tables[pair[1]][part * len(turned) + piece]
-                        nisa.nc_matmul(
-                            dst=bank[:, slab, :],
-                            stationary=tile[:, first + slab, part, :],
-                            moving=table[0 : tile.shape[0], 0:width],
-                            accumulate=product + part + piece > 0,
-                        )
-        low = row + first * per_slab
-        nisa.activation(
-            dst=y[:, :, low : low + together * per_slab, :].permute((0, 2, 1, 3)),
-            op=nl.copy,
-            data=bank.reshape((partitions, together * per_slab, 2, n)),
-        )
-    if row + count == rows:
-        for part in range(2):
-            store_rows(target[part], y[:, part], start, stop)

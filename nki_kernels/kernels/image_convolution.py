@@ -28,6 +28,7 @@ import numpy as np
 
 from ..hardware import DMA_WRITTEN_BYTES
 from ..nki_api import nisa, nki, nl
+from ..row_blocks import HbmRows
 from ..tiles import PARTITIONS, PSUM_BANK, factor_views
 from .axes import REAL_DFT_GEMM, as_rows, unpack_passes
 from .old_stages import load_identity
@@ -124,14 +125,16 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     found = unpack_passes(tables, places)
     rows = [as_rows(spectra[0]), as_rows(spectra[1])]
     if kind == REAL_DFT_GEMM:
-        real_dft_gemm_rows(as_rows(x), rows, found[0][0], n)
+        target = [HbmRows(rows[0], half), HbmRows(rows[1], half)]
+        real_dft_gemm_rows(HbmRows(as_rows(x), x.shape[2]), target, n, found[0][0])
     else:
         real_stockham_rows(as_rows(x), rows, found[0], row_radices)
     convolve_columns(spectra, products, [h_re, h_im], found[1], radices)
     y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)
     rows = [as_rows(products[0]), as_rows(products[1])]
     if kind == REAL_DFT_GEMM:
-        inverse_real_dft_gemm_rows(rows, as_rows(y), found[2][0], n)
+        source = [HbmRows(rows[0], half), HbmRows(rows[1], half)]
+        inverse_real_dft_gemm_rows(source, HbmRows(as_rows(y), kept_columns), n, found[2][0])
     else:
         inverse_real_stockham_rows(rows, as_rows(y), found[2], row_radices)
     return y

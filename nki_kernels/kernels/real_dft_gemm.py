@@ -6,9 +6,11 @@ spectrum is the product the other way: x[n] = sum_k w_k (cos(2 pi n k / N) Xr[k]
 with w_k = 2, and 1 for k = 0 and k = N/2, whose imaginary parts are ignored. So Xr[N/2] takes the
 place of Xi[0], and this contraction takes N numbers, too (N + 1 if N is odd).
 
-Layout on the NeuronCore.  As in dft_gemm: transforms lie on partitions, g <= 128 / N of them make
-a slab, which the Tensor engine transposes and multiplies as the stationary operand by g copies of
-the matrix. Contractions above 128 are cut in two, by number or, of spectra, by part.
+Layout on the NeuronCore.  As in dft_gemm, whose blocks, slabs and guard these are: g <= 128 / N
+transforms make a slab, which the Tensor engine transposes and multiplies as the stationary operand
+by g copies of the matrix, or from v3 on each in its row tile of the array. Rows of real data are
+slabs as they come, the two parts of a spectrum are brought together first. Contractions above 128
+are cut in two, by number or, of spectra, by part.
 
     HBM [B, N] -> SBUF [128, R, N] -> PSUM [gN, 128] -> SBUF -> PSUM [128, g (N+2)] -> SBUF -> HBM
 
@@ -22,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ..nki_api import nisa, nki, nl
-from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
-from .dft_gemm import MAX_LENGTH, load_rows, store_rows, table_spec
-from .real_stockham import evacuate, multiply, transpose
+from ..hardware import PARTITIONS
+from ..nki_api import nki, nl
+from ..row_blocks import HbmRows
+from .dft_gemm import MAX_LENGTH, Product, multiply_rows, table_spec
 
 
 def contracted_half(n: int) -> int:
@@ -92,37 +94,17 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
     y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
-    y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    real_dft_gemm_rows(x, [y_re, y_im], matrix, n)
+    half = n // 2 + 1
+    y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    target = [HbmRows(y_re, half), HbmRows(y_im, half)]
+    real_dft_gemm_rows(HbmRows(x, n), target, n, matrix)
     return y_re, y_im
 
 
-def real_dft_gemm_rows(x: Any, target: Any, matrix: Any, n: int) -> None:
-    """Half spectra of the rows of HBM x [B, <= N], zeros after them, into the parts of target."""
-    batch = x.shape[0]
-    half = n // 2 + 1
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    pieces = load_pieces(matrix, PARTITIONS)
-    pending: Any = []
-    start = 0
-    while start < batch:
-        rows = block_rows(batch - start, n)
-        partitions = min(PARTITIONS, (batch - start) // rows)
-        stop = start + rows * partitions
-        data = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        load_rows(data, x, start, stop)
-        y = nl.ndarray((partitions, 2, rows, half), dtype=nl.float32, buffer=nl.sbuf)
-        row = 0
-        while row < rows:
-            count = group_rows(rows - row, n)
-            moved = turn_rows(data, row, count, identity)
-            if len(pending) > 0:
-                make_spectra(pending, pieces)
-            pending = [moved, y, row, count, target, start, stop]
-            row += count
-        start = stop
-    make_spectra(pending, pieces)
+def real_dft_gemm_rows(source: HbmRows, target: Any, n: int, matrix: Any) -> None:
+    """Half spectra of the rows of source, zeros after them, into the two parts of target."""
+    multiply_rows([source], target, Product(1, n, n, False, 2, n // 2 + 1), matrix)
 
 
 @nki.jit
@@ -136,166 +118,12 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    inverse_real_dft_gemm_rows([x_re, x_im], y, matrix, n)
+    source = [HbmRows(x_re, half), HbmRows(x_im, half)]
+    inverse_real_dft_gemm_rows(source, HbmRows(y, n), n, matrix)
     return y
 
 
-def inverse_real_dft_gemm_rows(source: Any, y: Any, matrix: Any, n: int) -> None:
-    """Real rows of half spectra, the two parts of HBM source, into HBM y [B, <= N]."""
-    batch, half = source[0].shape
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    pieces = load_pieces(matrix, matrix.shape[0] // part_count(n))
-    pending: Any = []
-    start = 0
-    while start < batch:
-        rows = block_rows(batch - start, n)
-        partitions = min(PARTITIONS, (batch - start) // rows)
-        stop = start + rows * partitions
-        data = nl.ndarray((partitions, 2, rows, half), dtype=nl.float32, buffer=nl.sbuf)
-        for part in range(2):
-            load_rows(data[:, part], source[part], start, stop)
-        if n % 2 == 0:
-            nisa.tensor_copy(
-                dst=data[:, 1, :, 0], src=data[:, 0, :, half - 1], engine=nisa.engine.vector
-            )
-        result = nl.ndarray((partitions, rows, n), dtype=nl.float32, buffer=nl.sbuf)
-        row = 0
-        while row < rows:
-            count = group_rows(rows - row, n)
-            moved = turn_spectra(data, n, row, count, identity)
-            if len(pending) > 0:
-                make_rows(pending, pieces)
-            pending = [moved, result, row, count, y, start, stop]
-            row += count
-        start = stop
-    make_rows(pending, pieces)
-
-
-def block_rows(left: int, n: int) -> int:
-    """Transforms a partition takes in the next block, of ``left`` still to do."""
-    group = group_rows(left, n)
-    wanted = max(group, DMA_RUN // n // group * group)
-    return min(wanted, max(1, -(-left // PARTITIONS)))
-
-
-def group_rows(left: int, n: int) -> int:
-    """Transforms a partition sends through one PSUM bank: whole slabs, or one partial slab."""
-    per_slab = transforms_per_slab(n)
-    if left < per_slab:
-        return left
-    pieces = part_count(n)
-    width = 2 * per_slab * (n // 2 + 1)
-    slabs = min(PSUM_BANK // (pieces * PARTITIONS), PSUM_BANK // width, left // per_slab)
-    return slabs * per_slab
-
-
-def part_count(n: int) -> int:
-    """2 where real and imaginary part of a spectrum are contracted one after the other, else 1."""
-    return 1 if 2 * contracted_half(n) <= PARTITIONS else 2
-
-
-def load_pieces(matrix: Any, step: int) -> Any:
-    """The table in SBUF in pieces of ``step`` rows, as the contraction takes them."""
-    total, width = matrix.shape
-    pieces = []
-    for first in range(0, total, step):
-        length = min(step, total - first)
-        piece = nl.ndarray((length, width), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=piece, src=matrix[first : first + length])
-        pieces.append(piece)
-    return pieces
-
-
-def turn_rows(data: Any, row: int, count: int, identity: Any) -> Any:
-    """Operands [numbers, slabs, partitions] of transforms row..row+count, a tile a piece."""
-    partitions, _, n = data.shape
-    per_slab = min(count, transforms_per_slab(n))
-    slabs = count // per_slab
-    tiles = []
-    for first in range(0, n, PARTITIONS):
-        length = min(PARTITIONS, n - first)
-        shape = (per_slab * length, slabs, partitions)
-        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-        for slab in range(slabs):
-            at = row + slab * per_slab
-            held = data[:, at : at + per_slab, first : first + length]
-            transpose(bank[:, slab], held, identity)
-        tiles.append(evacuate(bank, False))
-    return tiles
-
-
-def turn_spectra(data: Any, n: int, row: int, count: int, identity: Any) -> Any:
-    """As ``turn_rows``, of half spectra."""
-    partitions = data.shape[0]
-    half = contracted_half(n)
-    per_slab = min(count, transforms_per_slab(n))
-    slabs = count // per_slab
-    tiles = []
-    parts = part_count(n)
-    for part in range(parts):
-        shape = (2 * per_slab * half // parts, slabs, partitions)
-        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-        for slab in range(slabs):
-            at = row + slab * per_slab
-            if parts == 1:
-                held = data[:, :, at : at + per_slab, 0:half].permute((0, 2, 1, 3))
-            else:
-                held = data[:, part, at, 0:half]
-            transpose(bank[:, slab], held, identity)
-        tiles.append(evacuate(bank, False))
-    return tiles
-
-
-def slabs_of_a_bank(moved: Any) -> int:
-    """Slabs whose products share a PSUM bank: it may hold one sum of several products only."""
-    return int(moved[0].shape[1]) if len(moved) == 1 else 1
-
-
-def multiply_slabs(moved: Any, pieces: Any, first: int, slabs: int, width: int) -> Any:
-    """PSUM [partitions, slabs, width]: products from slab ``first`` on, summed over the pieces."""
-    bank = nl.ndarray((moved[0].shape[2], slabs, width), dtype=nl.float32, buffer=nl.psum)
-    for slab in range(slabs):
-        for piece in range(len(moved)):
-            tile = moved[piece]
-            table = pieces[piece][0 : tile.shape[0], 0:width]
-            multiply(bank[:, slab], tile[:, first + slab], table, piece > 0)
-    return bank
-
-
-def make_spectra(pending: Any, pieces: Any) -> None:
-    """Products of a group, their evacuation by ScalarE, and the store after a block's last."""
-    moved, y, row, count, target, start, stop = pending
-    partitions, _, rows, half = y.shape
-    slabs = moved[0].shape[1]
-    together = slabs_of_a_bank(moved)
-    held = together * (count // slabs)
-    for first in range(0, slabs, together):
-        bank = multiply_slabs(moved, pieces, first, together, 2 * half * (count // slabs))
-        low = row + first * (count // slabs)
-        nisa.activation(
-            dst=y[:, :, low : low + held].permute((0, 2, 1, 3)),
-            op=nl.copy,
-            data=bank.reshape((partitions, held, 2, half)),
-        )
-    if row + count == rows:
-        for part in range(2):
-            store_rows(target[part], y[:, part], start, stop)
-
-
-def make_rows(pending: Any, pieces: Any) -> None:
-    """As ``make_spectra``, of real rows."""
-    moved, result, row, count, y, start, stop = pending
-    partitions, rows, n = result.shape
-    slabs = moved[0].shape[1]
-    together = slabs_of_a_bank(moved)
-    held = together * (count // slabs)
-    for first in range(0, slabs, together):
-        bank = multiply_slabs(moved, pieces, first, together, n * (count // slabs))
-        low = row + first * (count // slabs)
-        nisa.activation(
-            dst=result[:, low : low + held],
-            op=nl.copy,
-            data=bank.reshape((partitions, held, n)),
-        )
-    if row + count == rows:
-        store_rows(y, result, start, stop)
+def inverse_real_dft_gemm_rows(source: Any, target: HbmRows, n: int, matrix: Any) -> None:
+    """Real rows of half spectra, the two parts of source, as far as target has columns."""
+    product = Product(2, n // 2 + 1, contracted_half(n), n % 2 == 0, 1, n)
+    multiply_rows(source, [target], product, matrix)

@@ -305,9 +305,9 @@ def transform_rows(source: Any, target: Any, stages: Any, each: int, growth: int
     share = share_rows(batch, PARTITIONS * each, each * instructions)
     end = share.first + share.trips * share.step
     blocks = blocks_of(None, end, share.rest, each)
+    plan = plan_rows(stages, growth, each)
     if share.trips == 0 and len(blocks) == 0:
         return
-    plan = plan_rows(stages, growth, each)
     ring: Any = []
     loaded: Any = None
     if share.trips == 0:
@@ -592,8 +592,10 @@ def run_stage(plan: Any, block: Any, number: int, stream: Any, pending: Any, fol
     if following != None and following.guard != None:
         advance_guard(following.guard, 1)
     for row in range(block.rows.each):
-        if number > 0 and pending != None and pending.row == row:
-            # The stage before has to end first: every product here reads all of its results.
+        ends = padding_of(stage) > 0 or (pending != None and pending.row == row)
+        if number > 0 and pending != None and ends:
+            # The stage before has to end first: every product here reads all of a row's results,
+            # and a narrow operand columns of the next row.
             multiply_group(pending)
             pending = None
         pending = run_row(plan, block, stage, row, results, stream, pending, following)

@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix, transforms_per_slab
+from nki_kernels import hardware, row_blocks, simulator
+from nki_kernels.kernels.dft_gemm import (
+    dft_gemm,
+    dft_gemm_matrix,
+    dft_gemm_rows,
+    transforms_per_slab,
+)
 from nki_kernels.lint import lint
+from nki_kernels.nki_api import nki, nl
+from nki_kernels.row_blocks import HbmRows
+from nki_kernels.simulator import device_rules
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(20)
 # Table options, and bounds of the relative L2 error.
@@ -17,14 +27,16 @@ PRECISIONS = pytest.mark.parametrize(
     ("options", "least", "most"), [BF16, REFINED], ids=["bf16", "refined"]
 )
 
+CHIPS = pytest.mark.parametrize("chip", hardware.NAMES)
 
-def transform(x, inverse=False, **options):
+
+def transform(x, inverse=False, programs=1, **options):
     """Result, timeline and float64 reference of one launch on the rows of complex ``x``."""
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     n = x.shape[-1]
     matrix = dft_gemm_matrix(n, inverse, 1 / n if inverse else 1.0, **options)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(dft_gemm)(re, im, matrix)
+        y_re, y_im = simulator.simulate(dft_gemm)[programs](re, im, matrix)
     exact = re + 1j * im.astype(np.float64)
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
 
@@ -52,8 +64,110 @@ def test_every_length_and_batch_both_ways(n):
 @pytest.mark.parametrize("n", [1, 3, 31, 64, 65, 128, 129, 200, 256])
 def test_other_chips_compute_the_same(monkeypatch, chip, n):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    result, _, x = transform(normal(150, n))
-    assert error(result, np.fft.fft(x)) <= 5e-7
+    for batch, programs in ((1, 2), (150, 1), (151, 2)):
+        result, _, x = transform(normal(batch, n), programs=programs)
+        assert error(result, np.fft.fft(x)) <= 5e-7
+
+
+@pytest.fixture
+def short_loops(monkeypatch):
+    """Device loops of one block or two at batches that a test can run."""
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 150)
+
+
+@CHIPS
+@pytest.mark.parametrize("n", [3, 24, 64, 100, 256])
+def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops, chip, n):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    block = 128 * max(1, 512 // n)
+    for batch in (4 * block - 1, 4 * block, 5 * block + 129):
+        for programs in range(1, hardware.chip(chip).programs_per_launch + 1):
+            result, _, x = transform(normal(batch, n), programs=programs)
+            assert error(result, np.fft.fft(x)) <= 5e-7
+
+
+@pytest.mark.parametrize(("chip", "n"), [("trn1", 4), ("trn2", 64), ("trn3", 256)])
+def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    spec = ((hardware.HBM_TENSOR_BYTES // 4 // n, n), "float32")
+    programs = hardware.chip(chip).programs_per_launch
+    with simulator.strict():
+        timeline = simulator.dry_run(dft_gemm[programs], spec, spec, dft_gemm_matrix(n))
+    assert timeline.instructions > row_blocks.LAUNCH_INSTRUCTIONS  # with those of all iterations
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("n", [16, 64, 128])
+def test_two_programs_take_half_the_time_or_what_hbm_allows(monkeypatch, chip, n):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    spec, matrix = ((2**21 // n, n), "float32"), dft_gemm_matrix(n)
+    once, twice = (simulator.dry_run(dft_gemm[k], spec, spec, matrix).total_ns for k in (1, 2))
+    hbm = 2**21 * 16 / hardware.chip(chip).hbm_stack_bytes_per_ns
+    assert twice <= max(0.58 * once, 1.1 * hbm)
+
+
+@CHIPS
+@pytest.mark.parametrize(
+    ("n", "options", "tolerance"),
+    [
+        (5, {}, 5e-7),
+        (24, {}, 5e-7),
+        (60, {}, 5e-7),
+        (100, {}, 5e-7),
+        (200, {}, 5e-7),
+        (24, *BF16[::2]),
+        (60, *REFINED[::2]),
+    ],
+)
+def test_rows_are_independent(monkeypatch, chip, n, options, tolerance):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    x = normal(140, n).astype(np.complex64)
+
+    def run(rows):
+        with np.errstate(all="ignore"):
+            return transform(rows, **options)[0]
+
+    check_rows_are_independent(run, x, np.fft.fft(x.astype(complex)), 2 * tolerance)
+
+
+@nki.jit
+def cropped(x_re, x_im, matrix, n, held, kept):
+    """The first ``kept`` numbers of transforms of the first ``held`` of rows, and zeros."""
+    source, target, results = [], [], []
+    for x in (x_re, x_im):
+        y = nl.ndarray((x.shape[0], kept), dtype=nl.float32, buffer=nl.shared_hbm)
+        source.append(HbmRows(x, held))
+        target.append(HbmRows(y, kept))
+        results.append(y)
+    dft_gemm_rows(source, target, n, matrix)
+    return results[0], results[1]
+
+
+@CHIPS
+@pytest.mark.parametrize("programs", [1, 2])
+@pytest.mark.parametrize(
+    ("n", "held", "kept"), [(12, 5, 12), (12, 12, 1), (60, 31, 59), (200, 150, 3), (200, 1, 200)]
+)
+def test_short_rows_are_padded_and_results_cropped(
+    monkeypatch, short_loops, chip, programs, n, held, kept
+):
+    if programs > hardware.chip(chip).programs_per_launch:
+        pytest.skip("one program a launch")
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    batch = 3 * 128 * max(1, 512 // n) + 5
+    x = normal(batch, n).astype(np.complex64)
+    with simulator.strict():
+        y_re, y_im = simulator.simulate(cropped)[programs](
+            np.ascontiguousarray(x.real),
+            np.ascontiguousarray(x.imag),
+            dft_gemm_matrix(n),
+            n,
+            held,
+            kept,
+        )
+    exact = np.fft.fft(x[:, :held].astype(complex), n)[:, :kept]
+    assert error(y_re + 1j * y_im, exact) <= 6e-7
 
 
 @pytest.mark.parametrize(("n", "batch"), [(1, 70000), (5, 9001), (60, 2500), (100, 1153)])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.simulator import device_rules
+from nki_kernels.simulator import device_rules, dma_written
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
@@ -104,7 +105,8 @@ def broken_rules(algorithm):
 def broken_by_count(algorithm):
     """Rules on instructions that the batch breaks that just fits into HBM."""
     sizes = counted_recipes(algorithm)
-    if hasattr(sys.modules[algorithm.kernel.__module__], "share_rows"):  # loops over blocks
+    module = sys.modules[algorithm.kernel.__module__]
+    if hasattr(module, "share_rows") or hasattr(module, "multiply_rows"):  # loops over blocks
         recipe = sizes[-1]
         return dry_run(algorithm, recipe, most_rows(algorithm, recipe)).waived_rules
     broken = set()
@@ -133,8 +135,8 @@ def counted_recipes(algorithm):
 
 
 def most_rows(algorithm, recipe):
-    """Of an input that just fits into HBM."""
-    return HBM_NUMBERS // math.prod(algorithm.inputs(recipe, 1)[0][1:])
+    """Of an input, or of a transform's output, that just fits into HBM."""
+    return HBM_NUMBERS // max(math.prod(algorithm.inputs(recipe, 1)[0][1:]), recipe.n)
 
 
 def most_instructions(algorithm, recipe):
@@ -154,14 +156,24 @@ def test_every_kernel_is_listed():
     assert set(device_rules.known_violations()) == set(KERNELS)
 
 
-def test_a_listed_kernel_warns_and_runs():
+@pytest.fixture
+def listed(monkeypatch):
+    """The kernel dft_gemm is listed as breaking two rules, and does so on a chip."""
+    rules = frozenset(["stationary-dimensions", "dma-written-ahead"])
+    monkeypatch.setattr(device_rules, "known_violations", lambda: {"dft_gemm": rules})
+    monkeypatch.setattr(dma_written, "DMA_WRITTEN_BYTES", 1024)
+    with hardware.select(replace(hardware.TRN1, stationary_free_dimensions=0)):
+        yield
+
+
+def test_a_listed_kernel_warns_and_runs(listed):
     x = np.ones((130, 60), np.float32)
     broken = "kernel dft_gemm.*stationary-dimensions"
     with pytest.warns(simulator.NkiSimulationWarning, match=broken):
         simulator.simulate(dft_gemm)(x, x, dft_gemm_matrix(60))
 
 
-def test_a_recorded_run_warns_of_what_the_schedule_shows():
+def test_a_recorded_run_warns_of_what_the_schedule_shows(listed):
     x = np.ones((4096, 256), np.float32)
     found = "kernel dft_gemm.*dma-written-ahead"
     with pytest.warns(simulator.NkiSimulationWarning, match=found), simulator.record():

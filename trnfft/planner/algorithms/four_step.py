@@ -74,14 +74,13 @@ def throughput(radices: tuple[int, ...]) -> float:
     """What a four-step plan's time for 2^20 points follows: trn1's nanoseconds a point.
 
     Of the Tensor engine or of DMA, whichever takes longer, with a descriptor for each row of r1
-    or C that is moved, and of starting. Blocks of more than 32 transforms are not worth it.
+    or C that is moved, and of starting.
     """
     if len(radices) < 2 or min(radices[0], radices[-1]) < 16:
         return math.inf
     chip, n = hardware.TRN1, math.prod(radices)
-    filled = hardware.PARTITIONS // radices[-1] * radices[-1]
-    tensor = tensor_cycles(radices) / filled / chip.tensor_ghz
-    descriptors = (radices[0] + radices[-1] * hardware.PARTITIONS / filled) / (8 * n)
+    tensor = tensor_cycles(radices) / radices[-1] / chip.tensor_ghz
+    descriptors = (radices[0] + hardware.PARTITIONS) / (8 * n)
     moved = 16 * (chip.dma_descriptor_ns * descriptors + 1 / chip.dma_bytes_per_ns)
     return max(tensor, moved / chip.dma_engines) + latency(radices) / 2**20
 
