@@ -19,9 +19,10 @@ moving columns: its result [k_c, k_a] is y in natural order, N / C contiguous nu
 
     HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages -> twiddle -> PSUM [k_c, k_a] -> HBM
 
-A bundle is as many transforms as one tile of inputs holds. While one bundle is twiddled and closed,
-the next one is opened: their instructions alternate, so that VectorE's twiddles and the Tensor
-engine's stages overlap. Inputs come into a few tiles in turn, for what DMA writes may not be much.
+A bundle is at most as many transforms as one tile of inputs holds. While one is twiddled and
+closed, the next one is opened: their instructions alternate, so that VectorE's twiddles and the
+Tensor engine's stages overlap. Inputs come into a few tiles in turn, for what DMA writes may not
+take much of SBUF. A long batch is a loop on the device, and two cores share its transforms.
 
 Transforms are columns or other partitions of every product, and never meet: what one of them holds
 cannot spoil another.
@@ -76,7 +77,7 @@ _LOADED = 2048  # fp32 numbers a partition of an input tile
 STORED = 1024  # of each part of an output tile
 RING = 4  # input tiles
 _LONG = 2048  # k_a of a bundle, beyond which one closes before the next one's stages
-_FEWEST = 16  # bundles that a batch is cut into where it can be
+_FEWEST = 16  # bundles of a batch, where it is long enough: the first and last overlap no other
 
 
 class Spread(nl.NKIObject):
@@ -125,22 +126,23 @@ class Run(nl.NKIObject):
     row: int  # the first one of the tile
 
 
-class Chunk(nl.NKIObject):
-    """What an input tile holds of a bundle's transforms: columns of N / r1."""
-
-    low: int
-    size: int
-    tile: Any  # the input tile
-    factors: Any  # the tile [128, 2, ...] of factors of the inputs, or nothing
-
-
 class Bundle(nl.NKIObject):
     """Transforms that are opened together, and closed together."""
 
     first: int  # the row, of the lines
     rows: int
     each: int  # of them on the same partitions of an input tile
-    chunks: Any
+    chunks: Any  # of their inputs
+
+
+class Chunk(nl.NKIObject):
+    """What an input tile holds of a bundle's transforms: columns of N / r1."""
+
+    bundle: Bundle
+    low: int
+    size: int
+    tile: Any  # the input tile, once its load is issued
+    factors: Any  # a tile [128, 2, ...] with factors of the inputs, or None
 
 
 class Inputs(nl.NKIObject):
@@ -220,6 +222,20 @@ class Results(nl.NKIObject):
     turn: int  # how many it has filled
 
 
+class Closer(nl.NKIObject):
+    """A bundle that is closed, step by step."""
+
+    work: Any  # its closings
+    twiddled: Any  # Twiddled, which awaits its last DFT, or None
+    closed: int  # of the work
+    bundle: Bundle
+    state: Any  # [C, 2, rows, A]
+    results: Results
+    tables: Tables
+    spread: Spread
+    result: Any = None  # of what is stored at once
+
+
 def four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
@@ -290,20 +306,6 @@ def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     twiddle = table_spec((last, 2, length))
     closing = table_spec((last, 3, whole_columns(last)))
     return table_spec(opening_shape(first)), *stages, twiddle, closing
-
-
-class Closer(nl.NKIObject):
-    """A bundle that is closed, step by step."""
-
-    work: Any  # its closings
-    twiddled: Any  # the closing before, which awaits its last DFT, or nothing
-    closed: int  # of the work
-    bundle: Bundle
-    state: Any  # [C, 2, rows, A]
-    results: Results
-    tables: Tables
-    spread: Spread
-    result: Any = None  # of what is stored at once
 
 
 @nki.jit
@@ -414,9 +416,9 @@ def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: i
         rows = min(spread.rows, first + count - start)
         bundle = Bundle(start, rows, -(-rows // spread.places), [])
         for low in range(0, size, spread.step):
-            chunk = Chunk(low, min(spread.step, size - low), [], [])
+            chunk = Chunk(bundle, low, min(spread.step, size - low), None, None)
             bundle.chunks.append(chunk)
-            chunks.append([bundle, chunk])
+            chunks.append(chunk)
         bundles.append(bundle)
     return Loads(source, inputs, bundles, chunks, 0, spread)
 
@@ -424,13 +426,13 @@ def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: i
 def start_loads(loads: Loads, count: int) -> None:
     """Issue the next ``count`` loads, or those that are left."""
     for _ in range(min(count, len(loads.chunks) - loads.issued)):
-        bundle, chunk = loads.chunks[loads.issued]
+        chunk = loads.chunks[loads.issued]
         turn = loads.issued % len(loads.inputs.tiles)
         chunk.tile = loads.inputs.tiles[turn]
-        load_chunk(loads, bundle, chunk)
+        load_chunk(loads, chunk)
         if len(loads.inputs.factors) > 0:
-            chunk.factors.append(loads.inputs.factors[turn])
-            load_factors(loads.inputs.factors[turn], loads.inputs.before[0], chunk.low, chunk.size)
+            chunk.factors = loads.inputs.factors[turn]
+            load_factors(chunk.factors, loads.inputs.before[0], chunk.low, chunk.size)
         loads.issued += 1
 
 
@@ -439,11 +441,11 @@ def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
     move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], None)
 
 
-def load_chunk(loads: Loads, bundle: Bundle, chunk: Chunk) -> None:
+def load_chunk(loads: Loads, chunk: Chunk) -> None:
     """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
-    spread = loads.spread
+    spread, bundle = loads.spread, chunk.bundle
     radix = spread.radices[0]
-    clear_beyond(chunk.tile, bundle, chunk.size, spread)
+    clear_beyond(chunk, spread)
     for start in range(0, bundle.rows, bundle.each):
         rows = min(bundle.each, bundle.rows - start)
         for part in range(2):
@@ -455,13 +457,14 @@ def load_chunk(loads: Loads, bundle: Bundle, chunk: Chunk) -> None:
             load_lines(tile.reshape_dim(1, (rows, chunk.size)), loads.source, part, place)
 
 
-def clear_beyond(tile: Any, bundle: Bundle, size: int, spread: Spread) -> None:
+def clear_beyond(chunk: Chunk, spread: Spread) -> None:
     """Zeros where products read an input tile beyond its last number."""
+    bundle, size = chunk.bundle, chunk.size
     beyond = whole_columns(spread.columns) - spread.columns
     fewest = bundle.rows - (-(-bundle.rows // bundle.each) - 1) * bundle.each
     for part in range(spread.parts if beyond > 0 else 0):
         low = part * (_LOADED // 2)
-        read = tile[:, low + fewest * size : low + bundle.each * size + beyond]
+        read = chunk.tile[:, low + fewest * size : low + bundle.each * size + beyond]
         nisa.memset(dst=read, value=0.0, engine=nisa.engine.gpsimd)
 
 
@@ -521,7 +524,7 @@ def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
 
 def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
     """Transform what ``loads`` brings, of which as much as its tiles hold is on the way."""
-    closer = Closer([], [], 0, None, None, results, tables, loads.spread)
+    closer = Closer([], None, 0, None, None, results, tables, loads.spread)
     for bundle in loads.bundles:
         # This bundle opens while the one before closes.
         opener = opener_of(bundle, tables.plan, loads.spread)
@@ -532,7 +535,7 @@ def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
         during = steps if bundle.rows * loads.spread.length <= _LONG else len(openings)
         for step in range(steps):
             if step < len(openings):
-                open_step(openings[step], loads, opener.states[0], bundle, tables)
+                open_step(openings[step], loads, opener.states[0], tables)
             else:
                 middle_step(middles[step - len(openings)], opener, tables.plan)
             count = len(closer.work)
@@ -545,8 +548,8 @@ def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
         closer.bundle = bundle
         closer.state = opener.states[len(opener.states) - 1]
     close_until(closer, len(closer.work))
-    for twiddled in closer.twiddled:
-        close(twiddled, closer)
+    if closer.twiddled != None:
+        close(closer.twiddled, closer)
 
 
 def opener_of(bundle: Bundle, plan: Plan, spread: Spread) -> Opener:
@@ -637,12 +640,12 @@ def opening_work(bundle: Bundle, spread: Spread) -> Any:
     return work
 
 
-def open_step(opening: Opening, loads: Loads, state: Any, bundle: Bundle, tables: Tables) -> None:
+def open_step(opening: Opening, loads: Loads, state: Any, tables: Tables) -> None:
     """Contract top digits, with c on partitions, for a PSUM bank of them."""
     spread, chunk = loads.spread, opening.chunk
-    if opening.is_first and len(chunk.factors) > 0:
-        weigh_inputs(chunk, bundle, spread)
-    target = opened_numbers(opening, state, bundle, spread)
+    if opening.is_first and chunk.factors != None:
+        weigh_inputs(chunk, spread)
+    target = opened_numbers(opening, state, spread)
     shape = (whole_columns(spread.columns),) + target.shape[1:]
     bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
     for row in range(opening.rows):
@@ -653,15 +656,15 @@ def open_step(opening: Opening, loads: Loads, state: Any, bundle: Bundle, tables
                 size = shape[4]
                 part = 2 * (digit // size)
                 place = bank[:, row, :, part : part + 2, digit % size].permute((0, 2, 1))
-            contract(place, opening, row, digit, bundle, spread, tables.first)
+            contract(place, opening, row, digit, spread, tables.first)
     nisa.activation(dst=target, op=nl.copy, data=bank[0 : spread.columns])
     if opening.is_last:
         start_loads(loads, 1)
 
 
-def opened_numbers(opening: Opening, state: Any, bundle: Bundle, spread: Spread) -> Any:
+def opened_numbers(opening: Opening, state: Any, spread: Spread) -> Any:
     """Where an opening belongs: [C, rows, k1, (j, part), m], or [C, rows, part, k1]."""
-    rows = state
+    bundle = opening.chunk.bundle
     if len(spread.radices) == 2:
         return state[:, :, opening.row : opening.row + opening.rows].permute((0, 2, 1, 3))
     radix, left = spread.radices[0], left_of(spread)
@@ -673,19 +676,17 @@ def opened_numbers(opening: Opening, state: Any, bundle: Bundle, spread: Spread)
     return rows[:, :, :, part : part + 2 * (opening.count // size), m : m + size]
 
 
-def weigh_inputs(chunk: Chunk, bundle: Bundle, spread: Spread) -> None:
+def weigh_inputs(chunk: Chunk, spread: Spread) -> None:
     """Multiply the numbers of a chunk with r1 > 64 by the factors."""
+    rows = chunk.bundle.rows
     halves = chunk.tile[0 : spread.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
-    numbers = halves[:, :, 0 : bundle.rows * chunk.size]
-    numbers = numbers.reshape_dim(2, (bundle.rows, chunk.size))
-    multiply_complex(numbers, numbers, factor_views(chunk.factors[0], 0, numbers.shape))
+    numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
+    multiply_complex(numbers, numbers, factor_views(chunk.factors, 0, numbers.shape))
 
 
-def contract(
-    dst: Any, opening: Opening, row: int, digit: int, bundle: Bundle, spread: Spread, first: Any
-) -> None:
+def contract(dst: Any, opening: Opening, row: int, digit: int, spread: Spread, first: Any) -> None:
     """The product of one transform's a', in PSUM [columns, part, k1]."""
-    chunk = opening.chunk
+    chunk, bundle = opening.chunk, opening.chunk.bundle
     radix = spread.radices[0]
     side, member = (opening.row + row) // bundle.each, (opening.row + row) % bundle.each
     column = member * chunk.size + (opening.low + digit) * spread.columns - chunk.low
@@ -722,8 +723,8 @@ def closing_work(spread: Spread, rows: int) -> Any:
             each = max(1, PSUM_BANK // size)
             for row in range(top, top + count, each):
                 for start in range(low, low + size, PSUM_BANK):
-                    part = min(PSUM_BANK, low + size - start)
-                    closing = Closing(row, min(each, top + count - row), start, part, store, False)
+                    rest = min(PSUM_BANK, low + size - start)
+                    closing = Closing(row, min(each, top + count - row), start, rest, store, False)
                     work.append(closing)
             work[len(work) - 1].is_last = True
     return work
@@ -735,9 +736,9 @@ def close_until(closer: Closer, count: int) -> None:
         closing = closer.work[closer.closed]
         closer.closed += 1
         before = closer.twiddled
-        closer.twiddled = [twiddle(closing, closer)]
-        for twiddled in before:
-            close(twiddled, closer)
+        closer.twiddled = twiddle(closing, closer)
+        if before != None:
+            close(before, closer)
 
 
 def twiddle(closing: Closing, closer: Closer) -> Twiddled:

@@ -228,7 +228,7 @@ def part_row(source: Lines, split: Split, before: Any) -> None:
     first, end = share_of(twiddle_of(split).shape[3], split.is_shared)
     for start in range(first, end, _PIECE):
         size = min(_PIECE, end - start)
-        pieces = load_pieces(source, split, [start, size], halves, factors, before)
+        pieces = load_pieces(source, split, start, size, halves, factors, before)
         part_piece(pieces, split, start, factors)
 
 
@@ -276,10 +276,15 @@ def next_of(ring: Ring) -> Any:
 
 
 def load_pieces(
-    source: Lines, split: Split, columns: Any, halves: Ring, factors: Ring, before: Any
+    source: Lines,
+    split: Split,
+    start: int,
+    size: int,
+    halves: Ring,
+    factors: Ring,
+    before: Any,
 ) -> Any:
-    """SBUF [L, 2, size], one a p, of columns [start, size]; zeros beyond the data."""
-    start, size = columns
+    """SBUF [L, 2, size], one a p, of columns from start on; zeros beyond the data."""
     lanes, pitch = twiddle_of(split).shape[1], twiddle_of(split).shape[3]
     pieces = []
     for p in range(split.count):

@@ -156,7 +156,7 @@ def test_modelled_times():
 def test_two_cores_halve_the_time_of_a_batch(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     # Filling the pipeline takes as long on each: the longer a transform, the more of the time.
-    for radices, limit in (((128, 128), 0.55), ((64, 8, 128), 0.55), ((64, 32, 128), 0.58)):
+    for radices, limit in (((128, 128), 0.55), ((64, 8, 128), 0.55), ((64, 32, 128), 0.6)):
         batch = 2**21 // math.prod(radices)
         assert modelled(radices, batch, 2)[0] <= limit * modelled(radices, batch)[0]
 
