@@ -8,25 +8,28 @@ Mathematics (Bailey).  N = A C, n = a C + c, k = k_a + A k_c:
 1. transforms of length A = r1 r2 ... over a, 2. the twiddle W_N^(c k_a), 3. DFTs of length
 C <= 128 over c; the transpose of the fourth step costs nothing here.
 
-Layout on the NeuronCore.  A block is g h transforms. They are loaded with a1, the top digit of a,
-on partitions, so every descriptor reads N / r1 contiguous numbers. For r1 <= 64 real and
-imaginary part of g transforms lie side by side on partitions, and one product contracts both
-parts of one of them: its matrix has zeros for the others. The data is the stationary operand, so
-the product of h transforms at once lands with (h, c) on partitions, [h c, 2, g, k1, a'], which is
-Stockham's state of h C transforms: its stages do the rest of A. VectorE multiplies by the twiddle
-(12 cycles a point and 128 lanes). The last DFT takes h copies of its matrix on a diagonal as
-stationary and k_a as moving columns: its result [h k_c, g, k_a] is y in natural order, N / C
-contiguous numbers a descriptor.
+Layout on the NeuronCore.  Transforms are loaded with a1, the top digit of a, on partitions, so
+every descriptor reads N / r1 contiguous numbers. For r1 <= 64 real and imaginary part lie there one
+after the other, and one product contracts both; for r1 <= 32 that is done with two transforms at
+once, each on a half of the array; for r1 > 64 one part follows the other. The data is the
+stationary operand, C neighbouring numbers of it, so the products land with c on partitions. That is
+Stockham's state of C transforms after one stage: its stages do the rest of A. VectorE multiplies by
+the twiddle (12 cycles a point and 128 lanes). The last DFT has its matrix as stationary and k_a as
+moving columns: its result [k_c, k_a] is y in natural order, N / C contiguous numbers a descriptor.
 
-    HBM [r1, N/r1] -> PSUM [h c, (part, k1)] -> stages -> twiddle -> PSUM [h k_c, k_a] -> HBM
+    HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages -> twiddle -> PSUM [k_c, k_a] -> HBM
 
-While one block is twiddled and closed, the next one is opened: their instructions alternate, so
-that VectorE's twiddles and the Tensor engine's stages overlap.
+A bundle is at most as many transforms as one tile of inputs holds. While one is twiddled and
+closed, the next one is opened: their instructions alternate, so that VectorE's twiddles and the
+Tensor engine's stages overlap. Inputs come into a few tiles in turn, for what DMA writes may not
+take much of SBUF. A long batch is a loop on the device, and two cores share its transforms.
+
+Transforms are columns or other partitions of every product, and never meet: what one of them holds
+cannot spoil another.
 
 Why it is fast.  HBM is read and written once for every N <= 2^19, in rows of 512 bytes and more
 where the planner may choose r1 and C; the Tensor engine needs about 22 + 33 + 45 ps a point for
 three radices on trn1, against 59 ps of the DMA floor; and one transform alone fills the array.
-As everywhere on the Tensor engine, a NaN or infinity spreads to the transforms of its block.
 """
 
 from __future__ import annotations
@@ -38,22 +41,199 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..tiles import PARTITIONS, PSUM_BANK, factor_views
-from .dft_gemm import table_spec
-from .old_stages import (
-    MAX_RADIX,
+from ..row_blocks import Rows, share_rows
+from ..tiles import (
+    NARROW,
+    PARTITIONS,
+    PSUM_BANK,
+    WHOLE_RADIX,
+    factor_views,
+    load_identity,
     load_tables,
+    multiply,
+    multiply_complex,
+)
+from .dft_gemm import table_spec
+from .stockham import (
+    MAX_RADIX,
+    Block,
+    Group,
+    Plan,
+    allocate_state,
+    group_size,
     multiply_group,
-    slabs_per_product,
+    nested,
+    piece_count,
+    pieces_of,
+    product_count,
+    stage_of,
     stage_spec,
     stage_table,
     transpose_group,
 )
 
 MAX_LENGTH = 2**19  # two states and the last stage's table take 24 N / C bytes of a partition
-_ROW = 8192  # fp32 numbers a partition of the data that DMA loads at a time
-_CHUNK = 2048  # of a table
-_BLOCK = 2**17  # points of a block, at most, unless it is one transform
+_LOADED = 2048  # fp32 numbers a partition of an input tile
+STORED = 1024  # of each part of an output tile
+RING = 4  # input tiles
+_LONG = 2048  # k_a of a bundle, beyond which one closes before the next one's stages
+_FEWEST = 16  # bundles of a batch, where it is long enough: the first and last overlap no other
+
+
+class Spread(nl.NKIObject):
+    """How transforms are spread over the partitions."""
+
+    radices: Any  # r1, ..., C
+    length: int  # A
+    columns: int  # C
+    parts: int  # pieces of the first contraction: 2 if r1 > 64, one for each part
+    places: int  # transforms side by side on the partitions of an input tile
+    rows: int  # transforms of a bundle
+    step: int  # columns of N / r1 that an input tile holds of a transform, at most
+
+
+class Tables(nl.NKIObject):
+    """A plan's tables in SBUF, and what else stays there."""
+
+    plan: Plan  # of Stockham's stages between the first and the last one
+    first: Any  # [2 r1, 1, 2 r1], again from partition 64 on if r1 <= 32; [r1, 2, 2 r1] if r1 > 64
+    twiddle: Any  # [C, 2, A]
+    last: Any  # Wr, Wi and -Wi: [C, 3, columns], zeros from column C on
+
+
+class Lines(nl.NKIObject):
+    """Transforms in HBM, one a row, or parts of them."""
+
+    parts: Any  # two tensors [B, ...]: real and imaginary part
+    base: Any  # register with the row that a device loop's iteration begins at, or None
+    skip: int  # numbers of a row before the first one
+    held: int  # numbers that are there; zeros follow
+
+
+class Place(nl.NKIObject):
+    """Where in lines a tile [P, rows, n] belongs: a line is a matrix with P rows, or begins one."""
+
+    row: int  # the first of the lines
+    low: int  # the first column of the matrix
+    pitch: int  # columns of the matrix
+
+
+class Run(nl.NKIObject):
+    """What one DMA moves."""
+
+    view: Any  # of HBM: [partitions, rows, n]
+    partition: int  # the first one of the tile
+    row: int  # the first one of the tile
+
+
+class Bundle(nl.NKIObject):
+    """Transforms that are opened together, and closed together."""
+
+    first: int  # the row, of the lines
+    rows: int
+    each: int  # of them on the same partitions of an input tile
+    chunks: Any  # of their inputs
+
+
+class Chunk(nl.NKIObject):
+    """What an input tile holds of a bundle's transforms: columns of N / r1."""
+
+    bundle: Bundle
+    low: int
+    size: int
+    tile: Any  # the input tile, once its load is issued
+    factors: Any  # a tile [128, 2, ...] with factors of the inputs, or None
+
+
+class Inputs(nl.NKIObject):
+    """Tiles that DMA fills in turn, each when its last reader is done."""
+
+    tiles: Any
+    before: Any  # the factors of the inputs in HBM, [r1, 2, N/r1], or nothing
+    factors: Any  # tiles for them, as many as the others
+
+
+class Loads(nl.NKIObject):
+    """Inputs on their way into SBUF."""
+
+    source: Lines
+    inputs: Inputs
+    bundles: Any
+    chunks: Any  # of all bundles
+    issued: int  # chunks whose load is issued
+    spread: Spread
+
+
+class Opening(nl.NKIObject):
+    """Products of the first stage that share a PSUM bank."""
+
+    row: int
+    rows: int
+    low: int  # the first value of a', which is what r1 leaves of a
+    count: int
+    chunk: Chunk
+    is_first: bool  # of the chunk
+    is_last: bool
+
+
+class Closing(nl.NKIObject):
+    """A part of the states that a PSUM bank holds."""
+
+    row: int
+    rows: int
+    low: int  # the first k_a
+    size: int
+    store: Any  # the Closing that holds all that is stored at once, or nothing
+    is_last: bool  # of it
+
+
+class Twiddled(nl.NKIObject):
+    """What awaits its last DFT."""
+
+    closing: Closing
+    bundle: Bundle
+    product: Any  # [C, 2, rows, size]
+    result: Any  # [C, 2, rows, size] of all that is stored at once
+
+
+class Middle(nl.NKIObject):
+    """A group of products of one of Stockham's stages."""
+
+    stage: int  # counted from the first one between
+    row: int
+    first: int  # product
+    count: int
+
+
+class Opener(nl.NKIObject):
+    """A bundle on its way through the stages."""
+
+    states: Any  # what each of Stockham's stages reads, and their result [C, 2, rows, A]
+    block: Block
+    pending: Any  # Group that is transposed, and not yet multiplied, or None
+
+
+class Results(nl.NKIObject):
+    """Where results go."""
+
+    target: Lines
+    after: Any  # the factors of the outputs in HBM, [C, 2, N/C], or nothing
+    factors: Any  # tiles for them, that DMA fills in turn
+    turn: int  # how many it has filled
+
+
+class Closer(nl.NKIObject):
+    """A bundle that is closed, step by step."""
+
+    work: Any  # its closings
+    twiddled: Any  # Twiddled, which awaits its last DFT, or None
+    closed: int  # of the work
+    bundle: Bundle
+    state: Any  # [C, 2, rows, A]
+    results: Results
+    tables: Tables
+    spread: Spread
+    result: Any = None  # of what is stored at once
 
 
 def four_step_tables(
@@ -61,9 +241,10 @@ def four_step_tables(
 ) -> tuple[Any, ...]:
     """The kernel's tables, float32: (first, *stages, twiddle, last).
 
-    radices: r1, ..., C with product n, at least two. first: [2 r1, 2 r1], the split DFT of r1
-    times ``scale``. stages: Stockham's tables of the radices between. twiddle: [2, C, A]. last:
-    [3, C, C], Wr, Wi and -Wi. Raises ValueError where the plan is not one.
+    radices: r1, ..., C with product n, at least two. first: [2 r1, 1, 2 r1], the split DFT of r1
+    times ``scale``, for r1 <= 32 again from row 64 on; for r1 > 64 [r1, 2, 2 r1]. stages:
+    Stockham's tables of the radices between. twiddle: [C, 2, A]. last: Wr, Wi and -Wi, [C, 3, C],
+    or with zeros after them [C, 3, 64]. Raises ValueError where the plan is not one.
     """
     if math.prod(radices) != n or len(radices) < 2:
         raise ValueError(f"radices {radices}: two or more with product n = {n}")
@@ -73,36 +254,58 @@ def four_step_tables(
         raise ValueError(f"n = {n}: the four-step kernel takes lengths up to {MAX_LENGTH}")
     first, last = radices[0], radices[-1]
     length = n // last
-    stages = []
-    done = first
-    for r in radices[1:-1]:
-        stages.append(stage_table(r, done, length // (done * r), inverse, 1.0))
-        done *= r
-    opening = stage_table(first, 1, 2, inverse, scale)
-    # A table of one slab: (part, j) by (part, k), whatever number of slabs would fit.
-    slabs = opening.shape[0] // (2 * first)
-    opening = opening[::slabs, 0, ::slabs]
+    stages = [stage_table(stage, inverse, 1.0) for stage in middle_stages(radices)]
     sign = 1 if inverse else -1
     c, k = np.arange(last)[:, None], np.arange(length)[None, :]
     angle = 2 * np.pi / n * (c * k)  # c k < n: no reduction needed
-    twiddle = np.stack([np.cos(angle), sign * np.sin(angle)]).astype(np.float32)
+    twiddle = np.stack([np.cos(angle), sign * np.sin(angle)], 1).astype(np.float32)
     angle = 2 * np.pi / last * (c * c.T % last)
     real, imaginary = np.cos(angle), sign * np.sin(angle)
-    closing = np.stack([real, imaginary, -imaginary]).astype(np.float32)
-    return opening, *stages, twiddle, closing
+    closing = np.zeros((last, 3, whole_columns(last)), np.float32)
+    closing[:, :, :last] = np.stack([real, imaginary, -imaginary], 1)
+    return _opening_table(first, inverse, scale), *stages, twiddle, closing
+
+
+def _opening_table(radix: int, inverse: bool, scale: float) -> np.ndarray[Any, Any]:
+    """The first of ``four_step_tables``: rows (part, j), columns (part, k)."""
+    angle = 2 * np.pi / radix * (np.outer(np.arange(radix), np.arange(radix)) % radix)
+    real, imaginary = scale * np.cos(angle), scale * np.sin(angle) * (1 if inverse else -1)
+    matrix = np.block([[real, imaginary], [-imaginary, real]]).astype(np.float32)
+    if radix > WHOLE_RADIX:
+        return matrix.reshape(2, radix, 2 * radix).swapaxes(0, 1).copy()
+    table = np.zeros(opening_shape(radix), np.float32)
+    for start in range(0, len(table) - 2 * radix + 1, WHOLE_RADIX):
+        table[start : start + 2 * radix, 0] = matrix
+    return table
+
+
+def opening_shape(radix: int) -> tuple[int, int, int]:
+    """Shape of the first of ``four_step_tables``."""
+    if radix > WHOLE_RADIX:
+        return radix, 2, 2 * radix
+    return 2 * radix + (WHOLE_RADIX if 4 * radix <= PARTITIONS else 0), 1, 2 * radix
+
+
+def middle_stages(radices: Any) -> Any:
+    """Stockham's stages between the first and the last one, without their tables."""
+    stages = []
+    for index in range(1, len(radices) - 1):
+        stages.append(stage_of(radices[0 : len(radices) - 1], index))
+    return stages
+
+
+def whole_columns(count: int) -> int:
+    """Columns of a stationary operand of ``count``: v2 refuses some of 32 and fewer."""
+    return count if count > NARROW else PARTITIONS // 2
 
 
 def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
-    first, *middle, last = radices
-    length = math.prod(radices[:-1])
-    stages = []
-    done = first
-    for r in middle:
-        stages.append(stage_spec(r, done, length // (done * r)))
-        done *= r
-    opening = table_spec((2 * first, 2 * first))
-    return opening, *stages, table_spec((2, last, length)), table_spec((3, last, last))
+    first, last, length = radices[0], radices[-1], math.prod(radices[:-1])
+    stages = [stage_spec(stage) for stage in middle_stages(radices)]
+    twiddle = table_spec((last, 2, length))
+    closing = table_spec((last, 3, whole_columns(last)))
+    return table_spec(opening_shape(first)), *stages, twiddle, closing
 
 
 @nki.jit
@@ -117,104 +320,27 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     assert length_of(radices) == n, f"the product of radices {radices} is not {n}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    block = block_of(batch, radices)
-    # Short data first, as the tables are many times as much; long data does not fit beside them
-    # in what DMA may fill.
-    opened: Any = []
-    if n <= _BLOCK:
-        opened = open_block(x_re, x_im, 0, block, radices, [])
-    resident = load_plan(unpack(tables, places), radices, block)
-    if n > _BLOCK:
-        opened = open_block(x_re, x_im, 0, block, radices, [])
-    transform_rows(x_re, x_im, y_re, y_im, resident, radices, identity, block, opened, [], [])
+    x, y = [x_re, x_im], [y_re, y_im]
+    spread = spread_of(radices, batch)
+    share = share_rows(batch, spread.rows, instructions_of(spread))
+    inputs = Inputs(input_tiles(spread, RING), [], [])
+    end = share.first + share.trips * share.step
+    loads = loads_of(Lines(x, None, 0, n), inputs, spread, end, share.rest)
+    if share.trips == 0:
+        # Data first: the first products run while the last tables arrive.
+        start_loads(loads, RING)
+    held = load_plan(unpack(tables, places), spread)
+    if share.trips > 0:
+
+        def body(row: Any) -> None:
+            inside = loads_of(Lines(x, row, 0, n), inputs, spread, 0, share.step)
+            start_loads(inside, RING)
+            transform_rows(inside, Results(Lines(y, row, 0, n), [], [], 0), held)
+
+        nl.fori_loop(share.first, end, body, share.step)
+        start_loads(loads, RING)
+    transform_rows(loads, Results(Lines(y, None, 0, n), [], [], 0), held)
     return y_re, y_im
-
-
-def block_of(left: int, radices: Any) -> Any:
-    """[g, h]: g h of the ``left`` transforms are done at once, h of them fill the c partitions."""
-    columns = radices[len(radices) - 1]
-    h = min(left, PARTITIONS // columns)
-    g = max(1, PARTITIONS // (2 * radices[0]))
-    return [max(1, min(g, left // h, _BLOCK // (h * length_of(radices)))), h]
-
-
-def load_plan(tables: Any, radices: Any, block: Any) -> Any:
-    """The tables in SBUF: [first matrices, stages' tables, twiddles, last matrix]."""
-    stages = len(radices) - 2
-    twiddle, closing = tables[stages + 1], tables[stages + 2]
-    first = load_opening(tables[0], radices[0], block[0])
-    middle = load_tables(tables[1 : stages + 1])
-    factors = load_factors(twiddle, block[1])
-    columns = radices[len(radices) - 1]
-    rows = block[1] * columns
-    last = nl.ndarray((rows, 3, rows), dtype=nl.float32, buffer=nl.sbuf)
-    if block[1] > 1:
-        nisa.memset(last, 0.0)
-    for low in range(0, rows, columns):
-        diagonal = last[low : low + columns, :, low : low + columns]
-        nisa.dma_copy(dst=diagonal, src=closing.permute((1, 0, 2)))
-    return [first, middle, factors, last]
-
-
-def transform_rows(
-    x_re: Any,
-    x_im: Any,
-    y_re: Any,
-    y_im: Any,
-    resident: Any,
-    radices: Any,
-    identity: Any,
-    block: Any,
-    opened: Any,
-    before: Any,
-    after: Any,
-) -> None:
-    """Transform the rows of HBM x into HBM y.
-
-    block: ``block_of(...)`` that ``resident`` was loaded for, opened: ``open_block`` of the first
-    block. Rows of x may be shorter than the transform (zeros follow), rows of y too (the rest is
-    not stored). ``before`` and ``after`` hold an SBUF tile [r1, 2, N/r1] or [C, 2, N/C] of factors
-    of the inputs or outputs in natural order, or nothing. With ``before`` the first matrix must
-    have two pieces, with either the block must be [1, 1].
-    """
-    first, middle, factors, last = resident
-    batch = x_re.shape[0]
-    length = length_of(radices) // radices[len(radices) - 1]
-    state: Any = []
-    closings: Any = []
-    twiddled: Any = []
-    target = [y_re, y_im, after]
-    start = 0
-    while start < batch:
-        # This block opens while the one before closes.
-        following = opened[0]
-        openings = opening_work(length, radices, following[0])
-        closed = 0
-        pending: Any = []
-        for step in range(len(openings)):
-            pending = open_step(opened, openings[step], first, middle, identity, pending)
-            due = ((step + 1) * len(closings) + len(openings) // 2) // len(openings)
-            if due > closed:
-                twiddled = close_steps(state, closings[closed:due], factors, twiddled, last, target)
-                closed = due
-        if len(pending) > 0:
-            multiply_group(pending)
-        state = [opened[len(opened) - 1], start, following]
-        closings = closing_work(length, following[0])
-        start += following[0] * following[1]
-        if start < batch:
-            shrunk = smaller_block(batch - start, block)
-            opened = open_block(x_re, x_im, start, shrunk, radices, before)
-    twiddled = close_steps(state, closings, factors, twiddled, last, target)
-    for part in range(2):
-        close_part(twiddled[0], part, last, target)
-
-
-def smaller_block(left: int, block: Any) -> Any:
-    """``block``, or what is left of it."""
-    h = min(left, block[1])
-    return [max(1, min(block[0], left // h)), h]
 
 
 def length_of(radices: Any) -> int:
@@ -225,279 +351,433 @@ def length_of(radices: Any) -> int:
     return n
 
 
-def load_opening(opening: Any, radix: int, copies: int) -> Any:
-    """The first matrix in SBUF, as pieces that are accumulated: a list of them for each copy.
-
-    A copy has the rows of one of the transforms on the partitions, and zeros for the others.
-    """
-    if 2 * radix > PARTITIONS:
-        pieces = []
-        for part in range(2):
-            tile = nl.ndarray((radix, 2 * radix), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.dma_copy(dst=tile, src=opening[part * radix : (part + 1) * radix])
-            pieces.append(tile)
-        return [pieces]
-    found = []
-    for copy in range(copies):
-        tile = nl.ndarray((2 * radix * copies, 2 * radix), dtype=nl.float32, buffer=nl.sbuf)
-        if copies > 1:
-            nisa.memset(tile, 0.0)
-        nisa.dma_copy(dst=tile[2 * radix * copy : 2 * radix * (copy + 1)], src=opening)
-        found.append([tile])
-    return found
+def spread_of(radices: Any, batch: int) -> Spread:
+    """How transforms of a batch are spread."""
+    first, columns = radices[0], radices[len(radices) - 1]
+    length = length_of(radices) // columns
+    parts = 1 if first <= WHOLE_RADIX else 2
+    places = 2 if 4 * first <= PARTITIONS and 2 * length <= STORED else 1
+    width = _LOADED // parts
+    each = min(width * first // (columns * length), STORED // (places * length))
+    few = -(-batch // (_FEWEST * nl.num_programs()))
+    rows = min(places * max(1, each), max(places, few))
+    return Spread(radices, length, columns, parts, places, rows, width // columns * columns)
 
 
-def load_factors(table: Any, copies: int) -> Any:
-    """Complex factors [2, P, F] of HBM in SBUF as [copies P, 2, F], which DMA must not occupy."""
-    _, partitions, length = table.shape
-    rows = copies * partitions
-    factors = nl.ndarray((rows, 2, length), dtype=nl.float32, buffer=nl.sbuf)
-    source = table.permute((1, 0, 2))
-    for start in range(0, length, _CHUNK):
-        stop = min(start + _CHUNK, length)
-        staged = nl.ndarray((rows, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
-        for low in range(0, rows, partitions):
-            nisa.dma_copy(dst=staged[low : low + partitions], src=source[:, :, start:stop])
-        nisa.activation(dst=factors[:, :, start:stop], op=nl.copy, data=staged)
-    return factors
+def instructions_of(spread: Spread) -> int:
+    """About how many instructions a bundle takes."""
+    opening = spread.length // spread.radices[0] * (spread.parts + 1)
+    middle = 0
+    for stage in middle_stages(spread.radices):
+        middle += product_count(stage) * (2 * piece_count(stage) + 1)
+    closing = 10 * len(closing_work(spread, spread.rows))
+    return int(spread.rows * (opening + middle + 6) + closing)
 
 
-def opening_work(length: int, radices: Any, rows: int) -> Any:
-    """Steps that bring a block from x to its state: [stage, row, radix, done, first, count]."""
-    work = []
-    group = max(1, PSUM_BANK // (2 * radices[0]))
-    for row in range(rows):
-        for low in range(0, length // radices[0], group):
-            count = min(group, length // radices[0] - low)
-            work.append([0, row, radices[0], 1, low, count])
-    done = radices[0]
-    for stage in range(1, len(radices) - 1):
-        radix = radices[stage]
-        products = length // (radix * slabs_per_product(radix, done, length // (done * radix)))
-        group = 4 if 2 * radix <= PARTITIONS else 2
-        for row in range(rows):
-            for low in range(0, products, group):
-                work.append([stage, row, radix, done, low, min(group, products - low)])
-        done *= radix
-    return work
+def load_plan(tables: Any, spread: Spread) -> Tables:
+    """The tables in SBUF."""
+    stages = middle_stages(spread.radices)
+    wanted = [tables[0]]
+    begins = []
+    for index in range(len(stages)):
+        stages[index].table = tables[index + 1]
+        begins.append(len(wanted))
+        for piece in pieces_of(stages[index]):
+            wanted.append(piece)
+    wanted.append(tables[len(tables) - 2].reshape((spread.columns, 2 * spread.length)))
+    wanted.append(tables[len(tables) - 1])
+    loaded = load_tables(wanted)
+    for index in range(len(stages)):
+        stages[index].tiles = nested(stages[index], loaded, begins[index])
+    # ScalarE evacuates all: VectorE has the twiddles.
+    plan = Plan(stages, load_identity(nl.float32), nl.float32, 0, 0, 0, None, True)
+    twiddle = loaded[len(loaded) - 2].reshape((spread.columns, 2, spread.length))
+    return Tables(plan, loaded[0], twiddle, loaded[len(loaded) - 1])
 
 
-def closing_work(length: int, rows: int) -> Any:
-    """Steps that close a block: [first row, row after the last, low k_a, high k_a, part]."""
-    work = []
-    together = max(1, PSUM_BANK // length)
-    for row in range(0, rows, together):
-        for low in range(0, length, PSUM_BANK):
-            for part in range(2):
-                work.append(
-                    [row, min(row + together, rows), low, min(low + PSUM_BANK, length), part]
-                )
-    return work
-
-
-def open_block(x_re: Any, x_im: Any, start: int, block: Any, radices: Any, before: Any) -> Any:
-    """Loads of a block, and the states of its stages: [block, data, state, state, ...]."""
-    g, h = block
-    n = length_of(radices)
-    radix, columns = radices[0], radices[len(radices) - 1]
-    row = n // radix
-    step = max(1, _ROW // (h * columns)) * columns
-    data = []
-    for low in range(0, row, step):
-        high = min(low + step, row)
-        if len(before) > 0:
-            re, im = x_re[start], x_im[start]
-            data.append(load_weighted(re, im, radix, row, low, high, before[0]))
-        else:
-            data.append(load_digits(x_re, x_im, start, block, radix, low, high))
-    opened = [block, data]
-    for _ in range(len(radices) - 1):
-        shape = (h * columns, 2, g, n // columns)
-        opened.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    return opened
-
-
-def load_weighted(
-    re: Any, im: Any, radix: int, row: int, start: int, stop: int, factors: Any
-) -> Any:
-    """SBUF tiles of numbers start..stop of every row, zeros after the data, times factors."""
-    raw = load_padded(re, im, radix, row, start, stop)
-    product = multiply_complex(raw, factors, start).expand_dim(2)
-    return [product[:, 0], product[:, 1]]
-
-
-def load_padded(re: Any, im: Any, rows: int, length: int, start: int, stop: int) -> Any:
-    """SBUF [rows, 2, stop - start]: HBM numbers as rows of ``length``, zeros after the last."""
-    full = re.shape[0] // length
-    rest = re.shape[0] - full * length
-    raw = nl.ndarray((rows, 2, stop - start), dtype=nl.float32, buffer=nl.sbuf)
-    if full < rows:
-        nisa.memset(raw, 0.0)
-    for part in range(2):
-        source = re if part == 0 else im
-        if full > 0:
-            held = source[0 : full * length].reshape_dim(0, (full, length))
-            nisa.dma_copy(dst=raw[0:full, part], src=held[:, start:stop])
-        if rest > start:
-            end = min(rest, stop)
-            tail = source[full * length + start : full * length + end].expand_dim(0)
-            nisa.dma_copy(dst=raw[full : full + 1, part, 0 : end - start], src=tail)
-    return raw
-
-
-def load_digits(
-    x_re: Any, x_im: Any, start: int, block: Any, radix: int, low: int, high: int
-) -> Any:
-    """SBUF tiles [(g, part, a1), h, high - low] of a block, or [a1, h, ...] a part."""
-    g, h = block
-    row = x_re.shape[1] // radix
-    pieces = 1 if 2 * radix <= PARTITIONS else 2
+def input_tiles(spread: Spread, count: int) -> Any:
+    """Tiles for ``count`` chunks, with columns that may be read beyond the last number."""
+    beyond = whole_columns(spread.columns) - spread.columns
     tiles = []
-    for _ in range(pieces):
-        shape = (2 * g * radix // pieces, h, high - low)
-        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    # One transform a DMA: together their rows would be a power of two apart, at half the rate.
-    for copy in range(g):
-        for member in range(h):
-            for part in range(2):
-                source = x_re if part == 0 else x_im
-                digits = source[start + copy * h + member].reshape_dim(0, (radix, row))
-                at = 0 if pieces == 2 else (2 * copy + part) * radix
-                tile = tiles[part % pieces]
-                nisa.dma_copy(dst=tile[at : at + radix, member], src=digits[:, low:high])
+    for _ in range(count):
+        tiles.append(nl.ndarray((PARTITIONS, _LOADED + beyond), dtype=nl.float32, buffer=nl.sbuf))
     return tiles
 
 
-def open_step(opened: Any, work: Any, first: Any, middle: Any, identity: Any, pending: Any) -> Any:
-    """One step of the work: contract top digits, or a group of a Stockham stage."""
-    stage, row, radix, done, low, count = work
-    if stage == 0:
-        contract_top_digit(opened[1], opened[2], row, radix, low, count, first[row])
-        return pending
-    if low == 0 and len(pending) > 0 and pending[2] == row:
+# Loads and stores.
+
+
+def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: int) -> Loads:
+    """The loads of ``count`` rows from ``first`` on, bundle by bundle."""
+    size = spread.length * spread.columns // spread.radices[0]
+    bundles = []
+    chunks = []
+    for start in range(first, first + count, spread.rows):
+        rows = min(spread.rows, first + count - start)
+        bundle = Bundle(start, rows, -(-rows // spread.places), [])
+        for low in range(0, size, spread.step):
+            chunk = Chunk(bundle, low, min(spread.step, size - low), None, None)
+            bundle.chunks.append(chunk)
+            chunks.append(chunk)
+        bundles.append(bundle)
+    return Loads(source, inputs, bundles, chunks, 0, spread)
+
+
+def start_loads(loads: Loads, count: int) -> None:
+    """Issue the next ``count`` loads, or those that are left."""
+    for _ in range(min(count, len(loads.chunks) - loads.issued)):
+        chunk = loads.chunks[loads.issued]
+        turn = loads.issued % len(loads.inputs.tiles)
+        chunk.tile = loads.inputs.tiles[turn]
+        load_chunk(loads, chunk)
+        if len(loads.inputs.factors) > 0:
+            chunk.factors = loads.inputs.factors[turn]
+            load_factors(chunk.factors, loads.inputs.before[0], chunk.low, chunk.size)
+        loads.issued += 1
+
+
+def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
+    """Factors low.. of HBM [P, 2, L] in the first columns of SBUF [128, 2, ...]."""
+    move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], None)
+
+
+def load_chunk(loads: Loads, chunk: Chunk) -> None:
+    """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
+    spread, bundle = loads.spread, chunk.bundle
+    radix = spread.radices[0]
+    clear_beyond(chunk, spread)
+    for start in range(0, bundle.rows, bundle.each):
+        rows = min(bundle.each, bundle.rows - start)
+        for part in range(2):
+            low, column = start // bundle.each * WHOLE_RADIX + part * radix, 0
+            if spread.parts == 2:
+                low, column = 0, part * (_LOADED // 2)
+            tile = chunk.tile[low : low + radix, column : column + rows * chunk.size]
+            place = Place(bundle.first + start, chunk.low, spread.length * spread.columns // radix)
+            load_lines(tile.reshape_dim(1, (rows, chunk.size)), loads.source, part, place)
+
+
+def clear_beyond(chunk: Chunk, spread: Spread) -> None:
+    """Zeros where products read an input tile beyond its last number."""
+    bundle, size = chunk.bundle, chunk.size
+    beyond = whole_columns(spread.columns) - spread.columns
+    fewest = bundle.rows - (-(-bundle.rows // bundle.each) - 1) * bundle.each
+    for part in range(spread.parts if beyond > 0 else 0):
+        low = part * (_LOADED // 2)
+        read = chunk.tile[:, low + fewest * size : low + bundle.each * size + beyond]
+        nisa.memset(dst=read, value=0.0, engine=nisa.engine.gpsimd)
+
+
+def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
+    """Fill SBUF [P, rows, n] with numbers of lines, and with zeros where they end."""
+    if lines.held < tile.shape[0] * place.pitch:
+        nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
+    for run in runs_of(tile.shape, lines, part, place):
+        move(part_of(tile, run), run.view, lines.base)
+
+
+def store_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
+    """Store SBUF [P, rows, n] as numbers of lines, up to where they end."""
+    for run in runs_of(tile.shape, lines, part, place):
+        move(run.view, part_of(tile, run), lines.base)
+
+
+def part_of(tile: Any, run: Run) -> Any:
+    """What of SBUF [P, rows, n] a run moves."""
+    partitions, rows, size = run.view.shape
+    return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
+
+
+def move(dst: Any, src: Any, base: Any) -> None:
+    """A DMA, whose descriptors the host makes where no address is in a register."""
+    mode = nisa.dge_mode.none if base == None else nisa.dge_mode.unknown
+    nisa.dma_copy(dst=dst, src=src, dge_mode=mode)
+
+
+def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
+    """The DMAs that move a tile: of whole rows of its matrices, and of one that is cut short.
+
+    Each moves one line where addresses are known: together they would be a power of two apart, at
+    half the rate. Where they are not, a DMA costs a microsecond of GpSimdE, and moves all lines.
+    """
+    partitions, rows, size = shape
+    x = lines.parts[part]
+    line = x.shape[1]
+    full = min(partitions, lines.held // place.pitch)
+    rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
+    together = 1 if lines.base == None else rows
+    runs = []
+    for row in range(0, rows, together):
+        offset = (place.row + row) * line + lines.skip + place.low
+        if full > 0:
+            pattern = [[place.pitch, full], [line, together], [1, size]]
+            runs.append(Run(x.ap(pattern, offset, scalar_offset=lines.base), 0, row))
+        if rest > 0:
+            pattern = [[place.pitch, 1], [line, together], [1, rest]]
+            offset += full * place.pitch
+            runs.append(Run(x.ap(pattern, offset, scalar_offset=lines.base), full, row))
+    return runs
+
+
+# Transforms.
+
+
+def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
+    """Transform what ``loads`` brings, of which as much as its tiles hold is on the way."""
+    closer = Closer([], None, 0, None, None, results, tables, loads.spread)
+    for bundle in loads.bundles:
+        # This bundle opens while the one before closes.
+        opener = opener_of(bundle, tables.plan, loads.spread)
+        openings = opening_work(bundle, loads.spread)
+        middles = middle_work(bundle, tables.plan)
+        steps = len(openings) + len(middles)
+        # SBUF holds two long states, but not three.
+        during = steps if bundle.rows * loads.spread.length <= _LONG else len(openings)
+        for step in range(steps):
+            if step < len(openings):
+                open_step(openings[step], loads, opener.states[0], tables)
+            else:
+                middle_step(middles[step - len(openings)], opener, tables.plan)
+            count = len(closer.work)
+            close_until(closer, min(count, ((step + 1) * count + during // 2) // during))
+        if opener.pending != None:
+            multiply_group(opener.pending)
+        close_until(closer, len(closer.work))
+        closer.work = closing_work(loads.spread, bundle.rows)
+        closer.closed = 0
+        closer.bundle = bundle
+        closer.state = opener.states[len(opener.states) - 1]
+    close_until(closer, len(closer.work))
+    if closer.twiddled != None:
+        close(closer.twiddled, closer)
+
+
+def opener_of(bundle: Bundle, plan: Plan, spread: Spread) -> Opener:
+    """A bundle with the tiles for its states."""
+    numbers = 2 * bundle.rows * spread.length
+    states = []
+    for stage in plan.stages:
+        states.append(allocate_state(nl.float32, spread.columns, numbers, stage))
+    shape = (spread.columns, 2, bundle.rows, spread.length)
+    states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    rows = Rows(None, 0, spread.columns, bundle.rows)
+    return Opener(states, Block(rows, None), None)
+
+
+def middle_work(bundle: Bundle, plan: Plan) -> Any:
+    """Groups of products of Stockham's stages, stage by stage."""
+    work = []
+    for index in range(len(plan.stages)):
+        stage = plan.stages[index]
+        products = product_count(stage)
+        sharing = products // stage.table.shape[1]
+        for row in range(bundle.rows):
+            first = 0
+            while first < products:
+                count = group_size(stage, first, sharing)
+                work.append(Middle(index, row, first, count))
+                first += count
+    return work
+
+
+def middle_step(middle: Middle, opener: Opener, plan: Plan) -> None:
+    """Transpose a group of slabs; multiply the group before."""
+    stage = plan.stages[middle.stage]
+    pending = opener.pending
+    if middle.stage > 0 and middle.first == 0 and pending != None and pending.row == middle.row:
         # The stage before has to end first: every product here reads all of its results.
         multiply_group(pending)
-        pending = []
-    state, turned = opened[stage + 1], opened[stage + 2]
-    left = state.shape[3] // (done * radix)
-    slabs = slabs_per_product(radix, done, left)
-    tiles = middle[stage - 1]
-    moved = transpose_group(
-        state, row, radix, done, slabs, low, count, identity, len(tiles), nl.float32, 1, True
+        opener.pending = None
+    opener.block.state = opener.states[middle.stage]
+    operands = transpose_group(plan, opener.block, stage, middle.row, middle.first, middle.count)
+    if opener.pending != None:
+        multiply_group(opener.pending)
+    results = opener.states[middle.stage + 1]
+    sharing = product_count(stage) // stage.table.shape[1]
+    opener.pending = Group(
+        stage,
+        middle.row,
+        middle.first,
+        middle.count,
+        operands,
+        stage.tiles,
+        middle.first // sharing,
+        sharing > 1,
+        results,
+        len(results.shape) == 2,
+        None,
     )
-    if len(pending) > 0:
-        multiply_group(pending)
-    return [moved, turned, row, tiles, radix, left, slabs, low, count]
 
 
-def contract_top_digit(
-    data: Any, state: Any, row: int, radix: int, low: int, count: int, first: Any
-) -> None:
-    """Products of ``count`` values of a' from ``low`` on, with (h, c) on partitions."""
-    partitions, _, _, length = state.shape
-    spread = state[:, :, row].reshape_dim(2, (radix, length // radix))
-    columns = partitions // data[0][0].shape[1]
-    step = max(1, _ROW // partitions)
-    # Sums of several products have a bank each: it may not hold two of them.
-    together = count if len(first) == 1 else 1
-    for begin in range(low, low + count, together):
-        bank = nl.ndarray((partitions, 2, radix, together), dtype=nl.float32, buffer=nl.psum)
-        for digit in range(together):
-            chunk = (begin + digit) // step
-            at = (begin + digit) % step * columns
-            for piece in range(len(first)):
-                tile = data[chunk][piece]
-                nisa.nc_matmul(
-                    dst=bank[:, :, :, digit],
-                    stationary=tile[:, :, at : at + columns],
-                    moving=first[piece][0 : tile.shape[0]],
-                    accumulate=piece > 0,
-                )
-        nisa.activation(dst=spread[:, :, :, begin : begin + together], op=nl.copy, data=bank)
+def left_of(spread: Spread) -> int:
+    """M of the stage after the first one, or A / r1 where there is none."""
+    left = spread.length // spread.radices[0]
+    return left // spread.radices[1] if len(spread.radices) > 2 else left
 
 
-def close_steps(state: Any, work: Any, factors: Any, twiddled: Any, last: Any, target: Any) -> Any:
-    """Twiddle pieces of a block; each closes while the next one is twiddled.
+def opening_work(bundle: Bundle, spread: Spread) -> Any:
+    """The openings of a bundle, chunk by chunk."""
+    most = max(1, PSUM_BANK // (2 * spread.radices[0])) if spread.parts == 1 else 1
+    left = left_of(spread)
+    work: Any = []
+    for chunk in bundle.chunks:
+        low, end = chunk.low // spread.columns, (chunk.low + chunk.size) // spread.columns
+        together = max(1, most // (end - low)) if len(bundle.chunks) == 1 else 1
+        is_first = True
+        for member in range(0, bundle.each, together):
+            digit = low
+            while digit < end:
+                # Whole runs of M values of a', or a part of one.
+                count = min(most, left - digit % left, end - digit)
+                if count == left and most >= left:
+                    count = min(most, end - digit) // left * left
+                for start in range(member, bundle.rows, bundle.each):
+                    rows = min(together, bundle.each - member, bundle.rows - start)
+                    work.append(Opening(start, rows, digit, count, chunk, is_first, False))
+                    is_first = False
+                digit += count
+        work[len(work) - 1].is_last = True
+    return work
 
-    twiddled: the piece before, which awaits its closing, or nothing.
-    """
-    tile, start, block = state
-    partitions, _, _, length = tile.shape
-    for step in range(len(work)):
-        top, bottom, low, high, part = work[step]
-        if part == 0:
-            product = multiply_complex(tile[:, :, top:bottom, low:high], factors, low)
-            result = nl.ndarray(product.shape, dtype=nl.float32, buffer=nl.sbuf)
-            piece = [product, result, start + top * block[1], block[1], low, high, length]
-            twiddled.append(piece)
-        if len(twiddled) > 1:
-            close_part(twiddled[0], part, last, target)
-        if part == 1:
-            twiddled = twiddled[len(twiddled) - 1 :]
-    return twiddled
+
+def open_step(opening: Opening, loads: Loads, state: Any, tables: Tables) -> None:
+    """Contract top digits, with c on partitions, for a PSUM bank of them."""
+    spread, chunk = loads.spread, opening.chunk
+    if opening.is_first and chunk.factors != None:
+        weigh_inputs(chunk, spread)
+    target = opened_numbers(opening, state, spread)
+    shape = (whole_columns(spread.columns),) + target.shape[1:]
+    bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+    for row in range(opening.rows):
+        for digit in range(opening.count):
+            if len(spread.radices) == 2:
+                place = bank[:, row]
+            else:
+                size = shape[4]
+                part = 2 * (digit // size)
+                place = bank[:, row, :, part : part + 2, digit % size].permute((0, 2, 1))
+            contract(place, opening, row, digit, spread, tables.first)
+    nisa.activation(dst=target, op=nl.copy, data=bank[0 : spread.columns])
+    if opening.is_last:
+        start_loads(loads, 1)
 
 
-def close_part(piece: Any, part: int, last: Any, target: Any) -> None:
-    """DFT over the partitions, real or imaginary part of it, and store of its outputs."""
-    product, result, start, h, low, high, length = piece
-    after = target[2]
-    partitions, _, rows, size = product.shape
-    bank = nl.ndarray((partitions, rows, size), dtype=nl.float32, buffer=nl.psum)
-    # yr = Wr vr - Wi vi and yi = Wi vr + Wr vi: W is symmetric.
-    matrices = [0, 2] if part == 0 else [1, 0]
-    for term in range(2):
+def opened_numbers(opening: Opening, state: Any, spread: Spread) -> Any:
+    """Where an opening belongs: [C, rows, k1, (j, part), m], or [C, rows, part, k1]."""
+    bundle = opening.chunk.bundle
+    if len(spread.radices) == 2:
+        return state[:, :, opening.row : opening.row + opening.rows].permute((0, 2, 1, 3))
+    radix, left = spread.radices[0], left_of(spread)
+    rows = state[:, 0 : 2 * bundle.rows * spread.length]
+    rows = rows.reshape((spread.columns, bundle.rows, radix, 2 * spread.radices[1], left))
+    size = min(opening.count, left)
+    part, m = 2 * (opening.low // left), opening.low % left
+    rows = rows[:, opening.row : opening.row + opening.rows]
+    return rows[:, :, :, part : part + 2 * (opening.count // size), m : m + size]
+
+
+def weigh_inputs(chunk: Chunk, spread: Spread) -> None:
+    """Multiply the numbers of a chunk with r1 > 64 by the factors."""
+    rows = chunk.bundle.rows
+    halves = chunk.tile[0 : spread.radices[0], 0:_LOADED].reshape_dim(1, (2, _LOADED // 2))
+    numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
+    multiply_complex(numbers, numbers, factor_views(chunk.factors, 0, numbers.shape))
+
+
+def contract(dst: Any, opening: Opening, row: int, digit: int, spread: Spread, first: Any) -> None:
+    """The product of one transform's a', in PSUM [columns, part, k1]."""
+    chunk, bundle = opening.chunk, opening.chunk.bundle
+    radix = spread.radices[0]
+    side, member = (opening.row + row) // bundle.each, (opening.row + row) % bundle.each
+    column = member * chunk.size + (opening.low + digit) * spread.columns - chunk.low
+    whole = whole_columns(spread.columns)
+    tile = chunk.tile
+    if spread.parts == 2:
+        for part in range(2):
+            at = part * (_LOADED // 2) + column
+            multiply(dst, tile[0:radix, at : at + whole], first[:, part], part > 0)
+    elif spread.places == 2:
+        low = side * WHOLE_RADIX
         nisa.nc_matmul(
-            dst=bank,
-            stationary=last[0:partitions, matrices[term], 0:partitions],
-            moving=product[:, term],
-            accumulate=term > 0,
+            dst=dst,
+            stationary=tile[low : low + 2 * radix, column : column + whole],
+            moving=first[low : low + 2 * radix, 0],
+            accumulate=False,
+            tile_position=(low, 0),
+            tile_size=(WHOLE_RADIX, PARTITIONS),
         )
-    nisa.activation(dst=result[:, part], op=nl.copy, data=bank)
-    if len(after) == 0:
-        store_part(target[part], result[:, part], start, h, low, high, length)
-    elif part == 1:
-        weighted = multiply_complex(result[:, :, 0], after[0], low).expand_dim(2)
-        store_part(target[0], weighted[:, 0], start, h, low, high, length)
-        store_part(target[1], weighted[:, 1], start, h, low, high, length)
-
-
-def store_part(y: Any, tile: Any, start: int, h: int, low: int, high: int, length: int) -> None:
-    """Store [(h, k_c), rows, high - low] as the outputs k_a in low..high of rows from start on."""
-    partitions, rows, _ = tile.shape
-    columns = partitions // h
-    if y.shape[1] < length * columns:
-        store_rows(y[start], tile[:, 0], low, high, length)
     else:
-        # One row a DMA: together they would be a power of two apart, at half the rate.
-        for row in range(rows):
-            first = start + row * h
-            outputs = y[first : first + h].reshape_dim(1, (columns, length)).flatten_dims(0, 1)
-            nisa.dma_copy(dst=outputs[:, low:high], src=tile[:, row])
+        multiply(dst, tile[0 : 2 * radix, column : column + whole], first[0 : 2 * radix, 0], False)
 
 
-def store_rows(y: Any, tile: Any, low: int, high: int, length: int) -> None:
-    """Columns low..high of the rows of ``length`` that y [n] holds; the last one may be short."""
-    full = y.shape[0] // length
-    rest = y.shape[0] - full * length
-    if full > 0:
-        rows = y[0 : full * length].reshape_dim(0, (full, length))
-        nisa.dma_copy(dst=rows[:, low:high], src=tile[0:full])
-    if rest > low:
-        end = min(rest, high)
-        tail = y[full * length + low : full * length + end].expand_dim(0)
-        nisa.dma_copy(dst=tail, src=tile[full : full + 1, 0 : end - low])
+def closing_work(spread: Spread, rows: int) -> Any:
+    """The closings of a bundle, store by store."""
+    length = spread.length
+    most = STORED if length <= _LONG else PSUM_BANK
+    together = max(1, most // length)
+    work: Any = []
+    for top in range(0, rows, together):
+        for low in range(0, length, most):
+            count, size = min(together, rows - top), min(most, length - low)
+            store = Closing(top, count, low, size, [], False)
+            each = max(1, PSUM_BANK // size)
+            for row in range(top, top + count, each):
+                for start in range(low, low + size, PSUM_BANK):
+                    rest = min(PSUM_BANK, low + size - start)
+                    closing = Closing(row, min(each, top + count - row), start, rest, store, False)
+                    work.append(closing)
+            work[len(work) - 1].is_last = True
+    return work
 
 
-def multiply_complex(x: Any, factors: Any, low: int) -> Any:
-    """Split complex SBUF [P, 2, ...] times factors, from their column ``low`` on, on VectorE."""
+def close_until(closer: Closer, count: int) -> None:
+    """Close the bundle's work up to ``count`` steps; the last one is twiddled only."""
+    while closer.closed < count:
+        closing = closer.work[closer.closed]
+        closer.closed += 1
+        before = closer.twiddled
+        closer.twiddled = twiddle(closing, closer)
+        if before != None:
+            close(before, closer)
+
+
+def twiddle(closing: Closing, closer: Closer) -> Twiddled:
+    """Multiply a part of a bundle's state [C, 2, rows, A] by the twiddles."""
+    low, store, state = closing.low, closing.store, closer.state
+    x = state[:, :, closing.row : closing.row + closing.rows, low : low + closing.size]
     product = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-    by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-    by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
-    views = factor_views(factors, low, x.shape)
-    nisa.tensor_tensor(dst=by_real, data1=x, data2=views[0], op=nl.multiply)
-    nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=views[1], op=nl.multiply)
-    nisa.tensor_tensor(
-        dst=product[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract
-    )
-    nisa.tensor_tensor(dst=product[:, 1], data1=by_imaginary[:, 0], data2=by_real[:, 1], op=nl.add)
-    return product
+    multiply_complex(product, x, factor_views(closer.tables.twiddle, low, x.shape))
+    if closing.row == store.row and low == store.low:
+        shape = (state.shape[0], 2, store.rows, store.size)
+        closer.result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    return Twiddled(closing, closer.bundle, product, closer.result)
+
+
+def close(twiddled: Twiddled, closer: Closer) -> None:
+    """DFT over the partitions, and the store where this is the last part of it."""
+    closing, store = twiddled.closing, twiddled.closing.store
+    row, low = closing.row - store.row, closing.low - store.low
+    last, spread = closer.tables.last, closer.spread
+    for part in range(2):
+        shape = (last.shape[2], closing.rows, closing.size)
+        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        # yr = Wr vr - Wi vi and yi = Wi vr + Wr vi: W is symmetric.
+        matrices = [0, 2] if part == 0 else [1, 0]
+        for term in range(2):
+            multiply(bank, last[:, matrices[term]], twiddled.product[:, term], term > 0)
+        target = twiddled.result[:, part, row : row + closing.rows, low : low + closing.size]
+        nisa.activation(dst=target, op=nl.copy, data=bank[0 : spread.columns])
+    if closing.is_last:
+        place = Place(twiddled.bundle.first + store.row, store.low, spread.length)
+        store_results(twiddled.result, closer.results, place)
+
+
+def store_results(result: Any, results: Results, place: Place) -> None:
+    """Store SBUF [C, 2, rows, n], times the factors if there are any."""
+    if len(results.factors) > 0:
+        tile = results.factors[results.turn % len(results.factors)]
+        results.turn += 1
+        load_factors(tile, results.after[0], place.low, result.shape[3])
+        multiply_complex(result, result, factor_views(tile, 0, result.shape))
+    for part in range(2):
+        store_lines(result[:, part], results.target, part, place)

@@ -4,15 +4,16 @@ Mathematics.  As in bluestein.py: X = b* . IDFT_M(H . DFT_M(b* . x, zeros)) with
 b[n] = exp(+-pi i n^2 / N), n^2 reduced modulo 2N in integers, and M >= 2N - 1. The inverse is a
 forward transform with real and imaginary part exchanged before and after.
 
-Layout on the NeuronCore.  Both transforms run as in four_step.py, with the whole core on one
-transform. Their loads and stores are in natural order, [r1, M/r1] and [C, M/C] on partitions, so
-VectorE multiplies by chirp and filter right there; the spectrum passes through HBM scratch. Rows
-beyond the data are zeros made on chip, and outputs beyond N are not stored.
+Layout on the NeuronCore.  Both transforms run as in four_step.py. Their loads and stores are in
+natural order, [r1, M/r1] and [C, M/C] on partitions, so VectorE multiplies by chirp and filter
+right there, which come in pieces with the data; the spectrum passes through HBM scratch, as much
+as an iteration of the loop over the batch needs. Rows beyond the data are zeros made on chip, and
+outputs beyond N are not stored.
 
     HBM [N] -> b* -> four-step -> HBM scratch [M] -> H -> four-step -> b* -> HBM [N]
 
 Where M exceeds what four_step.py holds, ``split_bluestein`` does the same with the transforms of
-split_four_step.py, and the factors pass through SBUF in pieces.
+split_four_step.py.
 
 Why it is fast.  HBM is passed twice, whatever N (six times when split); the rest is the price of
 M >= 2N - 1.
@@ -27,26 +28,69 @@ import numpy as np
 
 from ..nki_api import nki, nl
 from ..packing import unpack
+from ..row_blocks import share_rows
 from ..tiles import PARTITIONS
 from .dft_gemm import table_spec
 from .four_step import (
     MAX_LENGTH,
+    STORED,
+    Inputs,
+    Lines,
+    Results,
+    Spread,
+    Tables,
     four_step_specs,
     four_step_tables,
-    load_factors,
+    input_tiles,
+    instructions_of,
     load_plan,
-    open_block,
+    loads_of,
+    spread_of,
+    start_loads,
     transform_rows,
 )
 from .split_four_step import (
     MAX_SPLIT_LENGTH,
+    Shared,
+    Split,
+    lanes_of,
+    meet,
+    scratch_of,
+    share_whole,
+    shared_of,
     split_four_step_specs,
     split_four_step_tables,
-    split_rows,
+    split_of,
+    split_row,
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
 MAX_SPLIT_CONVOLVED = MAX_SPLIT_LENGTH // 2  # longest N of split_bluestein
+_TILES = 2  # for inputs, and for factors of them
+
+
+class Convolution(nl.NKIObject):
+    """What both transforms of a convolution share."""
+
+    spread: Spread
+    tables: Tables
+    opening: Any  # the chirp in HBM, [r1, 2, M/r1]
+    spectrum: Any  # of the filter, [r1, 2, M/r1]
+    closing: Any  # the chirp, [C, 2, M/C]
+    scratch: Any  # two tensors in HBM, [rows, M]
+    tiles: Any  # for inputs
+    factors: Any  # for factors of inputs
+    weights: Any  # one for factors of outputs: SBUF has no room for more beside 2^19 numbers
+
+
+class SplitConvolution(nl.NKIObject):
+    """What both split transforms of a convolution share."""
+
+    split: Split
+    opening: Any  # the chirp in HBM, [P, L, 2, Q/L]
+    spectrum: Any  # of the filter, [P, L, 2, Q/L]
+    closing: Any  # the chirp, [C, 2, M/C]
+    scratch: Any  # in HBM, [2, M]
 
 
 def long_bluestein_tables(
@@ -54,7 +98,7 @@ def long_bluestein_tables(
 ) -> tuple[Any, ...]:
     """The kernel's tables for a convolution of length M = product of ``radices``.
 
-    (chirp [2, r1, M/r1], spectrum [2, r1, M/r1], chirp [2, C, M/C], *four_step's tables), float32,
+    (chirp [r1, 2, M/r1], spectrum [r1, 2, M/r1], chirp [C, 2, M/C], *four_step's tables), float32,
     computed in float64. Raises ValueError unless M >= 2n - 1 and r1 > 64.
     """
     m = math.prod(radices)
@@ -78,18 +122,18 @@ def split_bluestein_tables(
 ) -> tuple[Any, ...]:
     """``long_bluestein_tables`` for a split plan: radices P (2 or 4), r1, ..., C.
 
-    (chirp [P, 2, r1, Q/r1], spectrum [P, 2, r1, Q/r1], chirp [2, C, M/C], *split_four_step's
-    tables).
+    (chirp [P, L, 2, Q/L], spectrum [P, L, 2, Q/L], chirp [C, 2, M/C], *split_four_step's tables).
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
     chirp, spectrum = _chirp_and_spectrum(n, m, inverse, scale)
-    split, first, last = radices[0], radices[1], radices[-1]
+    split = radices[0]
+    lanes = lanes_of(m // split)
     return (
-        _split(chirp, split * first).reshape(2, split, first, -1).swapaxes(0, 1).copy(),
-        _split(spectrum.conj(), split * first).reshape(2, split, first, -1).swapaxes(0, 1).copy(),
-        _split(chirp.conj(), last),
+        _split(chirp, split * lanes).reshape(split, lanes, 2, -1),
+        _split(spectrum.conj(), split * lanes).reshape(split, lanes, 2, -1),
+        _split(chirp.conj(), radices[-1]),
         *split_four_step_tables(m, radices),
     )
 
@@ -97,15 +141,16 @@ def split_bluestein_tables(
 def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``long_bluestein_tables(n, radices, ...)``."""
     m, first, last = math.prod(radices), radices[0], radices[-1]
-    opening = table_spec((2, first, m // first))
-    return opening, opening, table_spec((2, last, m // last)), *four_step_specs(radices)
+    opening = table_spec((first, 2, m // first))
+    return opening, opening, table_spec((last, 2, m // last)), *four_step_specs(radices)
 
 
 def split_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
-    m, split, first, last = math.prod(radices), radices[0], radices[1], radices[-1]
-    opening = table_spec((split, 2, first, m // (split * first)))
-    return opening, opening, table_spec((2, last, m // last)), *split_four_step_specs(radices)
+    m, split, last = math.prod(radices), radices[0], radices[-1]
+    lanes = lanes_of(m // split)
+    opening = table_spec((split, lanes, 2, m // (split * lanes)))
+    return opening, opening, table_spec((last, 2, m // last)), *split_four_step_specs(radices)
 
 
 def _chirp_and_spectrum(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any]:
@@ -119,8 +164,9 @@ def _chirp_and_spectrum(n: int, m: int, inverse: bool, scale: float) -> tuple[An
 
 
 def _split(values: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
-    split = np.stack([values.real, values.imag]).astype(np.float32)
-    return split.reshape(2, rows, -1)
+    """Complex numbers as float32 [rows, 2, numbers of a row]."""
+    by_row = values.reshape(rows, -1)
+    return np.stack([by_row.real, by_row.imag], 1).astype(np.float32)
 
 
 @nki.jit
@@ -132,26 +178,52 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     """
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    tables = unpack(tables, places)
-    opening, spectrum, closing = tables[0], tables[1], tables[2]
-    m = spectrum.shape[1] * spectrum.shape[2]
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    z_re = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
-    z_im = nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm)
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    block = [1, 1]
-    resident = load_plan(tables[3:], radices, block)
-    chirp = [load_factors(opening, 1)]
-    opened = open_block(x_re, x_im, 0, block, radices, chirp)
-    transform_rows(x_re, x_im, z_re, z_im, resident, radices, identity, block, opened, chirp, [])
-    filtered = [load_factors(spectrum, 1)]
-    chirp = [load_factors(closing, 1)]
-    opened = open_block(z_im, z_re, 0, block, radices, filtered)
-    transform_rows(
-        z_im, z_re, y_im, y_re, resident, radices, identity, block, opened, filtered, chirp
-    )
+    x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
+    spread = spread_of(radices, batch)
+    share = share_rows(batch, spread.rows, 2 * instructions_of(spread))
+    job = convolution_of(spread, unpack(tables, places), max(1, min(batch, share.step), share.rest))
+    end = share.first + share.trips * share.step
+    if share.trips > 0:
+
+        def body(row: Any) -> None:
+            convolve(Lines(x, row, 0, n), Lines(y, row, 0, n), share.step, job)
+
+        nl.fori_loop(share.first, end, body, share.step)
+    convolve(Lines(x, None, end * n, n), Lines(y, None, end * n, n), share.rest, job)
     return y_re, y_im
+
+
+def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
+    """What the kernel shares, with scratch for so many transforms."""
+    m = spread.length * spread.columns
+    scratch, factors = [], []
+    for _ in range(2):
+        scratch.append(nl.ndarray((rows, m), dtype=nl.float32, buffer=nl.private_hbm))
+    for _ in range(_TILES):
+        factors.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
+    weights = [nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf)]
+    held = load_plan(tables[3:], spread)
+    tiles = input_tiles(spread, _TILES)
+    return Convolution(
+        spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights
+    )
+
+
+def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None:
+    """Transform ``count`` lines; the target has real and imaginary part exchanged."""
+    m = job.spread.length * job.spread.columns
+    inputs = Inputs(job.tiles, [job.opening], job.factors)
+    loads = loads_of(source, inputs, job.spread, 0, count)
+    start_loads(loads, _TILES)
+    spectrum = Lines(job.scratch, None, 0, m)
+    transform_rows(loads, Results(spectrum, [], [], 0), job.tables)
+    exchanged = Lines([job.scratch[1], job.scratch[0]], None, 0, m)
+    inputs = Inputs(job.tiles, [job.spectrum], job.factors)
+    loads = loads_of(exchanged, inputs, job.spread, 0, count)
+    start_loads(loads, _TILES)
+    transform_rows(loads, Results(target, [job.closing], job.weights, 0), job.tables)
 
 
 @nki.jit
@@ -159,19 +231,44 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     """``long_bluestein`` with ``split_bluestein_tables(N, radices, ...)``."""
     batch, n = x_re.shape
     assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
+    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
     tables = unpack(tables, places)
-    opening, spectrum, closing, twiddle = tables[0], tables[1], tables[2], tables[3]
-    m = closing.shape[1] * closing.shape[2]
-    y = []
-    z = []
-    for _ in range(2):
-        y.append(nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm))
-        z.append(nl.ndarray((batch, m), dtype=nl.float32, buffer=nl.private_hbm))
-    identity = nl.shared_identity_matrix(PARTITIONS, dtype=nl.float32)
-    resident = load_plan(tables[4:], radices[1:], [1, 1])
-    x = [x_re, x_im]
-    split_rows(x, z, twiddle, resident, radices, False, identity, [opening], [])
-    back = [z[1], z[0]]
-    out = [y[1], y[0]]
-    split_rows(back, out, twiddle, resident, radices, False, identity, [spectrum], [closing])
-    return y[0], y[1]
+    share = share_whole(batch)
+    shared = shared_of(radices, tables[3:], share)
+    if share.trips + share.rest > 0:
+        alone = split_convolution_of(radices, tables, shared, False)
+        if share.trips > 0:
+
+            def body(row: Any) -> None:
+                convolve_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
+
+            nl.fori_loop(share.first, share.first + share.trips, body)
+        else:
+            at = share.first * n
+            convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
+    if batch % nl.num_programs() > 0:
+        job = split_convolution_of(radices, tables, shared, True)
+        at = (batch - 1) * n
+        convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), job)
+    return y_re, y_im
+
+
+def split_convolution_of(
+    radices: Any, tables: Any, shared: Shared, is_shared: bool
+) -> SplitConvolution:
+    """What the kernel shares, for transforms that two programs share or one does alone."""
+    split = split_of(radices, False, shared, is_shared)
+    scratch = scratch_of(2, split.count * split.size, is_shared)
+    return SplitConvolution(split, tables[0], tables[1], tables[2], scratch)
+
+
+def convolve_row(source: Lines, target: Lines, job: SplitConvolution) -> None:
+    """Transform one line; the target has real and imaginary part exchanged."""
+    m, z = job.scratch.shape[1], job.scratch
+    spectrum = Lines([z[0:1], z[1:2]], None, 0, m)
+    split_row(source, spectrum, job.split, [job.opening], [])
+    meet(z, job.split.is_shared)
+    exchanged = Lines([z[1:2], z[0:1]], None, 0, m)
+    split_row(exchanged, target, job.split, [job.spectrum], [job.closing])

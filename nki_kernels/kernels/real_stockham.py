@@ -868,7 +868,7 @@ def advance(pipeline: Pipeline, step: Step) -> None:
         drain(pipeline)
     partitions = step.data[0].shape[0]
     depth = numbers_read(step.tables[0].shape[0])
-    columns = padded_columns(partitions, depth)
+    columns = padded_columns(partitions, step.tables[0].shape[0])
     bank = nl.ndarray((depth, len(step.data), columns), dtype=nl.float32, buffer=nl.psum)
     for product in range(len(step.data)):
         transpose(bank[:, product], step.data[product], pipeline.identity)

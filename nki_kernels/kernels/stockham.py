@@ -111,6 +111,7 @@ class Plan(nl.NKIObject):
     each: int  # rows of a partition, at most
     ahead: int  # blocks whose input DMA writes ahead; 0: it comes by parts, which are copied
     chunks: Any = None  # two SBUF tiles for chunks of streamed tables
+    is_scalar: bool = False  # whether ScalarE, not VectorE, evacuates transposed slabs
 
 
 class Block(nl.NKIObject):
@@ -669,7 +670,7 @@ def transpose_group(plan: Any, block: Any, stage: Any, row: int, first: int, cou
             data = block.state[0:partitions, low : low + (wide - 1) * stride + 1 : stride]
             transpose(bank[:, product, piece], data, plan.identity)
     terms = len(table_terms(stage.table, 3))
-    return evacuate_operand(bank[0:rows], stage.table.dtype, terms, False)
+    return evacuate_operand(bank[0:rows], stage.table.dtype, terms, plan.is_scalar)
 
 
 def first_number(stage: Any, product: int, piece: int) -> int:

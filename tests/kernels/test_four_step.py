@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
-from nki_kernels.kernels.four_step import four_step, four_step_tables
+from nki_kernels import hardware, row_blocks, simulator
+from nki_kernels.kernels.four_step import four_step, four_step_specs, four_step_tables
 from nki_kernels.lint import lint
-from nki_kernels.packing import pack
+from nki_kernels.packing import pack, packed_spec
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(40)
 
@@ -30,13 +32,16 @@ PLANS = [
 ]
 
 
-def transform(x, radices, inverse=False):
+CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
+
+
+def transform(x, radices, inverse=False, programs=1):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
     tables = four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(four_step)(re, im, *pack(tables), radices)
+        y_re, y_im = simulator.simulate(four_step[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -48,14 +53,19 @@ def normal(*shape):
     return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
-def modelled(radices, batch):
+def dry_run(radices, batch, programs=1):
+    """The timeline of a batch, without its arithmetic."""
+    spec = ((batch, math.prod(radices)), "float32")
+    with simulator.strict():
+        return simulator.dry_run(
+            four_step[programs], spec, spec, *packed_spec(four_step_specs(radices)), radices
+        )
+
+
+def modelled(radices, batch, programs=1):
     """Modelled nanoseconds, and the DMA floor."""
-    n = math.prod(radices)
-    spec = ((batch, n), "float32")
-    timeline = simulator.dry_run(
-        four_step, spec, spec, *pack(four_step_tables(n, radices)), radices
-    )
-    return timeline.total_ns, hardware.current().dma_floor_ns(batch * n)
+    floor = hardware.current().dma_floor_ns(batch * math.prod(radices))
+    return dry_run(radices, batch, programs).total_ns, floor
 
 
 @pytest.mark.parametrize("radices", PLANS, ids=str)
@@ -85,27 +95,70 @@ def test_long_transforms(radices):
     assert error(result, np.fft.fft(x)) <= 8e-7
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
-def test_other_chips_compute_the_same(monkeypatch, chip):
+@pytest.mark.parametrize(("chip", "programs"), CORES[1:])
+@pytest.mark.parametrize("radices", [(64, 3, 50), (7, 16), (70, 20), (5, 4, 3, 40)], ids=str)
+def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    result, _, x = transform(normal(2, 64 * 3 * 50), (64, 3, 50))
-    assert error(result, np.fft.fft(x)) <= 6e-7
+    for batch in (1, 5):
+        result, _, x = transform(normal(batch, math.prod(radices)), radices, programs=programs)
+        assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize(("chip", "programs"), CORES)
+@pytest.mark.parametrize("batch", [40, 67])
+@pytest.mark.parametrize("radices", [(16, 8, 20), (70, 12)], ids=str)
+def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, batch, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 100)
+    result, timeline, x = transform(normal(batch, math.prod(radices)), radices, programs=programs)
+    assert max(map(error, result, np.fft.fft(x))) <= 6e-7
+    assert timeline.instructions > len(timeline.events)
+
+
+@pytest.mark.parametrize(("chip", "programs"), CORES)
+@pytest.mark.parametrize("radices", [(16, 3, 20), (32, 40), (70, 3, 9)], ids=str)
+def test_transforms_are_independent(monkeypatch, chip, programs, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    x = normal(9, math.prod(radices)).astype(np.complex64)
+
+    def run(spoiled):
+        with np.errstate(all="ignore"):
+            return transform(spoiled, radices, programs=programs)[0]
+
+    check_rows_are_independent(run, x, np.fft.fft(x.astype(np.complex128)), 6e-7)
+
+
+@pytest.mark.parametrize("radices", [(128, 128), (32, 16, 128), (64, 64, 128)], ids=str)
+def test_instructions_of_the_batch_that_fills_hbm(radices):
+    batch = 2**29 // math.prod(radices)
+    if batch > 2**12:
+        batch = 2**12  # as many instructions, in fewer iterations
+    assert len(dry_run(radices, batch).events) <= row_blocks.LAUNCH_INSTRUCTIONS
 
 
 def test_modelled_times():
-    limits = {  # the first two and the last are bound by the descriptors of a copy a transform
-        (32, 8, 32): 5.7,
-        (32, 4, 128): 4.6,
-        (64, 4, 128): 2.6,
-        (32, 16, 128): 2.5,
-        (50, 8, 25): 4.6,
+    limits = {
+        (32, 128): 2.2,
+        (128, 128): 2.4,
+        (64, 4, 128): 2.7,
+        (32, 16, 128): 2.7,
+        (50, 8, 100): 3.4,
     }
     for radices, limit in limits.items():
         time, floor = modelled(radices, 2**20 // math.prod(radices))
         assert time <= limit * floor
-    assert modelled((32, 32), 1)[0] <= 20_000
-    assert modelled((64, 64), 1)[0] <= 20_000
-    assert modelled((64, 8, 128), 1)[0] <= 60_000
+    assert modelled((16, 64), 1)[0] <= 8_000
+    assert modelled((64, 64), 1)[0] <= 9_000
+    assert modelled((64, 8, 128), 1)[0] <= 28_000
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_two_cores_halve_the_time_of_a_batch(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    # Filling the pipeline takes as long on each: the longer a transform, the more of the time.
+    for radices, limit in (((128, 128), 0.55), ((64, 8, 128), 0.55), ((64, 32, 128), 0.6)):
+        batch = 2**21 // math.prod(radices)
+        assert modelled(radices, batch, 2)[0] <= limit * modelled(radices, batch)[0]
 
 
 def test_dry_run_is_the_real_timeline():

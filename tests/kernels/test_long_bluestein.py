@@ -5,20 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.kernels.long_bluestein import (
     long_bluestein,
+    long_bluestein_specs,
     long_bluestein_tables,
     split_bluestein,
+    split_bluestein_specs,
     split_bluestein_tables,
 )
 from nki_kernels.lint import lint
-from nki_kernels.packing import pack
+from nki_kernels.packing import pack, packed_spec
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(50)
 
 
-def transform(x, radices, inverse=False, split=False):
+CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
+
+
+def transform(x, radices, inverse=False, split=False, programs=1):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
     kernel, make = long_bluestein, long_bluestein_tables
@@ -27,7 +34,7 @@ def transform(x, radices, inverse=False, split=False):
     tables = make(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), radices)
+        y_re, y_im = simulator.simulate(kernel[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -88,11 +95,52 @@ def test_a_long_prime():
     assert error(result, np.fft.fft(x)) <= 2e-6
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
-def test_other_chips_compute_the_same(monkeypatch, chip):
+@pytest.mark.parametrize(("chip", "programs"), CORES[1:])
+def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    result, _, x = transform(normal(2, 997), (70, 29))
+    for batch in (1, 3):
+        result, _, x = transform(normal(batch, 997), (70, 29), programs=programs)
+        assert error(result, np.fft.fft(x)) <= 2e-6
+        split, _, x = transform(normal(batch, 101), (4, 6, 9), split=True, programs=programs)
+        assert error(split, np.fft.fft(x)) <= 2e-6
+
+
+@pytest.mark.parametrize(("chip", "programs"), CORES)
+@pytest.mark.parametrize(("n", "radices"), [(131, (128, 3)), (1009, (70, 3, 10))])
+def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, n, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 100)
+    result, timeline, x = transform(normal(17, n), radices, programs=programs)
     assert error(result, np.fft.fft(x)) <= 2e-6
+    assert timeline.instructions > len(timeline.events)
+
+
+@pytest.mark.parametrize(("chip", "programs"), CORES)
+@pytest.mark.parametrize(("n", "radices", "split"), [(131, (128, 3), False), (37, (4, 5, 4), True)])
+def test_transforms_are_independent(monkeypatch, chip, programs, n, radices, split):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    x = normal(5, n).astype(np.complex64)
+
+    def run(spoiled):
+        with np.errstate(all="ignore"):
+            return transform(spoiled, radices, split=split, programs=programs)[0]
+
+    check_rows_are_independent(run, x, np.fft.fft(x.astype(np.complex128)), 2e-6)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+def test_long_batches_keep_the_rules_and_are_loops(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for kernel, specs, n, radices, batch in (
+        (long_bluestein, long_bluestein_specs, 65537, (128, 16, 65), 100),
+        (long_bluestein, long_bluestein_specs, 262139, (128, 32, 128), 100),
+        (split_bluestein, split_bluestein_specs, 1048573, (4, 64, 64, 128), 512),
+    ):
+        spec = ((batch, n), "float32")
+        with simulator.strict():
+            timeline = simulator.dry_run(kernel, spec, spec, *packed_spec(specs(radices)), radices)
+        assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
+        assert timeline.instructions > 2 * len(timeline.events)
 
 
 def test_the_kernel_stays_inside_the_compilers_subset():

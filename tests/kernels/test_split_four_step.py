@@ -7,21 +7,31 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
-from nki_kernels.kernels.split_four_step import split_four_step, split_four_step_tables
+from nki_kernels import hardware, row_blocks, simulator
+from nki_kernels.kernels.split_four_step import (
+    split_four_step,
+    split_four_step_specs,
+    split_four_step_tables,
+)
 from nki_kernels.lint import lint
-from nki_kernels.packing import pack
+from nki_kernels.packing import pack, packed_spec
+
+from .independence import check_rows_are_independent
 
 RNG = np.random.default_rng(60)
 
 
-def transform(x, radices, inverse=False):
+CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
+
+
+def transform(x, radices, inverse=False, programs=1):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
     tables = split_four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
+    kernel = split_four_step[programs]
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(split_four_step)(re, im, *pack(tables), radices, inverse)
+        y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), radices, inverse)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -44,6 +54,55 @@ def test_radices_and_batches_both_ways(radices):
         assert error(forward, np.fft.fft(x)) <= 8e-7
     backward, _, x = transform(normal(2, n), radices, inverse=True)
     assert error(backward, np.fft.ifft(x)) <= 8e-7
+
+
+@pytest.mark.parametrize(("chip", "programs"), CORES[1:])
+@pytest.mark.parametrize("radices", [(2, 16, 20), (4, 70, 3, 9)], ids=str)
+def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs, radices):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for batch in (1, 2, 3, 5):  # two cores share the last of an odd batch
+        result, _, x = transform(normal(batch, math.prod(radices)), radices, programs=programs)
+        assert error(result, np.fft.fft(x)) <= 8e-7
+
+
+@pytest.mark.parametrize(("chip", "programs"), CORES)
+def test_transforms_are_independent(monkeypatch, chip, programs):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    x = normal(5, 360).astype(np.complex64)
+
+    def run(spoiled):
+        with np.errstate(all="ignore"):
+            return transform(spoiled, (4, 9, 10), programs=programs)[0]
+
+    check_rows_are_independent(run, x, np.fft.fft(x.astype(np.complex128)), 8e-7)
+
+
+def dry_run(n, radices, batch, programs=1):
+    """The timeline of a batch, without its arithmetic."""
+    spec, tables = ((batch, n), "float32"), packed_spec(split_four_step_specs(radices))
+    with simulator.strict():
+        return simulator.dry_run(split_four_step[programs], spec, spec, *tables, radices, False)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+def test_long_batches_keep_the_rules_and_are_a_loop(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for n, radices in ((2**20, (2, 64, 64, 128)), (2**21, (4, 64, 64, 128))):
+        timeline = dry_run(n, radices, 2**29 // n)
+        assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
+        assert timeline.instructions > 100 * len(timeline.events)
+
+
+@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+def test_two_cores_share_a_batch_and_one_transform(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for n, radices, batch, limit in (
+        (2**20, (2, 64, 64, 128), 2, 0.55),
+        (2**20, (2, 64, 64, 128), 1, 0.68),  # one of two transforms of 2^19 takes its time
+        (2**21, (4, 64, 64, 128), 1, 0.57),
+    ):
+        one, two = (dry_run(n, radices, batch, programs).total_ns for programs in (1, 2))
+        assert two <= limit * one
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels import hardware
-from nki_kernels.kernels import four_step, old_stages
+from nki_kernels.kernels import four_step
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -74,29 +74,25 @@ def throughput(radices: tuple[int, ...]) -> float:
     """What a four-step plan's time for 2^20 points follows: trn1's nanoseconds a point.
 
     Of the Tensor engine or of DMA, whichever takes longer, with a descriptor for each row of r1
-    or C that is moved, and of starting. Blocks of more than 32 transforms are not worth it.
+    or C that is moved, and of starting.
     """
     if len(radices) < 2 or min(radices[0], radices[-1]) < 16:
         return math.inf
     chip, n = hardware.TRN1, math.prod(radices)
-    filled = hardware.PARTITIONS // radices[-1] * radices[-1]
-    tensor = tensor_cycles(radices) / filled / chip.tensor_ghz
-    descriptors = (radices[0] + radices[-1] * hardware.PARTITIONS / filled) / (8 * n)
+    tensor = tensor_cycles(radices) / radices[-1] / chip.tensor_ghz
+    descriptors = (radices[0] + hardware.PARTITIONS) / (8 * n)
     moved = 16 * (chip.dma_descriptor_ns * descriptors + 1 / chip.dma_bytes_per_ns)
     return max(tensor, moved / chip.dma_engines) + latency(radices) / 2**20
 
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:
     """Cycles a point of a four-step plan on the Tensor engine, for each c on the partitions."""
-    first, *middle, last = radices
-    length = math.prod(radices) // last
+    first = radices[0]
     # A product takes 4 cycles a column of the moving float32 table, but no less than to load data.
     least = 2 * hardware.PARTITIONS
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
-    done = first
-    for radix in middle:
-        rows = old_stages.stage_spec(radix, done, length // (done * radix))[0][0]
+    for stage in four_step.middle_stages(radices):
+        rows = 2 * stage.slabs * stage.contracted
         pieces = 1 if rows <= hardware.PARTITIONS else 2
         cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
-        done *= radix
     return cycles
