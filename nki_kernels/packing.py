@@ -86,7 +86,8 @@ def _placed(tables: Any, offset: int) -> tuple[int, Any]:
     if _is_leaf(tables):
         shape = tables[0] if isinstance(tables, tuple) else tables.shape
         length = _row(shape)
-        pitch = length + _GAP if length > _LONG and length & (length - 1) == 0 else length
+        is_apart = len(shape) > 2 and length > _LONG and length & (length - 1) == 0
+        pitch = length + _GAP if is_apart else length
         end = offset + math.prod(shape) // length * pitch
         return -(-end // _ALIGNED) * _ALIGNED, (offset, tuple(shape), pitch)
     places = []

@@ -11,7 +11,7 @@ PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
 WHOLE_RADIX = PARTITIONS // 2  # the largest that is contracted at once, both parts together
 NARROW = 32  # columns or partitions up to which v2 refuses some stationary operands
-_STAGED = 8 << 10  # bytes a partition of a table that DMA brings at a time
+_STAGED = 6 << 10  # bytes a partition of a table that DMA brings at a time
 
 
 def padded_columns(count: int, rows: int) -> int:
@@ -43,7 +43,7 @@ class TablePiece(nl.NKIObject):
 def load_tables(tables: Any) -> Any:
     """Tables of HBM, each [rows <= 128, count, ...], in SBUF.
 
-    By way of GpSimdE: what DMA writes may not stay. All share two tiles of up to 8 KiB a partition
+    By way of GpSimdE: what DMA writes may not stay. All share two tiles of up to 6 KiB a partition
     that DMA fills in turn, in pieces along the second dimension.
     """
     staging: Any = []

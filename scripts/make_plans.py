@@ -42,10 +42,6 @@ FOLDER = Path(__file__).parent.parent / "plans"
 REASONS = "reasons.json"
 TOLERANCE = 1.02  # a price may rise so far without a reason
 
-# Kinds of `sizes` whose kernels share their work between two cores: these have plans of degree 2
-# on chips with that degree. All of `sizes()` belong here once all kernels share.
-SHARED: frozenset[str] = frozenset()
-
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
 LONG = (10007, 300007, 2**20)  # one at a time
@@ -81,7 +77,7 @@ class Size:
 
 
 def sizes() -> dict[str, list[Size]]:
-    """What is remembered for every chip, by kind: names for SHARED."""
+    """What is remembered for every chip and degree, by kind."""
     complex_rows = [Size(C2C, n, batch) for n, batch in _lengths(sorted(POWERS + OTHERS))]
     complex_rows += [Size(C2C, n, 1) for n in LONG]
     complex_rows += [Size(C2C, n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
@@ -130,8 +126,8 @@ def requests(chip: str) -> list[Problem]:
     core = hardware.chip(chip)
     return [
         size.on(core.name, cores)
-        for kind, all_sizes in sizes().items()
-        for cores in range(1, 1 + (core.programs_per_launch if kind in SHARED else 1))
+        for all_sizes in sizes().values()
+        for cores in range(1, 1 + core.programs_per_launch)
         for size in all_sizes
     ]
 

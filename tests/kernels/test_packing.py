@@ -11,7 +11,7 @@ from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.packing import pack, packed_spec, unpack
 
 RNG = np.random.default_rng(7)
-SHAPES = ((3, 5), (128, 2, 7), (1,), (2, 3, 4, 5), (3, 64, 32), (2, 3, 16, 128))
+SHAPES = ((3, 5), (6, 4096), (128, 2, 7), (1,), (2, 3, 4, 5), (3, 64, 32), (2, 3, 16, 128))
 
 
 @nki.jit

@@ -212,11 +212,6 @@ def test_rows_are_independent(chip, radices, batch):
         check_rows_are_independent(back, parts, exact, 3e-6)
 
 
-def test_no_rule_is_broken_and_none_is_listed():
-    listed = device_rules.known_violations()
-    assert listed["real_stockham"] == listed["inverse_real_stockham"] == frozenset()
-
-
 def test_dry_run_is_the_real_timeline():
     radices = (16, 20)
     there = forward(real(300, 320), radices)[1]
