@@ -59,6 +59,7 @@ _HELD = 2**13  # numbers a partition that the results of a block take
 _COLUMNS = 2048  # of a block
 _PIECE = 2816  # numbers a partition that are loaded at a time
 _RING = 11520  # numbers a partition that are loaded and not used yet
+_SHARED_RING = 4608  # the same if other passes precede or follow, whose loads may run at once
 
 
 class HbmColumns(nl.NKIObject):
@@ -234,9 +235,11 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
 def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passes: int) -> None:
     """Transform HBM source [A, held, C] into HBM target [A, kept, C], lists of two HbmColumns.
 
-    passes: of the launch, which share its instructions.
+    passes: of the launch, which share its instructions and what DMA may write.
     """
     stages = load_stages(radices, tables)
+    if passes > 1:
+        stages.ring = _SHARED_RING
     sides = share_columns(source[0].tensor.shape[0], source[0].columns)
     size = stages_block(sides, stages)
     cost = block_instructions(size, stages)
