@@ -182,13 +182,3 @@ def marks_of(good: Any) -> Any:
         dst=marks, data1=marks, data2=marks, op=nl.subtract, engine=nisa.engine.vector
     )
     return marks
-
-
-def mark_results(y: Any, marks: Any) -> None:
-    """Add the marks [P, rows] to SBUF results y [P, rows, ...]."""
-    free = 1
-    for size in y.shape[2:]:
-        free *= size
-    partitions, rows = marks.shape
-    repeated = marks.ap([[rows, partitions], [1, rows], [0, free]])
-    nisa.tensor_tensor(dst=y, data1=y, data2=repeated, op=nl.add, engine=nisa.engine.vector)

@@ -51,9 +51,7 @@ import ml_dtypes
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from ..row_blocks import HbmRows, Rows, blocks_of, share_rows
-from ..row_blocks import load_rows as load_rows_of
-from ..row_blocks import store_rows as store_rows_of
+from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, share_rows, store_rows
 from ..row_guard import advance_guard, begin_guard, guard_steps, transposes_mix_rows
 from ..tiles import (
     DMA_RUN,
@@ -365,7 +363,7 @@ def open_block(source: Any, rows: Rows, work: Work, index: int) -> Block:
     x = work.inputs[index % len(work.inputs)][0 : rows.partitions]
     for part in range(product.parts):
         end = source[part]
-        load_rows_of(x[:, part, 0 : rows.each], end.tensor, rows, end.columns)
+        load_rows(x[:, part, 0 : rows.each], end.tensor, rows, end.columns)
     if product.has_nyquist:
         nyquist = x[:, 0, 0 : rows.each, product.held - 1]
         nisa.tensor_copy(dst=x[:, 1, 0 : rows.each, 0], src=nyquist, engine=nisa.engine.gpsimd)
@@ -467,7 +465,7 @@ def multiply_group(group: Group, target: Any, work: Work) -> None:
     if group.first + group.slabs * slab.rows >= block.rows.each:
         for part in range(product.result_parts):
             end = target[part]
-            store_rows_of(end.tensor, block.result[:, part], block.rows, end.columns)
+            store_rows(end.tensor, block.result[:, part], block.rows, end.columns)
 
 
 def multiply_slab(bank: Any, group: Group, index: int, tile: int, work: Work) -> None:
@@ -551,23 +549,3 @@ def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
 def is_float32(x: Any) -> bool:
     """Whether transposes of ``x`` may say so: v3 would want a bfloat16 PSUM tile, v2 forbids it."""
     return bool(x.dtype == nl.float32)
-
-
-def as_block(x: Any, start: int, stop: int, rows: int) -> Any:
-    """Rows start..stop of an HBM tensor [B, N] as [partitions, rows, N]."""
-    return x[start:stop].reshape_dim(0, ((stop - start) // rows, rows))
-
-
-def load_rows(tile: Any, x: Any, start: int, stop: int) -> None:
-    """Load rows start..stop of HBM [B, length] into SBUF [partitions, rows, N], then zeros."""
-    _, rows, n = tile.shape
-    held = x.shape[1]
-    if held < n:
-        nisa.memset(dst=tile[:, :, held:n], value=0.0)
-    nisa.dma_copy(dst=tile[:, :, 0:held], src=as_block(x, start, stop, rows))
-
-
-def store_rows(y: Any, tile: Any, start: int, stop: int) -> None:
-    """Store SBUF [partitions, rows, N] as rows start..stop of HBM [B, length], length <= N."""
-    rows, kept = tile.shape[1], y.shape[1]
-    nisa.dma_copy(dst=as_block(y, start, stop, rows), src=tile[:, :, 0:kept])
