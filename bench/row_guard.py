@@ -1,0 +1,74 @@
+"""What keeping rows apart costs, modelled: kernels on trn1 with their guard and without it.
+
+Run: python -m bench.row_guard. Without the guard a NaN in one row reaches others on trn1, whose
+transposes multiply by the identity (nki_kernels/row_guard.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nki_kernels import hardware
+from trnfft.planner import cost
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.plan import Recipe
+
+CASES = (
+    ("dft_gemm", 64, 16384),
+    ("dft_gemm", 256, 4096),
+    ("stockham", 1024, 16),
+    ("stockham", 1024, 1024),
+    ("stockham", 4096, 256),
+    ("bluestein", 1009, 1024),
+    ("real_dft_gemm", 64, 16384),
+    ("real_stockham", 1024, 1024),
+    ("inverse_real_stockham", 1024, 1024),
+    ("convolve_rows", 1024, 1024),
+    ("four_step", 65536, 16),
+)
+
+
+@contextmanager
+def without_guard() -> Iterator[None]:
+    """Kernels believe that transposes are exact."""
+    changed = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("nki_kernels.kernels.") and hasattr(module, "transposes_mix_rows"):
+            changed.append((module, module.transposes_mix_rows))
+            module.transposes_mix_rows = lambda: False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for module, function in changed:
+            module.transposes_mix_rows = function  # type: ignore[attr-defined]
+
+
+def recipe_of(name: str, n: int) -> Recipe:
+    """The likeliest recipe of an algorithm for a length."""
+    algorithm: Any = ALGORITHMS[name]
+    found: Recipe = algorithm.recipes(n)[0]
+    return found
+
+
+def modelled_ns(name: str, n: int, batch: int) -> tuple[float, float]:
+    """Without the guard and with it."""
+    recipe = recipe_of(name, n)
+    guarded = cost.timeline(recipe, batch, hardware.TRN1).total_ns
+    with without_guard():
+        return cost.timeline(recipe, batch, hardware.TRN1).total_ns, guarded
+
+
+def main() -> None:
+    """Prints one line a case."""
+    print(f"{'kernel':24}{'N':>7}{'batch':>7}{'without':>12}{'with':>12}{'ratio':>8}")
+    for name, n, batch in CASES:
+        plain, guarded = modelled_ns(name, n, batch)
+        times = f"{plain / 1e3:9.1f} us{guarded / 1e3:9.1f} us{guarded / plain:8.2f}"
+        print(f"{name:24}{n:7}{batch:7}{times}")
+
+
+if __name__ == "__main__":
+    main()
