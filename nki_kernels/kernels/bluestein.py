@@ -43,6 +43,7 @@ from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
 from .stockham import (
     MAX_LENGTH,
     Stage,
+    check_radices,
     product_count,
     slab_matrices,
     slabs_per_product,
@@ -97,6 +98,7 @@ def bluestein_tables(
     """
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, m = {m}: Bluestein takes n >= 1 and m >= 2 n - 1")
+    check_radices(m, radices)
     chirp = np.exp((1j if inverse else -1j) * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
     wrapped = np.zeros(m, np.complex128)
     wrapped[:n] = chirp.conj()

@@ -206,16 +206,21 @@ def stockham_tables(
     ValueError where the radices do not multiply to n, a radix is not in 2..128, or n exceeds what
     SBUF holds.
     """
+    check_radices(n, radices)
+    return tuple(
+        stage_table(stage_of(radices, i), inverse, 1.0 if i else scale, dtype, refined)
+        for i in range(len(radices))
+    )
+
+
+def check_radices(n: int, radices: tuple[int, ...]) -> None:
+    """ValueError as of ``stockham_tables``."""
     if math.prod(radices) != n or not radices:
         raise ValueError(f"radices {radices}: their product must be n = {n}")
     if any(not 2 <= r <= MAX_RADIX for r in radices):
         raise ValueError(f"radices {radices}: each must be 2 to {MAX_RADIX}")
     if n > MAX_LENGTH:
         raise ValueError(f"n = {n}: Stockham in SBUF takes lengths up to {MAX_LENGTH}")
-    return tuple(
-        stage_table(stage_of(radices, i), inverse, 1.0 if i else scale, dtype, refined)
-        for i in range(len(radices))
-    )
 
 
 def stockham_specs(
