@@ -21,11 +21,13 @@ Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 PARTITIONS = 128  # rows of SBUF, PSUM and the systolic array [v2]
 HBM_TENSOR_BYTES = 2 << 30  # DMA offsets are 32 bits wide [hw]
@@ -206,6 +208,10 @@ _CHIPS = {
 }
 NAMES = tuple(dict.fromkeys(core.name for core in _CHIPS.values()))  # without other names
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
+LNC_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"  # the runtime's degree of LNC [lnc]
+DEFAULT = "trn1"  # where nothing names a chip
+# Where Linux shows the type of an EC2 instance, trn2.48xlarge for example.
+INSTANCE_TYPE = Path("/sys/devices/virtual/dmi/id/product_name")
 
 
 def chip(name: str) -> NeuronCore:
@@ -230,5 +236,52 @@ def select(core: NeuronCore) -> Iterator[None]:
 
 
 def current() -> NeuronCore:
-    """The selected chip, else the one NEURON_PLATFORM_TARGET_OVERRIDE names, else trn1."""
-    return _selected.get() or chip(os.environ.get(TARGET_VARIABLE) or "trn1")
+    """The chip that kernels are planned, simulated and launched for: see ``current_and_why``."""
+    return current_and_why()[0]
+
+
+def current_and_why() -> tuple[NeuronCore, str]:
+    """The chip, and what says so: ``select``, NEURON_PLATFORM_TARGET_OVERRIDE, the instance.
+
+    Where nothing does it is trn1. ValueError where the variable names no chip.
+    """
+    if (selected := _selected.get()) is not None:
+        return selected, "selected"
+    if name := os.environ.get(TARGET_VARIABLE):
+        return chip(name), TARGET_VARIABLE
+    if (core := _chip_of_instance()) is not None:
+        return core, "the instance's type"
+    return chip(DEFAULT), "the default, as nothing names a chip"
+
+
+def degree(core: NeuronCore | None = None) -> int:
+    """The degree of LNC of launches on the (current) chip: see ``degree_and_why``."""
+    return degree_and_why(core)[0]
+
+
+def degree_and_why(core: NeuronCore | None = None) -> tuple[int, str]:
+    """The degree of LNC, cores a launch: NEURON_LOGICAL_NC_CONFIG, else the chip's default.
+
+    That is the most that a launch can have: 2 on trn2 and trn3, 1 on trn1 [lnc]. ValueError where
+    the variable holds what no launch on the chip can have.
+    """
+    core = current() if core is None else core
+    most = core.programs_per_launch
+    given = os.environ.get(LNC_VARIABLE)
+    if not given:
+        return most, f"the default of {core.name}"
+    if given not in map(str, range(1, most + 1)):
+        allowed = " or ".join(map(str, range(1, most + 1)))
+        raise ValueError(f"{LNC_VARIABLE} is {given!r}, allowed on {core.name} is {allowed}")
+    return int(given), LNC_VARIABLE
+
+
+@functools.cache
+def _chip_of_instance() -> NeuronCore | None:
+    """The chip of the EC2 instance that this process runs on; None where it is none."""
+    try:
+        family = INSTANCE_TYPE.read_text().partition(".")[0]
+    except OSError:
+        return None
+    # trn1n, trn2u and trn3gen2 are trn1, trn2 and trn3 with other networks.
+    return _CHIPS.get(family[:4])
