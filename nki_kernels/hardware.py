@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -209,7 +210,6 @@ _CHIPS = {
 NAMES = tuple(dict.fromkeys(core.name for core in _CHIPS.values()))  # without other names
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 LNC_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"  # the runtime's degree of LNC [lnc]
-DEFAULT = "trn1"  # where nothing names a chip
 # Where Linux shows the type of an EC2 instance, trn2.48xlarge for example.
 INSTANCE_TYPE = Path("/sys/devices/virtual/dmi/id/product_name")
 
@@ -243,7 +243,7 @@ def current() -> NeuronCore:
 def current_and_why() -> tuple[NeuronCore, str]:
     """The chip, and what says so: ``select``, NEURON_PLATFORM_TARGET_OVERRIDE, the instance.
 
-    Where nothing does it is trn1. ValueError where the variable names no chip.
+    Where nothing does it is trn1, with TorchNeuron trn2. ValueError where the variable names none.
     """
     if (selected := _selected.get()) is not None:
         return selected, "selected"
@@ -251,7 +251,9 @@ def current_and_why() -> tuple[NeuronCore, str]:
         return chip(name), TARGET_VARIABLE
     if (core := _chip_of_instance()) is not None:
         return core, "the instance's type"
-    return chip(DEFAULT), "the default, as nothing names a chip"
+    if hasattr(sys.modules.get("torch"), "neuron"):
+        return TRN2, "the default of TorchNeuron, which runs on trn2 and trn3"
+    return TRN1, "the default, as nothing names a chip"
 
 
 def degree(core: NeuronCore | None = None) -> int:

@@ -7,6 +7,7 @@ import functools
 import torch
 
 from trnfft import config
+from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Backend
 from trnfft.backends.matmul import Matmul
 from trnfft.backends.torch_native import TorchNative
@@ -32,9 +33,11 @@ def choose_backend(device: torch.device) -> tuple[str, str]:
         return "torch", "the device has complex dtypes"
     if device.type not in config.NEURON_DEVICES:
         return "matmul", "no complex dtypes, and no NeuronCore"
-    if config.has_nki():
-        return "nki", "a NeuronCore, and the real nki is installed"
-    return "matmul", "no complex dtypes, and no real nki"
+    if not config.has_nki():
+        return "matmul", "no complex dtypes, and no real nki"
+    if device.type != "xla" and not torch_neuron.has_launches():
+        return "matmul", "no complex dtypes, and no package with wrap_nki"
+    return "nki", "a NeuronCore, and the real nki is installed"
 
 
 def backend_of(device: torch.device, precision: str, name: str = "") -> Backend:

@@ -22,3 +22,10 @@ def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:
     inner = imag[..., interior]
     real = torch.cat([real, real[..., interior].flip(-1)], -1)
     return real, torch.cat([zero, inner, *edge, -inner.flip(-1)], -1)
+
+
+def interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
+    """`weight` for those of n // 2 + 1 numbers whose conjugates are not there too, else 1."""
+    ones = like.new_ones(1)
+    inner = like.new_full(((n - 1) // 2,), weight)
+    return torch.cat([ones, inner, ones[: 1 - n % 2]])

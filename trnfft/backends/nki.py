@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
-from nki_kernels import simulator
+from nki_kernels import hardware, simulator
+from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import uploaded
 from trnfft.backends.half_spectrum import half_of, whole_of
@@ -75,15 +77,25 @@ class Nki(Backend):
     ) -> list[torch.Tensor]:
         self._check(x[0])
         algorithm = ALGORITHMS[recipe.algorithm]
+        cores = hardware.degree()
         if self.name == "nki":
-            tables = uploaded(x[0].device, None, algorithm.arguments, recipe, inverse, scale)
-            y = algorithm.kernel(*(part.contiguous() for part in x), *tables)
+            tables = self._tables(recipe, inverse, scale, x[0].device)
+            operands = [part.contiguous() for part in x]
+            if x[0].device.type == "xla":
+                y = algorithm.kernel[cores](*operands, *tables)
+            else:
+                y = torch_neuron.launch(algorithm.kernel, cores, operands, tables)
             return list(y) if isinstance(y, (tuple, list)) else [y]
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
         arguments = algorithm.arguments(recipe, inverse, scale)
-        y = simulator.simulate(algorithm.kernel)(*arrays, *arguments)
+        y = simulator.simulate(algorithm.kernel)[cores](*arrays, *arguments)
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
+
+    def _tables(self, recipe: Recipe, inverse: bool, scale: float, device: torch.device) -> Any:
+        """The kernel's arguments after its input, arrays as tensors on the device."""
+        arguments = ALGORITHMS[recipe.algorithm].arguments
+        return uploaded(device, None, arguments, recipe, inverse, scale)
 
     def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
         """The kernel that does it in one launch; None where there is none for several dimensions.

@@ -18,9 +18,10 @@ from typing import Any
 import torch
 
 from trnfft.backends.choice import backend_for, named
+from trnfft.backends.half_spectrum import interior
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.convolution import has_kernels
-from trnfft.ops.transforms import interior, irfft, rfft
+from trnfft.ops.transforms import irfft, rfft
 
 
 def block_circulant_product(

@@ -20,8 +20,10 @@ import torch
 from trnfft import config
 from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_of
+from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import neuron_graph
 
 
 def c2c(
@@ -58,6 +60,8 @@ def c2c(
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
     if backend is not None and backend.has_derivatives:
         parts = backend.c2c(parts, call)
+    elif _is_neuron_graph(backend, x.device):
+        parts = neuron_graph.transform("c2c", parts, sizes, inverse, call.scale, planned)
     else:
         run = _C2C.apply if backend else _c2c
         parts = run(*parts, *_flat(call, backend), planned)
@@ -75,6 +79,8 @@ def r2c(
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
     if backend is not None and backend.has_derivatives:
         parts = backend.r2c((moved,), call)
+    elif _is_neuron_graph(backend, x.device):
+        parts = neuron_graph.transform("r2c", (moved,), sizes, inverse, call.scale)
     else:
         run = _R2C.apply if backend else _r2c
         parts = run(moved, *_flat(call, backend))
@@ -98,6 +104,8 @@ def c2r(
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
     if backend is not None and backend.has_derivatives:
         (y,) = backend.c2r(parts, call)
+    elif _is_neuron_graph(backend, x.device):
+        (y,) = neuron_graph.transform("c2r", parts, sizes, inverse, call.scale)
     else:
         run = _C2R.apply if backend else _c2r
         y = run(*parts, sizes[-1], *_flat(call, backend))
@@ -128,6 +136,11 @@ def _settings(device: torch.device) -> tuple[Any, str]:
         return None, ""
     precision = config.get_precision()
     return backend_of(device, precision), precision
+
+
+def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
+    """Whether a graph for TorchNeuron's compiler is being traced."""
+    return backend is None and device.type == "neuron"
 
 
 def _takes_whole(
@@ -298,13 +311,6 @@ def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
 def _none(ctx: Any, more: int) -> tuple[None, ...]:
     """The gradients of what is no tensor: `ctx.rest` and so many more."""
     return (None,) * (len(ctx.rest) + more)
-
-
-def interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
-    """`weight` for those of n // 2 + 1 numbers whose conjugates are not there too, else 1."""
-    ones = like.new_ones(1)
-    inner = like.new_full(((n - 1) // 2,), weight)
-    return torch.cat([ones, inner, ones[: 1 - n % 2]])
 
 
 # For torch.func and forward mode, which a custom operator does not support, each operator is an

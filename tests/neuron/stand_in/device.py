@@ -1,0 +1,66 @@
+"""The device "neuron" of the tests: built from device.cpp by the C++ compiler of the machine."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import cpp_extension
+
+SOURCE = Path(__file__).with_name("device.cpp")
+
+
+@dataclass
+class Counts:
+    """What crossed the bus, and what the CPU computed for the device, in a `with` block."""
+
+    to_host: int = 0
+    to_device: int = 0
+    to_host_bytes: int = 0
+    to_device_bytes: int = 0
+    fallbacks: dict[str, int] = field(default_factory=dict)
+
+
+def install(folder: Path) -> Any:
+    """Builds the device in a folder and registers it as "neuron", in this process for good.
+
+    Raises:
+        RuntimeError: the machine has no C++ compiler, or it fails.
+    """
+    # Unoptimised: it compiles in half the time, and the time goes into the simulator.
+    library = cpp_extension.load(
+        "neuron_device", [str(SOURCE)], extra_cflags=["-O0"], build_directory=str(folder)
+    )
+    torch.utils.rename_privateuse1_backend("neuron")
+    module = types.ModuleType("torch.neuron")
+    module.__dict__.update(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        device_count=lambda: 1,
+        current_device=lambda: 0,
+        set_device=lambda device: None,
+        synchronize=lambda device=None: None,
+        manual_seed_all=lambda seed: None,
+        _is_in_bad_fork=lambda: False,
+        get_amp_supported_dtype=lambda: [torch.bfloat16],
+    )
+    torch._register_device_module("neuron", module)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    sys.modules["torch.neuron"] = module
+    return library
+
+
+@contextmanager
+def counted(library: Any) -> Iterator[Counts]:
+    """Yields Counts, filled in at the end of the block."""
+    library.reset_counts()
+    counts = Counts()
+    yield counts
+    for name, value in library.read_counts().items():
+        setattr(counts, name, value)

@@ -1,0 +1,46 @@
+"""The packages that have TorchNeuron's functions, as modules with what the stand-in has of them."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from trnfft.backends import torch_neuron
+
+from . import nki_hop
+
+# Module names, the functions in them, and whether the bracket must hold a tuple.
+PACKAGES = {
+    "torch_neuronx": ({"torch_neuronx": ("wrap_nki", "nki_op")}, True),
+    "libtorch_neuronx_lite": (
+        {
+            "libtorch_neuronx_lite": (),
+            "libtorch_neuronx_lite.nki": (),
+            "libtorch_neuronx_lite.nki.nki_hop": ("wrap_nki",),
+            "libtorch_neuronx_lite._compiler": ("nki_op",),
+        },
+        False,
+    ),
+}
+
+
+@contextmanager
+def installed(name: str) -> Iterator[None]:
+    """The package is there inside a `with` block, and no other one."""
+    modules, nki_hop.WANTS_TUPLE = PACKAGES[name]
+    made: dict[str, Any] = {module: types.ModuleType(module) for module in modules}
+    for module, functions in modules.items():
+        made[module].__path__ = []
+        for function in functions:
+            setattr(made[module], function, getattr(nki_hop, function))
+    sys.modules.update(made)
+    torch_neuron._wrapped.cache_clear()
+    try:
+        yield
+    finally:
+        for module in made:
+            del sys.modules[module]
+        torch_neuron._wrapped.cache_clear()

@@ -1,0 +1,154 @@
+"""What runs on the device: functions of real float32 tensors, which the host can run as well.
+
+A subject takes parts in place of complex tensors, so that it can be compiled, and returns real
+tensors. Layers are made once, with the weights of one seed, for the host; `on` moves them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import trnfft
+from trnfft import ComplexTensor, nn
+
+
+@dataclass
+class Subject:
+    """A function, the shapes of its tensors, and the kernels that it launches in eager mode."""
+
+    run: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    kernels: tuple[str, ...] = ()  # one of these at least; none for what launches nothing
+    layer: torch.nn.Module | None = None  # the first argument of `run`
+    same_graph: bool = True  # whether torch.compile(fullgraph=True) takes it
+
+    def on(self, device: str) -> Callable[..., Any]:
+        """The function with its layer on a device: of tensors to a tuple of real tensors."""
+        layer = None if self.layer is None else copy.deepcopy(self.layer).to(device)
+
+        def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = self.run(*tensors) if layer is None else self.run(layer, *tensors)
+            return (y.real, y.imag) if isinstance(y, ComplexTensor) else (y,)
+
+        run.parameters = () if layer is None else tuple(layer.parameters())  # type: ignore
+        return run
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Its arguments on the host, the same ones each time."""
+        generator = torch.Generator().manual_seed(0)
+        return [torch.randn(shape, generator=generator) for shape in self.shapes]
+
+
+def of_parts(name: str, *arguments: Any) -> Callable[..., Any]:
+    return lambda a, b: getattr(trnfft, name)(ComplexTensor(a, b), *arguments)
+
+
+def of_real(name: str, *arguments: Any) -> Callable[..., Any]:
+    return lambda x: getattr(trnfft, name)(x, *arguments)
+
+
+def layer_of_parts(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+    return layer(ComplexTensor(a, b))
+
+
+def layer_of_real(layer: Any, x: torch.Tensor) -> Any:
+    return layer(x)
+
+
+def seeded(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make(*arguments, **options)
+
+
+LENGTHS = {"1": (), "2": ((-2, -1),), "n": ((0, 2),)}
+C2C = ("dft_gemm", "stockham", "butterfly")
+R2C = (*C2C, "real_dft_gemm", "real_stockham")
+C2R = (*C2C, "inverse_real_dft_gemm", "inverse_real_stockham")
+AXES = ("transform_axes", "transform_axes_to_real", "strided_stockham")
+
+
+def transforms() -> dict[str, Subject]:
+    """The 18 functions that transform."""
+    found = {}
+    for suffix, shape in (("", (3, 16)), ("2", (2, 8, 12)), ("n", (4, 2, 6))):
+        half = (*shape[:-1], shape[-1] // 2 + 1)
+        extra = AXES if suffix else ()
+        for prefix in ("", "i"):
+            name = f"{prefix}fft{suffix}"
+            found[name] = Subject(of_parts(name), (shape, shape), (*C2C, *extra))
+        for name in (f"rfft{suffix}", f"ihfft{suffix}"):
+            found[name] = Subject(of_real(name), (shape,), (*R2C, *extra))
+        for name in (f"irfft{suffix}", f"hfft{suffix}"):
+            found[name] = Subject(of_parts(name), (half, half), (*C2R, *extra))
+    return found
+
+
+def signals() -> dict[str, Subject]:
+    """What is made of transforms."""
+    psf = trnfft.point_spread_functions.gaussian(5, 1.0)
+    window = torch.hann_window(16)
+
+    def stft(x: torch.Tensor) -> ComplexTensor:
+        return trnfft.stft(x, 16, window=window.to(x.device), return_complex=True)
+
+    def istft(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return trnfft.istft(ComplexTensor(a, b), 16, window=window.to(a.device))
+
+    def bloom(image: torch.Tensor) -> torch.Tensor:
+        return trnfft.bloom(image, psf.to(image.device), strength=0.6)
+
+    return {
+        "stft": Subject(stft, ((2, 64),), R2C),
+        "istft": Subject(istft, ((2, 9, 17),) * 2, C2R),
+        "convolve": Subject(
+            lambda x, h: trnfft.convolve(x, h, "same", dims=-1), ((3, 40), (1, 9)), ("convolve_rows",)
+        ),
+        "bloom": Subject(bloom, ((3, 12, 10),), ("convolve_images", *AXES)),
+        "planned order": Subject(
+            lambda a, b: trnfft.ifft(
+                trnfft.fft(ComplexTensor(a, b), order="planned") * 2, order="planned"
+            ),
+            ((2, 24),) * 2,
+            C2C,
+        ),
+        "prime": Subject(of_parts("fft"), ((2, 137),) * 2, ("bluestein", *C2C)),
+    }
+
+
+def layers() -> dict[str, Subject]:
+    """Every layer of trnfft.nn."""
+    parts, real = layer_of_parts, layer_of_real
+    make = {
+        "BlockCirculantLinear": (real, (nn.BlockCirculantLinear, 32, 16, 16), ((6, 32),)),
+        "ComplexBatchNorm": (parts, (nn.ComplexBatchNorm, 3), ((8, 3, 4),) * 2),
+        "ComplexConv1d": (parts, (nn.ComplexConv1d, 2, 3, 3), ((2, 2, 10),) * 2),
+        "ComplexConv2d": (parts, (nn.ComplexConv2d, 2, 3, 3), ((2, 2, 6, 5),) * 2),
+        "ComplexLinear": (parts, (nn.ComplexLinear, 6, 4), ((5, 6),) * 2),
+        "FFTConv1d": (real, (nn.FFTConv1d, 2, 3, 9), ((2, 2, 40),)),
+        "FFTConv2d": (real, (nn.FFTConv2d, 2, 2, 5), ((2, 2, 12, 10),)),
+        "FNetMixer": (real, (nn.FNetMixer,), ((2, 8, 12),)),
+        "ModReLU": (parts, (nn.ModReLU, 4), ((5, 4),) * 2),
+        "SpectralConv1d": (real, (nn.SpectralConv1d, 2, 3, 5), ((2, 2, 16),)),
+        "SpectralConv2d": (real, (nn.SpectralConv2d, 2, 2, (3, 3)), ((2, 2, 8, 10),)),
+    }
+    kernels = {
+        "BlockCirculantLinear": ("block_circulant",),
+        "FFTConv1d": R2C,
+        "FFTConv2d": (*R2C, *AXES),
+        "FNetMixer": (*R2C, *AXES),
+        "SpectralConv1d": R2C,
+        "SpectralConv2d": (*R2C, *AXES),
+    }
+    return {
+        name: Subject(run, shapes, kernels.get(name, ()), seeded(*made))
+        for name, (run, made, shapes) in make.items()
+    }
+
+
+SUBJECTS = {**transforms(), **signals(), **layers()}

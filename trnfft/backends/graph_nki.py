@@ -1,0 +1,73 @@
+"""Kernels in a graph: launches whose tables are operands, settled before it is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from trnfft.backends.backend import Call, Parts
+from trnfft.backends.nki import Nki
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import C2R, R2C
+
+
+def tables_of(
+    kind: str, shapes: Sequence[tuple[int, ...]], call: Call, device: torch.device
+) -> list[torch.Tensor]:
+    """Tables of the launches of a transform, in their order, on the device.
+
+    Args:
+        kind: "c2c", "r2c" or "c2r".
+        shapes: of the parts.
+        call: what is done to them.
+        device: where the tables go, once.
+
+    Raises:
+        NotImplementedError: no kernel can do a length with this precision.
+    """
+    backend = _Rehearsal(device)
+    getattr(backend, kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)
+    return backend.tables
+
+
+class GraphNki(Nki):
+    """The kernels with tables that are given, those of `tables_of`."""
+
+    def __init__(self, tables: Sequence[torch.Tensor]) -> None:
+        super().__init__("nki")
+        self.tables = iter(tables)
+
+    def _tables(self, recipe: Recipe, inverse: bool, scale: float, device: torch.device) -> Any:
+        arguments = ALGORITHMS[recipe.algorithm].arguments(recipe, inverse, scale)
+        return tuple(self._given(argument) for argument in arguments)
+
+    def _given(self, argument: Any) -> Any:
+        return next(self.tables) if isinstance(argument, np.ndarray) else argument
+
+
+class _Rehearsal(Nki):
+    """The kernels' moves on tensors without data: nothing runs but what the launches would need."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__("nki")
+        self.device = device
+        self.tables: list[torch.Tensor] = []
+
+    def run(
+        self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
+    ) -> list[torch.Tensor]:
+        found = self._tables(recipe, inverse, scale, self.device)
+        self.tables += [item for item in found if isinstance(item, torch.Tensor)]
+        kind, shape = ALGORITHMS[recipe.algorithm].kind, list(x[0].shape)
+        if kind == R2C:
+            shape[-1] = shape[-1] // 2 + 1
+        if kind == C2R:
+            shape[-1] = recipe.held[-1] if recipe.held else recipe.n
+        return [x[0].new_empty(shape)] * (1 if kind == C2R else 2)
+
+    def _check(self, x: torch.Tensor) -> None:
+        pass

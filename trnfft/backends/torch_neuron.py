@@ -1,0 +1,98 @@
+"""Launches of kernels on TorchNeuron's device "neuron": by `wrap_nki`, of the package that has it.
+
+`torch_neuronx` is TorchNeuron (2.11 and later), `libtorch_neuronx_lite` its part in SDK 2.32's
+inference stack. Both take only top-level tensors as operands and hash every other argument; the
+bracket holds the degree of LNC, which must be the runtime's, as a tuple: torch_neuronx takes no
+plain number there (hardware records: wrap_nki of both packages).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from nki_kernels import hardware
+
+# Where each function is, the first that is there: TorchNeuron before its lite part.
+_PLACES = {
+    "wrap_nki": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite.nki.nki_hop"),
+    "nki_op": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite._compiler"),
+}
+TARGET_COST = "each launch forks neuron-ls, which takes 52 ms"  # NKI 0.5 on trn2
+
+
+def found(name: str) -> Callable[..., Any] | None:
+    """`wrap_nki` or `nki_op` of the packages that are installed; None where none has it."""
+    for place in _PLACES[name]:
+        try:
+            function = getattr(importlib.import_module(place), name, None)
+        except ImportError:
+            continue
+        if function is not None:
+            return function
+    return None
+
+
+def has_launches() -> bool:
+    """Whether kernels can be launched on a device "neuron"."""
+    return found("wrap_nki") is not None
+
+
+def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments: Any) -> Any:
+    """The results of one launch of a kernel, tensors on the device of its operands.
+
+    Args:
+        kernel: an `nki.jit` kernel.
+        cores: the degree of LNC.
+        operands: its input, contiguous tensors on the device.
+        arguments: what follows them: tensors, ints and nested tuples of ints.
+
+    Raises:
+        RuntimeError: the degree is another than that of this process's first launch.
+    """
+    _check_runtime(cores)
+    names = inspect.signature(getattr(kernel, "func", kernel)).parameters
+    # By name, as AWS documents the caller; it takes arguments by position, too.
+    named = dict(zip(names, (*operands, *arguments), strict=False))
+    return _wrapped(kernel)[(cores,)](**named)
+
+
+@functools.cache  # a kernel each: every call of wrap_nki registers it once more
+def _wrapped(kernel: Any) -> Any:
+    wrap_nki = found("wrap_nki")
+    if wrap_nki is None:
+        raise ImportError(
+            "no package has wrap_nki, which launches kernels on a device 'neuron': install "
+            "torch-neuronx 2.11 or later (TorchNeuron), or libtorch-neuronx-lite"
+        )
+    return wrap_nki(kernel)
+
+
+_first_degree: list[int] = []
+
+
+def _check_runtime(cores: int) -> None:
+    """Warn once of what makes launches slow; RuntimeError where the degree of LNC has changed."""
+    if not _first_degree:
+        _first_degree.append(cores)
+        if not os.environ.get(hardware.TARGET_VARIABLE):
+            name = hardware.current().name
+            warnings.warn(
+                f"{hardware.TARGET_VARIABLE} is not set: {TARGET_COST}; plans are for {name}, by "
+                f"{hardware.current_and_why()[1]}. Write: export {hardware.TARGET_VARIABLE}={name}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    if cores != _first_degree[0]:
+        raise RuntimeError(
+            f"the degree of LNC is {cores} by {hardware.degree_and_why()[1]}, but this process's "
+            f"first launch had {_first_degree[0]}, and the Neuron runtime keeps it: set "
+            f"{hardware.LNC_VARIABLE} before the process starts"
+        )

@@ -1,0 +1,145 @@
+"""Transforms in the graphs of torch.compile(backend="neuron"): launches that its compiler takes.
+
+That compiler takes operators of ATen and those that TorchNeuron's `nki_op` made, whose bodies are
+traced: launches by `wrap_nki`, and the moves around them. So there are `trnfft_neuron::c2c`, `r2c`
+and `c2r`, which are the operators of trnfft/ops/transforms.py for one chip. What kernels need is
+settled while the graph is made: plan, precision and degree of LNC are those of that moment, and
+tables, made and uploaded then, are operands. An operator takes the tables of its derivative, too,
+as nothing can be uploaded where a backward graph is traced.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._dynamo import nonstrict_trace
+
+from trnfft import config
+from trnfft.backends import torch_neuron
+from trnfft.backends.backend import Call, Parts
+from trnfft.backends.choice import backend_for
+from trnfft.backends.half_spectrum import interior
+
+ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}
+Tensors = list[torch.Tensor]
+
+
+@nonstrict_trace
+def transform(
+    kind: str,
+    parts: Parts,
+    sizes: tuple[int, ...],
+    inverse: bool,
+    scale: float,
+    planned: bool = False,
+) -> Parts:
+    """The transform `kind` of split parts along their last dimensions. Differentiable.
+
+    Args:
+        kind: "c2c", "r2c" or "c2r".
+        parts: float32 tensors on the device, [..., *sizes], half spectra with N // 2 + 1 numbers.
+        sizes: lengths of the transforms.
+        inverse, scale, planned: as for `trnfft.backends.backend.Call`.
+
+    Raises:
+        RuntimeError: the backend of this context is not "nki".
+        NotImplementedError: no kernel can do a length, or the precision is "double".
+    """
+    call = Call(tuple(map(int, sizes)), inverse, scale, _precision(parts[0].device), planned)
+    shapes = [tuple(map(int, part.shape)) for part in parts]
+    tables = _tables(kind, shapes, call, parts[0].device)
+    backward: Tensors = []
+    if torch.is_grad_enabled() and any(part.requires_grad for part in parts):
+        back = replace(call, inverse=not inverse)
+        backward = _tables(ADJOINT[kind], _result_shapes(kind, shapes, call), back, parts[0].device)
+    settings = (list(call.sizes), inverse, scale, call.precision, planned)
+    return tuple(operators()[kind](list(parts), tables, backward, *settings))
+
+
+def _precision(device: torch.device) -> str:
+    """The precision of this context, where kernels have it. RuntimeError for other backends."""
+    chosen, precision = backend_for(device), config.get_precision()
+    if chosen != "nki":
+        raise RuntimeError(
+            f'backend "{chosen}" has no kernels for the graphs of torch.compile(backend="neuron"): '
+            f'trnfft.set_backend("nki"), or leave the transform out with torch.compiler.disable'
+        )
+    if precision == "double":
+        raise NotImplementedError(
+            'precision "double" is float64 on the host, which no graph of a NeuronCore has: take '
+            "another precision, or leave the transform out with torch.compiler.disable"
+        )
+    return precision
+
+
+def _tables(kind: str, shapes: Any, call: Call, device: torch.device) -> Tensors:
+    from trnfft.backends.graph_nki import tables_of  # here, so that only its users load the kernels
+
+    # Aliases, as only what the graph has computed can go from the forward graph to the backward.
+    return [table.view_as(table) for table in tables_of(kind, shapes, call, device)]
+
+
+def _result_shapes(kind: str, shapes: Any, call: Call) -> list[tuple[int, ...]]:
+    if kind == "c2c":
+        return list(shapes)
+    last = call.sizes[-1] // 2 + 1 if kind == "r2c" else call.sizes[-1]
+    return [(*shapes[0][:-1], last)] * (2 if kind == "r2c" else 1)
+
+
+@functools.cache
+def operators() -> dict[str, Any]:
+    """The operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
+    nki_op = torch_neuron.found("nki_op")
+    if nki_op is None:
+        raise ImportError(
+            "no package has nki_op, which makes operators for torch.compile(backend='neuron'): "
+            "install torch-neuronx 2.11 or later (TorchNeuron), or call trnfft in eager mode"
+        )
+    made = {}
+    for kind in ADJOINT:
+        made[kind] = nki_op(f"trnfft_neuron::{kind}", mutates_args={})(_body(kind))
+        made[kind].register_autograd(_backward(kind), setup_context=_keep)
+    return made
+
+
+def _body(kind: str) -> Any:
+    def operator(
+        parts: list[torch.Tensor],
+        tables: list[torch.Tensor],
+        backward: list[torch.Tensor],
+        sizes: list[int],
+        inverse: bool,
+        scale: float,
+        precision: str,
+        planned: bool,
+    ) -> list[torch.Tensor]:
+        from trnfft.backends.graph_nki import GraphNki  # only its users load the kernels
+
+        call = Call(tuple(sizes), inverse, scale, precision, planned)
+        y = getattr(GraphNki(tables), kind)(tuple(parts), call)
+        return [part.clone(memory_format=torch.contiguous_format) for part in y]
+
+    return operator
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    _, ctx.tables, ctx.backward, *ctx.settings = inputs
+
+
+def _backward(kind: str) -> Any:
+    def backward(ctx: Any, grads: Tensors) -> Any:
+        sizes, inverse, *rest = ctx.settings
+        n = sizes[-1]
+        if kind == "r2c":
+            grads = [grad * interior(grad, n, 0.5) for grad in grads]
+        adjoint = operators()[ADJOINT[kind]]
+        y = adjoint(list(grads), ctx.backward, ctx.tables, sizes, not inverse, *rest)
+        if kind == "c2r":
+            y = [part * interior(part, n, 2.0) for part in y]
+        tables = [None] * len(ctx.tables), [None] * len(ctx.backward)
+        return y, *tables, *[None] * len(ctx.settings)
+
+    return backward
