@@ -22,7 +22,7 @@ def library(tmp_path_factory, pytestconfig):
 
     folder = pytestconfig.cache.mkdir("neuron_device")
     library = device.install(folder)
-    nki_hop.on_host = library.on_host
+    nki_hop.device = library
     compile_backend.install()
     config.has_nki = lambda: True  # the simulator's kernels stand for those of the real package
     return library

@@ -25,18 +25,16 @@ class Subject:
     shapes: tuple[tuple[int, ...], ...]
     kernels: tuple[str, ...] = ()  # one of these at least; none for what launches nothing
     layer: torch.nn.Module | None = None  # the first argument of `run`
-    same_graph: bool = True  # whether torch.compile(fullgraph=True) takes it
 
-    def on(self, device: str) -> Callable[..., Any]:
-        """The function with its layer on a device: of tensors to a tuple of real tensors."""
+    def on(self, device: str) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+        """The function of tensors on a device to a tuple of real ones, and its parameters."""
         layer = None if self.layer is None else copy.deepcopy(self.layer).to(device)
 
         def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             y = self.run(*tensors) if layer is None else self.run(layer, *tensors)
             return (y.real, y.imag) if isinstance(y, ComplexTensor) else (y,)
 
-        run.parameters = () if layer is None else tuple(layer.parameters())  # type: ignore
-        return run
+        return run, () if layer is None else tuple(layer.parameters())
 
     def tensors(self) -> list[torch.Tensor]:
         """Its arguments on the host, the same ones each time."""
@@ -91,25 +89,27 @@ def transforms() -> dict[str, Subject]:
 
 def signals() -> dict[str, Subject]:
     """What is made of transforms."""
-    psf = trnfft.point_spread_functions.gaussian(5, 1.0)
-    window = torch.hann_window(16)
 
     def stft(x: torch.Tensor) -> ComplexTensor:
-        return trnfft.stft(x, 16, window=window.to(x.device), return_complex=True)
+        window = torch.hann_window(16, device=x.device)
+        return trnfft.stft(x, 16, window=window, return_complex=True)
 
     def istft(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return trnfft.istft(ComplexTensor(a, b), 16, window=window.to(a.device))
+        window = torch.hann_window(16, device=a.device)
+        return trnfft.istft(ComplexTensor(a, b), 16, window=window)
 
-    def bloom(image: torch.Tensor) -> torch.Tensor:
-        return trnfft.bloom(image, psf.to(image.device), strength=0.6)
+    def bloom(image: torch.Tensor, psf: torch.Tensor) -> torch.Tensor:
+        return trnfft.bloom(image, psf, strength=0.6)
 
     return {
         "stft": Subject(stft, ((2, 64),), R2C),
         "istft": Subject(istft, ((2, 9, 17),) * 2, C2R),
         "convolve": Subject(
-            lambda x, h: trnfft.convolve(x, h, "same", dims=-1), ((3, 40), (1, 9)), ("convolve_rows",)
+            lambda x, h: trnfft.convolve(x, h, "same", dims=-1),
+            ((3, 40), (1, 9)),
+            ("convolve_rows",),
         ),
-        "bloom": Subject(bloom, ((3, 12, 10),), ("convolve_images", *AXES)),
+        "bloom": Subject(bloom, ((3, 12, 10), (5, 5)), (*R2C, *AXES)),
         "planned order": Subject(
             lambda a, b: trnfft.ifft(
                 trnfft.fft(ComplexTensor(a, b), order="planned") * 2, order="planned"
@@ -135,7 +135,7 @@ def layers() -> dict[str, Subject]:
         "FNetMixer": (real, (nn.FNetMixer,), ((2, 8, 12),)),
         "ModReLU": (parts, (nn.ModReLU, 4), ((5, 4),) * 2),
         "SpectralConv1d": (real, (nn.SpectralConv1d, 2, 3, 5), ((2, 2, 16),)),
-        "SpectralConv2d": (real, (nn.SpectralConv2d, 2, 2, (3, 3)), ((2, 2, 8, 10),)),
+        "SpectralConv2d": (real, (nn.SpectralConv2d, 2, 2, 3, 3), ((2, 2, 8, 10),)),
     }
     kernels = {
         "BlockCirculantLinear": ("block_circulant",),

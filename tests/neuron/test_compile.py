@@ -1,33 +1,33 @@
+"""torch.compile(backend="neuron"): values and gradients, the graphs, what crosses the bus."""
+
+import functools
+
 import pytest
 import torch
-import trnfft
+
+from .comparison import Training, assert_close
 from .stand_in import compile_backend
+from .subjects import SUBJECTS
 
-def loss_of(x):
-    y = trnfft.fft(x)
-    return (y.real**3 + y.imag).sum()
+compiled = functools.partial(torch.compile, backend="neuron", fullgraph=True)
+subjects = pytest.mark.parametrize("name", SUBJECTS)
 
-def test_forward(launches, counted):
-    x = torch.randn(3, 64)
-    f = torch.compile(lambda x: (lambda y: (y.real, y.imag))(trnfft.fft(x)), backend="neuron", fullgraph=True)
-    re, im = f(x.to("neuron"))
-    want = torch.fft.fft(x)
-    assert (re.cpu() - want.real).abs().max() < 1e-4
-    with counted() as c: f(x.to("neuron"))
-    print(launches, c)
 
-@pytest.mark.parametrize("name", ["fft","rfft"])
-def test_grad(launches, name):
-    def loss(x):
-        y = getattr(trnfft, name)(x)
-        return (y.real**3 + y.imag).sum()
-    for b in (3, 5):
-        x = torch.randn(b, 64)
-        d = x.to("neuron").requires_grad_()
-        f = torch.compile(loss, backend="neuron", fullgraph=True)
-        f(d).backward()
-        h = x.clone().requires_grad_()
-        loss(h).backward()
-        assert (d.grad.cpu() - h.grad).abs().max() < 1e-3 * h.grad.abs().max()
-    print(launches)
-    print(compile_backend.GRAPHS[-1].graph)
+@pytest.fixture(autouse=True)
+def fresh():
+    """Nothing is compiled yet."""
+    torch._dynamo.reset()
+    compile_backend.GRAPHS.clear()
+
+
+@subjects
+def test_values_and_gradients(name, launches, counted):
+    subject = SUBJECTS[name]
+    training = Training(subject, "neuron", compiled)
+    actual = training.step()
+    assert_close(actual, Training(subject, "cpu").step())
+    assert len(compile_backend.GRAPHS) == 2, "one graph forward, one backward"
+    assert bool(launches) == bool(subject.kernels)
+    with counted() as counts:
+        training.step()
+    assert (counts.to_host, counts.to_device) == (0, 0)

@@ -1,17 +1,29 @@
-import torch, trnfft
+"""Eager mode on the device: values and gradients, the kernels that run, what crosses the bus."""
+
+import pytest
+
+from .comparison import Training, assert_close
+from .subjects import SUBJECTS
+
+subjects = pytest.mark.parametrize("name", SUBJECTS)
 
 
-def test_x(launches, counted):
-    x = torch.randn(3, 64)
-    d = x.to("neuron")
-    y = trnfft.fft(d)
-    assert (y.cpu().to_complex() - torch.fft.fft(x)).abs().max() < 1e-4
-    with counted() as c:
-        y = trnfft.fft(d)
-    print(launches, c)
-    w = torch.randn(5, 64, device="neuron", requires_grad=True)
-    z = trnfft.rfft(w)
-    loss = (z.real**2 + z.imag**2).sum()
-    loss.backward()
-    print(w.grad.cpu()[0, :3], w.detach().cpu()[0, :3], launches)
+@subjects
+def test_values_and_gradients(name, launches):
+    subject = SUBJECTS[name]
+    actual = Training(subject, "neuron").step()
+    assert {x.device.type for x in actual} == {"neuron"}
+    assert_close(actual, Training(subject, "cpu").step())
+    assert bool(launches) == bool(subject.kernels)
+    if subject.kernels:
+        assert {kernel for kernel, _ in launches} & set(subject.kernels)
+        assert {degree for _, degree in launches} == {2}
 
+
+@subjects
+def test_nothing_crosses_the_bus(name, counted):
+    training = Training(SUBJECTS[name], "neuron")
+    training.step()  # which uploads the tables
+    with counted() as counts:
+        training.step()
+    assert (counts.to_host, counts.to_device) == (0, 0)

@@ -515,8 +515,9 @@ class ComplexTensor:
         return None
 
     def _number(self, value: float) -> torch.Tensor:
-        # Not new_full, which raises an error where torch's own arithmetic rounds to infinity.
-        return torch.tensor(value, dtype=self.real.dtype, device=self.device)
+        # Not new_full, which raises an error where torch's own arithmetic rounds to infinity, nor
+        # torch.tensor, which copies the number from the host.
+        return self.real.new_ones(()) * value
 
 
 def _divide(

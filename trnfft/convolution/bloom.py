@@ -171,7 +171,8 @@ class BloomFilter:
         height, width = (_next_even_fast_length(points) for points in least)
         self.padded_size = (height, width)
         self.order = axis_order(self.size, self.padded_size)
-        if named(backend_for(self._device)).has_kernels:
+        # While compiling nobody knows the backend, and no kernel is launched.
+        if not torch.compiler.is_compiling() and named(backend_for(self._device)).has_kernels:
             with contextlib.suppress(NotImplementedError):
                 self._plan(least)
                 height, width = self.padded_size

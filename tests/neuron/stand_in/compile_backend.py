@@ -1,4 +1,4 @@
-"""torch.compile(backend="neuron") of the tests: it refuses graphs that TorchNeuron's could not take.
+"""torch.compile(backend="neuron") of the tests: it refuses what TorchNeuron's could not take.
 
 A node is an operator of ATen, a launch by `wrap_nki`, or an operator that `nki_op` made; no value
 has a dtype that a NeuronCore lacks. What is accepted runs node by node on the device.
@@ -10,6 +10,7 @@ import operator
 from typing import Any
 
 import torch
+from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 
 from . import nki_hop
@@ -30,12 +31,14 @@ def check_and_run(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
             raise Refused(f"node {node.name} is a {node.op}")
         if node.target in (operator.getitem, nki_hop.nki_kernel_wrapper):
             continue
-        name = getattr(node.target, "name", lambda: str(node.target))().partition(".")[0]
+        target = node.target
+        name = target.name() if isinstance(target, torch._ops.OpOverload) else str(target)
+        name = name.partition(".")[0]
         if not name.startswith("aten::") and name not in nki_hop.OPERATORS:
             raise Refused(f"operator {name} is neither of ATen nor made by nki_op")
         check_value(node)
     GRAPHS.append(graph)
-    return graph.forward
+    return make_boxed_func(graph.forward)
 
 
 def check_value(node: torch.fx.Node) -> None:

@@ -154,6 +154,40 @@ at::Tensor& set_storage(
   return at::native::set_storage_cpu_(self, std::move(storage), offset, size, stride);
 }
 
+at::Tensor to_device(const at::Tensor& x) {
+  auto result = at::empty(x.sizes(), x.options().device(at::Device(kNeuron, 0)));
+  on_host(result).copy_(x);
+  return result;
+}
+
+// The two that PyTorch wants from a device of its own, as the fallback does not know them.
+at::Tensor convolution(
+    const at::Tensor& x, const at::Tensor& w, const std::optional<at::Tensor>& b,
+    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+    bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  std::optional<at::Tensor> bias;
+  if (b.has_value() && b->defined()) bias = on_host(*b);
+  return to_device(at::convolution_symint(
+      on_host(x), on_host(w), bias, stride, padding, dilation, transposed, output_padding, groups));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& w, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+    c10::SymIntArrayRef output_padding, c10::SymInt groups, std::array<bool, 3> wanted) {
+  c10::SymIntArrayRef bias_sizes(w.sym_sizes().slice(transposed ? 1 : 0, 1));
+  auto found = at::convolution_backward_symint(
+      on_host(grad), on_host(x), on_host(w), bias_sizes, stride, padding, dilation, transposed,
+      output_padding, groups, wanted);
+  auto moved = [](const at::Tensor& y) { return y.defined() ? to_device(y) : y; };
+  return {moved(std::get<0>(found)), moved(std::get<1>(found)), moved(std::get<2>(found))};
+}
+
+at::Tensor& set_whole_storage(at::Tensor& self, at::Storage storage) {
+  auto count = static_cast<int64_t>(storage.nbytes() / self.itemsize());
+  return at::native::set_storage_cpu_(self, std::move(storage), 0, {count}, {1});
+}
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   {
     std::lock_guard<std::mutex> held(counts().lock);
@@ -176,10 +210,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_reshape_alias", &at::native::_reshape_alias);
   m.impl("resize_", &at::native::resize_);
   m.impl("set_.source_Tensor", &set_source_tensor);
+  m.impl("set_.source_Storage", &set_whole_storage);
   m.impl("set_.source_Storage_storage_offset", &set_storage);
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar_dense);
+  m.impl("convolution_overrideable", &convolution);
+  m.impl("convolution_backward_overrideable", &convolution_backward);
 }
 
 py::dict read_counts() {

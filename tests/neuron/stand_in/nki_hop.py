@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ WANTS_TUPLE = False  # whether the bracket must hold a tuple: torch_neuronx, not
 
 kernels: list[Any] = []
 constants: dict[int, dict[str, Any]] = {}
-on_host: Callable[[torch.Tensor], torch.Tensor]  # set where the device is installed
+device: Any = None  # the library of the device, set where it is installed
 
 
 class KernelWrapper(HigherOrderOperator):
@@ -121,7 +120,7 @@ def simulated(kernel: int, grid: Any, names: Any, key: int, arrays: Any) -> Any:
 
 
 def array_of(x: torch.Tensor) -> Any:
-    host = on_host(x.detach())
+    host = device.on_host(x.detach())
     if not host.is_contiguous():
         raise RuntimeError("nki_kernel_wrapper: an operand is not contiguous")
     if host.dtype == torch.bfloat16:
@@ -140,7 +139,7 @@ def run_on_device(*, kernel: int, grid: Any, names: Any, key: int, operands: Any
 def on_device(y: np.ndarray) -> torch.Tensor:
     """A result, which a kernel leaves on the device: no copy over the bus is counted."""
     result = torch.empty(y.shape, dtype=getattr(torch, str(y.dtype)), device="neuron")
-    on_host(result).copy_(torch.from_numpy(y))
+    device.on_host(result).copy_(torch.from_numpy(y))
     return result
 
 
