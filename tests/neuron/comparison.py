@@ -7,15 +7,26 @@ from typing import Any
 
 import torch
 
+from trnfft import ComplexTensor
+
 from .subjects import Subject
 
 BOUND = 2e-6  # on the relative error in the L2 norm, in float32
 
 
-def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """In the L2 norm, of a result in float32."""
-    actual, expected = actual.detach().cpu().double(), expected.detach().double()
+def host(x: Any) -> torch.Tensor:
+    """A tensor in float64, or of parts in complex128, on the host."""
+    x = x.detach().to("cpu")
+    if isinstance(x, ComplexTensor):
+        x = x.to_complex()
+    return x.to(torch.complex128 if x.is_complex() else torch.float64)
+
+
+def relative_error(actual: Any, expected: Any) -> float:
+    """In the L2 norm."""
+    actual, expected = host(actual), host(expected)
     assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
     return ((actual - expected).norm() / expected.norm().clamp(min=1e-30)).item()
 
 

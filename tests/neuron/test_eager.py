@@ -1,8 +1,12 @@
 """Eager mode on the device: values and gradients, the kernels that run, what crosses the bus."""
 
 import pytest
+import torch
 
-from .comparison import Training, assert_close
+import trnfft
+from trnfft import ComplexTensor
+
+from .comparison import BOUND, Training, assert_close, relative_error
 from .subjects import SUBJECTS
 
 subjects = pytest.mark.parametrize("name", SUBJECTS)
@@ -27,3 +31,126 @@ def test_nothing_crosses_the_bus(name, counted):
     with counted() as counts:
         training.step()
     assert (counts.to_host, counts.to_device) == (0, 0)
+
+
+def test_operators_of_the_device(counted):
+    """What TorchNeuron has to compute beside launches: plain arithmetic and moves, all of ATen."""
+    used = set()
+    for subject in SUBJECTS.values():
+        training = Training(subject, "neuron")
+        with counted() as counts:
+            training.step()
+        used |= {name.removeprefix("aten::") for name in counts.fallbacks}
+    assert used <= OPERATORS
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 12, 16, 64, 97, 100, 128, 243, 256, 257, 512, 1000])
+def test_lengths(n):
+    z = random_parts(3, n)
+    y = trnfft.ifft(trnfft.fft(z.to("neuron")))
+    assert relative_error(trnfft.fft(z.to("neuron")), torch.fft.fft(z.to_complex())) < BOUND
+    assert relative_error(y, z.to_complex()) < BOUND
+    x = z.real
+    assert relative_error(trnfft.rfft(x.to("neuron")), torch.fft.rfft(x)) < BOUND
+    half = z[:, : n // 2 + 1]
+    expected = torch.fft.irfft(half.to_complex(), n)
+    assert relative_error(trnfft.irfft(half.to("neuron"), n), expected) < BOUND
+
+
+@pytest.mark.parametrize("precision", ["fast", "kahan", "bf16", "bf16_refined"])
+def test_precisions(precision):
+    z = random_parts(4, 64)
+    bounds = {"fast": BOUND, "kahan": 1e-7, "bf16": 1e-2, "bf16_refined": 2e-5}
+    with trnfft.precision(precision):
+        y = trnfft.fft(z.to("neuron"))
+    assert relative_error(y, torch.fft.fft(z.to_complex().to(torch.complex128))) < bounds[precision]
+
+
+def test_frequencies_and_shifts(counted):
+    with counted() as counts:
+        found = [
+            trnfft.fftfreq(10, 0.5, device="neuron"),
+            trnfft.rfftfreq(9, device="neuron"),
+            trnfft.fftshift(torch.arange(7.0, device="neuron")),
+            trnfft.ifftshift(torch.arange(8.0, device="neuron")),
+        ]
+    assert (counts.to_host, counts.to_device) == (0, 0)
+    expected = [
+        torch.fft.fftfreq(10, 0.5),
+        torch.fft.rfftfreq(9),
+        torch.fft.fftshift(torch.arange(7.0)),
+        torch.fft.ifftshift(torch.arange(8.0)),
+    ]
+    for a, b in zip(found, expected, strict=True):
+        assert a.device.type == "neuron"
+        assert torch.equal(a.cpu(), b)
+
+
+def test_second_derivatives(launches):
+    def second(x):
+        y = trnfft.rfft(x)
+        cubes = (y.real**3 + y.imag**3).sum()
+        (first,) = torch.autograd.grad(cubes, x, create_graph=True)
+        return torch.autograd.grad((first**2).sum(), x)[0]
+
+    x = random_parts(3, 12).real
+    actual = second(x.to("neuron").requires_grad_())
+    assert relative_error(actual, second(x.requires_grad_())) < 2 * BOUND
+    assert len(launches) == 4
+
+
+def test_vmap(launches):
+    x = random_parts(3, 5, 16).real
+
+    def energy(row):
+        y = trnfft.rfft(row)
+        return (y.real**2 + y.imag**2).sum(-1)
+
+    found = torch.vmap(energy, in_dims=1)(x.to("neuron"))
+    assert relative_error(found, torch.vmap(energy, in_dims=1)(x)) < BOUND
+    assert len(launches) == 1
+    gradient = torch.func.grad(lambda row: energy(row).sum())
+    found = torch.vmap(gradient)(x.to("neuron"))
+    assert relative_error(found, torch.vmap(gradient)(x)) < BOUND
+
+
+def test_filters_of_images_are_one_launch(launches):
+    image, psf = torch.rand(3, 30, 40), trnfft.point_spread_functions.gaussian(9, 2.0)
+    bloom = trnfft.BloomFilter(psf.to("neuron"), image.shape[-2:])
+    launches.clear()
+    actual = bloom(image.to("neuron"), 0.6)
+    assert [kernel for kernel, _ in launches] == ["convolve_images"]
+    assert relative_error(actual, trnfft.bloom(image, psf, strength=0.6)) < BOUND
+
+
+def test_tables_are_uploaded_once(counted):
+    z = random_parts(2, 11).to("neuron")
+    with counted() as counts:
+        for _ in range(3):
+            trnfft.fft(z)
+    assert counts.to_device == 1
+    with counted() as counts:
+        trnfft.fft(random_parts(2, 11).to("neuron"))
+    assert counts.to_device == 2, "the parts alone"
+
+
+def test_float64_is_refused_with_advice():
+    with pytest.raises(TypeError, match="no storage for Double"):
+        torch.ones(4, dtype=torch.float64, device="neuron")
+    x = torch.arange(8, dtype=torch.int32).reshape(2, 4)
+    assert relative_error(trnfft.fft(x.to("neuron")), torch.fft.fft(x.float())) < BOUND
+
+
+def random_parts(*shape):
+    generator = torch.Generator().manual_seed(sum(shape))
+    return ComplexTensor(*torch.randn(2, *shape, generator=generator))
+
+
+# Of ATen, beside views and copies, which this stand-in has.
+OPERATORS = set(
+    """
+    add arange bitwise_and bitwise_xor bmm cat clamp cos div eq fill_ flip ge hypot lerp masked_fill_
+    mean mm mul neg pow reciprocal reflection_pad1d reflection_pad1d_backward relu remainder sqrt sub
+    sum threshold_backward where zero_
+    """.split()
+)

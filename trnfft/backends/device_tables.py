@@ -46,4 +46,6 @@ def _moved(tables: Any, dtype: torch.dtype | None, device: torch.device) -> Any:
         return tuple(_moved(item, dtype, device) for item in tables)
     if not isinstance(tables, np.ndarray):
         return tables
+    if tables.dtype.name == "bfloat16":  # of ml_dtypes, which torch does not know
+        return torch.tensor(tables.view(np.int16)).view(torch.bfloat16).to(dtype).to(device)
     return torch.tensor(tables).to(dtype).to(device)

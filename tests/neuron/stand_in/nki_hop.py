@@ -6,7 +6,7 @@ The contract, as both packages that have these functions keep it:
 - A tensor that is an argument is an operand of the kernel. Anything else is a constant of it, and
   is hashed; a tensor inside of a tuple would be one, so that is refused here.
 - A call is one node of a graph, of the higher order operator `nki_kernel_wrapper`, with rules for
-  fake tensors, for tracing and for functionalization. It has none for autograd on the device.
+  fake tensors, for tracing and for functionalization. It has no derivative.
 - `nki_op` makes a torch.library operator of a function whose body is traced into graphs.
 
 Stricter than published: the degree must be that of the runtime, operands lie on the device.
@@ -18,6 +18,7 @@ import functools
 import inspect
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import torch
 from torch._C import DispatchKey
@@ -37,7 +38,7 @@ from nki_kernels import hardware, simulator
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int32)
 OPERATORS: set[str] = set()  # names of operators that `nki_op` made
 LAUNCHES: list[tuple[str, int]] = []  # kernels that ran, and with which degree of LNC
-WANTS_TUPLE = False  # whether the bracket must hold a tuple: torch_neuronx, not the lite package
+wants_tuple = False  # whether the bracket must hold a tuple: torch_neuronx, not the lite package
 
 kernels: list[Any] = []
 constants: dict[int, dict[str, Any]] = {}
@@ -64,7 +65,7 @@ class Caller:
         self.index, self.grid = index, grid
 
     def __getitem__(self, grid: Any) -> Caller:
-        if isinstance(grid, int) and not WANTS_TUPLE:
+        if isinstance(grid, int) and not wants_tuple:
             grid = (grid,)
         return Caller(self.index, tuple(map(int, grid)))
 
@@ -124,7 +125,7 @@ def array_of(x: torch.Tensor) -> Any:
     if not host.is_contiguous():
         raise RuntimeError("nki_kernel_wrapper: an operand is not contiguous")
     if host.dtype == torch.bfloat16:
-        return host.view(torch.int16).numpy().view("bfloat16")
+        return host.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return host.numpy()
 
 
@@ -190,9 +191,18 @@ for passed in (
     DispatchKey.BackendSelect,
     DispatchKey.AutocastCPU,
     DispatchKey.AutocastPrivateUse1,
-    DispatchKey.AutogradCPU,  # and not AutogradPrivateUse1: a launch needs an operator around it
+    DispatchKey.AutogradCPU,
 ):
     nki_kernel_wrapper.fallthrough(passed)
+
+
+@nki_kernel_wrapper.py_impl(DispatchKey.AutogradPrivateUse1)
+def refuse_autograd(**arguments: Any) -> Any:
+    """A launch has no derivative: an operator around it has."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in arguments["operands"]):
+        raise NotImplementedError("nki_kernel_wrapper has no rule for AutogradPrivateUse1")
+    with torch._C._AutoDispatchBelowAutograd():
+        return nki_kernel_wrapper(**arguments)
 
 
 def nki_op(name: str, fn: Any = None, mutates_args: Any = ()) -> Any:

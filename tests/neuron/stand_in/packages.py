@@ -30,17 +30,31 @@ PACKAGES = {
 @contextmanager
 def installed(name: str) -> Iterator[None]:
     """The package is there inside a `with` block, and no other one."""
-    modules, nki_hop.WANTS_TUPLE = PACKAGES[name]
+    modules, wants_tuple = PACKAGES[name]
     made: dict[str, Any] = {module: types.ModuleType(module) for module in modules}
     for module, functions in modules.items():
         made[module].__path__ = []
         for function in functions:
             setattr(made[module], function, getattr(nki_hop, function))
-    sys.modules.update(made)
+    with absent():
+        sys.modules.update(made)
+        nki_hop.wants_tuple = wants_tuple
+        try:
+            yield
+        finally:
+            for module in made:
+                del sys.modules[module]
+
+
+@contextmanager
+def absent() -> Iterator[None]:
+    """Neither package is there inside a `with` block."""
+    names = [name for modules, _ in PACKAGES.values() for name in modules if name in sys.modules]
+    before = {name: sys.modules.pop(name) for name in names}, nki_hop.wants_tuple
     torch_neuron._wrapped.cache_clear()
     try:
         yield
     finally:
-        for module in made:
-            del sys.modules[module]
+        sys.modules.update(before[0])
+        nki_hop.wants_tuple = before[1]
         torch_neuron._wrapped.cache_clear()
