@@ -150,7 +150,7 @@ def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Laun
     """Those of the shipped plans for a chip; unless `every`, one a kernel.
 
     That is the one of middling price at the chip's own degree of LNC. Kernels that no plan chose
-    come with something that plans considered and rejected as too inexact.
+    come with something that plans considered and rejected, as too inexact for example.
     """
     chosen: dict[str, list[tuple[float, Launch]]] = {name: [] for name in kernels or ALGORITHMS}
     rejected: dict[str, list[tuple[float, Launch]]] = {name: [] for name in chosen}

@@ -412,14 +412,16 @@ def _target_variable() -> Check:
 
     By one record, NKI 0.5 on a trn2, such a launch takes 52 ms, and 0.5 ms with the variable.
     """
-    variable = hardware.TARGET_VARIABLE
-    if value := os.environ.get(variable):
-        return Check("target variable", NOTE if _chip() is None else OK, value)
-    chip, why = hardware.current_and_why()
-    names = [chip.name] if "default" not in why else hardware.NAMES
-    advice = f"export {variable}={'|'.join(names)}"
-    if not neuron_devices():
-        return Check("target variable", NOTE, "not set", advice)
+    variable, chip = hardware.TARGET_VARIABLE, _chip()
+    value = os.environ.get(variable)
+    if value and chip is not None:
+        return Check("target variable", OK, value)
+    is_guess = chip is None or "default" in hardware.current_and_why()[1]
+    advice = (
+        f"export {variable}={'|'.join(hardware.NAMES) if is_guess else hardware.current().name}"
+    )
+    if value or not neuron_devices():
+        return Check("target variable", NOTE, value or "not set", advice)
     detail = "not set: NKI starts neuron-ls at every launch, which takes 52 ms"
     return Check("target variable", NOTE, detail, advice)
 
