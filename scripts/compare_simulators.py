@@ -19,11 +19,9 @@ import io
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +30,14 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the kernels of this checkout, which need not be installed
 
+from neuron_wheels import versions, why_no_nki  # noqa: E402
 from nki_kernels.hardware import TARGET_VARIABLE, chip  # noqa: E402
 from nki_kernels.nki_api import nki  # noqa: E402
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE, find_nki  # noqa: E402
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE  # noqa: E402
 from nki_kernels.whole_file import write_whole  # noqa: E402
 from simulator_cases import Case, all_cases  # noqa: E402
 
 SECONDS = 900  # that a simulator may take for all cases
-WITHOUT_NKI = {
-    "absent": "nki is not installed",
-    "placeholder": "the installed nki is the placeholder of the public index",
-    "broken": "the installed nki cannot be imported",
-}
-INSTALL = "pip install nki --extra-index-url https://pip.repos.neuron.amazonaws.com"
 
 Outcome = list[np.ndarray] | str  # outputs, or why there are none
 
@@ -56,10 +49,8 @@ def main() -> int:
     if options.run_into is not None:
         run(cases, options.run_into)
         return 0
-    found = find_nki()
-    if found.state != "real":
-        reason = ": ".join(filter(None, (WITHOUT_NKI[found.state], found.error)))
-        print(f"{reason}; {INSTALL}", file=sys.stderr)
+    if reason := why_no_nki():
+        print(reason, file=sys.stderr)
         return 2
     names = [case.name for case in cases]
     with tempfile.TemporaryDirectory() as folder:
@@ -177,17 +168,6 @@ def relative_l2(found: np.ndarray, reference: np.ndarray) -> float:
     """Norm of the difference over that of the reference, in float64; NaN where a NaN is."""
     difference = found.astype(np.float64) - reference
     return float(np.linalg.norm(difference) / np.linalg.norm(reference.astype(np.float64)))
-
-
-def versions() -> dict[str, str | None]:
-    """Versions of what decides the outputs; None for what is not installed."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in ("numpy", "ml_dtypes", "nki", "neuronx-cc", "trnfft"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
-    return found
 
 
 if __name__ == "__main__":

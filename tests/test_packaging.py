@@ -1,5 +1,7 @@
-"""The wheel holds everything that the source tree imports or reads."""
+"""Wheels hold everything that the source tree imports or reads; extras are what pages promise."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,29 +15,49 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def wheel_names(tmp_path_factory):
-    """Names of the files in a wheel built from the tree."""
+def wheel_names(sources, tmp_path_factory):
+    """Names of the files in trnfft's wheel."""
+    return names_in(built(sources, tmp_path_factory.mktemp("trnfft")))
+
+
+@pytest.fixture(scope="module")
+def kernels_wheel(sources, tmp_path_factory):
+    """The wheel of kernels and simulator alone."""
+    return built(sources / "packages" / "kernels", tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A copy, as setuptools writes its intermediate files beside the sources."""
     pytest.importorskip("build")
     pytest.importorskip("setuptools", minversion="77")
-    out = tmp_path_factory.mktemp("wheel")
-    # setuptools writes its intermediate files beside the sources: they go into a copy.
+    copy = tmp_path_factory.mktemp("sources")
+    for name in ["pyproject.toml", "README.md", "LICENSE"]:
+        shutil.copy(ROOT / name, copy)
+    for name in ["trnfft", "nki_kernels", "plans", "packages"]:
+        # Nothing that an earlier build left.
+        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist")
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignore)
+    return copy
+
+
+def built(folder, out):
+    """The wheel of the project in a folder."""
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
-    result = subprocess.run([*command, str(copy_of_sources(out))], capture_output=True, text=True)
+    result = subprocess.run([*command, str(folder)], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def names_in(wheel):
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-def copy_of_sources(folder):
-    """What a build needs, and nothing that an earlier build left."""
-    copy = folder / "source"
-    copy.mkdir()
-    for name in ["pyproject.toml", "README.md", "LICENSE"]:
-        shutil.copy(ROOT / name, copy)
-    for name in ["trnfft", "nki_kernels", "plans"]:
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignore)
-    return copy
+def project(folder=ROOT):
+    """The table [project] of a folder's pyproject.toml."""
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def test_every_module_and_type_marker_is_in_the_wheel(wheel_names):
@@ -61,3 +83,102 @@ def test_nothing_else_is_installed(wheel_names):
 def test_plans_are_found_through_importlib():
     pytest.importorskip("torch")
     assert (files("trnfft") / "plans" / "README.md").read_text().startswith("# ")
+
+
+# Kernels and simulator alone
+
+LAUNCH = """
+import sys
+
+sys.modules["torch"] = sys.modules["trnfft"] = None  # as if they were not installed
+import numpy as np
+
+import nki_kernels
+from nki_kernels import simulator
+from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+
+x = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
+re, im = simulator.simulate(dft_gemm)(x, 0 * x, dft_gemm_matrix(64, False, 1.0))
+np.testing.assert_allclose(re + 1j * im, np.fft.fft(x), atol=1e-4)
+print(nki_kernels.__file__)
+"""
+
+
+def test_kernels_and_simulator_install_and_run_without_torch(kernels_wheel, tmp_path):
+    install = [
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(tmp_path / "site"),
+    ]
+    subprocess.run([sys.executable, *install, str(kernels_wheel)], check=True, capture_output=True)
+    variables = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", LAUNCH]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).parent == tmp_path / "site" / "nki_kernels"
+
+
+def test_the_wheel_of_the_kernels_holds_them_alone(kernels_wheel, wheel_names):
+    names = names_in(kernels_wheel)
+    ours = {name for name in names if not name.startswith("trnfft_kernels-")}
+    assert ours == {name for name in wheel_names if name.startswith("nki_kernels/")}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_two_distributions_go_together():
+    whole, kernels = project(), project(ROOT / "packages" / "kernels")
+    for field in ("version", "license", "requires-python"):
+        assert kernels[field] == whole[field]
+    assert set(kernels["dependencies"]) < set(whole["dependencies"])
+
+
+# What is installed beside trnfft
+
+
+def test_the_newest_torch_is_one_that_is_tested():
+    tested = {
+        re.search(
+            r"^torch==(\d+)\.(\d+)", (ROOT / "scripts" / name).read_text("utf-8"), re.M
+        ).groups()
+        for name in ("constraints.txt", "constraints-xla.txt")
+    }
+    lowest, newest = sorted((int(major), int(minor)) for major, minor in tested)
+    (torch,) = [one for one in project()["dependencies"] if one.startswith("torch>")]
+    assert torch == "torch>={}.{},<{}.{}".format(*lowest, newest[0], newest[1] + 1)
+
+
+def test_extras_for_a_neuroncore_take_no_placeholder():
+    extras = project()["optional-dependencies"]
+    for extra in ("neuron", "neuron-xla"):
+        needs = {re.split(r"[<>=]", one)[0]: one for one in extras[extra]}
+        assert needs["numpy"] == "numpy>=2.2,<2.4"
+        for name in ("nki", "neuronx-cc", "torch-neuronx"):
+            assert re.search(r"[>=]=", needs[name]), (
+                f"{name} could be the public index's placeholder"
+            )
+    assert {"torch==2.9.*", "torch-neuronx==2.9.*"} <= set(extras["neuron-xla"])
+
+
+@pytest.mark.parametrize(
+    "missing, named", [(["typer"], "typer"), (["typer", "rich"], "typer and rich")]
+)
+def test_the_command_says_what_it_needs(missing, named):
+    pytest.importorskip("torch")
+    block = f"sys.modules.update(dict.fromkeys({missing}))"
+    program = f"import sys; {block}; from trnfft.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f'the command trnfft needs {named}: pip install "trnfft[cli]"\n'
+    assert {"rich", "typer"} == set(project()["optional-dependencies"]["cli"])
+
+
+def test_the_command_is_the_module_too():
+    pytest.importorskip("typer")
+    assert project()["scripts"] == {"trnfft": "trnfft.__main__:main"}
+    command = [sys.executable, "-m", "trnfft", "plan", "8"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "LNC=1" in done.stdout, done.stderr

@@ -118,14 +118,20 @@ def test_what_a_step_installs_is_pinned():
     assert set(packages) <= pins(ROOT / "scripts" / "constraints.txt")
 
 
-def test_the_comparison_takes_the_options_that_it_is_given():
+@pytest.mark.parametrize(
+    ("job", "script"),
+    [("compare", "compare_simulators.py"), ("compile", "compile_kernels.py")],
+)
+def test_scripts_take_the_options_that_they_are_given(job, script):
     (command,) = [
         step["run"]
-        for step in load("neuron")["jobs"]["compare"]["steps"]
-        if "compare_simulators.py" in step.get("run", "")
+        for step in load("neuron")["jobs"][job]["steps"]
+        if script in step.get("run", "")
     ]
-    script = ROOT / "scripts" / "compare_simulators.py"
-    shown = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+    if job == "compile":
+        pytest.importorskip("torch")  # by way of the planner
+    program = [sys.executable, ROOT / "scripts" / script, "--help"]
+    shown = subprocess.run(program, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     options = re.findall(r"--[a-z-]+", command)
     assert options and set(options) <= set(re.findall(r"--[a-z-]+", shown.stdout))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +14,7 @@ from rich.table import Table
 from trnfft.cli.health_checks import (
     BROKEN,
     NOTE,
+    OK,
     Check,
     backend_checks,
     neuron_checks,
@@ -23,16 +26,23 @@ from trnfft.cli.health_checks import (
 )
 
 
-def doctor() -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+) -> None:
     """What is installed, which backend runs and why; ends with 1 if something is broken."""
     sections = examine()
-    Console().print(screen(sections))
     broken = [check for checks in sections.values() for check in checks if check.status == BROKEN]
-    for name, advice in dict.fromkeys((check.name, check.advice) for check in broken):
-        typer.echo(f"{name}: {advice}", err=True)
+    if as_json:
+        typer.echo(json.dumps(report(sections), indent=1))
+    else:
+        Console().print(screen(sections))
+        told = [*broken, *notes_on_devices(sections["NeuronCore"])]
+        for name, advice in dict.fromkeys((check.name, check.advice) for check in told):
+            typer.echo(f"{name}: {advice}", err=True)
+        if not broken:
+            typer.echo("nothing is broken")
     if broken:
         raise typer.Exit(1)
-    typer.echo("nothing is broken")
 
 
 def examine() -> dict[str, list[Check]]:
@@ -53,6 +63,11 @@ def examine() -> dict[str, list[Check]]:
     }
 
 
+def notes_on_devices(checks: list[Check]) -> list[Check]:
+    """What makes a NeuronCore slower than it could be; nothing without a Neuron driver."""
+    return [check for check in checks if check.status == NOTE and neuron_devices()]
+
+
 def screen(sections: dict[str, list[Check]]) -> Table:
     """One row a check, sections below each other."""
     colors = {"ok": "green", "note": "yellow", BROKEN: "bold red"}
@@ -66,3 +81,12 @@ def screen(sections: dict[str, list[Check]]) -> Table:
             status = f"[{colors[check.status]}]{check.status}"
             table.add_row(status, escape(check.name), escape(check.detail))
     return table
+
+
+def report(sections: dict[str, list[Check]]) -> dict[str, Any]:
+    """As JSON types: the verdict, "ok" or "broken", and each section's checks."""
+    statuses = {check.status for checks in sections.values() for check in checks}
+    return {
+        "verdict": BROKEN if BROKEN in statuses else OK,
+        "sections": {title: list(map(asdict, checks)) for title, checks in sections.items()},
+    }

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -40,12 +41,21 @@ IMPORT_SECONDS = 120
 
 NEURON_DEVICES = Path("/dev")  # the driver's devices here are neuron0, neuron1, ...
 NEURON_MODULE = Path("/sys/module/neuron/version")  # where Linux shows a module's version
-TOOLS = ("neuron-ls", "neuron-profile")
+TOOLS = ("neuron-ls", "neuron-explorer")
 ADD_TOOLS = "install aws-neuronx-tools, and add /opt/aws/neuron/bin to PATH"
 COMPILER_VARIABLE = "NEURON_CC_FLAGS"
 
 FROM_NEURON = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
-TORCH_NEURONX = f"pip install torch-neuronx {FROM_NEURON}"
+NATIVE_SINCE = (
+    2,
+    10,
+)  # torch-neuronx: versions before are PyTorch/XLA (release-notes, pytorch.rst)
+TORCH_NEURONX = f'pip install "trnfft[neuron]" {FROM_NEURON} (TorchNeuron, a closed beta)'
+TORCH_LITE = f"pip install libtorch_neuronx_lite {FROM_NEURON}"
+TORCH_FOR_CHIPS = (
+    f"for trn2 and trn3 {TORCH_LITE}, or {TORCH_NEURONX}; "
+    f'for trn1 and inf2 pip install "trnfft[neuron-xla]" {FROM_NEURON}'
+)
 
 
 @dataclass(frozen=True)
@@ -83,10 +93,22 @@ def package_checks() -> list[Check]:
 
 
 def _torch_packages() -> list[Check]:
+    """What brings torch to a NeuronCore: which is there, and what each is good for."""
+    lite = 'device "neuron" in SDK 2.32\'s inference stack, wrap_nki in nki.nki_hop'
+    xla = 'device "xla", in maintenance: inference on inf2 and trn1'
     return [
-        _importable("torch_xla", "torch_xla", 'pip install "trnfft[xla]"'),
-        _importable("torch-neuronx", "torch_neuronx", TORCH_NEURONX),
+        _importable("torch-neuronx", "torch_neuronx", TORCH_NEURONX, _use_of_torch_neuronx()),
+        _importable("libtorch_neuronx_lite", "libtorch_neuronx_lite", TORCH_LITE, lite),
+        _importable("torch_xla", "torch_xla", 'pip install "trnfft[xla]"', xla),
     ]
+
+
+def _use_of_torch_neuronx() -> str:
+    """Two packages have this name: its versions tell them apart."""
+    numbers = re.match(r"(\d+)\.(\d+)", _version("torch-neuronx") or "")
+    if numbers and tuple(map(int, numbers.groups())) >= NATIVE_SINCE:
+        return 'TorchNeuron, device "neuron"; wrap_nki and nki_op since 2.11'
+    return "PyTorch/XLA"
 
 
 def _revision() -> str:
@@ -116,8 +138,8 @@ def _placeholder(distribution: str) -> Check | None:
     return Check(distribution, BROKEN, detail, advice)
 
 
-def _importable(distribution: str, module: str, install: str) -> Check:
-    """Whether a package is installed and, if so, can be imported."""
+def _importable(distribution: str, module: str, install: str, use: str) -> Check:
+    """Whether a package is installed and, if so, can be imported; then what it is good for."""
     version = _version(distribution)
     if version is None:
         return Check(distribution, NOTE, "not installed", install)
@@ -126,7 +148,7 @@ def _importable(distribution: str, module: str, install: str) -> Check:
     if error := import_error(module):
         detail = f"{version} cannot be imported: {error}"
         return Check(distribution, BROKEN, detail, f"reinstall or remove it: {install}")
-    return Check(distribution, OK, version)
+    return Check(distribution, OK, f"{version}: {use}")
 
 
 @functools.cache
@@ -177,13 +199,13 @@ def _nki() -> Check:
 
 
 def setting_checks() -> list[Check]:
-    """Backend, precision mode, chip of the simulator and flags of the compiler in this context."""
-    flags = os.environ.get(COMPILER_VARIABLE)
+    """Backend, precision mode, chip, degree of LNC and flags of the compiler in this context."""
     return [
         _backend_setting(),
         Check("precision", OK, config.get_precision()),
         _chip_setting(),
-        Check(COMPILER_VARIABLE, OK if flags else NOTE, flags or "not set"),
+        _degree_setting(),
+        _compiler_flags(),
     ]
 
 
@@ -204,16 +226,40 @@ def _backend_setting() -> Check:
 
 
 def _chip_setting() -> Check:
-    variable, chip = hardware.TARGET_VARIABLE, _chip()
-    value = os.environ.get(variable)
-    if chip is None:
+    variable = hardware.TARGET_VARIABLE
+    try:
+        chip, why = hardware.current_and_why()
+    except ValueError as error:
         advice = f"unset {variable}, or set it to one of {', '.join(hardware.NAMES)}"
-        return Check("chip", BROKEN, f"{variable} is {value!r}, which is no chip", advice)
-    return Check("chip", OK, f"{chip.name}, " + (f"as {variable} says" if value else "the default"))
+        return Check("chip", BROKEN, f"{variable}: {error}", advice)
+    return Check("chip", OK, f"{chip.name} ({why})")
+
+
+def _degree_setting() -> Check:
+    """The degree of LNC, cores a launch."""
+    variable = hardware.LNC_VARIABLE
+    if _chip() is None:
+        return Check("LNC", NOTE, "not known, as the chip is not")
+    try:
+        degree, why = hardware.degree_and_why()
+    except ValueError as error:
+        return Check("LNC", BROKEN, str(error), f"unset {variable}, or set it to what is allowed")
+    return Check("LNC", OK, f"{degree} ({why})")
+
+
+def _compiler_flags() -> Check:
+    """Float32 stays float32 by default since SDK 2.27 (release-notes/components/compiler.rst)."""
+    flags = os.environ.get(COMPILER_VARIABLE, "")
+    words = flags.replace("=", " ").split()
+    chosen = [value for name, value in zip(words, words[1:], strict=False) if name == "--auto-cast"]
+    if chosen and chosen[-1] != "none":
+        detail = f"{flags}: float32 products outside of kernels are in bfloat16"
+        return Check(COMPILER_VARIABLE, NOTE, detail, "leave --auto-cast out")
+    return Check(COMPILER_VARIABLE, OK, flags or "not set")
 
 
 def _chip() -> hardware.NeuronCore | None:
-    """The chip that is simulated; None where the environment names none."""
+    """The chip; None where the environment names one that does not exist."""
     try:
         return hardware.current()
     except ValueError:
@@ -341,7 +387,7 @@ def neuron_checks() -> list[Check]:
         _driver(),
         _required(_nki()),
         _program("neuronx-cc", f"pip install neuronx-cc {FROM_NEURON}"),
-        _compiler_flags(),
+        _target_variable(),
         _torch_device(),
         *(_program(tool, ADD_TOOLS) for tool in TOOLS),
     ]
@@ -361,16 +407,36 @@ def _driver() -> Check:
     return Check("driver", OK, f"version {version}, devices: {len(devices)}")
 
 
+def _target_variable() -> Check:
+    """Whether NKI is told the chip. Where it is not, each launch starts neuron-ls to learn it.
+
+    By one record, NKI 0.5 on a trn2, such a launch takes 52 ms, and 0.5 ms with the variable.
+    """
+    variable, chip = hardware.TARGET_VARIABLE, _chip()
+    value = os.environ.get(variable)
+    if value and chip is not None:
+        return Check("target variable", OK, value)
+    is_guess = chip is None or "default" in hardware.current_and_why()[1]
+    advice = (
+        f"export {variable}={'|'.join(hardware.NAMES) if is_guess else hardware.current().name}"
+    )
+    if value or not neuron_devices():
+        return Check("target variable", NOTE, value or "not set", advice)
+    detail = "not set: NKI starts neuron-ls at every launch, which takes 52 ms"
+    return Check("target variable", NOTE, detail, advice)
+
+
 def _torch_device() -> Check:
-    """Whether torch has a Neuron device: by torch_xla, by torch-neuronx, or by both."""
+    """Whether torch has a Neuron device, by one of three packages or by several."""
     checks = _torch_packages()
     for check in checks:
         if check.status == BROKEN:
             return replace(check, name="device of torch", detail=f"{check.name} {check.detail}")
-    found = [f"{check.name} {check.detail}" for check in checks if check.status == OK]
+    found = [check.name for check in checks if check.status == OK]
     if found:
-        return Check("device of torch", OK, ", ".join(found))
-    return Check("device of torch", BROKEN, "neither torch_xla nor torch-neuronx", TORCH_NEURONX)
+        return Check("device of torch", OK, f"by {', '.join(found)}")
+    missing = "none of the three packages"
+    return Check("device of torch", BROKEN, missing, TORCH_FOR_CHIPS)
 
 
 def _required(check: Check) -> Check:
@@ -383,15 +449,3 @@ def _program(name: str, advice: str) -> Check:
     if path is None:
         return Check(name, BROKEN, "not on PATH", advice)
     return Check(name, OK, path)
-
-
-def _compiler_flags() -> Check:
-    """Whether float32 products stay float32; SDK 2.27 made that the default (its whats-new.rst)."""
-    flags = os.environ.get(COMPILER_VARIABLE, "")
-    words = flags.replace("=", " ").split()
-    chosen = [value for name, value in zip(words, words[1:], strict=False) if name == "--auto-cast"]
-    if chosen[-1:] == ["none"]:
-        return Check("--auto-cast=none", OK, f"in {COMPILER_VARIABLE}")
-    detail = f"not in {COMPILER_VARIABLE}"
-    advice = f'export {COMPILER_VARIABLE}="{f"{flags} --auto-cast=none".strip()}"'
-    return Check("--auto-cast=none", BROKEN, detail, advice)

@@ -24,13 +24,14 @@ ADVICE = "pip.repos.neuron.amazonaws.com"
 @pytest.fixture(autouse=True)
 def plain_machine(tmp_path, monkeypatch):
     """Default settings, an empty cache folder, no Neuron driver and no Neuron program."""
-    for name in (hardware.TARGET_VARIABLE, health_checks.COMPILER_VARIABLE):
+    for name in (hardware.TARGET_VARIABLE, hardware.LNC_VARIABLE, health_checks.COMPILER_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", None)
     monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("absent"))
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache"))
     # As in a new thread: other tests of this process may have chosen a backend.
     monkeypatch.setattr(config, "_backend", ContextVar("backend", default=None))
+    monkeypatch.setattr(hardware, "_chip_of_instance", lambda: None)
     monkeypatch.setattr(health_checks, "NEURON_DEVICES", tmp_path / "dev")
     monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
     health_checks.import_error.cache_clear()
@@ -68,19 +69,19 @@ def neuron_machine(tmp_path, monkeypatch, install):
     (tmp_path / "version").write_text("2.30.2.0\n")
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("neuronx-cc", "neuron-ls", "neuron-profile"):
+    for name in ("neuronx-cc", "neuron-ls", "neuron-explorer"):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setenv(health_checks.COMPILER_VARIABLE, "-O1 --auto-cast=none")
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
     monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("real"))
     monkeypatch.setattr(config, "has_nki", lambda: True)
     install("torch_xla", "2.9.0")
     return tmp_path
 
 
-def run():
-    return CliRunner().invoke(cli.app, ["doctor"], env={"COLUMNS": "80"})
+def run(*options):
+    return CliRunner().invoke(cli.app, ["doctor", *options], env={"COLUMNS": "80"})
 
 
 def by_name(checks):
@@ -96,8 +97,9 @@ def test_a_healthy_machine_on_one_screen():
     lines = result.stdout.splitlines()
     assert lines[-1] == "nothing is broken"
     assert not any(line.startswith("broken") for line in lines)
-    assert len(lines) <= 40 and max(map(len, lines)) <= 80
-    for part in (trnfft.__version__, torch.__version__, "auto, the default", "trn1, the default"):
+    rows = [line for line in lines if line[:28].strip()]  # folders of tests are long, and fold
+    assert len(rows) <= 40 and max(map(len, lines)) <= 80
+    for part in (trnfft.__version__, torch.__version__, "auto, the default", "trn1 (the default"):
         assert part in result.stdout
     assert re.search(r"DFT-GEMM .* error \d\.\de-0\d, .* us modelled on trn1", result.stdout)
 
@@ -123,6 +125,28 @@ def test_every_broken_thing_is_named_with_advice(install, monkeypatch):
     assert file.read_text() == "{"
 
 
+def test_as_json_it_says_the_same(monkeypatch):
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "2")
+    result = run("--json")
+    assert result.exit_code == run().exit_code == 1
+    found = json.loads(result.stdout)
+    sections = doctor.examine()
+    assert found["verdict"] == "broken" and result.stderr == ""
+    assert list(found["sections"]) == list(sections)
+    for title, checks in sections.items():
+        assert [check["name"] for check in found["sections"][title]] == [one.name for one in checks]
+        assert all(
+            set(one) == {"name", "status", "detail", "advice"} for one in found["sections"][title]
+        )
+    broken = [
+        one for checks in found["sections"].values() for one in checks if one["status"] == "broken"
+    ]
+    assert [one["name"] for one in broken] == ["LNC"]
+    monkeypatch.delenv(hardware.LNC_VARIABLE)
+    healthy = run("--json")
+    assert healthy.exit_code == 0 and json.loads(healthy.stdout)["verdict"] == "ok"
+
+
 def test_it_writes_nothing(tmp_path):
     doctor.examine()
     assert not (tmp_path / "cache").exists()
@@ -133,7 +157,7 @@ def test_it_writes_nothing(tmp_path):
 
 def test_what_is_absent_is_a_note():
     checks = by_name(health_checks.package_checks())
-    for name in ("torch_xla", "torch-neuronx", "neuronx-cc", "nki"):
+    for name in ("torch_xla", "torch-neuronx", "libtorch_neuronx_lite", "neuronx-cc", "nki"):
         assert checks[name].status == "note" and "not installed" in checks[name].detail
     assert "simulator" in checks["nki"].detail
 
@@ -152,18 +176,27 @@ def test_torch_xla_that_cannot_be_imported_is_broken(install, body, reason):
     assert check.detail.startswith("2.9.0 cannot be imported") and reason in check.detail
 
 
-def test_packages_that_work(install):
-    install("torch_xla", "2.9.0")
-    install("torch-neuronx", "2.9.0.2")
+@pytest.mark.parametrize(
+    ("name", "version", "use"),
+    [
+        ("torch-neuronx", "2.9.0.2.15.32035", "PyTorch/XLA"),
+        ("torch-neuronx", "2.12.0.3", "TorchNeuron"),
+        ("libtorch_neuronx_lite", "2.12.0.1.0.1284", "nki.nki_hop"),
+        ("torch_xla", "2.9.0", "in maintenance"),
+    ],
+)
+def test_packages_of_torch_and_what_each_is_good_for(install, name, version, use):
+    install(name, version)
+    check = by_name(health_checks.package_checks())[name]
+    assert check.status == "ok"
+    assert check.detail.startswith(f"{version}: ") and use in check.detail
+
+
+def test_a_compiler_that_works(install):
     install("neuronxcc", "0")  # the module of the compiler
     install("neuronx-cc", "2.27.5334.0")
-    checks = by_name(health_checks.package_checks())
-    for name, version in (
-        ("torch_xla", "2.9.0"),
-        ("torch-neuronx", "2.9.0.2"),
-        ("neuronx-cc", "2.27.5334.0"),
-    ):
-        assert (checks[name].status, checks[name].detail) == ("ok", version)
+    check = by_name(health_checks.package_checks())["neuronx-cc"]
+    assert (check.status, check.detail) == ("ok", "2.27.5334.0")
 
 
 def test_a_compiler_without_its_module_is_broken(install):
@@ -201,10 +234,41 @@ def test_settings_in_force(monkeypatch):
     assert {check.status for check in checks.values()} == {"ok"}
     assert checks["backend"].detail == "matmul, as TRNFFT_BACKEND says"
     assert checks["precision"].detail == "kahan"
-    assert checks["chip"].detail.startswith("trn2, as NEURON_PLATFORM")
+    assert checks["chip"].detail == "trn2 (NEURON_PLATFORM_TARGET_OVERRIDE)"
+    assert checks["LNC"].detail == "2 (the default of trn2)"
     assert checks["NEURON_CC_FLAGS"].detail == "-O2"
     with trnfft.backend("torch"):
         assert by_name(health_checks.setting_checks())["backend"].detail == "torch"
+
+
+def test_a_degree_of_lnc_that_no_launch_can_have_is_broken(monkeypatch):
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "2")
+    check = by_name(health_checks.setting_checks())["LNC"]
+    assert check.status == "broken" and hardware.LNC_VARIABLE in check.advice
+    with pytest.raises(ValueError) as error:
+        hardware.degree()
+    assert check.detail == str(error.value)
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
+    check = by_name(health_checks.setting_checks())["LNC"]
+    assert (check.status, check.detail) == ("ok", "2 (NEURON_LOGICAL_NC_CONFIG)")
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ("", "ok"),
+        ("--auto-cast none -O1", "ok"),
+        ("--auto-cast-type=fp16", "ok"),
+        ("--auto-cast=all --auto-cast=none", "ok"),
+        ("--auto-cast=none --auto-cast=matmult", "note"),
+        ("-O2 --auto-cast all", "note"),
+    ],
+)
+def test_flags_of_the_compiler_that_cast_are_a_note(monkeypatch, flags, status):
+    monkeypatch.setenv(health_checks.COMPILER_VARIABLE, flags)
+    check = by_name(health_checks.setting_checks())["NEURON_CC_FLAGS"]
+    assert check.status == status and (flags or "not set") in check.detail
+    assert ("bfloat16" in check.detail) == (status == "note")
 
 
 @pytest.mark.skipif(config.has_nki(), reason="the real nki is here")
@@ -299,9 +363,10 @@ def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):
 
 def test_without_a_driver_all_is_missing_and_a_note_on_the_screen(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    checks = health_checks.neuron_checks()
-    assert {check.status for check in checks} == {"broken"}
-    assert all(check.advice for check in checks)
+    checks = by_name(health_checks.neuron_checks())
+    assert checks.pop("target variable").status == "note"
+    assert {check.status for check in checks.values()} == {"broken"}
+    assert all(check.advice for check in checks.values())
     assert {check.status for check in doctor.examine()["NeuronCore"]} == {"note"}
 
 
@@ -310,7 +375,20 @@ def test_a_machine_that_is_ready(neuron_machine):
     assert {name: check.status for name, check in checks.items()} == dict.fromkeys(checks, "ok")
     assert checks["driver"].detail == "version 2.30.2.0, devices: 2"
     assert checks["neuron-ls"].detail == str(neuron_machine / "bin" / "neuron-ls")
-    assert checks["device of torch"].detail == "torch_xla 2.9.0"
+    assert checks["neuron-explorer"].detail == str(neuron_machine / "bin" / "neuron-explorer")
+    assert checks["device of torch"].detail == "by torch_xla"
+
+
+def test_without_the_target_variable_it_explains_what_a_launch_costs(neuron_machine, monkeypatch):
+    monkeypatch.delenv(hardware.TARGET_VARIABLE)
+    for instance, value in ((None, "trn1|trn2|trn3"), (hardware.TRN2, "trn2")):
+        monkeypatch.setattr(hardware, "_chip_of_instance", lambda found=instance: found)
+        check = by_name(health_checks.neuron_checks())["target variable"]
+        assert check.status == "note" and "52 ms" in check.detail and "neuron-ls" in check.detail
+        assert check.advice == f"export NEURON_PLATFORM_TARGET_OVERRIDE={value}"
+        result = run()
+        assert result.exit_code == 0
+        assert result.stderr == f"target variable: {check.advice}\n"
 
 
 def test_a_driver_without_nki_is_broken(neuron_machine, monkeypatch):
@@ -322,26 +400,15 @@ def test_a_driver_without_nki_is_broken(neuron_machine, monkeypatch):
     assert ADVICE in by_name(sections["NeuronCore"])["nki"].advice
 
 
+def test_each_package_of_torch_makes_a_device(neuron_machine, install):
+    install("libtorch_neuronx_lite", "2.12.0.1.0.1284")
+    install("torch-neuronx", "2.12.0")
+    check = by_name(health_checks.neuron_checks())["device of torch"]
+    assert check.status == "ok"
+    assert check.detail == "by torch-neuronx, libtorch_neuronx_lite, torch_xla"
+
+
 def test_torch_xla_that_is_broken_is_no_device(neuron_machine, install):
     install("torch-neuronx", "2.9.0.2", "raise OSError('libnrt.so.1')")
     check = by_name(health_checks.neuron_checks())["device of torch"]
     assert check.status == "broken" and "libnrt.so.1" in check.detail
-
-
-@pytest.mark.parametrize(
-    ("flags", "status"),
-    [
-        ("--auto-cast=none", "ok"),
-        ("--auto-cast none -O1", "ok"),
-        ("--auto-cast=all --auto-cast=none", "ok"),
-        ("", "broken"),
-        ("--auto-cast=none --auto-cast=all", "broken"),
-        ("--auto-cast-type=none", "broken"),
-    ],
-)
-def test_flags_of_the_compiler(monkeypatch, flags, status):
-    monkeypatch.setenv(health_checks.COMPILER_VARIABLE, flags)
-    check = by_name(health_checks.neuron_checks())["--auto-cast=none"]
-    assert check.status == status
-    if status == "broken":
-        assert check.advice == f'export NEURON_CC_FLAGS="{f"{flags} --auto-cast=none".strip()}"'

@@ -1,0 +1,339 @@
+"""Compiles the kernels by NKI's front end and neuronx-cc, on any computer: no NeuronCore is needed.
+
+    python scripts/compile_kernels.py --jobs 2                # a plan of each kernel, for each chip
+    python scripts/compile_kernels.py --target trn2 --all     # every shipped plan for a chip
+    python scripts/compile_kernels.py --kernel stockham --json compiled.json
+
+It has never run against the real compiler. What it calls, `StandaloneKernel` of NKI 0.6 with an
+executor that runs nothing, is how public programs compile; it is tested with a stand-in of that.
+
+It needs the Neuron wheels and trnfft: pip install . nki neuronx-cc --extra-index-url
+https://pip.repos.neuron.amazonaws.com. Each launch is compiled in a process of its own, in an empty
+folder, with zeros for data. A refusal, a crash or a process that takes too long is a row of the
+table, and the others go on. Exit codes: 0 if all were compiled, 1 if some were not, 2 if there is
+nothing to compile with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # the kernels of this checkout, which need not be installed
+
+from neuron_wheels import INSTALL, versions, why_no_nki  # noqa: E402
+from nki_kernels import hardware  # noqa: E402
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE  # noqa: E402
+from nki_kernels.whole_file import write_whole  # noqa: E402
+from trnfft.planner import wisdom  # noqa: E402
+from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
+from trnfft.planner.plan import Plan, Recipe  # noqa: E402
+
+NEVER_RUN = "This program has never run against the real compiler: check what it says."
+SECONDS = 1800  # that a launch may take; others' largest kernels took 560
+COMPILER = "neuronx-cc"
+OUTCOME = "outcome.json"  # of a launch, in the folder of its process
+NOT_FOR_THE_COMPILER = ("NKI_SIMULATOR", "NKI_ARTIFACTS_DIR")  # the latter has to be empty
+SHOWN = 160  # characters of a refusal in the table
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is compiled: a recipe's kernel for so many transforms, on a chip and a degree of LNC."""
+
+    chip: str
+    cores: int
+    batch: int
+    recipe: Recipe
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {**vars(self), "recipe": self.recipe.to_dict()}
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Launch:
+        """The inverse of `to_dict`."""
+        return cls(**{**entry, "recipe": Recipe.from_dict(entry["recipe"])})
+
+    def decides(self) -> str:
+        """The kernel, its shapes and settings: launches that agree in it compile to the same."""
+        algorithm = ALGORITHMS[self.recipe.algorithm]
+        inputs = algorithm.inputs(self.recipe, self.batch)
+        return repr((self.chip, self.cores, algorithm.name, inputs, algorithm.specs(self.recipe)))
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The kernel's: zeros for the data, then tables and settings."""
+        algorithm = ALGORITHMS[self.recipe.algorithm]
+        shapes = algorithm.inputs(self.recipe, self.batch)
+        data = [np.zeros(shape, np.float32) for shape in shapes]
+        return *data, *algorithm.arguments(self.recipe)
+
+
+def main(given: list[str] | None = None) -> int:
+    """Compiles, prints a line for every launch, writes the JSON and returns the exit code."""
+    options = parse(given)
+    if options.one is not None:
+        row = compile_here(Launch.from_dict(json.loads(options.one)))
+        write_whole(Path(OUTCOME), json.dumps(row))
+        return 0
+    reason = why_no_nki()
+    if not reason and shutil.which(COMPILER, path=search_path()) is None:
+        reason = f"{COMPILER} is not on PATH; {INSTALL}"
+    if reason:
+        print(reason, file=sys.stderr)
+        return 2
+    launches = [
+        launch
+        for chip in ([options.target] if options.target else hardware.NAMES)
+        for launch in launches_for(chip, options.kernel, options.all)
+    ]
+    print(NEVER_RUN)
+    print(line("kernel", "chip", "LNC", "N", "batch", "seconds", "instructions", "result"))
+    rows = []
+    for row in compiled_all(launches, options.jobs):
+        rows.append(row)
+        print(shown(row), flush=True)
+    refused = sum(row["status"] != "compiled" for row in rows)
+    print(f"compiled: {len(rows) - refused}, refused: {refused}")
+    if options.json is not None:
+        report = {"note": NEVER_RUN, "versions": versions(), "launches": rows}
+        write_whole(options.json, json.dumps(report, indent=1) + "\n")
+    return 1 if refused else 0
+
+
+def parse(given: list[str] | None) -> argparse.Namespace:
+    """The command line; ends the process with 2 where it is wrong."""
+    parser = argparse.ArgumentParser(description=f"{__doc__.splitlines()[0]} {NEVER_RUN}")
+    parser.add_argument("--target", choices=hardware.NAMES, help="a chip; each one when left out")
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        choices=ALGORITHMS,
+        metavar="NAME",
+        help=f"a kernel, may be repeated: {', '.join(ALGORITHMS)}; each one when left out",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="every shipped plan, instead of one for each kernel"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="how many are compiled at a time")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON, too")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # of the process that compiles
+    options = parser.parse_args(given)
+    if options.jobs < 1:
+        parser.error(f"argument --jobs is {options.jobs}, allowed is 1 or more")
+    if options.json is not None and not options.json.absolute().parent.is_dir():
+        parser.error(f"argument --json is {options.json}: there is no folder {options.json.parent}")
+    return options
+
+
+# What is compiled
+
+
+def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Launch]:
+    """Those of the shipped plans for a chip; unless `every`, one a kernel.
+
+    That is the one of middling price at the chip's own degree of LNC. Kernels that no plan chose
+    come with something that plans considered and rejected, as too inexact for example.
+    """
+    chosen: dict[str, list[tuple[float, Launch]]] = {name: [] for name in kernels or ALGORITHMS}
+    rejected: dict[str, list[tuple[float, Launch]]] = {name: [] for name in chosen}
+    seen = set()
+    for plan in map(Plan.recalled, wisdom.shipped(chip).values()):
+        for candidate in plan.candidates:
+            name = candidate.recipe.algorithm
+            if name not in chosen or candidate.predicted_error is None:
+                continue
+            launch = Launch(chip, plan.cores, plan.batch, candidate.recipe)
+            if candidate.rejected:
+                rejected[name].append((plan.n * plan.batch, launch))
+            elif (key := launch.decides()) not in seen:
+                seen.add(key)
+                chosen[name].append((candidate.predicted_ns or 0.0, launch))
+    found = []
+    for name, offers in chosen.items():
+        if every and offers:
+            found += [launch for _, launch in offers]
+        elif offers := offers or rejected[name]:
+            found.append(middling(offers, hardware.chip(chip).programs_per_launch))
+    return found
+
+
+def middling(offers: list[tuple[float, Launch]], cores: int) -> Launch:
+    """The launch whose price is in the middle of those on so many cores."""
+    offers = [one for one in offers if one[1].cores == cores] or offers
+    offers = sorted(offers, key=lambda one: one[0])
+    return offers[(len(offers) - 1) // 2][1]
+
+
+# Compiling
+
+
+def compiled_all(launches: list[Launch], jobs: int) -> Iterator[dict[str, Any]]:
+    """Yields each launch's row, in their order, from so many processes at a time."""
+    running: set[subprocess.Popen[bytes]] = set()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            yield from pool.map(lambda launch: compiled(launch, running), launches)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
+                kill(process)
+            raise
+
+
+def compiled(launch: Launch, running: set[subprocess.Popen[bytes]]) -> dict[str, Any]:
+    """The row of a launch, which a process of its own compiles: compilers may crash."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--one", json.dumps(launch.to_dict())]
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(launch, folder),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # to end with what it started
+        )
+        running.add(process)
+        try:
+            code = process.wait(SECONDS)
+            output.seek(0)
+            last_line = (output.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+            end = f"the process ended with code {code}: {last_line}"
+        except subprocess.TimeoutExpired:
+            end = f"it took more than {SECONDS} s"
+        finally:
+            kill(process)
+            running.discard(process)
+        outcome = Path(folder, OUTCOME)
+        if outcome.exists():
+            return json.loads(outcome.read_text("utf-8"))
+    return row_of(launch, time.perf_counter() - start, refusal=end)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def search_path() -> str:
+    """PATH with this Python's programs first, where pip installs the compiler."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
+def environment(launch: Launch, folder: str) -> dict[str, str]:
+    """Of the process that compiles: the real nki, for the launch's chip and degree of LNC."""
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_THE_COMPILER}
+    return kept | {
+        hardware.TARGET_VARIABLE: launch.chip,
+        hardware.LNC_VARIABLE: str(launch.cores),
+        SIMULATOR_VARIABLE: "0",
+        "PATH": search_path(),
+        "TMPDIR": folder,
+    }
+
+
+def compile_here(launch: Launch) -> dict[str, Any]:
+    """The row of a launch that this process compiles; what NKI raises is its refusal."""
+    from nki.framework.compiled import StandaloneKernel
+
+    built: dict[str, Any] = {}
+
+    def keep(compiled: Any, *_: Any, **__: Any) -> None:
+        """Stands where the NEFF would run; its folder is there until this returns."""
+        built["instructions"] = instructions_in(Path(compiled.neff_path).parent)
+        built["compiler_seconds"] = getattr(compiled, "neuronx_cc_time", None)
+
+    kernel = ALGORITHMS[launch.recipe.algorithm].kernel[launch.cores]
+    start = time.perf_counter()
+    try:
+        kernel._to_subclass(StandaloneKernel, _executor=keep)(*launch.arguments())
+        refusal = "" if built else "NKI returned without a NEFF"
+    except Exception as error:  # whatever front end and compiler raise is their verdict
+        refusal = f"{type(error).__name__}: {error}"
+    return row_of(launch, time.perf_counter() - start, refusal, **built)
+
+
+def instructions_in(folder: Path) -> int | None:
+    """Sum of the tables `instruction_stats.txt`, one a core, that neuronx-cc leaves in a folder.
+
+    Their lines are `│ MATMUL │ 128 │`. None where there is no such table.
+    """
+    counts = [
+        int(count.replace(",", ""))
+        for path in folder.rglob("instruction_stats.txt")
+        for opcode, count in re.findall(
+            r"^│\s*(\S+)\s*│\s*([\d,]+)\s*│$", path.read_text("utf-8"), re.MULTILINE
+        )
+        if opcode.upper() != "TOTAL"
+    ]
+    return sum(counts) if counts else None
+
+
+# The table
+
+
+def row_of(
+    launch: Launch,
+    seconds: float,
+    refusal: str = "",
+    instructions: int | None = None,
+    compiler_seconds: float | None = None,
+) -> dict[str, Any]:
+    """A row as JSON types. `seconds` is all that was waited for, `compiler_seconds` neuronx-cc."""
+    return {
+        "kernel": launch.recipe.algorithm,
+        "chip": launch.chip,
+        "lnc": launch.cores,
+        "batch": launch.batch,
+        "recipe": launch.recipe.to_dict(),
+        "status": "refused" if refusal else "compiled",
+        "seconds": round(seconds, 2),
+        "compiler_seconds": compiler_seconds,
+        "instructions": instructions,
+        "refusal": refusal,
+    }
+
+
+def shown(row: dict[str, Any]) -> str:
+    """A row as a line of the table."""
+    result = " ".join(f"{row['status']}: {row['refusal']}".split()).removesuffix(":")
+    return line(
+        row["kernel"],
+        row["chip"],
+        row["lnc"],
+        row["recipe"]["n"],
+        row["batch"],
+        f"{row['seconds']:.1f}",
+        "-" if row["instructions"] is None else row["instructions"],
+        result[:SHOWN],
+    )
+
+
+def line(*cells: Any) -> str:
+    kernel, chip, lnc, n, batch, seconds, instructions, result = map(str, cells)
+    numbers = f"{lnc:>3} {n:>8} {batch:>6} {seconds:>8} {instructions:>13}"
+    return f"{kernel:26}{chip:5}{numbers}  {result}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
