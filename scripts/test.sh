@@ -2,9 +2,15 @@
 # The tests; arguments go to pytest, for example: ./scripts/test.sh tests/test_cli.py -x
 # With --xla first: those of tests/xla, on the CPU device of PyTorch-XLA, in an environment of their
 # own, because torch_xla 2.9 needs torch 2.9 and wheels exist for Python 3.10 to 3.13 only.
+# With --neuron first: those of tests/neuron, on a stand-in for TorchNeuron's device, which they build
+# with the C++ compiler of the machine, in processes of their own.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
+if [ "${1:-}" = --neuron ]; then
+    shift
+    set -- tests/neuron "$@"
+fi
 if [ "${1:-}" != --xla ]; then
     install_project dev
     exec "$venv/bin/python" -m pytest -n 2 "$@"

@@ -19,8 +19,13 @@ import pytest  # noqa: E402
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
-def pytest_ignore_collect(collection_path):
-    """Without torch, True for a test file that imports torch or trnfft."""
+def pytest_ignore_collect(collection_path, config):
+    """True for tests/neuron, unless asked for, and for what needs torch where it is not installed.
+
+    The device that tests/neuron registers stays in the process: they need one of their own.
+    """
+    if collection_path.name == "neuron" and not any("neuron" in arg for arg in config.args):
+        return True
     if HAS_TORCH or collection_path.suffix != ".py":
         return None
     needs_torch = re.compile(r"^(from|import) (torch|trnfft)\b", re.MULTILINE)

@@ -5,8 +5,10 @@ import functools
 import pytest
 import torch
 
+import trnfft
+
 from .comparison import Training, assert_close
-from .stand_in import compile_backend
+from .stand_in import compile_backend, nki_hop
 from .subjects import SUBJECTS
 
 compiled = functools.partial(torch.compile, backend="neuron", fullgraph=True)
@@ -31,3 +33,57 @@ def test_values_and_gradients(name, launches, counted):
     with counted() as counts:
         training.step()
     assert (counts.to_host, counts.to_device) == (0, 0)
+
+
+def test_graphs_hold_launches_and_no_operator_of_trnfft():
+    step = Training(SUBJECTS["rfft"], "neuron", compiled).step
+    step()
+    for graph in compile_backend.GRAPHS:
+        targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+        assert targets.count(nki_hop.nki_kernel_wrapper) == 1
+        assert not [target for target in targets if "trnfft" in str(target)]
+
+
+def test_another_batch_is_planned_anew(launches):
+    run = compiled(lambda x: trnfft.rfft(x).real)
+    for rows in (3, 5, 200):
+        x = torch.randn(rows, 64)
+        actual = run(x.to("neuron"))
+        assert_close([actual], [torch.fft.rfft(x).real])
+    assert len(launches) == 3
+
+
+def test_precision_is_that_of_the_moment_of_compiling(launches):
+    x = torch.randn(8, 256)
+    with trnfft.precision("kahan"):
+        run = compiled(lambda x: trnfft.fft(x).real)
+        actual = run(x.to("neuron"))
+    assert_close([actual], [torch.fft.fft(x.double()).real.float()], 1e-7)
+    assert launches == [("butterfly", 2)]
+    run(x.to("neuron"))
+    assert launches[1:] == [("butterfly", 2)]
+
+
+@pytest.mark.parametrize(
+    "setting, message",
+    [
+        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
+        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
+    ],
+)
+def test_settings_without_kernels_are_refused_with_advice(setting, message, launches):
+    with setting(), pytest.raises(Exception, match=message):
+        compiled(lambda x: trnfft.fft(x).real)(torch.ones(2, 8, device="neuron"))
+    assert launches == []
+
+
+def test_a_graph_break_leaves_a_transform_to_eager_mode(launches):
+    @torch.compiler.disable
+    def transform(x):
+        with trnfft.backend("matmul"):
+            return trnfft.fft(x).real
+
+    x = torch.randn(2, 8)
+    run = torch.compile(lambda x: transform(x) + 1, backend="neuron")
+    assert_close([run(x.to("neuron"))], [torch.fft.fft(x).real + 1])
+    assert launches == []

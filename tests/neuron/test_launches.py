@@ -1,4 +1,4 @@
-"""How kernels are launched: the packages, the contract of `wrap_nki`, the chip, the degree of LNC."""
+"""Launches: the packages, the contract of `wrap_nki`, the chip, the degree of LNC."""
 
 import subprocess
 import sys

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._dynamo import nonstrict_trace
+from torch._subclasses.fake_tensor import FakeTensor
 
 from trnfft import config
 from trnfft.backends import torch_neuron
@@ -48,13 +49,16 @@ def transform(
         RuntimeError: the backend of this context is not "nki".
         NotImplementedError: no kernel can do a length, or the precision is "double".
     """
+    if isinstance(parts[0], FakeTensor):  # Dynamo wants shapes only, and hides what is raised here
+        return _shapes_alone(kind, parts, sizes)
     call = Call(tuple(map(int, sizes)), inverse, scale, _precision(parts[0].device), planned)
     shapes = [tuple(map(int, part.shape)) for part in parts]
     tables = _tables(kind, shapes, call, parts[0].device)
     backward: Tensors = []
     if torch.is_grad_enabled() and any(part.requires_grad for part in parts):
         back = replace(call, inverse=not inverse)
-        backward = _tables(ADJOINT[kind], _result_shapes(kind, shapes, call), back, parts[0].device)
+        results = _result_shapes(kind, shapes, call.sizes)
+        backward = _tables(ADJOINT[kind], results, back, parts[0].device)
     settings = (list(call.sizes), inverse, scale, call.precision, planned)
     return tuple(operators()[kind](list(parts), tables, backward, *settings))
 
@@ -82,11 +86,18 @@ def _tables(kind: str, shapes: Any, call: Call, device: torch.device) -> Tensors
     return [table.view_as(table) for table in tables_of(kind, shapes, call, device)]
 
 
-def _result_shapes(kind: str, shapes: Any, call: Call) -> list[tuple[int, ...]]:
+def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
     if kind == "c2c":
         return list(shapes)
-    last = call.sizes[-1] // 2 + 1 if kind == "r2c" else call.sizes[-1]
+    last = sizes[-1] // 2 + 1 if kind == "r2c" else sizes[-1]
     return [(*shapes[0][:-1], last)] * (2 if kind == "r2c" else 1)
+
+
+def _shapes_alone(kind: str, parts: Parts, sizes: tuple[int, ...]) -> Parts:
+    """Results without values, which depend on all parts."""
+    total = sum(part.sum() for part in parts)
+    shapes = _result_shapes(kind, [part.shape for part in parts], sizes)
+    return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
 @functools.cache

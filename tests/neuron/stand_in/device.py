@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ def install(folder: Path) -> Any:
     Raises:
         RuntimeError: the machine has no C++ compiler, or it fails.
     """
+    # Ninja, which builds it, may lie beside the interpreter only.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # Unoptimised: it compiles in half the time, and the time goes into the simulator.
     library = cpp_extension.load(
         "neuron_device", [str(SOURCE)], extra_cflags=["-O0"], build_directory=str(folder)
