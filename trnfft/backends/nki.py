@@ -76,8 +76,7 @@ class Nki(Backend):
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
     ) -> list[torch.Tensor]:
         self._check(x[0])
-        algorithm = ALGORITHMS[recipe.algorithm]
-        cores = hardware.degree()
+        algorithm, cores = ALGORITHMS[recipe.algorithm], hardware.degree()
         if self.name == "nki":
             tables = self._tables(recipe, inverse, scale, x[0].device)
             operands = [part.contiguous() for part in x]
@@ -88,7 +87,8 @@ class Nki(Backend):
             return list(y) if isinstance(y, (tuple, list)) else [y]
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
         arguments = algorithm.arguments(recipe, inverse, scale)
-        y = simulator.simulate(algorithm.kernel)[cores](*arrays, *arguments)
+        simulated: Any = simulator.simulate(algorithm.kernel)
+        y = simulated[cores](*arrays, *arguments)
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 

@@ -23,7 +23,6 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops import neuron_graph
 
 
 def c2c(
@@ -61,6 +60,8 @@ def c2c(
     if backend is not None and backend.has_derivatives:
         parts = backend.c2c(parts, call)
     elif _is_neuron_graph(backend, x.device):
+        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
+
         parts = neuron_graph.transform("c2c", parts, sizes, inverse, call.scale, planned)
     else:
         run = _C2C.apply if backend else _c2c
@@ -80,6 +81,8 @@ def r2c(
     if backend is not None and backend.has_derivatives:
         parts = backend.r2c((moved,), call)
     elif _is_neuron_graph(backend, x.device):
+        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
+
         parts = neuron_graph.transform("r2c", (moved,), sizes, inverse, call.scale)
     else:
         run = _R2C.apply if backend else _r2c
@@ -105,6 +108,8 @@ def c2r(
     if backend is not None and backend.has_derivatives:
         (y,) = backend.c2r(parts, call)
     elif _is_neuron_graph(backend, x.device):
+        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
+
         (y,) = neuron_graph.transform("c2r", parts, sizes, inverse, call.scale)
     else:
         run = _C2R.apply if backend else _c2r
