@@ -87,3 +87,19 @@ def test_a_graph_break_leaves_a_transform_to_eager_mode(launches):
     run = torch.compile(lambda x: transform(x) + 1, backend="neuron")
     assert_close([run(x.to("neuron"))], [torch.fft.fft(x).real + 1])
     assert launches == []
+
+
+def test_no_rows(launches):
+    y = compiled(lambda x: trnfft.rfft(x).real)(torch.ones(0, 8, device="neuron"))
+    assert (y.shape, y.device.type) == ((0, 5), "neuron")
+    assert launches == []
+
+
+def test_without_gradients(launches):
+    x = torch.randn(2, 16)
+    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
+    with torch.no_grad():
+        assert_close([run(x.to("neuron").requires_grad_())], [x])
+    with torch.inference_mode():
+        assert_close([run(x.to("neuron"))], [x])
+    assert len(launches) == 4

@@ -145,8 +145,20 @@ def test_tables_are_uploaded_once(counted):
 def test_float64_is_refused_with_advice():
     with pytest.raises(TypeError, match="no storage for Double"):
         torch.ones(4, dtype=torch.float64, device="neuron")
-    x = torch.arange(8, dtype=torch.int32).reshape(2, 4)
-    assert relative_error(trnfft.fft(x.to("neuron")), torch.fft.fft(x.float())) < BOUND
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32])
+def test_other_dtypes_are_computed_in_float32(dtype):
+    x = random_parts(3, 16).real.mul(10).to(dtype)
+    y = trnfft.rfft(x.to("neuron"))
+    assert y.real.dtype == torch.float32
+    assert relative_error(y, torch.fft.rfft(x.float())) < BOUND
+
+
+def test_no_rows(launches):
+    y = trnfft.rfft(torch.ones(0, 8, device="neuron"))
+    assert (y.shape, y.device.type) == ((0, 5), "neuron")
+    assert launches == []
 
 
 def random_parts(*shape):

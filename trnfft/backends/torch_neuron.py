@@ -8,7 +8,6 @@ plain number there (hardware records: wrap_nki of both packages).
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import os
@@ -19,15 +18,18 @@ from typing import Any
 import torch
 
 from nki_kernels import hardware
+from trnfft import cache
 
 # Where each function is, the first that is there: TorchNeuron before its lite part.
 _PLACES = {
     "wrap_nki": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite.nki.nki_hop"),
     "nki_op": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite._compiler"),
 }
+KERNELS = 256  # wrapped ones that are kept
 TARGET_COST = "each launch forks neuron-ls, which takes 52 ms"  # NKI 0.5 on trn2
 
 
+@cache.cached(len(_PLACES))
 def found(name: str) -> Callable[..., Any] | None:
     """`wrap_nki` or `nki_op` of the packages that are installed; None where none has it."""
     for place in _PLACES[name]:
@@ -64,7 +66,7 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
     return _wrapped(kernel)[(cores,)](**named)
 
 
-@functools.cache  # a kernel each: every call of wrap_nki registers it once more
+@cache.cached(KERNELS)  # as every call of wrap_nki registers the kernel once more
 def _wrapped(kernel: Any) -> Any:
     wrap_nki = found("wrap_nki")
     if wrap_nki is None:

@@ -10,7 +10,6 @@ as nothing can be uploaded where a backward graph is traced.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from torch._dynamo import nonstrict_trace
 from torch._subclasses.fake_tensor import FakeTensor
 
-from trnfft import config
+from trnfft import cache, config
 from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import backend_for
@@ -49,7 +48,8 @@ def transform(
         RuntimeError: the backend of this context is not "nki".
         NotImplementedError: no kernel can do a length, or the precision is "double".
     """
-    if isinstance(parts[0], FakeTensor):  # Dynamo wants shapes only, and hides what is raised here
+    # Dynamo wants shapes only, and hides what is raised here.
+    if isinstance(parts[0], FakeTensor) or parts[0].numel() == 0:
         return _shapes_alone(kind, parts, sizes)
     call = Call(tuple(map(int, sizes)), inverse, scale, _precision(parts[0].device), planned)
     shapes = [tuple(map(int, part.shape)) for part in parts]
@@ -100,7 +100,7 @@ def _shapes_alone(kind: str, parts: Parts, sizes: tuple[int, ...]) -> Parts:
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
-@functools.cache
+@cache.cached(1)
 def operators() -> dict[str, Any]:
     """The operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
     nki_op = torch_neuron.found("nki_op")

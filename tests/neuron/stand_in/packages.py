@@ -38,6 +38,7 @@ def installed(name: str) -> Iterator[None]:
             setattr(made[module], function, getattr(nki_hop, function))
     with absent():
         sys.modules.update(made)
+        torch_neuron.found.cache_clear()
         nki_hop.wants_tuple = wants_tuple
         try:
             yield
@@ -51,10 +52,16 @@ def absent() -> Iterator[None]:
     """Neither package is there inside a `with` block."""
     names = [name for modules, _ in PACKAGES.values() for name in modules if name in sys.modules]
     before = {name: sys.modules.pop(name) for name in names}, nki_hop.wants_tuple
-    torch_neuron._wrapped.cache_clear()
+    forget()
     try:
         yield
     finally:
         sys.modules.update(before[0])
         nki_hop.wants_tuple = before[1]
-        torch_neuron._wrapped.cache_clear()
+        forget()
+
+
+def forget() -> None:
+    """What trnfft has found in packages, it looks for again."""
+    torch_neuron.found.cache_clear()
+    torch_neuron._wrapped.cache_clear()
