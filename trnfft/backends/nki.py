@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
-from nki_kernels import simulator
+from nki_kernels import hardware, simulator
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import uploaded
 from trnfft.backends.half_spectrum import half_of, whole_of
@@ -81,7 +82,8 @@ class Nki(Backend):
             return list(y) if isinstance(y, (tuple, list)) else [y]
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
         arguments = algorithm.arguments(recipe, inverse, scale)
-        y = simulator.simulate(algorithm.kernel)(*arrays, *arguments)
+        kernel: Any = simulator.simulate(algorithm.kernel)
+        y = kernel[hardware.degree()](*arrays, *arguments)  # that of the plan, too
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 
