@@ -76,14 +76,16 @@ class Nki(Backend):
     ) -> list[torch.Tensor]:
         self._check(x[0])
         algorithm = ALGORITHMS[recipe.algorithm]
+        kernel: Any = algorithm.kernel
+        cores = hardware.degree()  # as `plan` has it, too
         if self.name == "nki":
             tables = uploaded(x[0].device, None, algorithm.arguments, recipe, inverse, scale)
-            y = algorithm.kernel(*(part.contiguous() for part in x), *tables)
+            y = kernel[cores](*(part.contiguous() for part in x), *tables)
             return list(y) if isinstance(y, (tuple, list)) else [y]
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
         arguments = algorithm.arguments(recipe, inverse, scale)
-        kernel: Any = simulator.simulate(algorithm.kernel)
-        y = kernel[hardware.degree()](*arrays, *arguments)  # that of the plan, too
+        simulated: Any = simulator.simulate(kernel)
+        y = simulated[cores](*arrays, *arguments)
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 

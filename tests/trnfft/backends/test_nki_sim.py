@@ -8,6 +8,7 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from trnfft.backends import nki
 from trnfft.nn import BlockCirculantLinear
 
 TOLERANCE = 1e-6  # relative L2 error; of functions made of several transforms four times as much
@@ -159,3 +160,16 @@ def test_a_degree_that_the_chip_lacks_is_refused_before_the_launch(monkeypatch):
     with simulator.record() as timeline, trnfft.backend("nki-sim"):
         pytest.raises(ValueError, trnfft.fft, real(8)).match(message)
     assert timeline.launches == 0
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_the_backend_nki_launches_at_the_degree_too(monkeypatch, chip, degree):
+    """With the simulator's kernels in place of a device's."""
+    monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
+    monkeypatch.setenv(LNC_VARIABLE, str(degree))
+    x = complex_(128, 64)
+    recipe = trnfft.plan(64, batch=128).recipe
+    with simulator.record() as timeline:
+        re, im = nki.Nki("nki").run(recipe, (x.real, x.imag))
+    assert timeline.where == f"{chip}, LNC={degree}"
+    assert error(torch.complex(re, im), exact_of(trnfft.fft, x)) <= TOLERANCE
