@@ -79,7 +79,8 @@ def table_of(
 
 def time_columns(files: Sequence[plots.File]) -> list[str]:
     ratios = [f"{file.name} / {files[0].name}" for file in files[1:]]
-    return [*(f"{file.name}, us" for file in files), *ratios, "DMA floor, us"]
+    times = [f"{file.name} ({file.results.where}), us" for file in files]
+    return [*times, *ratios, "DMA floor, us"]
 
 
 def time_cells(rows: list[Row | None], absent: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a case is measured on each backend.
+"""How a case is measured on each backend, on a chip at its degree of LNC (`hardware.degree`).
 
 "nki-sim"           the timeline that the simulator models for the launches of one call. It holds no
                     launch overhead, and what runs between launches on a real device is not in it.
@@ -90,6 +90,7 @@ def measure(case: Case, backend: str, target: str) -> Row:
         NotImplementedError: there is no kernel for it.
     """
     arrays, device = case.arrays(), device_of(backend)
+    chip = hardware.chip(target)
     with settings(backend, target, case.precision):
         tensors = [on_device(array, device) for array in arrays]
         if backend == "nki-sim":
@@ -104,7 +105,7 @@ def measure(case: Case, backend: str, target: str) -> Row:
         case,
         backend,
         target,
-        dma_floor_us=hardware.chip(target).dma_floor_ns(1, moved) / 1e3,
+        dma_floor_us=chip.dma_floor_ns(1, moved, hardware.degree(chip)) / 1e3,
         relative_error=relative_error(result, exact),
         **values,
     )
@@ -112,7 +113,9 @@ def measure(case: Case, backend: str, target: str) -> Row:
 
 def described(case: Case, backend: str, target: str, **values: Any) -> Row:
     """A row with what was asked for, and these values."""
-    return Row(**case.asked, backend=backend, target=hardware.chip(target).name, **values)
+    chip = hardware.chip(target)
+    cores = hardware.degree(chip)
+    return Row(**case.asked, backend=backend, target=chip.name, cores=cores, **values)
 
 
 def predicted(case: Case, backend: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ MANY_POINTS = 2**19  # from this many on a batch counts as large
 MARKERS = "osD^v<>P"  # a file each
 DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1)))
 DOTS = (0, (1, 2))
-FLOOR_COLORS = ("crimson", "deeppink", "maroon")  # a chip each
+FLOOR_COLORS = ("crimson", "deeppink", "maroon", "tomato", "orchid")  # a chip and degree each
 SEED_MARKERS = "sD^v"
 SOURCES = {
     "modelled": "modelled, without launches",
@@ -51,9 +51,9 @@ class File:
 
     @property
     def description(self) -> str:
-        """Backend, chip, versions, date and revision."""
+        """Backend, chip, degree of LNC, versions, date and revision."""
         e = self.results.environment
-        runs = f"backend {self.results.backend}, {self.results.target}"
+        runs = f"backend {self.results.backend}, {self.results.where}"
         device = f", on {e.device} {e.instance}".rstrip() if e.device else f", on {e.cpu}"
         sdk = f" of SDK {e.sdk}" if e.sdk else ""
         dirty = {True: " with changes", False: "", None: ""}[e.git_is_dirty]
@@ -62,7 +62,7 @@ class File:
 
 
 def labelled(found: Sequence[tuple[Path, Results]]) -> list[File]:
-    """Files by name, backend and chip, and by revision where not all have the same.
+    """Files by name, backend, chip and degree, and by revision where not all have the same.
 
     Names are those without folder and ending, or whole paths where these are equal.
     """
@@ -72,7 +72,7 @@ def labelled(found: Sequence[tuple[Path, Results]]) -> list[File]:
     for path, results in found:
         name = path.stem if stems.count(path.stem) == 1 else str(path)
         revision = f", {results.environment.git_revision[:7]}" if len(revisions) > 1 else ""
-        label = f"{name} ({results.backend}, {results.target}{revision})"
+        label = f"{name} ({results.backend}, {results.where}{revision})"
         files.append(File(name, label, results))
     return files
 
@@ -175,14 +175,15 @@ def draw_line(
 
 
 def draw_floors(axes: Axes, rows: Sequence[Row]) -> None:
-    """The least time to read and write the points once, for each chip."""
+    """The least time to read and write the points once, for each chip and degree of LNC."""
     floors: dict[str, dict[int, float]] = {}
     for row in rows:
         n = row.shape[0]
         if row.dma_floor_us is not None and n & (n - 1) == 0:
-            floors.setdefault(row.target, {})[n] = row.dma_floor_us
-    for (target, points), color in zip(floors.items(), FLOOR_COLORS, strict=False):
-        label = f"DMA floor of {target}, {hardware.chip(target).dma_total_bytes_per_ns:.0f} GB/s"
+            rate = 1 / hardware.chip(row.target).dma_floor_ns(1, 1, row.cores)
+            label = f"DMA floor of {row.where}, {rate:.0f} GB/s"
+            floors.setdefault(label, {})[n] = row.dma_floor_us
+    for (label, points), color in zip(floors.items(), FLOOR_COLORS, strict=False):
         line = zip(*sorted(points.items()), strict=True)
         axes.plot(*line, linestyle=":", color=color, label=label)
 

@@ -23,7 +23,9 @@ BackendOption = Annotated[str, typer.Option(help="torch, matmul, nki-sim or nki.
 TargetOption = Annotated[
     str | None,
     typer.Option(
-        help=f"trn1, trn2 or trn3. Default: what {hardware.TARGET_VARIABLE} says, or trn1.",
+        help=f"trn1, trn2 or trn3. Default: what {hardware.TARGET_VARIABLE} says, else the "
+        f"instance's, else trn1. The degree of LNC is what {hardware.LNC_VARIABLE} says, else the "
+        "chip's default.",
         show_default=False,
     ),
 ]
@@ -42,7 +44,7 @@ def stop(sentence: str, code: int) -> NoReturn:
 
 
 def check(backend: str, target: str | None, out: Path) -> str:
-    """The chip. Refuses, before any work, a backend, chip or output that cannot be had."""
+    """The chip. Refuses, before any work, a backend, chip, degree or output that cannot be had."""
     if backend == "auto":
         stop("argument '--backend' is 'auto', allowed are torch, matmul, nki-sim and nki", 2)
     if not out.parent.is_dir():
@@ -51,6 +53,7 @@ def check(backend: str, target: str | None, out: Path) -> str:
         stop(f"cannot write {out}: it is not a file that can be replaced", 2)
     try:
         chip = hardware.current() if target is None else hardware.chip(target)
+        hardware.degree(None if target is None else chip)
         with settings(backend, chip.name):
             device_of(backend)
     except (ValueError, ImportError) as error:
@@ -105,7 +108,8 @@ def line_of(row: Row) -> str:
     """What was found, in one line."""
     parts = []
     if row.time_us is not None:
-        parts.append(f"{row.time_us:,.1f} us {row.time_source}")
+        where = f" on {row.where}" if row.kernel_us is not None else ""
+        parts.append(f"{row.time_us:,.1f} us {row.time_source}{where}")
     for name in ("relative_error", "round_trip_error", "relative_difference"):
         if (value := getattr(row, name)) is not None:
             parts.append(f"{name.replace('_', ' ')} {value:.1e}")
@@ -120,6 +124,7 @@ def write(
         program=program,
         backend=backend,
         target=target,
+        cores=hardware.degree(hardware.chip(target)),
         environment=environment(),
         rows=rows,
         missing=missing,

@@ -89,11 +89,12 @@ class Row(Asked):
     `kernel_time_source` is "modelled" (the simulator's timeline), "measured" (on a device) or ""
     where `kernel_us` is None; `method` tells how it was separated from the launch. `latency` is
     always measured by the host's clock. `dma_floor_us` is the least time to read the inputs and to
-    write the results once on `target`, `predicted_us` the planner's price.
+    write the results once on `target` by `cores`, `predicted_us` the planner's price.
     """
 
     backend: str
     target: str
+    cores: int = 1  # degree of LNC
     recipe: str = ""  # what the planner chose, where it plans the call as a whole
     latency: Latency | None = None
     kernel_us: FiniteFloat | None = None
@@ -118,6 +119,11 @@ class Row(Asked):
         return self.latency.p50_us if self.latency is not None else None
 
     @property
+    def where(self) -> str:
+        """Chip and degree of LNC: "trn2, LNC=2"."""
+        return f"{self.target}, LNC={self.cores}"
+
+    @property
     def time_source(self) -> str:
         """What `time_us` is: "modelled", "measured", or "host" for a whole call on a CPU."""
         return self.kernel_time_source or ("host" if self.latency is not None else "")
@@ -138,9 +144,15 @@ class Results(Strict):
     program: Program
     backend: str
     target: str
+    cores: int = 1  # degree of LNC; files from before it was written have 1
     environment: Environment
     rows: list[Row]
     missing: list[Missing]
+
+    @property
+    def where(self) -> str:
+        """Chip and degree of LNC: "trn2, LNC=2"."""
+        return f"{self.target}, LNC={self.cores}"
 
 
 def save(results: Results, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What keeping rows apart costs, modelled: kernels on trn1 with their guard and without it.
+"""What keeping rows apart costs, modelled: kernels on trn1 (LNC=1) with their guard and without it.
 
 Run: python -m bench.row_guard. Without the guard a NaN in one row reaches others on trn1, whose
 transposes multiply by the identity (nki_kernels/row_guard.py).
@@ -63,6 +63,7 @@ def modelled_ns(name: str, n: int, batch: int) -> tuple[float, float]:
 
 def main() -> None:
     """Prints one line a case."""
+    print("modelled on trn1, LNC=1")
     print(f"{'kernel':24}{'N':>7}{'batch':>7}{'without':>12}{'with':>12}{'ratio':>8}")
     for name, n, batch in CASES:
         plain, guarded = modelled_ns(name, n, batch)

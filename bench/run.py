@@ -1,8 +1,8 @@
 """Time and error of every operation: python -m bench.run [OPERATION ...] --backend nki-sim
 
-The same cases run on every backend. Times of "nki-sim" are modelled, those of "torch" and "matmul"
-are the host's, those of "nki" are of a NeuronCore, kernel and launch overhead apart
-(bench/measurement.py). Needs `pip install ".[bench]"`.
+The same cases run on every backend. Times of "nki-sim" are modelled, for the chip and its degree of
+LNC, those of "torch" and "matmul" are the host's, those of "nki" are of a NeuronCore, kernel and
+launch overhead apart (bench/measurement.py). Needs `pip install ".[bench]"`.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_one_launch_is_ten_times_faster_than_the_chain(radix):
 
 def test_table():
     """Prints the comparison, and where the chain's time goes."""
-    print(f"\nmodelled on-chip microseconds, trn1, batch {BATCH}, launch overhead not counted")
+    print(f"\nmodelled on-chip us, trn1, LNC=1, batch {BATCH}, launch overhead not counted")
     print(f"{'N':>5} {'radix-8':>10} {'radix-4':>10} {'ours':>8} {'ratio':>7}  kernel")
     for n in LENGTHS:
         chains = {r: sum(chain_ns(n, r).values()) for r in (8, 4) if is_power(n, r)}

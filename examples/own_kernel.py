@@ -94,7 +94,7 @@ def main() -> None:
         with hardware.select(hardware.chip(name)):
             timeline = simulator.dry_run(power_spectrum, (frames.shape, "float32"), table)
         busy = ", ".join(f"{k} {t / 1e3:.1f}" for k, t in timeline.engine_busy_ns.items() if t)
-        print(f"  {name}  {timeline.total_ns / 1e3:.1f} us; engines busy for: {busy}")
+        print(f"  {timeline.where}  {timeline.total_ns / 1e3:.1f} us; engines busy for: {busy}")
         if arguments.trace and name == "trn1":
             timeline.save_perfetto(arguments.trace)
 

@@ -133,9 +133,13 @@ class NeuronCore:
         """PSUM of one partition."""
         return self.psum_banks * self.psum_bank_bytes
 
-    def dma_floor_ns(self, points: int, bytes_per_point: int = 16) -> float:
-        """Least time to read and write ``points`` complex points once (split fp32: 16 bytes)."""
-        return points * bytes_per_point / self.dma_total_bytes_per_ns
+    def dma_floor_ns(self, points: int, bytes_per_point: int = 16, cores: int = 1) -> float:
+        """Least time to read and write ``points`` complex points once (split fp32: 16 bytes).
+
+        By ``cores`` together: twice the DMA engines of one, but they share a stack of HBM.
+        """
+        rate = min(cores * self.dma_total_bytes_per_ns, self.hbm_stack_bytes_per_ns)
+        return points * bytes_per_point / rate
 
     def clock_ghz(self, engine: str) -> float:
         """Clock of ``tensor``, ``vector``, ``scalar`` or ``gpsimd``."""
@@ -247,13 +251,18 @@ def current_and_why() -> tuple[NeuronCore, str]:
     """
     if (selected := _selected.get()) is not None:
         return selected, "selected"
+    return _own_and_why() or (TRN1, "the default, as nothing names a chip")
+
+
+def _own_and_why() -> tuple[NeuronCore, str] | None:
+    """The chip of this process whatever is selected, and what says so; None where nothing does."""
     if name := os.environ.get(TARGET_VARIABLE):
         return chip(name), TARGET_VARIABLE
-    if (core := _chip_of_instance()) is not None:
+    if (core := _chip_of_instance(INSTANCE_TYPE)) is not None:
         return core, "the instance's type"
     if hasattr(sys.modules.get("torch"), "neuron"):
         return TRN2, "the default of TorchNeuron, which runs on trn2 and trn3"
-    return TRN1, "the default, as nothing names a chip"
+    return None
 
 
 def degree(core: NeuronCore | None = None) -> int:
@@ -264,25 +273,39 @@ def degree(core: NeuronCore | None = None) -> int:
 def degree_and_why(core: NeuronCore | None = None) -> tuple[int, str]:
     """The degree of LNC, cores a launch: NEURON_LOGICAL_NC_CONFIG, else the chip's default.
 
-    That is the most that a launch can have: 2 on trn2 and trn3, 1 on trn1 [lnc]. ValueError where
-    the variable holds what no launch on the chip can have.
+    That is the most that a launch can have: 2 on trn2 and trn3, 1 on trn1 [lnc]. The variable is
+    about this process's chip. For another one, given as ``core`` or by ``select``, it holds where
+    such launches can have the degree, else the default does. ValueError where it is no degree, or
+    one that no launch on this process's chip can have.
     """
-    core = current() if core is None else core
+    asked = _selected.get() if core is None else core
+    core = current() if asked is None else asked
     most = core.programs_per_launch
     given = os.environ.get(LNC_VARIABLE)
     if not given:
         return most, f"the default of {core.name}"
-    if given not in map(str, range(1, most + 1)):
-        allowed = " or ".join(map(str, range(1, most + 1)))
-        raise ValueError(f"{LNC_VARIABLE} is {given!r}, allowed on {core.name} is {allowed}")
-    return int(given), LNC_VARIABLE
+    if given in _degrees(core):
+        return int(given), LNC_VARIABLE
+    own = _own_and_why()
+    is_another = asked is not None and (own is None or own[0] != core)
+    if is_another and any(given in _degrees(other) for other in _CHIPS.values()):
+        return most, f"the default of {core.name}, which has no degree {given}"
+    raise ValueError(
+        f"{LNC_VARIABLE} is {given!r}, allowed on {core.name} is {' or '.join(_degrees(core))}; "
+        f"unset it, or name the chip that it is for in {TARGET_VARIABLE}"
+    )
+
+
+def _degrees(core: NeuronCore) -> tuple[str, ...]:
+    """What the variable can hold on a chip."""
+    return tuple(str(n + 1) for n in range(core.programs_per_launch))
 
 
 @functools.cache
-def _chip_of_instance() -> NeuronCore | None:
+def _chip_of_instance(file: Path) -> NeuronCore | None:
     """The chip of the EC2 instance that this process runs on; None where it is none."""
     try:
-        family = INSTANCE_TYPE.read_text().partition(".")[0]
+        family = file.read_text().partition(".")[0]
     except OSError:
         return None
     # trn1n, trn2u and trn3gen2 are trn1, trn2 and trn3 with other networks.

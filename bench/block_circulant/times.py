@@ -37,7 +37,7 @@ def naive_us(rows: int, p: int, q: int, k: int) -> dict[str, float]:
     """
 
     def transform(count: int, inverse: bool) -> float:
-        found = plan(k, batch=count, real=True, inverse=inverse, target="trn1")
+        found = plan(k, batch=count, real=True, inverse=inverse, target="trn1", cores=1)
         return (found.predicted_ns or 0.0) / 1e3
 
     ones = np.kron(np.eye(128 // q), np.ones((q, 1))).astype(np.float32)
@@ -75,7 +75,9 @@ def circulant_us(rows: int, p: int, q: int, k: int) -> tuple[float, float]:
     """Modelled microseconds forward and backward, a launch each."""
 
     def launch(gradients: bool) -> float:
-        found = plan_block_circulant((p, q, k), batch=rows, gradients=gradients, target="trn1")
+        found = plan_block_circulant(
+            (p, q, k), batch=rows, gradients=gradients, target="trn1", cores=1
+        )
         return (found.predicted_ns or 0.0) / 1e3
 
     return launch(False), launch(True)
@@ -84,7 +86,7 @@ def circulant_us(rows: int, p: int, q: int, k: int) -> tuple[float, float]:
 def show_times(console: Console) -> None:
     """Prints a row for each batch, the steps of the naive flow, and the plan."""
     blocks = FEATURES // BLOCK
-    table = Table(title=f"{FEATURES} -> {FEATURES}, blocks of {BLOCK}: modelled on trn1, us")
+    table = Table(title=f"{FEATURES} -> {FEATURES}, blocks of {BLOCK}: modelled on trn1, LNC=1, us")
     for name in ("batch", "naive forward", "dense forward", "forward", "backward", "naive / ours"):
         table.add_column(name, justify="right")
     for name in ("dense / ours", "bytes saved"):
@@ -100,8 +102,10 @@ def show_times(console: Console) -> None:
         ratios = f"{naive / forward:.1f}", f"{dense / forward:.1f}"
         table.add_row(str(rows), *times, *ratios, f"{saved:,}")
         console.print(
-            f"naive, batch {rows}: "
+            f"naive, batch {rows}, modelled on trn1, LNC=1: "
             + ", ".join(f"{name} {time:,.0f} us" for name, time in steps.items())
         )
     console.print(table)
-    console.print(plan_block_circulant((blocks,) * 2 + (BLOCK,), batch=32, target="trn1").tree())
+    console.print(
+        plan_block_circulant((blocks,) * 2 + (BLOCK,), batch=32, target="trn1", cores=1).tree()
+    )

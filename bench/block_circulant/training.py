@@ -79,7 +79,7 @@ def show_training(console: Console, out: Path, epochs: int) -> None:
     dense = network()
     table = Table(title=f"Digits, {epochs} epochs, batches of {ROWS}, hidden layers {WIDTH} wide")
     names = ("hidden layers", "accuracy", "parameters", "compression", "transforms a step")
-    for name in (*names, "of the naive flow", "bytes saved", "hidden layers on trn1"):
+    for name in (*names, "of the naive flow", "bytes saved", "hidden layers on trn1, LNC=1"):
         table.add_column(name, justify="right")
     curves = {}
     for k in (0, *BLOCKS):

@@ -21,6 +21,7 @@ class Measurement:
     source: str
     use: str = HELD_OUT
     is_whole_kernel: bool = False  # from launch to end, no engine or part of it alone
+    cores: int = 1  # degree of LNC
 
 
 def whole_kernels(*measurements: Measurement) -> tuple[Measurement, ...]:

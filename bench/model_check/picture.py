@@ -58,7 +58,7 @@ def draw_payload(axes: Axes, points: list[Point]) -> None:
     measured = [1 / p.measurement.value for p in points] + [1.0]
     modelled = [1 / p.modelled for p in points] + [1.0]
     axes.plot(sizes, measured, "o-", label="measured (Neuron documentation)")
-    axes.plot(sizes, modelled, "s--", label="modelled, trn2")
+    axes.plot(sizes, modelled, "s--", label="modelled, trn2, LNC=1")
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes[::2], [str(size) for size in sizes[::2]])
     axes.set(ylim=(0, 1.05), xlabel="bytes a partition", title="DMA payload")

@@ -30,7 +30,7 @@ def group_table(group: str, points: Iterable[Point]) -> Table:
     for point in points:
         m = point.measurement
         values = [f"{number(value)} {m.unit}" for value in (m.value, point.modelled)]
-        table.add_row(m.name, m.chip, *values, f"{point.ratio:.2f}", m.use)
+        table.add_row(m.name, f"{m.chip}, LNC={m.cores}", *values, f"{point.ratio:.2f}", m.use)
     return table
 
 

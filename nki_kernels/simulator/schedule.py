@@ -91,6 +91,7 @@ class Schedule:
     """Start and end of every instruction of one launch, and which one each waited for.
 
     ``times`` says how often each runs: only the first iteration of a loop on the device is here.
+    ``where`` is the chip and the degree of LNC.
     """
 
     def __init__(self, session: Any) -> None:
@@ -104,6 +105,7 @@ class Schedule:
 
     def _plan(self, cores: list[Core], place: Any) -> None:
         count = len(self.trace)
+        self.where = f"{cores[0].engines.chip.name}, LNC={len(cores)}"
         self.start = [0.0] * count
         self.end = [0.0] * count
         self.done: list[float] = [-1.0] * count  # visible to others; -1: not scheduled

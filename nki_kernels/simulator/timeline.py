@@ -39,7 +39,8 @@ class Timeline:
     written; ``hbm_scratch_bytes`` that a launch allocated in HBM beside its outputs, the most of
     all launches; ``instructions``; ``sbuf_peak_bytes`` a partition; ``psum_peak_banks``;
     ``waived_rules``, the rules of ``device_rules`` that were broken and waived;
-    ``critical_path`` (the events that bound ``total_ns``, first to last); ``events``; ``launches``.
+    ``critical_path`` (the events that bound ``total_ns``, first to last); ``events``; ``launches``;
+    ``where``, the chip and the degree of LNC, as "trn2, LNC=2"; several where launches differ.
 
     A launch of two programs ends with the later core; ``engine_busy_ns`` has each engine of the
     core where it is busier, as do the two peaks; bytes, descriptors and instructions are sums.
@@ -56,6 +57,7 @@ class Timeline:
         self.sbuf_peak_bytes = 0
         self.psum_peak_banks = 0
         self.launches = 0
+        self.where = ""
         self.waived_rules: set[str] = set()
         self._runs: list[tuple[float, list[tuple[Issue, list[int], str]], Schedule]] = []
 
@@ -68,6 +70,8 @@ class Timeline:
         trace = schedule.trace
         self._runs.append((self.total_ns, trace, schedule))
         self.launches += 1
+        if schedule.where not in self.where.split("; "):
+            self.where = "; ".join(filter(None, (self.where, schedule.where)))
         self.total_ns += schedule.total_ns
         for engine in ENGINES:
             self.engine_busy_ns[engine] += schedule.busy[engine]
@@ -111,7 +115,7 @@ class Timeline:
         """
         found = self.events
         cores = max([event.core for event in found], default=0) + 1
-        events = [entry for core in range(cores) for entry in _tracks(core, cores)]
+        events = [entry for core in range(cores) for entry in _tracks(core, cores, self.where)]
         for event in found:
             events.append(
                 {
@@ -128,19 +132,20 @@ class Timeline:
 
     def __repr__(self) -> str:
         waived = f", waived: {', '.join(sorted(self.waived_rules))}" if self.waived_rules else ""
-        return (
-            f"Timeline({self.instructions} instructions, {self.total_ns:.0f} ns modelled{waived})"
-        )
+        where = f" on {self.where}" if self.where else ""
+        time = f"{self.total_ns:.0f} ns modelled{where}"
+        return f"Timeline({self.instructions} instructions, {time}{waived})"
 
 
-def _tracks(core: int, cores: int) -> list[dict[str, Any]]:
+def _tracks(core: int, cores: int, where: str) -> list[dict[str, Any]]:
     """The tracks of one core in a trace, with their names."""
     tracks: list[dict[str, Any]] = []
     for track, engine in enumerate(ENGINES):
-        where = {"ph": "M", "pid": core, "tid": track}
-        tracks.append({**where, "name": "thread_name", "args": {"name": engine}})
-        tracks.append({**where, "name": "thread_sort_index", "args": {"sort_index": track}})
-    name = {"name": f"NeuronCore {core} (modelled)" if cores > 1 else "NeuronCore (modelled)"}
+        of_track = {"ph": "M", "pid": core, "tid": track}
+        tracks.append({**of_track, "name": "thread_name", "args": {"name": engine}})
+        tracks.append({**of_track, "name": "thread_sort_index", "args": {"sort_index": track}})
+    number = f" {core}" if cores > 1 else ""
+    name = {"name": f"NeuronCore{number} of {where} (modelled)"}
     tracks.append({"ph": "M", "pid": core, "name": "process_name", "args": name})
     return tracks
 

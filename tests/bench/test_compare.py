@@ -113,9 +113,11 @@ def test_parity(invoke, write, no_plots):
 def test_files_are_described(invoke, write, no_plots):
     rows = [row(256, 1, "nki", 8.0)]
     result = invoke(write("a", "nki", rows), write("b", "nki", rows, revision="b" * 40))
-    text = line_with(result.stdout, "a (nki, trn1, aaaaaaa): backend nki, trn1, on Trainium1 Trn1")
+    text = line_with(
+        result.stdout, "a (nki, trn1, LNC=1, aaaaaaa): backend nki, trn1, LNC=1, on Trainium1 Trn1"
+    )
     assert "NKI 0.6.0 of SDK 2.32" in text and "revision aaaaaaaaaa with changes" in text
-    assert "b (nki, trn1, bbbbbbb): " in result.stdout
+    assert "b (nki, trn1, LNC=1, bbbbbbb): " in result.stdout
     assert "measured on trn1.2xlarge" in line_with(result.stdout, "seed: ")
 
 
@@ -150,15 +152,15 @@ def test_plot_of_times(write):
     one, many = plots.draw_times(files(write, ("a", modelled), ("b", measured), ("c", host))).axes
     names = legend(one)
     assert names[:3] == [
-        "a (nki-sim, trn1): planner's choice, modelled",
-        "b (nki, trn1): planner's choice, measured",
-        'c (torch, trn1): backend "torch", host',
+        "a (nki-sim, trn1, LNC=1): planner's choice, modelled",
+        "b (nki, trn1, LNC=1): planner's choice, measured",
+        'c (torch, trn1, LNC=1): backend "torch", host',
     ]
     assert len([name for name in names if name.startswith("seed, ")]) == 4
     assert all("with launches" in name for name in names if name.startswith("seed, "))
     for part in ("modelled, without launches", "seed: measured, with launches", "host's clock"):
         assert part in one.get_ylabel()
-    assert any(name.startswith("DMA floor of trn1") for name in names)
+    assert any(name.startswith("DMA floor of trn1, LNC=1, 272 GB/s") for name in names)
     assert list(lines(one)[names[0]].get_xydata()[:, 0]) == [64, 1024]  # 1000 is a marker alone
     assert [1000, 1000] in [
         list(line.get_xydata()[0]) for line in one.lines if len(line.get_xydata())
@@ -167,12 +169,24 @@ def test_plot_of_times(write):
     assert (one.get_xscale(), one.get_yscale()) == ("log", "log")
 
 
+def test_degrees_of_a_chip_have_a_floor_each(write):
+    known = {"backend": "nki-sim", "target": "trn2"}
+    found = [row(64, 1, time=8.0 / cores, cores=cores, **known) for cores in (1, 2)]
+    one, _ = plots.draw_times(files(write, ("a", found[:1]), ("b", found[1:]))).axes
+    floors = {name: line for name, line in lines(one).items() if name.startswith("DMA floor")}
+    assert list(floors) == [
+        f"DMA floor of trn2, LNC={c}, {r} GB/s" for c, r in ((1, 368), (2, 566))
+    ]
+    assert len({line.get_color() for line in floors.values()}) == 2
+
+
 def test_algorithms_have_the_same_colour_in_all_files(write):
     rows = [row(n, 2**20 // n, "nki-sim", 9.0, algorithm=a) for n in (64, 256) for a in ("x", "y")]
     _, many = plots.draw_times(files(write, ("a", rows), ("b", rows[2:]))).axes
     colours = {name: to_hex(line.get_color()) for name, line in lines(many).items()}
     of = {
-        key: colours[f"{key[0]} (nki-sim, trn1): {key[1]}, modelled"] for key in ("ax", "bx", "by")
+        key: colours[f"{key[0]} (nki-sim, trn1, LNC=1): {key[1]}, modelled"]
+        for key in ("ax", "bx", "by")
     }
     assert of["ax"] == of["bx"] != of["by"]
 

@@ -56,7 +56,7 @@ TINY = {
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_row_of_each_operation(operation, backend):
     row = measure(TINY[operation], backend, "trn2")
-    assert (row.operation, row.backend, row.target) == (operation, backend, "trn2")
+    assert (row.operation, row.backend, row.where) == (operation, backend, "trn2, LNC=2")
     assert 0 < row.relative_error < 1e-6
     assert row.time_us > 0 and row.time_source == BACKENDS[backend]
     assert row.dma_floor_us > 0
@@ -102,8 +102,36 @@ def test_run_writes_results(invoke, tmp_path, tiny_operation):
     result = invoke(run.main, "block_circulant", "--backend", "nki-sim", "--out", "a.json")
     assert result.exit_code == 0, result.output
     found = load(tmp_path / "a.json")
-    assert (found.program, found.backend, found.target) == ("run", "nki-sim", "trn1")
+    assert (found.program, found.backend, found.where) == ("run", "nki-sim", "trn1, LNC=1")
     assert [row.case for row in found.rows] == [c.name for c in OPERATIONS["block_circulant"]]
+    assert result.output.count("us modelled on trn1, LNC=1") == 2
+
+
+@pytest.mark.parametrize("degree", ["1", "2"])
+def test_run_is_of_the_degree_of_the_chip(invoke, tmp_path, tiny_operation, monkeypatch, degree):
+    monkeypatch.setenv(hardware.LNC_VARIABLE, degree)
+    result = invoke(run.main, "block_circulant", "--target", "trn3", "--out", "a.json")
+    assert result.exit_code == 0, result.output
+    assert result.output.count(f"us modelled on trn3, LNC={degree}") == 2
+    found = load(tmp_path / "a.json")
+    assert {found.where, *(row.where for row in found.rows)} == {f"trn3, LNC={degree}"}
+    assert found.rows[0].kernel_us == pytest.approx(found.rows[0].predicted_us, rel=0.05)
+
+
+def test_the_floor_is_of_the_degree(monkeypatch):
+    floors = []
+    for degree in ("1", "2"):
+        monkeypatch.setenv(hardware.LNC_VARIABLE, degree)
+        floors.append(measure(TINY["transforms_1d"], "nki-sim", "trn3").dma_floor_us)
+    assert floors[1] / floors[0] == pytest.approx(528 / 917)
+
+
+def test_run_refuses_a_degree_that_the_chip_lacks(invoke, tmp_path, monkeypatch):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn1")
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "2")
+    result = invoke(run.main, "stft")
+    assert result.exit_code == 2 and "is '2', allowed on trn1 is 1" in result.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_list(invoke, tmp_path):

@@ -5,8 +5,9 @@ import pytest
 
 import trnfft
 from nki_kernels import hardware, simulator
+from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from nki_kernels.nki_api import nisa, nki, nl
-from trnfft.planner import cost, planner
+from trnfft.planner import cost, lengths, planner
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Plan, Recipe
@@ -112,7 +113,7 @@ def test_parts_of_a_batch_are_large_enough_for_both_cores(monkeypatch):
 
 def test_a_kernel_that_does_not_share_has_no_price():
     assert plan(1, "greedy").predicted_ns
-    with pytest.raises(NotImplementedError, match="trn2 with LNC=2: greedy .*nl.program_id"):
+    with pytest.raises(NotImplementedError, match="trn2, LNC=2: greedy .*nl.program_id"):
         plan(2, "greedy")
     found = plan(2, ["greedy", "doubled"])
     assert found.algorithm == "doubled" and "program_id" in found.candidates[1].rejected
@@ -140,4 +141,72 @@ def test_convolutions_and_weights_have_degrees():
         planner.plan_convolution((256,), target="trn1", cores=2)
     with pytest.raises(ValueError, match="trn1 has degree 1 only"):
         planner.plan_block_circulant((2, 2, 64), target="trn1", cores=2)
-    assert planner.plan_convolution((256,), target="trn2").title.endswith("LNC=1")
+    assert planner.plan_convolution((256,), target="trn2", cores=1).title.endswith("LNC=1")
+
+
+# The degree by default
+
+
+def degrees(target=None):
+    """Of a plan of each kind, without `cores`."""
+    return {
+        trnfft.plan(64, target=target).cores,
+        trnfft.plan(64, real=True, precision="double", target=target).cores,
+        planner.plan_convolution((256,), target=target).cores,
+        planner.plan_block_circulant((2, 2, 64), batch=32, gradients=True, target=target).cores,
+    }
+
+
+@pytest.fixture
+def variables(monkeypatch):
+    """Sets the chip and the degree that the environment names; None for no word."""
+
+    def name(chip, degree):
+        for variable, value in ((TARGET_VARIABLE, chip), (LNC_VARIABLE, degree)):
+            monkeypatch.delenv(variable, raising=False)
+            if value:
+                monkeypatch.setenv(variable, value)
+
+    return name
+
+
+def test_the_degree_is_the_most_of_the_chip_unless_the_variable_says_another(variables):
+    variables("trn2", None)
+    assert degrees() == degrees("trn3") == {2} and degrees("trn1") == {1}
+    variables("trn3", "1")
+    assert degrees() == degrees("trn2") == degrees("trn1") == {1}
+    variables(None, "1")
+    assert degrees("trn2") == {1}
+    assert trnfft.plan(64, target="trn2", cores=2).cores == 2
+
+
+def test_the_variable_is_no_error_for_another_chip(variables):
+    variables("trn2", "2")
+    assert degrees("trn1") == {1} and degrees() == {2}
+    with hardware.select(hardware.TRN1):
+        assert degrees() == {1}
+    variables("trn1", "2")
+    assert degrees("trn2") == {2}
+    with pytest.raises(ValueError, match=f"{LNC_VARIABLE} is '2', allowed on trn1 is 1"):
+        trnfft.plan(64)
+    with pytest.raises(ValueError, match=f"{LNC_VARIABLE} is '2', allowed on trn1 is 1"):
+        trnfft.next_fast_len(64)
+    assert trnfft.plan(64, cores=1).cores == 1
+
+
+def test_next_fast_len_and_workspaces_are_of_the_same_degree(variables, monkeypatch):
+    def spied(*arguments, **others):
+        asked.append((others["target"], others["cores"]))
+        return found(*arguments, **others)
+
+    found, asked = lengths.plan, []
+    monkeypatch.setattr(lengths, "plan", spied)
+    for degree in ("1", "2"):
+        variables("trn2", degree)
+        assert trnfft.next_fast_len(2049) >= 2049
+        assert set(asked) == {("trn2", int(degree))}
+        asked.clear()
+    # Each of two cores has a scratch of its own for one of two transforms: 2^20 complex numbers.
+    two = trnfft.fft_workspace_bytes(2**20, batch=2)
+    variables("trn2", "1")
+    assert two - trnfft.fft_workspace_bytes(2**20, batch=2) >= 8 * 2**20

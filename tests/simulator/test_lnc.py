@@ -1150,7 +1150,7 @@ def test_a_trace_has_a_process_for_each_core(tmp_path: Any) -> None:
     timeline.save_perfetto(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
-    assert names == ["NeuronCore 0 (modelled)", "NeuronCore 1 (modelled)"]
+    assert names == [f"NeuronCore {core} of trn2, LNC=2 (modelled)" for core in (0, 1)]
     assert sorted(e["pid"] for e in events if e["ph"] == "X") == [0, 0, 0, 1, 1, 1]
     assert [e.number for e in timeline.events] == [0, 1, 2, 0, 1, 2]
 
@@ -1161,6 +1161,7 @@ def test_launches_of_one_and_two_cores_follow_each_other() -> None:
         first = timeline.total_ns
         nki.jit(doubled)[2](ROWS)
     assert timeline.launches == 2 and timeline.instructions == 12
+    assert timeline.where == "trn2, LNC=1; trn2, LNC=2"
     assert min(e.start_ns for e in timeline.events[6:]) == first
     assert [e.core for e in timeline.events] == [0] * 9 + [1] * 3
 

@@ -626,6 +626,13 @@ def test_perfetto_file_has_one_track_an_engine(tmp_path):
     assert sum(e["dur"] for e in matmuls) * 1000 == near(timeline.engine_busy_ns["tensor"])
 
 
+def test_a_time_is_said_with_its_chip_and_degree():
+    assert repr(simulator.Timeline()) == "Timeline(0 instructions, 0 ns modelled)"
+    timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
+    where = f"{hardware.current().name}, LNC=1"
+    assert timeline.where == where and repr(timeline).endswith(f"ns modelled on {where})")
+
+
 def test_a_perfetto_file_is_whole_or_absent(tmp_path):
     timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
     with pytest.raises(FileNotFoundError):

@@ -37,10 +37,22 @@ def plan(
         str | None, typer.Option(help="Shape of the data before it is padded with zeros: 720x1280.")
     ] = None,
     batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
-    target: Annotated[str, typer.Option(help="Chip: trn1, trn2 or trn3.")] = "trn1",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Chip: trn1, trn2 or trn3. Default: what {hardware.TARGET_VARIABLE} says, else "
+            "the instance's, else trn1.",
+            show_default=False,
+        ),
+    ] = None,
     lnc: Annotated[
-        int, typer.Option(help="Physical cores of a launch: 1, or 2 on trn2 and trn3.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="Degree of LNC, physical cores of a launch: 1, or 2 on trn2 and trn3. Default: "
+            f"what {hardware.LNC_VARIABLE} says, else the most that the chip has.",
+            show_default=False,
+        ),
+    ] = None,
     precision: Annotated[
         str, typer.Option(help="Precision: fast, kahan, double, bf16 or bf16_refined.")
     ] = "fast",
@@ -110,7 +122,8 @@ def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
 
 def candidate_table(found: Plan, everything: bool) -> Table:
     """The candidates, the choice first: all, or the first of every algorithm."""
-    table = Table(title="Candidates" if everything else "Candidates, the best of each algorithm")
+    title = "Candidates" if everything else "Candidates, the best of each algorithm"
+    table = Table(title=f"{title}: modelled on {found.where}" if found.launches else title)
     for name in ("recipe", "time", "bound", "error", "launches", "verdict"):
         is_number = name in ("time", "error", "launches")
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
@@ -169,8 +182,7 @@ def draw_prices(found: Plan) -> Figure:
     axes.set_xlabel("N")
     axes.set_ylabel("time on the chip (us), modelled")
     data = "" if found.kind == C2C else ", real data"
-    where = f"{found.target}, LNC={found.cores}"
-    axes.set_title(f"Batch {found.batch} on {where}, precision {found.precision}{data}")
+    axes.set_title(f"Batch {found.batch} on {found.where}, precision {found.precision}{data}")
     axes.grid(alpha=0.3)
     axes.legend()
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -44,16 +44,24 @@ def spectrum(
         typer.Argument(help="Recording: .wav (PCM), .npy or .csv; an ECG when left out."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Picture to write, a PNG.")] = Path("spectrum.png"),
-    target: Annotated[str, typer.Option(help="Chip to simulate: trn1, trn2 or trn3.")] = "trn1",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Chip to simulate: trn1, trn2 or trn3. Default: what "
+            f"{hardware.TARGET_VARIABLE} says, else the instance's, else trn1.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Spectrum of a recording, transformed by one kernel launch on a simulated NeuronCore."""
     try:
-        chip = hardware.chip(target)
+        named = None if target is None else hardware.chip(target)
+        chip, cores = named or hardware.current(), hardware.degree(named)
         recording = shorten(read_recording(file))
         check_output(out, file)
     except ValueError as error:  # RecordingError is one
         stop(str(error), 2)
-    launch = transform(cut_frames(recording.samples), chip)
+    launch = transform(cut_frames(recording.samples), chip, cores)
     Console().print(summary(recording, launch))
     if not launch.error <= TOLERANCE:  # also catches NaN
         stop(f"the error {launch.error:.1e} is above the limit of {TOLERANCE:.0e}: no picture", 1)
@@ -84,6 +92,7 @@ class Launch:
     """One launch of a kernel on a simulated chip: what it computed and how long it took there."""
 
     chip: hardware.NeuronCore
+    cores: int  # the degree of LNC
     spectra: np.ndarray  # complex [frames, points], but for a common power of two
     error: float  # relative L2 distance from float64 numpy.fft
     timeline: Timeline
@@ -91,22 +100,23 @@ class Launch:
     @property
     def floor_ns(self) -> float:
         """Time to read and write every point once, with nothing else to do."""
-        return self.chip.dma_floor_ns(self.spectra.size)
+        return self.chip.dma_floor_ns(self.spectra.size, cores=self.cores)
 
 
-def transform(frames: FloatArray, chip: hardware.NeuronCore) -> Launch:
+def transform(frames: FloatArray, chip: hardware.NeuronCore, cores: int = 1) -> Launch:
     """Transforms every frame in one launch of DFT-GEMM and checks it against numpy.fft."""
     # Scaled by a power of two, which is exact: no recording is too loud or too soft for float32.
     re = np.ldexp(frames, -np.frexp(np.abs(frames).max())[1]).astype(np.float32)
     im = np.zeros_like(re)
     with hardware.select(chip), simulator.record() as timeline:
         table = dft_matrix(re.shape[1], False, 1.0)
-        out_re, out_im = simulator.simulate(dft_gemm)(re, im, table)
+        kernel: Any = simulator.simulate(dft_gemm)
+        out_re, out_im = kernel[cores](re, im, table)
     spectra = np.asarray(out_re, np.float64) + 1j * np.asarray(out_im, np.float64)
     expected = np.fft.fft(re.astype(np.float64))
     distance = float(np.linalg.norm(spectra - expected))
     error = distance / (float(np.linalg.norm(expected)) or 1.0)
-    return Launch(chip, spectra, error, timeline)
+    return Launch(chip, cores, spectra, error, timeline)
 
 
 def summary(recording: Recording, launch: Launch) -> Table:
@@ -116,7 +126,7 @@ def summary(recording: Recording, launch: Launch) -> Table:
     busy = timeline.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
     rate = f" at {recording.sample_rate:g} Hz" if recording.sample_rate else ""
-    table = Table(title=f"One kernel launch on a simulated {launch.chip.name}", show_header=False)
+    table = Table(title=f"One kernel launch on a simulated {timeline.where}", show_header=False)
     for name, value in {
         "signal": f"{recording.name}, {len(recording.samples)} samples{rate}",
         "frames": str(frames),
@@ -172,18 +182,21 @@ def draw_spectrum(axes: Axes, recording: Recording, launch: Launch) -> None:
 
 
 def draw_timeline(axes: Axes, launch: Launch) -> None:
-    """What every engine did when, one lane an engine."""
+    """What every engine did when: one lane an engine, of two cores one above the other."""
+    height = 0.8 / launch.cores
     for lane, (engine, color) in enumerate(ENGINES.items()):
-        spans = [
-            (event.start_ns / 1e3, (event.end_ns - event.start_ns) / 1e3)
-            for event in launch.timeline.events
-            if event.engine == engine
-        ]
         # Transfers of several DMA engines overlap: the darker, the more of them.
         alpha = 0.5 if engine == "dma" else 1.0
-        axes.broken_barh(spans, (lane - 0.4, 0.8), color=color, linewidth=0, alpha=alpha)
+        for core in range(launch.cores):
+            spans = [
+                (event.start_ns / 1e3, (event.end_ns - event.start_ns) / 1e3)
+                for event in launch.timeline.events
+                if (event.engine, event.core) == (engine, core)
+            ]
+            place = lane - 0.4 + core * height, height
+            axes.broken_barh(spans, place, color=color, linewidth=0, alpha=alpha)
     axes.set_yticks(range(len(ENGINES)), list(ENGINES))
     axes.invert_yaxis()
     axes.set_xlim(0, launch.timeline.total_ns / 1e3)
-    axes.set_title(f"Modelled timeline of DFT-GEMM on {launch.chip.name}")
+    axes.set_title(f"Modelled timeline of DFT-GEMM on {launch.timeline.where}")
     axes.set_xlabel("time on the chip (us), modelled")

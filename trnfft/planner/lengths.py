@@ -32,6 +32,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
     by the work of their stages, and the likeliest have their price for about 2^20 points looked
     up as `plan` does it: a search of about a second each, up to four of them, the first time on
     a computer. A length beyond the kernels is the next one without a prime factor above 13.
+    Prices are for the chip and the degree of LNC of launches, as `plan` has them by default.
 
     Args:
         target: the least length, 1 or more.
@@ -42,11 +43,12 @@ def next_fast_len(target: int, real: bool = False) -> int:
         TypeError: `target` is no integer.
         ValueError: `target` is less than 1.
     """
-    return _next_fast_len(at_least_one("target", target), bool(real), hardware.current().name)
+    least, chip = at_least_one("target", target), hardware.current()
+    return _next_fast_len(least, bool(real), chip.name, hardware.degree())
 
 
 @cache.cached(REMEMBERED)
-def _next_fast_len(target: int, real: bool, chip: str) -> int:
+def _next_fast_len(target: int, real: bool, chip: str, cores: int) -> int:
     if target <= (2 * LARGEST_RADIX if real else LARGEST_RADIX):
         return target
     smooth = smooth_numbers(target, target * 5 // 4)[:FAST_LENGTHS]
@@ -54,7 +56,7 @@ def _next_fast_len(target: int, real: bool, chip: str) -> int:
 
     def price(n: int) -> float:
         try:
-            found = plan(n, real=real, batch=batch, precision="fast", target=chip)
+            found = plan(n, real=real, batch=batch, precision="fast", target=chip, cores=cores)
             return found.predicted_ns or 0.0
         except NotImplementedError:  # it does not fit into SBUF
             return math.inf

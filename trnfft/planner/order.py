@@ -81,7 +81,7 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
 
 @functools.lru_cache(4096)  # every transform by matrix products asks
 def _stages(n: int) -> tuple[tuple[int, ...], int]:
-    recipe = plan(n, precision="fast", target="trn1").recipe
+    recipe = plan(n, precision="fast", target="trn1", cores=1).recipe
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n
     return recipe.radices or _default_radices(recipe.n), recipe.n

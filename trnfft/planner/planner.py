@@ -46,7 +46,7 @@ def plan(
     dtype: object = "float32",
     precision: str | None = None,
     target: str | None = None,
-    cores: int = 1,
+    cores: int | None = None,
     max_error: float | None = None,
     algorithms: str | Iterable[str] | None = None,
 ) -> Plan:
@@ -71,9 +71,11 @@ def plan(
         precision: a mode, see `trnfft.set_precision`. Default: what `trnfft.get_precision()`
             returns.
         target: the chip, "trn1", "trn2" or "trn3". Default: what the environment variable
-            NEURON_PLATFORM_TARGET_OVERRIDE names, else trn1.
+            NEURON_PLATFORM_TARGET_OVERRIDE names, else the EC2 instance's, else trn1.
         cores: the degree of LNC, physical NeuronCores that share a launch: 1, or 2 on trn2 and
-            trn3. trn1 has degree 1 only.
+            trn3. Default: what NEURON_LOGICAL_NC_CONFIG says, else the most that the chip has.
+            The variable is about the chip one is on: of another one that `target` names, it holds
+            where that has the degree, so that NEURON_LOGICAL_NC_CONFIG=2 is no error for trn1.
         max_error: largest relative L2 error. Default: that of the precision mode.
         algorithms: names of the algorithms to choose from, or "seed" for the choice of DFT-GEMM
             for n <= 256, else [8^a, 4^b] Stockham, else Bluestein. Default: all.
@@ -85,7 +87,7 @@ def plan(
     precision = config.get_precision() if precision is None else precision
     mode, budget = checked_accuracy(precision, dtype, max_error)
     sizes = checked_sizes(n, shape, padded_from)
-    chip = _chip(target)
+    chip, degree = _launch(target, cores)
     problem = Problem(
         n=sizes.n,
         shape=sizes.shape,
@@ -96,7 +98,7 @@ def plan(
         precision=mode,
         target=chip.name,
         max_error=budget,
-        cores=checked_cores(cores, chip),
+        cores=degree,
     )
     return solved(problem, _checked_names(algorithms))
 
@@ -107,7 +109,7 @@ def plan_convolution(
     padded_from: tuple[int, ...] | None = None,
     batch: int = 1,
     target: str | None = None,
-    cores: int = 1,
+    cores: int | None = None,
 ) -> Plan:
     """The way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
 
@@ -134,7 +136,7 @@ def plan_block_circulant(
     batch: int = 1,
     gradients: bool = False,
     target: str | None = None,
-    cores: int = 1,
+    cores: int | None = None,
 ) -> Plan:
     """The way to multiply rows by a block circulant matrix in one launch.
 
@@ -194,7 +196,7 @@ def _float32_problem(
     kind: str, sizes: Sizes, batch: object, target: str | None, cores: object
 ) -> Problem:
     """A problem that only kernels for float32 in the mode "fast" solve."""
-    chip = _chip(target)
+    chip, degree = _launch(target, cores)
     return Problem(
         n=sizes.n,
         shape=sizes.shape,
@@ -204,12 +206,15 @@ def _float32_problem(
         precision="fast",
         target=chip.name,
         max_error=accuracy.MAX_ERRORS["fast"],
-        cores=checked_cores(cores, chip),
+        cores=degree,
     )
 
 
-def _chip(target: str | None) -> hardware.NeuronCore:
-    return hardware.current() if target is None else hardware.chip(target)
+def _launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:
+    """Chip and degree of LNC; those that launches are for where None is given."""
+    named = None if target is None else hardware.chip(target)
+    chip = named or hardware.current()
+    return chip, hardware.degree(named) if cores is None else checked_cores(cores, chip)
 
 
 def _real_plan(problem: Problem) -> Plan:
@@ -372,9 +377,8 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
         first.setdefault(candidate.recipe.algorithm, candidate.rejected)
     reasons = "; ".join(f"{name} {reason}" for name, reason in first.items())
     size = f"shape {problem.shape}" if problem.shape else f"N = {problem.n}"
-    where = problem.target + (f" with LNC={problem.cores}" if problem.cores > 1 else "")
     return (
-        f"no kernel transforms {size} on {where}: {reasons}; use another length "
+        f"no kernel transforms {size} on {problem.where}: {reasons}; use another length "
         f'or trnfft.set_backend("auto")'
     )
 

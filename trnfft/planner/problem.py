@@ -63,10 +63,7 @@ class Problem:
     @property
     def dma_floor_ns(self) -> float:
         """Least time to read the input and write the output of the batch once, by all cores."""
-        chip = hardware.chip(self.target)
-        # Two cores have twice the DMA engines, but share a stack of HBM.
-        rate = min(self.cores * chip.dma_total_bytes_per_ns, chip.hbm_stack_bytes_per_ns)
-        return self._least_bytes / rate
+        return hardware.chip(self.target).dma_floor_ns(1, self._least_bytes, self.cores)
 
     @property
     def _least_bytes(self) -> int:
@@ -92,8 +89,12 @@ class Problem:
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
         if self.padded_from and self.padded_from != self.shape:
             size += f" for {' x '.join(map(str, self.padded_from))}"
-        where = f"{self.target}, LNC={self.cores}"
-        return f"{direction}, {size}, batch {self.batch}, {self.precision}, {where}"
+        return f"{direction}, {size}, batch {self.batch}, {self.precision}, {self.where}"
+
+    @property
+    def where(self) -> str:
+        """Chip and degree, which each modelled time is for: "trn2, LNC=2"."""
+        return f"{self.target}, LNC={self.cores}"
 
 
 @dataclass(frozen=True)

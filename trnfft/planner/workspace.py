@@ -37,6 +37,7 @@ def fft_workspace_bytes(
     Args:
         n_or_shape: length of the transform, or lengths of one over several axes.
         real, inverse, batch, precision, target: as for `trnfft.plan`; the batch is not rounded.
+            The degree of LNC is that of `trnfft.plan` without `cores`.
         convolution: instead of a transform, whether real rows or images of this length or shape
             are convolved with a filter. Its spectrum is part of the input.
 
@@ -60,7 +61,7 @@ def fft_workspace_bytes(
         timeline = cost.timeline(found.recipe, batch, chip, found.cores)
     except cost.CannotRun as reason:
         raise NotImplementedError(
-            f"no kernel transforms a batch of {batch} in one launch on {found.target}: {reason}; "
+            f"no kernel transforms a batch of {batch} in one launch on {found.where}: {reason}; "
             f"use a smaller batch"
         ) from None
     complex_bytes = 3 * 4 * batch * found.n if algorithm.kind != found.kind else 0

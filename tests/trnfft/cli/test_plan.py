@@ -1,13 +1,12 @@
 """`trnfft plan` prints the tree and the candidates, and writes its files whole or not at all."""
 
-import dataclasses
 import json
 
 import pytest
 from typer.testing import CliRunner
 
+from nki_kernels import hardware
 from trnfft import cli
-from trnfft.cli import plan
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def run(tmp_path, monkeypatch):
 def test_tree_and_candidates(run):
     result = run(1024, "--batch", 128, "--target", "trn2")
     assert result.exit_code == 0, result.output
-    for part in ("batch 128, fast, trn2, LNC=1", "stockham", "radix", "chosen", "launches"):
+    for part in ("batch 128, fast, trn2, LNC=2", "stockham", "radix", "chosen", "launches"):
         assert part in result.stdout
     assert "DMA floor" in result.stdout and "times as long" in result.stdout
     assert "butterfly 1024" in result.stdout
@@ -53,17 +52,26 @@ def test_all_lists_every_candidate(run):
     assert full.count("stockham 1024") > short.count("stockham 1024") >= 1
 
 
-def test_degree_of_lnc(run, monkeypatch):
-    def planned(*arguments, cores, **others):
-        assert cores == 2
-        return dataclasses.replace(make_plan(*arguments, **others), cores=cores)
+def test_chip_and_degree_of_lnc(run, monkeypatch):
+    """By option, else by the environment, else what the chip has; said with every time."""
 
-    # No kernel has to share its work for this.
-    make_plan = plan.make_plan
-    monkeypatch.setattr(plan, "make_plan", planned)
-    result = run(64, "--target", "trn2", "--lnc", 2)
-    assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("FFT, N = 64, batch 1, fast, trn2, LNC=2\n")
+    def first(*arguments):
+        result = run(64, *arguments)
+        assert result.exit_code == 0, result.output
+        title, _, *rest = result.stdout.splitlines()
+        where = title.partition("fast, ")[2]
+        assert any(f"modelled on {where}" in line for line in rest)
+        return where
+
+    assert first("--target", "trn2") == first("--target", "trn2", "--lnc", 2) == "trn2, LNC=2"
+    assert first("--target", "trn2", "--lnc", 1) == "trn2, LNC=1"
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn3")
+    assert (first(), first("--target", "trn1")) == ("trn3, LNC=2", "trn1, LNC=1")
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "1")
+    assert first() == "trn3, LNC=1"
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "4")
+    result = run(64)
+    assert result.exit_code == 2 and "is '4', allowed on trn3 is 1 or 2" in result.output
 
 
 def test_precision(run):

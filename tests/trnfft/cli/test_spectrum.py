@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from nki_kernels import hardware
 from trnfft import cli
 from trnfft.cli import spectrum
-from trnfft.cli.recording import read_recording
+from trnfft.cli.recording import Recording, read_recording
 
 pytest.importorskip("matplotlib")
 
@@ -56,7 +56,7 @@ def test_every_chip(run, noise, target, monkeypatch):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "inf2")
     result = run(noise, "--target", target)
     assert result.exit_code == 0, result.output
-    assert target in result.stdout
+    assert f"a simulated {target}, LNC={hardware.degree(hardware.chip(target))}" in result.stdout
     assert os.environ[hardware.TARGET_VARIABLE] == "inf2"
 
 
@@ -96,6 +96,30 @@ def test_launch_is_measured_against_numpy(noise):
     assert launch.floor_ns == hardware.chip("trn1").dma_floor_ns(2 * 256)
     ratio = launch.spectra / np.fft.fft(frames)
     np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("degree", ["1", "2"])
+def test_the_degree_of_lnc_is_that_of_the_chip(run, noise, monkeypatch, degree):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
+    monkeypatch.setenv(hardware.LNC_VARIABLE, degree)
+    result = run(noise)
+    assert result.exit_code == 0, result.output
+    assert f"a simulated trn2, LNC={degree}" in result.stdout
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "3")
+    assert "is '3', allowed on trn2 is 1 or 2" in refused(run(noise))
+
+
+def test_two_cores_have_a_half_of_each_lane():
+    launch = spectrum.transform(np.ones((256, 64)), hardware.TRN2, 2)
+    recording = Recording("ones", np.ones(64), None)
+    *_, axes = spectrum.draw(recording, launch).axes
+    boxes = [path.get_extents() for each in axes.collections for path in each.get_paths()]
+    assert {round(box.height, 6) for box in boxes} == {0.4}
+    lanes = {round(box.y0, 6) for box in boxes}
+    assert {lane + 0.4 for lane in lanes if lane % 1 > 0.5} == {
+        lane for lane in lanes if not lane % 1
+    }
+    assert "trn2, LNC=2" in axes.get_title()
 
 
 def test_bad_file_leaves_no_picture(run, tmp_path):

@@ -1,0 +1,175 @@
+"""The backend "nki-sim" at the degree of LNC of the chip: results, and what is launched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import trnfft
+from nki_kernels import hardware, simulator
+from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from trnfft.backends import nki
+from trnfft.nn import BlockCirculantLinear
+
+TOLERANCE = 1e-6  # relative L2 error; of functions made of several transforms four times as much
+
+
+def real(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def complex_(*shape):
+    return torch.complex(real(*shape), real(*shape, 1)[..., 0])
+
+
+def exact_of(function, *inputs):
+    """The function by torch.fft in float64."""
+    double = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    with trnfft.backend("torch"):
+        return whole(function(*(x.to(double[x.dtype]) for x in inputs)))
+
+
+def whole(y):
+    return y.to_complex() if isinstance(y, trnfft.ComplexTensor) else y
+
+
+def error(found, exact):
+    return (torch.linalg.vector_norm(found - exact) / torch.linalg.vector_norm(exact)).item()
+
+
+def planned_and_back(x):
+    return trnfft.ifft(trnfft.fft(x, order="planned") * 2.0, order="planned")
+
+
+FUNCTIONS = {
+    "fft": trnfft.fft,
+    "ifft": trnfft.ifft,
+    "rfft": trnfft.rfft,
+    "irfft": trnfft.irfft,
+    "hfft": trnfft.hfft,
+    "ihfft": trnfft.ihfft,
+    "planned order": planned_and_back,
+}
+REAL = ("rfft", "ihfft")
+LENGTHS = (1, 2, 3, 7, 16, 127, 256, 257, 360, 1024)  # of each kind of kernel for rows one
+
+SEVERAL = {
+    "fft2": (trnfft.fft2, complex_(4, 6)),
+    "fft2, batch": (trnfft.fft2, complex_(3, 16, 8)),
+    "ifft2": (trnfft.ifft2, complex_(1, 5, 12)),
+    "fft2, one row": (trnfft.fft2, complex_(1, 1, 64)),
+    "rfft2": (trnfft.rfft2, real(2, 12, 40)),
+    "irfft2": (trnfft.irfft2, complex_(12, 21)),
+    "fftn": (trnfft.fftn, complex_(4, 2, 8)),
+    "rfftn": (trnfft.rfftn, real(2, 4, 6, 8)),
+    "irfftn": (trnfft.irfftn, complex_(4, 6, 5)),
+    "a length without a kernel for planes": (trnfft.fft2, complex_(2, 257, 4)),
+}
+
+CONVOLUTIONS = {
+    "rows": (trnfft.convolve, real(3, 100), real(1, 20)),
+    "one row": (trnfft.convolve, real(40), real(9)),
+    "rows and filters": (trnfft.convolve, real(3, 64), real(3, 64)),
+    "in blocks": (lambda x, h: trnfft.oaconvolve(x, h, dims=-1), real(2, 900), real(1, 30)),
+    "images": (lambda x, h: trnfft.convolve(x, h, dims=(-2, -1)), real(2, 12, 20), real(1, 5, 5)),
+}
+
+
+@pytest.fixture(params=["trn2", "trn3"], autouse=True)
+def chip(request, monkeypatch):
+    """At its default, degree 2."""
+    monkeypatch.setenv(TARGET_VARIABLE, request.param)
+    monkeypatch.delenv(LNC_VARIABLE, raising=False)
+    return request.param
+
+
+def simulated(function, *inputs):
+    """The result, of launches on two cores alone, which break no rule."""
+    with trnfft.backend("nki-sim"), simulator.strict(), simulator.record() as timeline:
+        y = whole(function(*inputs))
+    assert timeline.where == f"{hardware.current().name}, LNC=2"
+    return y
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rows(name, n, batch):
+    function = FUNCTIONS[name]
+    if name in ("irfft", "hfft") and n == 1:
+        n = 2  # half spectra of one number are of no data
+    x = (real if name in REAL else complex_)(batch, n)
+    assert error(simulated(function, x), exact_of(function, x)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_axes(name):
+    function, x = SEVERAL[name]
+    assert error(simulated(function, x), exact_of(function, x)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name):
+    function, *inputs = CONVOLUTIONS[name]
+    assert error(simulated(function, *inputs), exact_of(function, *inputs)) <= 4 * TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "k", "rows"), [(1, 1, 4, 1), (2, 3, 8, 1), (3, 2, 64, 5), (1, 2, 256, 3)]
+)
+def test_block_circulant_layers_forward_and_backward(p, q, k, rows):
+    layer = BlockCirculantLinear(q * k, p * k, k)
+    x = real(rows, q * k).requires_grad_()
+
+    def step(x):
+        y = layer(x)
+        return torch.cat([y.flatten(), *(g.flatten() for g in gradients(y, x))])
+
+    def gradients(y, x):
+        return torch.autograd.grad(y.square().sum(), (x, *layer.parameters()))
+
+    found = simulated(step, x)
+    layer.double()
+    assert error(found, exact_of(step, x)) <= 4 * TOLERANCE
+
+
+def test_gradients_of_transforms():
+    x = real(3, 40).requires_grad_()
+
+    def gradient(x):
+        return torch.autograd.grad(trnfft.rfft(x).abs().pow(3).sum(), x)[0]
+
+    assert error(simulated(gradient, x), exact_of(gradient, x)) <= 4 * TOLERANCE
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_what_is_planned_is_launched(monkeypatch, chip, degree):
+    monkeypatch.setenv(LNC_VARIABLE, str(degree))
+    x = complex_(128, 256)
+    plan = trnfft.plan(256, batch=128)
+    with trnfft.backend("nki-sim"), simulator.record() as timeline:
+        trnfft.fft(x)
+    assert plan.where == timeline.where == f"{chip}, LNC={degree}"
+    assert plan.predicted_ns == pytest.approx(timeline.total_ns, rel=0.01)
+
+
+def test_a_degree_that_the_chip_lacks_is_refused_before_the_launch(monkeypatch):
+    monkeypatch.setenv(TARGET_VARIABLE, "trn1")
+    monkeypatch.setenv(LNC_VARIABLE, "2")
+    message = f"{LNC_VARIABLE} is '2', allowed on trn1 is 1"
+    with simulator.record() as timeline, trnfft.backend("nki-sim"):
+        pytest.raises(ValueError, trnfft.fft, real(8)).match(message)
+    assert timeline.launches == 0
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_the_backend_nki_launches_at_the_degree_too(monkeypatch, chip, degree):
+    """With the simulator's kernels in place of a device's."""
+    monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
+    monkeypatch.setenv(LNC_VARIABLE, str(degree))
+    x = complex_(128, 64)
+    recipe = trnfft.plan(64, batch=128).recipe
+    with simulator.record() as timeline:
+        re, im = nki.Nki("nki").run(recipe, (x.real, x.imag))
+    assert timeline.where == f"{chip}, LNC={degree}"
+    assert error(torch.complex(re, im), exact_of(trnfft.fft, x)) <= TOLERANCE
