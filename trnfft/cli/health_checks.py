@@ -349,7 +349,7 @@ def _simulated(kernel: Any, n: int, *arguments: Any) -> Check:
         y_re, y_im = simulator.simulate(kernel)(re, im, *arguments)
     exact = np.fft.fft(re + 1j * im.astype(np.float64))
     error = _relative_error(y_re + 1j * y_im.astype(np.float64), exact)
-    modelled = f"{timeline.total_ns / 1e3:.3g} us modelled on {chip.name}"
+    modelled = f"{timeline.total_ns / 1e3:.3g} us modelled on {timeline.where}"
     return _judged(error, f"simulator: error {error:.1e}, {modelled}")
 
 
