@@ -40,15 +40,27 @@ def subtracted(a: Any, b: Any) -> Any:
 
 
 @nki.jit
-def scaled_by_default(x, way):
-    """3 x, by a helper whose factor is left to its default, or given as a keyword."""
-    return stored(scaled(load(x)) if way == "default" else scaled(load(x), factor=3.0))
+def scaled_by_default(x):
+    """3 x, by a helper whose factor is left to its default."""
+    return stored(scaled(load(x)))
 
 
 @nki.jit
-def scaled_by_position(x, way):
+def scaled_by_keyword(x):
+    """6 x, by the same helper with the factor as a keyword."""
+    return stored(scaled(load(x), factor=6.0))
+
+
+@nki.jit
+def tripled(x):
     """3 x, by the same helper with every argument in its place."""
     return stored(scaled(load(x), 3.0))
+
+
+@nki.jit
+def sextupled(x):
+    """6 x, by the same helper with every argument in its place."""
+    return stored(scaled(load(x), 6.0))
 
 
 def scaled(tile: Any, factor: float = 3.0) -> Any:
@@ -64,16 +76,16 @@ def two(generator: np.random.Generator, count: int) -> Arguments:
     return normal(generator, *SHAPE), normal(generator, *SHAPE)
 
 
-def one(generator: np.random.Generator, count: int, way: str) -> Arguments:
-    return normal(generator, *SHAPE), way
+def one(generator: np.random.Generator, count: int) -> Arguments:
+    return (normal(generator, *SHAPE),)
 
 
 def exact_difference(a: Array, b: Array) -> Array:
     return a.astype(float) - b
 
 
-def exact_scaled(x: Array, way: str) -> Array:
-    return 3.0 * x.astype(float)
+def exact_scaled(x: Array, factor: float) -> Array:
+    return factor * x.astype(float)
 
 
 def in_a_tuple(arguments: Arguments) -> Arguments:
@@ -101,17 +113,17 @@ def of_tensors(name: str, kernel: Any, packed: Any, question: str) -> Probe:
     )
 
 
-def of_helpers(name: str, way: str, question: str) -> Probe:
+def of_helpers(name: str, kernel: Any, twin: Any, factor: float, question: str) -> Probe:
     """A call of a helper that does not give every argument in its place."""
     return Probe(
         name=name,
         question=question,
         record="hardware records 2: vllm-neuron's comments against nki-library's use",
-        kernel=scaled_by_default,
-        twin=scaled_by_position,
-        arguments=partial(one, way=way),
-        exact=exact_scaled,
-        settles=f"lint's contested rule helper-{way}",
+        kernel=kernel,
+        twin=twin,
+        arguments=one,
+        exact=partial(exact_scaled, factor=factor),
+        settles=f"lint's contested rule {name}",
     )
 
 
@@ -128,6 +140,18 @@ PROBES = (
         nested,
         "tensors in tuples of tuples, an empty one among them: do they reach the kernel?",
     ),
-    of_helpers("helper-default", "default", "a helper's argument left to its default: kept?"),
-    of_helpers("helper-keyword", "keyword", "a helper's argument given as a keyword: kept?"),
+    of_helpers(
+        "helper-default",
+        scaled_by_default,
+        tripled,
+        3.0,
+        "a helper's argument left to its default: does it get that?",
+    ),
+    of_helpers(
+        "helper-keyword",
+        scaled_by_keyword,
+        sextupled,
+        6.0,
+        "a helper's argument given as a keyword, other than its default: does it get that?",
+    ),
 )

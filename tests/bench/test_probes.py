@@ -18,6 +18,7 @@ from bench.probes.registry import PROBES, chosen
 from bench.probes.report import RIGHT, WRONG, Answer, Report, Tried, load
 from bench.results import save
 from nki_kernels import hardware, simulator
+from nki_kernels.lint import lint
 from nki_kernels.simulator.device_rules import RULES
 
 CHIPS = [hardware.chip(name) for name in hardware.NAMES]
@@ -57,6 +58,19 @@ def test_a_probe_breaks_the_rule_that_it_settles_and_its_twin_none(name):
         of_kernel = simulator.dry_run(probe.kernel, *probe.packed(arguments)).waived_rules
         of_twin = simulator.dry_run(probe.twin, *arguments).waived_rules
     assert of_kernel == {probe.rule} and of_twin == set()
+
+
+def test_a_kernel_leaves_the_subset_of_the_compiler_only_where_it_asks_about_that():
+    intended = {
+        "scaled_by_default": "helper-default",
+        "scaled_by_keyword": "helper-keyword",
+        "looped_twice": "nested-loop",
+    }
+    found = {}
+    for kernel in {k for probe in PROBES.values() for k in (probe.kernel, probe.twin)}:
+        for violation in lint(kernel, contested=True):
+            found.setdefault(kernel.__name__, []).append(violation.rule)
+    assert found == {name: [rule] for name, rule in intended.items()}
 
 
 def test_every_contested_rule_of_arguments_products_and_loops_has_a_probe():
