@@ -6,9 +6,7 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,50 +14,12 @@ from typer.testing import CliRunner
 
 from trnfft.cli.health_checks import Check
 
-from .conftest import PACE, SCRIPTS
+from .conftest import SCRIPTS, wait_for
 
 PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"
 TWO = ("--sets", "parity,accuracy")
 DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def process(aws, tmp_path, repository):
-    """Starts hw_bench as a process of its own."""
-    settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
-    program = (
-        "import pathlib, hw_bench;"
-        f"from remote import pace; {settings};"
-        f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
-    )
-    started = []
-
-    def start(*arguments: str) -> subprocess.Popen:
-        options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
-        with open(tmp_path / "output", "w") as output:
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", program, "run", *options, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
-                )
-            )
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-        one.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
