@@ -50,6 +50,7 @@ def run(
         program.stop(str(error), 2)
     found = frameworks()
     if found == [SIMULATOR]:
+        require_simulator()
         typer.echo("no chip with a framework here: the simulator answers, which settles nothing")
     with hardware.select(core):
         answered = asked(probes, core, found)
@@ -95,8 +96,7 @@ def propose(
     path: Annotated[Path, typer.Argument(metavar="REPORT", help="A report of `run`.")],
 ) -> None:
     """Print what a report would change in nki_kernels/hardware.py; nothing is edited."""
-    if REAL_NKI:
-        program.stop(f"proposals need the simulator: set {SIMULATOR_VARIABLE}=1", 2)
+    require_simulator()
     try:
         loaded = report.load(path)
     except ResultsError as error:
@@ -104,6 +104,12 @@ def propose(
     shown = console()
     shown.print(report.table(loaded))
     proposals.show(loaded, shown)
+
+
+def require_simulator() -> None:
+    """Ends the program where kernels are bound to another nki than the simulator's."""
+    if REAL_NKI:
+        program.stop(f"this needs the simulator in place of nki: set {SIMULATOR_VARIABLE}=1", 2)
 
 
 def console() -> Console:

@@ -133,8 +133,8 @@ class FoldingScreen(Screen):
             for text in block:
                 super().call(text)
             if times > 1:
-                what = "this call" if len(block) == 1 else f"these {len(block)} calls, in turn"
-                super().say(f"x {times}: {what}")
+                what = "the call" if len(block) == 1 else f"the {len(block)} calls, in turn,"
+                self.console.print(f"[dim]{what} above x {times}[/]", highlight=False)
 
 
 def folded(calls: list[str]) -> list[tuple[list[str], int]]:

@@ -31,7 +31,7 @@ from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 from remote.whole_file import write_whole
 
 # The Neuron SDK needs the very packages that it came with: pip must not replace them.
-PINNED = "(torch|neuron|nki|lib|jax|numpy|ml.dtypes|protobuf)"
+PINNED = "(torch|neuron|nki|nrt|lib|jax|numpy|ml.dtypes|protobuf)"
 NEURON_INDEX = "https://pip.repos.neuron.amazonaws.com"
 STOP_LIMIT = 30.0  # seconds
 BOOT_LIMIT = 600.0  # seconds

@@ -353,6 +353,13 @@ def test_a_run_on_a_chip_asks_every_framework_and_has_modelled_times(monkeypatch
     assert found.answers[0].kernel.modelled_us == model.kernel.modelled_us
 
 
+def test_the_simulator_does_not_answer_for_another_nki(invoke, monkeypatch):
+    monkeypatch.setattr(programs, "REAL_NKI", True)
+    for words in (("run", "launch"), ("propose", "probes.json")):
+        result = invoke(*words)
+        assert result.exit_code == 2 and "set TRNFFT_SIMULATOR=1" in result.output
+
+
 def test_without_a_chip_nothing_but_the_simulator_answers(monkeypatch):
     assert launcher.frameworks() == [launcher.SIMULATOR]
     monkeypatch.setattr(launcher, "REAL_NKI", True)
