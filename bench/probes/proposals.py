@@ -19,6 +19,7 @@ from nki_kernels.simulator.device_rules import RULES
 SOURCE = Path(hardware.__file__)
 SHOWN_SOURCE = "nki_kernels/hardware.py"
 NEAR = 0.05  # relative: times that repeat better than this are rare
+SHOWN = 100  # characters of a reason
 DIGITS = 3  # of a proposed constant
 # What a field says once all probes of its rule are right: one chip does not take back a record of
 # wrong results, it contradicts it.
@@ -66,7 +67,7 @@ def findings(report: Report) -> Findings:
         if probe is None:
             found.notes.append(f"{answer.probe}: this version has no such probe")
         elif answer.verdict == UNANSWERED:
-            found.notes.append(f"{answer.probe} by {answer.framework}: {answer.reason}")
+            found.notes.append(in_words(answer))
         elif probe.rule:
             by_rule.setdefault(probe.rule, []).append(answer)
         else:
@@ -83,7 +84,7 @@ def weigh_rule(
     name = RULES[rule].field
     today = getattr(core, name)
     is_whole = {a.probe for a in answers} == {p.name for p in PROBES.values() if p.rule == rule}
-    why = ", ".join(f"{a.probe} {a.verdict} by {a.framework}" for a in answers)
+    why = ", ".join(in_words(answer) for answer in answers)
     if any(answer.verdict in (WRONG, REFUSED) for answer in answers):
         add(found, core, name, today, hardware.WRONG, why)
     elif is_whole:
@@ -92,14 +93,18 @@ def weigh_rule(
         found.notes.append(f"{name} stays {today}: not all of its probes have an answer; {why}")
 
 
+def in_words(answer: Answer) -> str:
+    """An answer in one line, with the begin of its reason."""
+    reason = " ".join(answer.reason.split())[:SHOWN]
+    return f"{answer.probe} {answer.verdict} by {answer.framework}" + (reason and f" ({reason})")
+
+
 def weigh_other(answer: Answer, core: hardware.NeuronCore, found: Findings) -> None:
     """What an answer says of a constant, or of what no field holds."""
     probe = PROBES[answer.probe]
     if answer.verdict != RIGHT:
-        sentence = f"{answer.probe} is {answer.verdict} by {answer.framework}: {answer.reason}"
-        found.notes.append(
-            f"{sentence}. Asked was {probe.constant or probe.settles}; no field holds a verdict"
-        )
+        asked = probe.constant or probe.settles
+        found.notes.append(f"{in_words(answer)}. Asked was {asked}; no field holds a verdict on it")
         return
     if not probe.constant:
         found.agreed.append(f"{answer.probe} is right by {answer.framework}: {probe.settles}")

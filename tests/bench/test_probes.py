@@ -1,6 +1,7 @@
 """Probes in the simulator, reports as a chip would write them, and what these propose."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -321,10 +322,8 @@ def test_results_that_are_not_finite_or_have_another_shape_are_wrong():
     assert asking.relative(exact[:2], exact) == asking.NOT_FINITE
 
 
-def test_an_answer_of_a_process_of_its_own(monkeypatch):
+def test_a_process_that_crashes_or_hangs_is_told(monkeypatch):
     with hardware.select(hardware.TRN3):
-        found = asking.ask_apart(PROBES["helper-default"], launcher.SIMULATOR)
-        assert (found.verdict, found.settles) == (RIGHT, "lint's contested rule helper-default")
         crashed = asking.ask_apart(replace(PROBES["launch"], name="gone"), launcher.SIMULATOR)
         assert crashed.verdict == "unanswered" and "exit code 1: " in crashed.reason
 
@@ -358,6 +357,80 @@ def test_the_simulator_does_not_answer_for_another_nki(invoke, monkeypatch):
     for words in (("run", "launch"), ("propose", "probes.json")):
         result = invoke(*words)
         assert result.exit_code == 2 and "set TRNFFT_SIMULATOR=1" in result.output
+
+
+NKI = """
+import pathlib, sys
+from nki_kernels.simulator.install import simulated_nki
+
+modules = simulated_nki()
+del modules["nki"]
+sys.modules.update(modules)
+exists = pathlib.Path.exists
+pathlib.Path.exists = lambda self, **given: str(self) == "/dev/neuron0" or exists(self, **given)
+
+class Opaque:
+    __slots__ = "function",
+
+def jit(function):
+    kernel = Opaque()
+    kernel.function = function
+    return kernel
+"""
+TORCH_NEURONX = """
+import torch
+
+to = torch.Tensor.to
+torch.Tensor.to = lambda self, *given: self.clone() if given == ("neuron",) else to(self, *given)
+torch.accelerator.synchronize = lambda: None
+"""
+NKI_HOP = """
+import os, torch
+from nki_kernels import simulator
+
+def is_operand(value):
+    return isinstance(value, torch.Tensor)
+
+class Wrapped:
+    def __init__(self, function):
+        self.function = function
+
+    def __getitem__(self, lnc):
+        assert lnc == int(os.environ["NEURON_LOGICAL_NC_CONFIG"])
+        return self.run
+
+    def run(self, *arguments):
+        if not all(is_operand(one) or isinstance(one, int) for one in arguments):
+            raise TypeError("a constant holds tensors")
+        return simulator.simulate(self.function)(*arguments)
+
+def wrap_nki(kernel):
+    return Wrapped(kernel.function)
+"""
+
+
+def test_a_run_on_a_stand_in_for_a_chip_from_end_to_end(tmp_path):
+    """A nki of another make, a device file, and a wrap_nki that takes top-level tensors only."""
+    (tmp_path / "nki.py").write_text(NKI)
+    (tmp_path / "torch_neuronx").mkdir()
+    (tmp_path / "torch_neuronx" / "__init__.py").write_text(TORCH_NEURONX)
+    (tmp_path / "torch_neuronx" / "nki_hop.py").write_text(NKI_HOP)
+    root = proposals.SOURCE.parents[1]
+    variables = {"PYTHONPATH": f"{tmp_path}:{root}", "TRNFFT_SIMULATOR": "0"}
+    words = ["run", "tensors-in-a-tuple", "--target", "trn2", "--out", str(tmp_path / "out.json")]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.probes", *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = load(tmp_path / "out.json")
+    (one,) = found.answers
+    assert (one.framework, one.verdict) == ("torch_neuronx", "refused")
+    assert one.kernel.modelled_us[0] > 0 and one.twin.relative_error < 1e-6
+    assert changes(found) == {("trn2", "tensors_in_sequences"): hardware.WRONG}
+    assert "a constant holds tensors" in proposals.findings(found).changes[0].why
 
 
 def test_without_a_chip_nothing_but_the_simulator_answers(monkeypatch):
