@@ -160,7 +160,7 @@ def launched_with(aws: Aws, token: str) -> list[str]:
     """Instances that carry a token and have not ended."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [token]},
-        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
     ]
     answer = aws.call("ec2", "describe_instances", Filters=filters)
     return [one["InstanceId"] for r in answer["Reservations"] for one in r["Instances"]]

@@ -129,7 +129,8 @@ class Job:
         if self.bucket:
             for name in names:  # of an earlier try that did not end
                 self.bucket.delete(f"{name}.payload")
-                uploads[name] = self.bucket.url("put_object", f"{name}.payload", seconds)
+                valid = seconds + pace.GRACE  # what the time limit ends is uploaded after it
+                uploads[name] = self.bucket.url("put_object", f"{name}.payload", valid)
         plans = [SETS[name].plan for name in names]
         chip = chip_of(self.record.instance_type)
         self.call(

@@ -75,7 +75,7 @@ class Lifetime:
         self.in_doubt = False
         record.save()
         try:
-            switch = ec2.Switch(minutes, keeps_disk=record.bucket is None)
+            switch = ec2.Switch(minutes, keeps_disk=self.keep or record.bucket is None)
             record.instance = ec2.launch(self.aws, record.target, record.token, switch)
         except Failure as failure:
             record.ours = failure.transient  # otherwise AWS has refused, and there is nothing

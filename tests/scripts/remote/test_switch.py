@@ -82,6 +82,7 @@ def test_keep_launches_without_a_switch(call, aws):
     assert result.exit_code == 0, result.output
     (launch,) = aws.operations("RunInstances")
     assert "UserData" not in launch.parameters
+    assert launch.parameters["InstanceInitiatedShutdownBehavior"] == "stop"
     assert aws.shutdown_time(launched(aws)) is None
 
 
@@ -96,7 +97,7 @@ def test_an_existing_instance_is_never_terminated(call, aws, tmp_path):
     assert kept.exit_code == 0, kept.output
 
 
-def test_a_killed_launch_ends_by_itself(process, aws):
+def test_a_killed_launch_ends_by_itself(process, call, aws):
     aws.is_online = False
     running = process("--template", aws.new_template(), "--sets", "parity", "--hours", "1")
     wait_for(lambda: aws.operations("DescribeInstanceInformation"))
@@ -106,3 +107,6 @@ def test_a_killed_launch_ends_by_itself(process, aws):
     assert aws.state(instance) == "running" and aws.shutdown_time(instance) == "+62"
     aws.let_time_pass(instance)
     assert aws.state(instance) == "stopped"
+    aws.is_online = True
+    assert call("stop").exit_code == 0
+    assert aws.state(instance) == "terminated"  # and its disk with it, whoever was killed when
