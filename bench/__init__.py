@@ -5,6 +5,7 @@
     bench.parity           whether a backend computes what the simulator does, as JSON
     bench.compare          these files side by side: tables and plots
     bench.block_circulant  times, memory and accuracy of block circulant layers
+    bench.probes           what a chip answers to open questions, and what that would change
     bench.model_check      published measurements of Trainium against the simulator's times
 
 The cases of the first three are in `cases`. The files test_*_bench.py are for pytest:

@@ -13,7 +13,8 @@
                     an addition that counts as part of the kernel. So does whatever the call
                     does beside kernels, and the way to the host of what PyTorch-XLA lacks.
 
-The last way never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.6, which this
+On the device "neuron" no graph holds several calls, and only whole calls are timed. The last way
+never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.6, which this
 project targets, document neither `nki.benchmark` nor `nki.profile`: both are gone since NKI 0.2.0
 (Neuron SDK, release-notes/components/nki.rst). What replaces them, `neuron-explorer`, profiles
 whole processes from outside; its `total_time` is a check on the slope.
@@ -21,6 +22,7 @@ whole processes from outside; its `total_time` is a check on the slope.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +33,7 @@ import torch
 
 import trnfft
 from bench.cases.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
+from bench.probes.launcher import WRAPPERS, has_module
 from bench.results import Latency, Row
 from nki_kernels import hardware, simulator
 
@@ -71,6 +74,10 @@ def device_of(backend: str) -> str:
     """The device whose tensors a backend takes here. ImportError where "nki" has none."""
     if backend != "nki":
         return "cpu"
+    for package, module in WRAPPERS.items():
+        if has_module(module):
+            importlib.import_module(package)  # without which torch does not know the device
+            return "neuron"
     import torch_xla  # noqa: F401  # without which torch does not know the device
 
     return "xla"
@@ -173,6 +180,8 @@ def waiting(device: str) -> Callable[[], None]:
     """A function that returns when the device has computed everything."""
     if device == "cpu":
         return lambda: None
+    if device == "neuron":
+        return torch.accelerator.synchronize
     import torch_xla  # only where there is an XLA device
 
     return lambda: torch_xla.sync(wait=True)

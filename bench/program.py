@@ -47,10 +47,7 @@ def check(backend: str, target: str | None, out: Path) -> str:
     """The chip. Refuses, before any work, a backend, chip, degree or output that cannot be had."""
     if backend == "auto":
         stop("argument '--backend' is 'auto', allowed are torch, matmul, nki-sim and nki", 2)
-    if not out.parent.is_dir():
-        stop(f"cannot write {out}: there is no folder {out.parent}", 2)
-    if out.exists() and not out.is_file() or not os.access(out.parent, os.W_OK):
-        stop(f"cannot write {out}: it is not a file that can be replaced", 2)
+    check_out(out)
     try:
         chip = hardware.current() if target is None else hardware.chip(target)
         hardware.degree(None if target is None else chip)
@@ -59,6 +56,14 @@ def check(backend: str, target: str | None, out: Path) -> str:
     except (ValueError, ImportError) as error:
         stop(str(error).replace("argument 'name'", "argument '--backend'"), 2)
     return chip.name
+
+
+def check_out(out: Path) -> None:
+    """Refuses a file that cannot be written."""
+    if not out.parent.is_dir():
+        stop(f"cannot write {out}: there is no folder {out.parent}", 2)
+    if out.exists() and not out.is_file() or not os.access(out.parent, os.W_OK):
+        stop(f"cannot write {out}: it is not a file that can be replaced", 2)
 
 
 def list_operations() -> None:

@@ -6,7 +6,7 @@ Times are microseconds. Single samples are not kept, only their percentiles.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
@@ -136,6 +136,9 @@ class Missing(Asked):
     is_failure: bool
 
 
+Checked = TypeVar("Checked", bound=BaseModel)
+
+
 class Results(Strict):
     """All rows of one run of a program."""
 
@@ -155,19 +158,24 @@ class Results(Strict):
         return f"{self.target}, LNC={self.cores}"
 
 
-def save(results: Results, path: Path) -> None:
-    """Write the results. OSError where that is impossible; then nothing is written."""
+def save(results: BaseModel, path: Path) -> None:
+    """Write results. OSError where that is impossible; then nothing is written."""
     write_whole(path, results.model_dump_json(indent=1) + "\n")
 
 
 def load(path: Path) -> Results:
-    """The results in a file.
+    """The results of a benchmark program in a file; raises as `load_as`."""
+    return load_as(Results, path, f"{FORMAT} version {VERSION}")
+
+
+def load_as(model: type[Checked], path: Path, title: str) -> Checked:
+    """What a file holds, checked against a model, of which the title says what it is.
 
     Raises:
         ResultsError: it is absent, is no JSON, has another version or a wrong field, all named.
     """
     try:
-        return Results.model_validate_json(path.read_bytes())
+        return model.model_validate_json(path.read_bytes())
     except OSError as error:
         raise ResultsError(f"cannot read {path}: {error.strerror or error}") from None
     except ValidationError as error:
@@ -177,6 +185,4 @@ def load(path: Path) -> Results:
         ]
         more = len(problems) - SHOWN_PROBLEMS
         shown = "; ".join(problems[:SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
-        raise ResultsError(
-            f"{path} holds no results of {FORMAT} version {VERSION}: {shown}"
-        ) from None
+        raise ResultsError(f"{path} holds no results of {title}: {shown}") from None

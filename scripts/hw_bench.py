@@ -20,15 +20,16 @@ from remote import instance as ec2
 from remote import pace, record
 from remote.aws import Aws
 from remote.cost import Estimate
-from remote.dry_run import Rehearsal, rehearsed, without_pauses
+from remote.dry_run import INSTANCE_TYPE, FoldingScreen, Rehearsal, rehearsed, without_pauses
 from remote.failure import BadRequest, Declined, Failure, InstanceGone, Interrupted
 from remote.job import Job
 from remote.lifetime import release
-from remote.options import VENV, Options
+from remote.options import Options
 from remote.record import Record
 from remote.revision import Revision, checked_out
 from remote.run import fetch_ended, judge, run_sets
 from remote.screen import Screen
+from remote.sets import SETS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,7 +52,7 @@ def run(
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option("--sets", help="Some of tests,parity,benchmarks,accuracy; all by default."),
+        typer.Option("--sets", "--set", help=f"Some of {','.join(SETS)}; all by default."),
     ] = None,
     out: Out = OUT,
     bucket: Annotated[
@@ -59,7 +60,8 @@ def run(
     ] = None,
     hours: Annotated[float | None, typer.Option(help="Time limit; 2 by default.")] = None,
     venv: Annotated[
-        str | None, typer.Option(help=f"Environment on the instance; the newest {VENV} by default.")
+        str | None,
+        typer.Option(help="Environment on the instance; by default one is made of pinned wheels."),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the instance running.")] = False,
     resume: Annotated[
@@ -94,6 +96,7 @@ def run_job(options: Options) -> None:
     revision = checked_out(ROOT)
     options.check()
     job = record.load(options.out) if options.resume else options.new_record(revision)
+    to_run = Revision(ROOT, job.commit)  # which may have been changed in the record
     if options.hours is not None:
         job.seconds = options.hours * 3600
     if options.dry_run:
@@ -102,7 +105,7 @@ def run_job(options: Options) -> None:
     if not options.resume:
         refuse_uncommitted(revision)
         create(job)
-    start(job, Revision(ROOT, job.commit), options.keep, options.yes)
+    start(job, to_run, options.keep, options.yes)
 
 
 def create(job: Record) -> None:
@@ -151,7 +154,8 @@ def estimate(aws: Aws, job: Record, keep: bool, screen: Screen) -> None:
     else:
         job.instance_type = ec2.find(aws, ec2.Target(job.kind, job.target))["InstanceType"]
     ec2.chip_of(job.instance_type)  # an instance without a NeuronCore is refused before it costs
-    screen.estimate(job, Estimate(job.instance_type, job.seconds + pace.GRACE), keep)
+    longest = pace.START + job.seconds + pace.GRACE
+    screen.estimate(job, Estimate(job.instance_type, longest), keep)
 
 
 def is_interactive() -> bool:
@@ -161,10 +165,10 @@ def is_interactive() -> bool:
 
 def rehearse(job: Record, revision: Revision, keep: bool) -> None:
     """Shows the calls of a run in which everything goes well."""
-    screen = Screen(Console(highlight=False))
+    screen = FoldingScreen(Console(highlight=False))
     rehearsal = Rehearsal(job.missing, launched=job.kind == "template")
     aws = rehearsed(rehearsal, screen.call)
-    screen.say("dry run: nothing is sent. A trn1.2xlarge, stopped unless launched, is assumed")
+    screen.say(f"dry run: nothing is sent. A {INSTANCE_TYPE}, stopped unless launched, is assumed")
     with without_pauses(), tempfile.TemporaryDirectory() as folder:
         job.folder = Path(folder)
         estimate(aws, job, keep, screen)

@@ -17,14 +17,16 @@ import boto3
 from botocore import xform_name
 from botocore.awsrequest import AWSResponse
 from botocore.response import StreamingBody
+from rich.console import Console
 
 from remote import pace
 from remote.aws import Aws
 from remote.payload import encode, pack
+from remote.screen import Screen
 from remote.states import FINISHED, WAITING
 
 INSTANCE = "i-00000000000000000"
-INSTANCE_TYPE = "trn1.2xlarge"
+INSTANCE_TYPE = "trn2.3xlarge"
 REGION = "us-east-1"
 LONGEST = 160  # characters shown of one parameter
 ENDED = {"state": FINISHED, "packed": True}
@@ -58,6 +60,9 @@ class Rehearsal:
     def describe_launch_template_versions(self, parameters: dict[str, Any]) -> dict[str, Any]:
         data = {"InstanceType": INSTANCE_TYPE}
         return {"LaunchTemplateVersions": [{"LaunchTemplateData": data}]}
+
+    def describe_instance_attribute(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"InstanceInitiatedShutdownBehavior": {"Value": "stop"}}
 
     def run_instances(self, parameters: dict[str, Any]) -> dict[str, Any]:
         return {"Instances": [self.instance]}
@@ -101,6 +106,64 @@ class Rehearsal:
         if verb == "chunk":
             return {"data": base64.b64encode(self.packed).decode(), "size": len(self.packed)}
         return {"whole": self.revision_there}
+
+
+class FoldingScreen(Screen):
+    """A screen that shows calls which repeat once, and how often they come."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.waiting: list[str] = []
+
+    def call(self, text: str) -> None:
+        self.waiting.append(text)
+
+    def say(self, sentence: str) -> None:
+        self.flush()
+        super().say(sentence)
+
+    def table(self, title: str, rows: dict[str, str]) -> None:
+        self.flush()
+        super().table(title, rows)
+
+    def flush(self) -> None:
+        """Shows the calls so far."""
+        waiting, self.waiting = self.waiting, []
+        for block, times in folded(waiting):
+            for text in block:
+                super().call(text)
+            if times > 1:
+                what = "the call" if len(block) == 1 else f"the {len(block)} calls, in turn,"
+                self.console.print(f"[dim]{what} above x {times}[/]", highlight=False)
+
+
+def folded(calls: list[str]) -> list[tuple[list[str], int]]:
+    """Calls as blocks of one or two with the times that each comes; the first stands for all."""
+    names = [name_of(call) for call in calls]
+    found, at = [], 0
+    while at < len(calls):
+        size, times = max(
+            ((size, repetitions(names[at:], size)) for size in (1, 2)),
+            key=lambda pair: (pair[1] > 1, -pair[0]),
+        )
+        size = size if times > 1 else 1
+        found.append((calls[at : at + size], times))
+        at += size * times
+    return found
+
+
+def repetitions(names: list[str], size: int) -> int:
+    """How often the first `size` names come, one time after the other."""
+    times = 1
+    while names[times * size : (times + 1) * size] == names[:size]:
+        times += 1
+    return times
+
+
+def name_of(call: str) -> str:
+    """What two calls have in common that differ in their data only: operation and purpose."""
+    name, _, parameters = call.partition(" ")
+    return f"{name} {json.loads(parameters).get('Comment', '')}"
 
 
 def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 
 from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
@@ -120,6 +122,8 @@ class Interrupted(BaseException):
         super().__init__(f"ended by {signal.Signals(number).name}")
 
 
+SKEW = 60.0  # seconds between the clocks here and at AWS that are worth a word
+
 KINDS: dict[str, type[Failure]] = {
     **dict.fromkeys(
         [
@@ -131,6 +135,8 @@ KINDS: dict[str, type[Failure]] = {
             "InvalidClientTokenId",
             "InvalidAccessKeyId",
             "SignatureDoesNotMatch",
+            "InvalidSignatureException",
+            "RequestTimeTooSkewed",
             "AccessDenied",
             "AccessDeniedException",
             "UnauthorizedOperation",
@@ -182,11 +188,30 @@ KINDS: dict[str, type[Failure]] = {
 }
 
 
+def skew(error: ClientError) -> str:
+    """How far the clock here is from AWS's, where that may be why a signature was refused."""
+    headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    try:
+        there = parsedate_to_datetime(headers["date"])
+    except (KeyError, ValueError):
+        return ""
+    seconds = (datetime.now(timezone.utc) - there).total_seconds()
+    if abs(seconds) < SKEW:
+        return ""
+    where = "ahead of" if seconds > 0 else "behind"
+    return (
+        f". The clock here is {abs(seconds) / 60:.0f} minutes {where} AWS's, whose signatures hold "
+        "for five: set it, for example with NTP"
+    )
+
+
 def translate(error: ClientError | BotoCoreError) -> Failure:
     """The kind of failure that an error of botocore is."""
     if isinstance(error, ClientError):
         reason = error.response.get("Error", {}).get("Code", "unknown")
         kind = KINDS.get(reason)
+        if kind is CredentialsRefused:
+            return kind(f"{error}{skew(error)}")
         return kind(str(error)) if kind else AwsRefused(str(error), reason)
     if isinstance(
         error,

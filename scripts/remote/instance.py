@@ -46,10 +46,11 @@ def state_of(instance: dict[str, Any]) -> str:
 
 def chip_of(instance_type: str) -> str:
     """The chip of an instance type, as NKI's target is called: trn1 of trn1n.32xlarge."""
-    found = re.match(r"trn\d+|inf2", instance_type)
+    found = re.match(r"trn[123]|inf2", instance_type)
     if found is None:
         raise BadRequest(
-            f"an instance of type {instance_type} has no NeuronCore; take trn1 or later"
+            f"an instance of type {instance_type} has no NeuronCore that is known here: take trn2, "
+            "trn3, trn1 or inf2"
         )
     return found[0]
 
@@ -99,11 +100,43 @@ def template_type(aws: Aws, value: str) -> str:
     return data["InstanceType"]
 
 
-def launch(aws: Aws, template: str, token: str) -> str:
+# Runs as root at the end of the first boot, and leaves itself for those that follow
+# (cloud-init's user-data scripts, and scripts per boot). A later `shutdown` takes its place.
+DEAD_MANS_SWITCH = """\
+#!/bin/sh
+mkdir -p /var/lib/cloud/scripts/per-boot
+cat > /var/lib/cloud/scripts/per-boot/trnfft-limit <<'END'
+#!/bin/sh
+shutdown -h +{minutes}
+END
+chmod 755 /var/lib/cloud/scripts/per-boot/trnfft-limit
+shutdown -h +{minutes}
+"""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """How a launched instance ends itself, so many minutes after its boot; None is never.
+
+    It is terminated by that, or stopped where only its disk has the results.
+    """
+
+    minutes: int | None
+    keeps_disk: bool
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What RunInstances takes."""
+        found = {"InstanceInitiatedShutdownBehavior": "stop" if self.keeps_disk else "terminate"}
+        if self.minutes is not None:
+            found["UserData"] = DEAD_MANS_SWITCH.format(minutes=self.minutes)
+        return found
+
+
+def launch(aws: Aws, template: str, token: str, switch: Switch) -> str:
     """Launches one instance from a template; repeated with the same token, it is the same one.
 
-    Source: "Ensuring idempotency in Amazon EC2 API requests". A shutdown from inside stops the
-    instance and keeps its disk, so that nothing is lost when the time limit strikes.
+    Source: "Ensuring idempotency in Amazon EC2 API requests".
     """
     answer = aws.call(
         "ec2",
@@ -112,7 +145,7 @@ def launch(aws: Aws, template: str, token: str) -> str:
         MinCount=1,
         MaxCount=1,
         ClientToken=token,
-        InstanceInitiatedShutdownBehavior="stop",
+        **switch.parameters,
         TagSpecifications=[
             {
                 "ResourceType": "instance",
@@ -127,10 +160,21 @@ def launched_with(aws: Aws, token: str) -> list[str]:
     """Instances that carry a token and have not ended."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [token]},
-        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
     ]
     answer = aws.call("ec2", "describe_instances", Filters=filters)
     return [one["InstanceId"] for r in answer["Reservations"] for one in r["Instances"]]
+
+
+def require_stop_at_shutdown(aws: Aws, identifier: str) -> None:
+    """Raises BadRequest where the switch of the time limit would terminate an existing instance."""
+    name = "instanceInitiatedShutdownBehavior"
+    answer = aws.call("ec2", "describe_instance_attribute", InstanceId=identifier, Attribute=name)
+    if answer["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate":
+        raise BadRequest(
+            f"instance {identifier} is terminated when it shuts down, and with it its disk, which "
+            "the time limit would do: set its shutdown behavior to stop, or run with --keep"
+        )
 
 
 def start(aws: Aws, identifier: str) -> None:

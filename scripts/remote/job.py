@@ -25,6 +25,7 @@ from remote.states import COMPLETE
 from remote.whole_file import write_whole
 
 CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in base64
+END = "trnfft-arguments"  # JSON has no line of its own that could be this one
 ON_INSTANCE = (
     "__init__.py",
     "benchmark_summary.py",
@@ -33,6 +34,13 @@ ON_INSTANCE = (
     "whole_file.py",
     "worker.py",
 )
+# What the Neuron SDK installs for each chip, as files of the revision.
+WHEELS = {
+    "trn1": "scripts/wheels-neuron-trn1.txt",
+    "inf2": "scripts/wheels-neuron-trn1.txt",
+    "trn2": "scripts/wheels-neuron-trn2.txt",
+    "trn3": "scripts/wheels-neuron-trn2.txt",
+}
 # Stores the worker; runs before every verb that may be the first on an instance.
 INSTALL = """\
 import base64, hashlib, os, pathlib, sys
@@ -71,7 +79,9 @@ class Job:
         if instance is None:
             raise CommandFailed("the job has no instance")
         worker = f'"${{HOME:-/root}}"/trnfft-jobs/{quote(self.record.job)}/worker.zip'
-        script = f"{before}exec python3 {worker} {quote(verb)} {quote(json.dumps(arguments))}"
+        # Through stdin: arguments of commands are there for every user of the instance to see.
+        given = f"<<'{END}'\n{json.dumps(arguments)}\n{END}\n"
+        script = f"{before}exec python3 {worker} {quote(verb)} {given}"
         for _ in range(pace.RETRIES + 1):
             try:
                 return decode(command.run(self.aws, instance, script, f"trnfft {verb}"))
@@ -80,12 +90,15 @@ class Job:
                 complaint = str(damage)
         raise CorruptPayload(f"{verb}: {complaint}, {pace.RETRIES + 1} times")
 
-    def install(self, minutes: int | None) -> None:
-        """Installs the worker; the instance will shut itself down in `minutes`, if given."""
+    def install(self, minutes: int | None, disarm: bool = False) -> None:
+        """Installs the worker; the instance will shut itself down in `minutes`, if given.
+
+        disarm: takes back that it ever will.
+        """
         worker = worker_archive()
         words = (INSTALL, self.record.job, base64.b64encode(worker).decode(), digest(worker))
         before = f"python3 -c {' '.join(map(quote, words))} || exit 1\n"
-        self.call("arm", before, minutes=minutes)
+        self.call("arm", before, minutes=minutes, disarm=disarm)
 
     def upload(self, archive: bytes) -> None:
         """Brings the revision to the instance, unless it is there."""
@@ -116,17 +129,20 @@ class Job:
         if self.bucket:
             for name in names:  # of an earlier try that did not end
                 self.bucket.delete(f"{name}.payload")
-                uploads[name] = self.bucket.url("put_object", f"{name}.payload", seconds)
+                valid = seconds + pace.GRACE  # what the time limit ends is uploaded after it
+                uploads[name] = self.bucket.url("put_object", f"{name}.payload", valid)
         plans = [SETS[name].plan for name in names]
+        chip = chip_of(self.record.instance_type)
         self.call(
             "start",
             token=secrets.token_hex(8),
             sets=plans,
             venv=self.record.venv,
+            wheels=WHEELS[chip],
             seconds=seconds,
             environment={
                 "TRNFFT_REVISION": self.record.commit,  # an archive has no git to ask
-                "NEURON_PLATFORM_TARGET_OVERRIDE": chip_of(self.record.instance_type),
+                "NEURON_PLATFORM_TARGET_OVERRIDE": chip,
             },
             uploads=uploads,
         )

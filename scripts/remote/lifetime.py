@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -67,12 +68,15 @@ class Lifetime:
                 return
             self.say(f"instance {record.instance} is gone; launching another")
         # Saved before the call: whoever reads the record can find what was launched.
+        minutes = None if self.keep else minutes_from_launch(record.seconds)
         record.launches += 1
         record.instance, record.ours, record.sent, record.offset = None, True, False, 0
+        record.armed_until = None if minutes is None else in_minutes(minutes)
         self.in_doubt = False
         record.save()
         try:
-            record.instance = ec2.launch(self.aws, record.target, record.token)
+            switch = ec2.Switch(minutes, keeps_disk=self.keep or record.bucket is None)
+            record.instance = ec2.launch(self.aws, record.target, record.token, switch)
         except Failure as failure:
             record.ours = failure.transient  # otherwise AWS has refused, and there is nothing
             raise
@@ -84,9 +88,11 @@ class Lifetime:
         """Starts the instance and owns it from then on, unless it runs."""
         record = self.record
         if state in ("stopped", "stopping"):
+            assert record.instance
+            if record.kind != "template" and not self.keep:
+                ec2.require_stop_at_shutdown(self.aws, record.instance)
             record.ours = True
             record.save()
-            assert record.instance
             self.say(f"starting {record.instance}")
             ec2.start(self.aws, record.instance)
 
@@ -120,7 +126,7 @@ class Lifetime:
                 self.say("the job is stopped; the instance ran before and is left running")
         except Failure as failure:
             armed = record.armed_until
-            itself = f"; it stops itself at {clock(armed)}" if armed else ""
+            itself = f"; it ends by itself at {clock(armed)}" if armed else ""
             complaint = f"cannot stop {record.instance or record.token}: {failure}{itself}"
             if error is None or not (armed or not record.ours):
                 raise StillRunning(complaint) from failure
@@ -156,6 +162,16 @@ def clock(moment: float | None) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
-def minutes_until(moment: float) -> int:
-    """Whole minutes from now to a moment and the grace after it, at least one."""
-    return max(int((moment + pace.GRACE - time.time()) // 60), 1)
+def in_minutes(minutes: int) -> float:
+    """The Unix time in so many minutes, for the record and for people; limits never use it."""
+    return time.time() + 60 * minutes
+
+
+def minutes_until(deadline: float) -> int:
+    """Whole minutes to a moment of the monotonic clock and the grace after it, at least one."""
+    return max(int((deadline + pace.GRACE - time.monotonic()) // 60), 1)
+
+
+def minutes_from_launch(seconds: float) -> int:
+    """Minutes after its launch at which an instance ends that nobody has reached."""
+    return math.ceil((pace.START + seconds + pace.GRACE) / 60)

@@ -15,7 +15,6 @@ from remote.record import Record
 from remote.revision import Revision
 from remote.states import WAITING
 
-VENV = "/opt/aws_neuronx_venv_pytorch_*"
 HOURS = 2.0
 LONGEST_HOURS = 48.0
 
@@ -31,7 +30,7 @@ class Options:
     sets: str | None  # names with commas between
     bucket: str | None
     hours: float | None  # time limit
-    venv: str | None  # folder of the environment on the instance, or a pattern
+    venv: str | None  # folder of an environment on the instance, or a pattern; else one is made
     keep: bool  # leaves the instance running
     resume: bool  # goes on with the job in `out`
     yes: bool  # asks nothing
@@ -78,7 +77,7 @@ class Options:
             target=self.target.value,
             commit=revision.commit,
             bucket=self.bucket,
-            venv=self.venv or VENV,
+            venv=self.venv or "",
             seconds=HOURS * 3600,
             sets={name: {"state": WAITING} for name in sets.chosen(self.sets or "all")},
         )

@@ -24,7 +24,7 @@ class Record:
     target: str
     commit: str
     bucket: str | None
-    venv: str
+    venv: str  # "" where the job makes its environment
     seconds: float  # time limit of one run
     instance: str | None = None
     instance_type: str = ""

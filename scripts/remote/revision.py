@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from remote.failure import BadRequest
 
+FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, or SHA-256 in newer repositories
+
 
 @dataclass(frozen=True)
 class Revision:
-    """A commit of the repository in a folder."""
+    """A commit of the repository in a folder, by its full hash.
+
+    Raises BadRequest for anything else, before git sees it: job.json may have been changed, and
+    what begins with "-" git would take for an option.
+    """
 
     root: Path
     commit: str
+
+    def __post_init__(self) -> None:
+        if not FULL_HASH.fullmatch(self.commit):
+            raise BadRequest(
+                f"the commit is {self.commit!r}, allowed is a full hash, 40 digits from 0 to f: "
+                "job.json was changed; begin a new job"
+            )
+        try:
+            git(self.root, "cat-file", "-e", f"{self.commit}^{{commit}}")
+        except BadRequest as error:
+            raise BadRequest(
+                f"the commit {self.commit} is not in {self.root}: fetch it, or begin a new job"
+            ) from error
 
     def archive(self) -> bytes:
         """All files of the commit, as a compressed tar archive."""

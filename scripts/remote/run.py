@@ -9,7 +9,7 @@ from remote import pace
 from remote.aws import Aws
 from remote.failure import CommandFailed, Failure, SetFailed, TimeLimit
 from remote.job import Job
-from remote.lifetime import Lifetime, minutes_until
+from remote.lifetime import Lifetime, in_minutes, minutes_until
 from remote.record import Record
 from remote.revision import Revision
 from remote.screen import Screen
@@ -27,7 +27,7 @@ def run_sets(aws: Aws, record: Record, revision: Revision, keep: bool, screen: S
     if record.missing:
         with Lifetime(aws, record, keep, screen.say) as lifetime:
             lifetime.acquire()
-            deadline = time.time() + record.seconds
+            deadline = time.monotonic() + record.seconds
             arm(job, lifetime, deadline)
             work(job, lifetime, revision, deadline, screen)
     judge(record)
@@ -37,8 +37,8 @@ def arm(job: Job, lifetime: Lifetime, deadline: float) -> None:
     """Installs the worker; an instance that is ours will stop itself if nobody else does."""
     record = job.record
     minutes = minutes_until(deadline) if record.ours and not lifetime.keep else None
-    job.install(minutes)
-    record.armed_until = None if minutes is None else time.time() + 60 * minutes
+    job.install(minutes, lifetime.keep and record.kind == "template")
+    record.armed_until = None if minutes is None else in_minutes(minutes)
     record.save()
 
 
@@ -49,7 +49,7 @@ def work(job: Job, lifetime: Lifetime, revision: Revision, deadline: float, scre
     found = look(job, screen)
     if not is_running(found) and record.missing:
         job.upload(revision.archive())
-        job.start(record.missing, deadline - time.time())
+        job.start(record.missing, deadline - time.monotonic())
         record.sent = True
         record.save()
     lifetime.in_doubt = False
@@ -67,7 +67,7 @@ def work(job: Job, lifetime: Lifetime, revision: Revision, deadline: float, scre
             lifetime.in_doubt = any(has_unfetched(one) for one in record.sets.values())
             if not is_running(found):
                 return conclude(found)
-        if time.time() > deadline + pace.GRACE:
+        if time.monotonic() > deadline + pace.GRACE:
             raise TimeLimit(f"the job did not end within {record.seconds / 3600:g} h")
         time.sleep(pace.POLL)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from remote.cost import SOURCE, Estimate
+from remote.cost import Estimate
 from remote.record import Record
 from remote.states import COMPLETE, FINISHED
 
@@ -65,18 +65,19 @@ class Screen:
 
     def estimate(self, record: Record, estimate: Estimate, keep: bool) -> None:
         """What will run, and what it costs at most."""
-        if estimate.dollars is None:
+        price = estimate.price
+        if price is None or estimate.dollars is None:
             cost = f"unknown: there is no price of {estimate.instance_type} here"
         else:
             hours = estimate.seconds / 3600
-            cost = f"${estimate.dollars:.2f}: {hours:.2f} h at ${estimate.hourly:g}"
+            cost = f"${estimate.dollars:.2f}: {hours:.2f} h at ${price.hourly:g}"
         rows = {
             "sets": ", ".join(record.missing),
             "commit": record.commit[:12],
             "instance": f"{record.kind} {record.target}, {estimate.instance_type}",
             "time limit": f"{record.seconds / 3600:g} h",
             "results through": f"S3 bucket {record.bucket}" if record.bucket else "command output",
-            "price": SOURCE,
+            "price": str(price or "unknown"),
             "cost at most": cost + (", and more for as long as you keep it" if keep else ""),
         }
         self.table("Cost estimate", rows)
@@ -116,6 +117,9 @@ class Screen:
         found = record.folder / "benchmarks.json"
         if record.sets.get("benchmarks", {}).get("state") == FINISHED and found.exists():
             self.command("compare and plot", "-m", "bench.compare", str(found), "--out", "plots/")
+        probes = record.folder / "probes.json"
+        if record.sets.get("probes", {}).get("state") == FINISHED and probes.exists():
+            self.command("changes to propose", "-m", "bench.probes", "propose", str(probes))
         if record.missing:
             script = "scripts/hw_bench.py"
             self.command("go on", script, "run", "--resume", "--out", str(record.folder))

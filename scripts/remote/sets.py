@@ -57,6 +57,11 @@ SETS = {
             ("parity.json",),
         ),
         JobSet(
+            "probes",
+            (command("python -m bench.probes run --out probes.json"),),
+            ("probes.json",),
+        ),
+        JobSet(
             "benchmarks",
             (
                 command("python -m bench.run --backend nki --out benchmarks.json"),

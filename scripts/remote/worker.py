@@ -1,9 +1,11 @@
 """What runs on the instance: one verb a command, and the job itself in the background.
 
-    python3 ~/trnfft-jobs/JOB/worker.zip VERB '{"argument": ...}'
+    python3 ~/trnfft-jobs/JOB/worker.zip VERB <<< '{"argument": ...}'
 
-Every verb may be repeated: where a reply is lost, the caller sends the command again. The reply is
-a sealed payload of JSON (`remote.payload`). Only the standard library of Python 3.9 is used.
+Arguments come through stdin, and signed URLs go no further than memory: arguments of a process and
+files are there to be read for as long as the URLs work. Every verb may be repeated: where a reply
+is lost, the caller sends the command again. The reply is a sealed payload of JSON
+(`remote.payload`). Only the standard library of Python 3.9 is used.
 """
 
 from __future__ import annotations
@@ -29,8 +31,11 @@ from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 from remote.whole_file import write_whole
 
 # The Neuron SDK needs the very packages that it came with: pip must not replace them.
-PINNED = "(torch|neuron|nki|lib|jax|numpy|ml.dtypes|protobuf)"
+PINNED = "(torch|neuron|nki|nrt|lib|jax|numpy|ml.dtypes|protobuf)"
+NEURON_INDEX = "https://pip.repos.neuron.amazonaws.com"
 STOP_LIMIT = 30.0  # seconds
+BOOT_LIMIT = 600.0  # seconds
+BOOT_SCRIPT = Path("/var/lib/cloud/scripts/per-boot/trnfft-limit")  # remote.instance writes it
 PAUSES = (0.5, 2.0, 0.0)  # seconds after each failed transfer
 LOG_LIMIT = 8_000  # bytes of the log in one reply
 CHUNK = 15_000  # bytes of a result in one reply
@@ -62,10 +67,19 @@ class Job:
 # Verbs
 
 
-def arm(job: Job, minutes: int | None) -> dict[str, Any]:
-    """Makes the instance shut itself down in so many minutes, whoever has forgotten it by then."""
+def arm(job: Job, minutes: int | None, disarm: bool) -> dict[str, Any]:
+    """Makes the instance shut itself down in so many minutes, whoever has forgotten it by then.
+
+    This takes the place of what the boot has set, and so waits for its end. `disarm` only takes
+    that back.
+    """
+    if shutil.which("cloud-init"):
+        subprocess.run(["cloud-init", "status", "--wait"], capture_output=True, timeout=BOOT_LIMIT)
     if minutes is not None:
         subprocess.run(["shutdown", "-h", f"+{minutes}"], check=True, capture_output=True)
+    elif disarm:
+        BOOT_SCRIPT.unlink(missing_ok=True)
+        subprocess.run(["shutdown", "-c"], check=True, capture_output=True)
     return {"minutes": minutes}
 
 
@@ -92,8 +106,10 @@ def accept(job: Job, sha256: str) -> dict[str, Any]:
     return {"whole": job.archive.exists() and digest(job.archive.read_bytes()) == sha256}
 
 
-def start(job: Job, **plan: Any) -> dict[str, Any]:
+def start(job: Job, uploads: dict[str, str], **plan: Any) -> dict[str, Any]:
     """Starts the job in the background, detached from the command.
+
+    uploads: URLs that the results of sets go to, by name; the job gets them through a pipe.
 
     Does nothing if a job runs, or if this very start, known by the "token" of its plan, was done.
     """
@@ -113,7 +129,7 @@ def start(job: Job, **plan: Any) -> dict[str, Any]:
         with open(job.log, "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, str(job.folder / "worker.zip"), "supervise"],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -122,6 +138,9 @@ def start(job: Job, **plan: Any) -> dict[str, Any]:
                 cwd=job.folder,
             )
     write_whole(job.folder / "pid", str(process.pid).encode())
+    assert process.stdin
+    with process.stdin as pipe:
+        pipe.write(json.dumps(uploads).encode())
     return {"started": True}
 
 
@@ -168,10 +187,10 @@ def put(job: Job, name: str, url: str) -> dict[str, Any]:
 
 def stop(job: Job) -> dict[str, Any]:
     """Ends the job, if it runs, and waits for its end."""
-    deadline = time.time() + STOP_LIMIT
+    deadline = time.monotonic() + STOP_LIMIT
     if is_locked(job):
         os.killpg(int((job.folder / "pid").read_text()), signal.SIGTERM)
-    while is_locked(job) and time.time() < deadline:
+    while is_locked(job) and time.monotonic() < deadline:
         time.sleep(0.05)
     return {"ended": not is_locked(job)}
 
@@ -193,13 +212,14 @@ def supervise(job: Job) -> None:
     plan = json.loads(job.plan_file.read_text())
     states = job.state()["sets"]
     signal.signal(signal.SIGTERM, raise_ended)
-    deadline = time.time() + plan["seconds"]
+    deadline = time.monotonic() + plan["seconds"]
     state, error = FINISHED, None
     try:
-        python = prepare(job, plan["venv"], deadline)
+        uploads = json.loads(sys.stdin.read())
+        python = prepare(job, plan, deadline)
         for one in plan["sets"]:
             run_set(job, one, python, deadline, states)
-            upload_early(job, one["name"], plan["uploads"].get(one["name"]))
+            upload_early(job, one["name"], uploads.get(one["name"]))
     except Ended:
         state = STOPPED
     except subprocess.TimeoutExpired:
@@ -223,13 +243,16 @@ def write_state(job: Job, state: str, sets: dict[str, Any], error: str | None = 
     write_whole(job.state_file, json.dumps({"state": state, "sets": sets, "error": error}).encode())
 
 
-def prepare(job: Job, pattern: str, deadline: float) -> str:
+def prepare(job: Job, plan: dict[str, Any], deadline: float) -> str:
     """Unpacks and installs the revision; returns the Python to run it with."""
     shutil.rmtree(job.checkout, ignore_errors=True)
     job.checkout.mkdir()
     with tarfile.open(job.archive) as archive:
         archive.extractall(job.checkout)
-    python = str(choose_venv(pattern) / "bin" / "python")
+    if plan["venv"]:
+        python = str(choose_venv(plan["venv"]) / "bin" / "python")
+    else:
+        python = made_venv(job, job.checkout / plan["wheels"], deadline)
     print(f"python is {python}", flush=True)
     versions = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True
@@ -240,6 +263,29 @@ def prepare(job: Job, pattern: str, deadline: float) -> str:
     install = ["-m", "pip", "install", "-q", "-c", str(constraints), "-e", ".[dev]"]
     if run([python, *install], job, python, deadline):
         raise RuntimeError("pip could not install the revision; its log says why")
+    return python
+
+
+def made_venv(job: Job, wheels: Path, deadline: float) -> str:
+    """The Python of an environment with pinned wheels, made unless an earlier job did."""
+    folder = job.folder.parent / f"environment-{digest(wheels.read_bytes())[:16]}"
+    python = str(folder / "bin" / "python")
+    done = folder / "complete"
+    if done.exists():
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    create = ["python3", "-m", "venv", str(folder)]
+    if run(create, job, python, deadline):
+        # Ubuntu has what venv needs in a package that a base image may lack.
+        shutil.rmtree(folder, ignore_errors=True)
+        for line in (["apt-get", "-q", "update"], ["apt-get", "-qy", "install", "python3-venv"]):
+            run(line, job, python, deadline)
+        if run(create, job, python, deadline):
+            raise RuntimeError("python3 -m venv failed; its log says why")
+    install = [python, "-m", "pip", "install", "-q", "--extra-index-url", NEURON_INDEX]
+    if run([*install, "-r", str(wheels)], job, python, deadline):
+        raise RuntimeError(f"pip could not install {wheels.name}; its log says why")
+    done.touch()
     return python
 
 
@@ -266,7 +312,7 @@ def run_set(
     job: Job, one: dict[str, Any], python: str, deadline: float, states: dict[str, Any]
 ) -> None:
     """Runs the commands of a set and packs what they wrote, whether or not they succeeded."""
-    began = time.time()
+    began = time.monotonic()
     state = states[one["name"]] = {"state": RUNNING}
     write_state(job, RUNNING, states)
     log_begin = job.log.stat().st_size
@@ -279,7 +325,7 @@ def run_set(
             state["error"] = f"exit code {', '.join(map(str, codes))}"
     except subprocess.TimeoutExpired:
         state["state"] = TIMED_OUT
-    state["seconds"] = round(time.time() - began, 1)
+    state["seconds"] = round(time.monotonic() - began, 1)
     try:
         pack_set(job, one, log_begin, state)
         state["packed"] = True
@@ -304,9 +350,11 @@ def run(arguments: list[str], job: Job, python: str, deadline: float) -> int:
     }
     if arguments[0] == "python":
         arguments = [python, *arguments[1:]]
-    with subprocess.Popen(arguments, cwd=job.checkout, env=environment) as process:
+    with subprocess.Popen(
+        arguments, cwd=job.checkout, env=environment, stdin=subprocess.DEVNULL
+    ) as process:
         try:
-            return process.wait(timeout=max(deadline - time.time(), 0))
+            return process.wait(timeout=max(deadline - time.monotonic(), 0))
         except BaseException:
             end_children(process)
             raise
@@ -383,6 +431,6 @@ def main() -> None:
         supervise(job)
         return
     try:
-        print(encode(VERBS[sys.argv[1]](job, **json.loads(sys.argv[2]))))
+        print(encode(VERBS[sys.argv[1]](job, **json.loads(sys.stdin.read()))))
     except (OSError, subprocess.SubprocessError) as problem:
         sys.exit(f"{sys.argv[1]}: {type(problem).__name__}: {problem}")

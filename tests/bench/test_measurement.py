@@ -36,6 +36,18 @@ def test_line_through_noisy_times():
     assert line.residual == pytest.approx(3, rel=0.1)
 
 
+@pytest.mark.parametrize("package", ["torch_neuronx", "libtorch_neuronx_lite"])
+def test_the_device_is_that_of_the_package_that_launches(monkeypatch, package):
+    imported = []
+    monkeypatch.setattr(measurement, "has_module", lambda name: name.startswith(package))
+    monkeypatch.setattr(measurement.importlib, "import_module", imported.append)
+    assert measurement.device_of("nki") == "neuron" and imported == [package]
+    assert measurement.device_of("nki-sim") == "cpu"
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: imported.append("waited"))
+    values = measured(lambda x: 2 * x, [torch.ones(3)], "neuron")[1]
+    assert "waited" in imported and values["latency"].calls >= 1 and "kernel_us" not in values
+
+
 def test_the_result_is_the_next_input_where_it_fits():
     x, weight = torch.randn(3, 4), torch.randn(2)
     assert following((x, weight), x + 1)[1] is weight

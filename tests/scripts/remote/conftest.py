@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -120,10 +122,48 @@ def hw_bench(repository, monkeypatch):
 def call(hw_bench, aws, tmp_path):
     """Runs a command of hw_bench with the output folder tmp_path/out and the fake environment."""
 
-    def run(command: str, *arguments: str):
+    def run(command: str, *arguments: str, venv: bool = True):
         options = ["--out", str(tmp_path / "out")]
-        if command == "run" and "--resume" not in arguments:
+        if venv and command == "run" and "--resume" not in arguments:
             options += ["--venv", str(aws.venv)]
         return CliRunner().invoke(hw_bench.app, [command, *options, *arguments])
 
     return run
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def process(aws, tmp_path, repository):
+    """Starts hw_bench as a process of its own."""
+    settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
+    program = (
+        "import pathlib, hw_bench;"
+        f"from remote import pace; {settings};"
+        f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
+    )
+    started = []
+
+    def start(*arguments: str) -> subprocess.Popen:
+        options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
+        with open(tmp_path / "output", "w") as output:
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", program, "run", *options, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+                )
+            )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()

@@ -7,8 +7,10 @@ first 24,000 characters. Everything else goes to moto, unless a fault is injecte
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -223,11 +226,18 @@ class FakeAws:
         """Requests that arrived, of some operations."""
         return [one for one in self.requests if one.operation in names]
 
-    def new_instance(self, stopped: bool = True, **tags: str) -> str:
+    def new_instance(
+        self,
+        stopped: bool = True,
+        kind: str = "trn1.2xlarge",
+        at_shutdown: str = "stop",
+        **tags: str,
+    ) -> str:
         """An instance that exists before the run."""
         answer = self.ec2.run_instances(
             ImageId="ami-12c6146b",
-            InstanceType="trn1.2xlarge",
+            InstanceType=kind,
+            InstanceInitiatedShutdownBehavior=at_shutdown,
             MinCount=1,
             MaxCount=1,
             TagSpecifications=[
@@ -269,9 +279,25 @@ class FakeAws:
         home = self.folder / "instances" / identifier
         if not home.exists():
             (home / "bin").mkdir(parents=True)
-            self.program(home / "bin" / "shutdown", f'echo "$*" > {home}/shutdown')
-            self.program(home / "bin" / "python3", f'exec {sys.executable} -IS "$@"')
+            switch = f'[ "$1" = -c ] && exec rm -f {home}/shutdown\necho "$*" > {home}/shutdown'
+            self.program(home / "bin" / "shutdown", switch)
+            venv = f'[ "$1 $2" = "-m venv" ] && exec ln -s {quote(str(self.venv))} "$3"'
+            argv = f'echo "$*" >> {home}/argv'
+            python = f'exec {sys.executable} -IS "$@"'
+            self.program(home / "bin" / "python3", "\n".join((argv, venv, python)))
         return home
+
+    def boot(self, identifier: str, user_data: str = "") -> None:
+        """What cloud-init runs: user data at the first boot, the scripts per boot at others."""
+        home = self.disk(identifier)
+        script = base64.b64decode(user_data).decode().replace("/var/lib/cloud", f"{home}/cloud")
+        scripts = [script] if script else []
+        if not user_data:
+            found = sorted((home / "cloud" / "scripts" / "per-boot").glob("*"))
+            scripts = [file.read_text() for file in found]
+        environment = {"HOME": str(home), "PATH": f"{home}/bin:{os.environ['PATH']}"}
+        for one in scripts:
+            subprocess.run(["sh", "-c", one], cwd=home, env=environment, check=True)
 
     @staticmethod
     def program(path: Path, line: str) -> None:
@@ -286,9 +312,15 @@ class FakeAws:
 
     def let_time_pass(self, identifier: str) -> None:
         """The moment at which an instance shuts itself down, if it was told to."""
-        if self.shutdown_time(identifier) is not None and self.state(identifier) == "running":
+        if self.shutdown_time(identifier) is None or self.state(identifier) != "running":
+            return
+        name = "instanceInitiatedShutdownBehavior"
+        answer = self.ec2.describe_instance_attribute(InstanceId=identifier, Attribute=name)
+        if answer["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate":
+            self.terminate(identifier)
+        else:
             self.ec2.stop_instances(InstanceIds=[identifier])
-            self.kill(identifier)
+            self.power_off(identifier, lose_disk=False)
 
     def terminate(self, identifier: str) -> None:
         """Somebody else terminates an instance."""
@@ -338,7 +370,8 @@ class FakeAws:
                 if response is None:
                     self.close_connection = True
                     return
-                self.send_response(response.status)
+                self.send_response_only(response.status)
+                self.send_header("Date", response.headers.get("Date", self.date_time_string()))
                 for key, value in response.headers.items():
                     if key.lower() not in HOP_HEADERS:
                         self.send_header(key, value)
@@ -410,6 +443,10 @@ class FakeAws:
         response = self.ask_moto(request)
         if request.operation == "RunInstances" and token and response.status == 200:
             self.launches[token] = response
+            (identifier,) = re.findall(r"<instanceId>([^<]+)", response.body.decode())
+            self.boot(identifier, request.parameters.get("UserData", ""))
+        if request.operation == "StartInstances" and response.status == 200:
+            self.boot(request.parameters["InstanceId.1"])
         if request.operation in ("StopInstances", "TerminateInstances"):
             lost = request.operation == "TerminateInstances"
             if response.status == 200:

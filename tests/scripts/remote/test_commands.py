@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,50 +15,12 @@ from typer.testing import CliRunner
 
 from trnfft.cli.health_checks import Check
 
-from .conftest import PACE, SCRIPTS
+from .conftest import SCRIPTS, wait_for
 
 PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"
 TWO = ("--sets", "parity,accuracy")
 DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def process(aws, tmp_path, repository):
-    """Starts hw_bench as a process of its own."""
-    settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
-    program = (
-        "import pathlib, hw_bench;"
-        f"from remote import pace; {settings};"
-        f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
-    )
-    started = []
-
-    def start(*arguments: str) -> subprocess.Popen:
-        options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
-        with open(tmp_path / "output", "w") as output:
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", program, "run", *options, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
-                )
-            )
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-        one.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
@@ -215,6 +176,58 @@ def test_the_policy_in_the_documentation_allows_every_call(call, aws):
     # ListBucket: otherwise S3 answers AccessDenied where there is no object.
     beside = {"iam:PassRole", "ec2:CreateTags", "ssm:GetParameters", "s3:ListBucket"}
     assert allowed - needed == beside
+
+
+def test_the_policy_holds_launches_and_roles_to_what_is_meant():
+    """Conditions that keep a template from being overridden, and a role from other services."""
+    (policy,) = [
+        json.loads(block)
+        for block in re.findall(r"```json\n(.*?)```", DOCUMENTATION.read_text(), re.DOTALL)
+    ]
+    conditions = {one["Action"][0]: one.get("Condition", {}) for one in policy["Statement"]}
+    launch = conditions["ec2:RunInstances"]
+    assert launch["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
+    assert "launch-template/" in launch["ArnLike"]["ec2:LaunchTemplate"]
+    passed = conditions["iam:PassRole"]["StringEquals"]
+    assert passed == {"iam:PassedToService": "ec2.amazonaws.com"}
+
+
+def test_the_documentation_launches_a_base_image_on_trn2():
+    text = DOCUMENTATION.read_text()
+    data = json.loads(re.search(r"--launch-template-data '(\{.*?\})'\n```", text, re.DOTALL)[1])
+    image = data["ImageId"]
+    assert image == "resolve:ssm:/aws/service/neuron/dlami/base/ubuntu-24.04/latest/image_id"
+    assert data["InstanceType"] == "trn2.3xlarge"
+    assert "pytorch-2.9" not in text
+
+
+def test_the_dry_run_folds_calls_that_repeat(call, aws, repository):
+    (repository / "noise").write_bytes(os.urandom(24_000 * 16))
+    subprocess.run(["git", "-C", repository, "add", "noise"], check=True)
+    subprocess.run(["git", "-C", repository, "commit", "-qm", "noise"], check=True)
+    result = call("run", "--dry-run", "--template", aws.new_template(), "--sets", "parity")
+    assert result.exit_code == 0, result.output
+    assert "the 2 calls, in turn, above x 17" in result.output
+    assert result.output.count('"trnfft receive"') == 1
+    assert "the call above x 2" in result.output  # states, until it ends
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("", []),
+        ("abc", [("a", 1), ("b", 1), ("c", 1)]),
+        ("aaab", [("a", 3), ("b", 1)]),
+        ("ababab", [("ab", 3)]),
+        ("cababaa", [("c", 1), ("ab", 2), ("a", 2)]),
+    ],
+)
+def test_folding(hw_bench, names, expected):
+    from remote.dry_run import folded
+
+    calls = [f"{name} {{}}" for name in names]
+    found = [("".join(call[0] for call in block), times) for block, times in folded(calls)]
+    assert found == expected
 
 
 def test_documented_options_exist(hw_bench):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import time
+from email.utils import formatdate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from .conftest import SCRIPTS
 from .fake_aws import Response, body, close, error, flip, invocation, lose_answer
 
 PARITY = "bench.parity"
@@ -146,7 +150,7 @@ def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):
     result = call("run", "--template", template, *TWO)
     assert first.struck and seen
     assert result.exit_code == code, result.output
-    assert "it stops itself at" in result.output
+    assert "it ends by itself at" in result.output
     (instance,) = [
         i["InstanceId"]
         for r in aws.ec2.describe_instances()["Reservations"]
@@ -453,6 +457,112 @@ def test_no_credentials(call, aws, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert call("run", "--instance", "i-0123").exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "status", "minutes", "words"),
+    [
+        ("SendCommand", "InvalidSignatureException", 400, 12, "12 minutes behind"),
+        ("StartInstances", "AuthFailure", 401, -7, "7 minutes ahead"),
+        ("PutObject", "RequestTimeTooSkewed", 403, -600, "600 minutes ahead"),
+    ],
+)
+def test_a_clock_that_is_wrong_is_named(call, aws, operation, code, status, minutes, words):
+    def strike(request, forward):
+        response = error(code, status)(request, forward)
+        response.headers["Date"] = formatdate(time.time() + 60 * minutes, usegmt=True)
+        return response
+
+    aws.s3.create_bucket(Bucket="results")
+    aws.inject(operation, strike, times=ALWAYS)
+    result = call("run", "--instance", aws.new_instance(), *S3)
+    assert result.exit_code == 4, result.output
+    assert f"The clock here is {words}" in result.output
+
+
+def test_a_clock_that_is_right_is_not_blamed(call, aws):
+    aws.inject("StartInstances", error("AuthFailure", 401), times=ALWAYS)
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
+    assert result.exit_code == 4 and "The clock here" not in result.output
+
+
+def test_time_limits_do_not_follow_a_clock_that_is_set(call, aws, monkeypatch):
+    """Between any two looks at it, the clock jumps by a day."""
+    days = itertools.count()
+
+    def later():
+        return 1e9 + 86_400 * next(days)
+
+    clock = SimpleNamespace(
+        time=later,
+        monotonic=time.monotonic,
+        sleep=time.sleep,
+        strftime=time.strftime,
+        localtime=time.localtime,
+    )
+    monkeypatch.setattr("remote.run.time", clock)
+    monkeypatch.setattr("remote.lifetime.time", clock)
+    instance = aws.new_instance()
+    aws.inject("StopInstances", lambda r, f: [armed.append(aws.shutdown_time(instance)), f(r)][1])
+    armed = []
+    result = call("run", "--instance", instance, *TWO, "--hours", "1")
+    assert result.exit_code == 0, result.output
+    assert armed[-1] in ("+60", "+61")
+
+
+def test_time_limits_on_the_instance_do_not_either():
+    source = (SCRIPTS / "remote" / "worker.py").read_text()
+    assert "time.time" not in source and "time.monotonic" in source
+
+
+NO_COMMITS = ("--output=pwned", "HEAD", "0123abc", "ABCDEF" * 6 + "0123", "0" * 40 + "^", "0" * 40)
+
+
+def test_a_commit_that_is_none_never_reaches_git_archive(call, aws, out, repository):
+    aws.inject("SendCommand", error("AccessDeniedException"), "start")
+    template = aws.new_template()
+    assert call("run", "--template", template, "--sets", "parity").exit_code == 4
+    record = json.loads((out / "job.json").read_text())
+    before = len(aws.requests)
+    for commit in NO_COMMITS:
+        (out / "job.json").write_text(json.dumps({**record, "commit": commit}))
+        result = call("run", "--resume")
+        assert result.exit_code == 2, result.output
+        complaint = (
+            f"the commit {commit} is not in" if commit == "0" * 40 else f"{commit!r}, allowed"
+        )
+        assert complaint in result.output
+    assert len(aws.requests) == before
+    assert not list(repository.rglob("pwned")) and not Path("pwned").exists()
+
+
+def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate):
+    aws.s3.create_bucket(Bucket="results")
+    instance = aws.new_instance()
+    found, shown = [], ("cmdline", "environ")
+
+    def look(request, forward):
+        home = aws.disk(instance)
+        found.extend(file for file in home.rglob("*") if file.is_file() and signed(file))
+        for pid in aws.background(instance):
+            found.extend(
+                file
+                for file in Path(f"/proc/{pid}").glob("*")
+                if file.name in shown and signed(file)
+            )
+        gate.touch()
+        return forward(request)
+
+    def signed(file):
+        return b"X-Amz-Signature" in file.read_bytes()
+
+    aws.inject("SendCommand", look, "poll", skip=4)
+    result = call("run", "--instance", instance, *TWO, "--bucket", "results")
+    assert result.exit_code == 0, result.output
+    assert aws.operations("PutObject presigned") and aws.operations("GetObject presigned")
+    argv = (aws.disk(instance) / "argv").read_text()
+    assert "worker.zip download" in argv and "worker.zip start" in argv
+    assert found == []
 
 
 def test_no_region(call, aws, monkeypatch):

@@ -5,11 +5,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
+import sys
 
 import pytest
 
+from remote.cost import PRICES
+from remote.job import WHEELS
 from remote.sets import SETS
+
+from .conftest import SCRIPTS
 
 PARITY = "bench.parity"
 
@@ -26,6 +32,8 @@ def test_stopped_instance_without_bucket(call, aws, tmp_path):
     out = tmp_path / "out"
     assert (out / "tests.xml").read_text() == "<testsuites/>"
     assert read(out, "parity.json") == {"from": PARITY}
+    assert read(out, "probes.json") == {"from": "bench.probes"}
+    assert f"python -m bench.probes propose {out}/probes.json" in result.output
     assert read(out, "benchmarks.json") == {"from": "bench.run"}
     assert read(out, "pytest-benchmark.json") == {"from": "-m pytest bench"}
     assert read(out, "accuracy.json") == {"from": "bench.accuracy"}
@@ -40,6 +48,7 @@ def test_the_commands_are_those_of_the_bench_programs():
     assert lines == {
         "tests": ["python -m pytest tests -q -n auto --junitxml=tests.xml"],
         "parity": ["python -m bench.parity --backend nki --out parity.json"],
+        "probes": ["python -m bench.probes run --out probes.json"],
         "benchmarks": [
             "python -m bench.run --backend nki --out benchmarks.json",
             "python -m pytest bench --benchmark-only --benchmark-json=pytest-benchmark.json",
@@ -75,12 +84,11 @@ def test_running_instance_by_tag_is_left_running(call, aws):
     assert not aws.operations("StopInstances", "StartInstances")
 
 
-def test_launched_instance_is_armed_and_tagged(call, aws):
+def test_launched_instance_is_tagged_and_kept(call, aws):
     template = aws.new_template()
     result = call("run", "--template", template, "--sets", "parity", "--hours", "1.5", "--keep")
     assert result.exit_code == 0, result.output
     (launch,) = aws.operations("RunInstances")
-    assert launch.parameters["InstanceInitiatedShutdownBehavior"] == "stop"
     assert launch.parameters["TagSpecification.1.Tag.1.Key"] == "trnfft-job"
     assert aws.states() == ["running"]
     assert "left running" in result.output
@@ -108,11 +116,82 @@ def test_estimate_comes_before_anything_costs(call, aws):
 def test_unknown_price(call, aws):
     aws.ec2.create_launch_template(
         LaunchTemplateName="new",
-        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "trn2.48xlarge"},
+        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "trn3gen2.48xlarge"},
     )
     result = call("run", "--template", "new", "--sets", "parity")
     assert result.exit_code == 0, result.output
-    assert "unknown: there is no price of trn2.48xlarge here" in result.output
+    assert "unknown: there is no price of trn3gen2.48xlarge here" in result.output
+
+
+def test_every_price_has_a_date_and_a_source():
+    assert {"trn2.3xlarge", "trn2.48xlarge", "trn1.2xlarge"} <= set(PRICES)
+    for price in PRICES.values():
+        assert price.hourly > 0 and re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.date)
+        assert re.search(r"aws\.amazon\.com/ec2/\S+", price.source)
+
+
+def test_prices_in_the_documentation_are_those_of_the_estimate():
+    text = (SCRIPTS.parent / "docs" / "hardware.md").read_text()
+    rows = re.findall(r"^\| (\w+\.\w+) \| \d+ \| ([\d.]+) \|.*\| ([\d-]+) \|$", text, re.M)
+    assert {(name, float(dollars), date) for name, dollars, date in rows} == {
+        (name, price.hourly, price.date) for name, price in PRICES.items()
+    }
+
+
+def test_probes_are_a_set(call, aws, tmp_path):
+    result = call("run", "--instance", aws.new_instance(), "--set", "probes")
+    assert result.exit_code == 0, result.output
+    assert aws.ran == ["bench.probes"]
+    assert read(tmp_path / "out", "probes.json") == {"from": "bench.probes"}
+
+
+@pytest.fixture
+def wheels(repository):
+    """The pins of this repository, in the small one."""
+    (repository / "scripts").mkdir()
+    for file in SCRIPTS.glob("wheels-neuron-*.txt"):
+        (repository / "scripts" / file.name).write_bytes(file.read_bytes())
+    subprocess.run(["git", "-C", repository, "add", "-A"], check=True)
+    subprocess.run(["git", "-C", repository, "commit", "-qm", "wheels"], check=True)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("trn1.2xlarge", "trn1"), ("trn2.3xlarge", "trn2")])
+def test_an_environment_is_made_of_pinned_wheels(call, aws, wheels, kind, name, tmp_path):
+    instance = aws.new_instance(kind=kind)
+    result = call("run", "--instance", instance, "--sets", "parity", venv=False)
+    assert result.exit_code == 0, result.output
+    installs = (aws.venv / "pip.log").read_text().splitlines()
+    assert "--extra-index-url https://pip.repos.neuron.amazonaws.com -r" in installs[0]
+    assert installs[0].endswith(f"scripts/wheels-neuron-{name}.txt")
+    assert installs[-1].endswith("constraints.txt -e .[dev]")
+    two = ("--out", tmp_path / "two")
+    other = call("run", "--instance", instance, "--sets", "parity", *two, venv=False)
+    assert other.exit_code == 0, other.output
+    installs = (aws.venv / "pip.log").read_text().splitlines()
+    assert sum("wheels-neuron" in line for line in installs) == 1  # it is made once
+
+
+def test_venv_of_a_base_image_comes_from_apt(call, aws, wheels):
+    instance = aws.new_instance()
+    bare = aws.disk(instance) / "bin"
+    make = f'test -e $HOME/venv-there && exec ln -s {aws.venv} "$3"; exit 1'
+    other = f'exec {sys.executable} -IS "$@"'
+    aws.program(bare / "python3", f'if [ "$1 $2" = "-m venv" ]; then {make}; fi\n{other}')
+    aws.program(bare / "apt-get", 'echo "$*" >> $HOME/apt.log; touch $HOME/venv-there')
+    result = call("run", "--instance", instance, "--sets", "parity", venv=False)
+    assert result.exit_code == 0, result.output
+    assert (aws.disk(instance) / "apt.log").read_text() == "-q update\n-qy install python3-venv\n"
+
+
+def test_wheels_are_pinned_and_those_of_the_workflow():
+    constraints = (SCRIPTS / "constraints-neuron-2.32.0.txt").read_text()
+    pins = set(re.findall(r"^[\w.-]+==[\d.]+$", constraints, re.M))
+    files = sorted(SCRIPTS.glob("wheels-neuron-*.txt"))
+    assert {f"scripts/{file.name}" for file in files} == set(WHEELS.values())
+    for file in files:
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert all(re.fullmatch(r"[\w-]+==[\d.]+\*?", line) for line in lines)
+        assert pins <= set(lines)
 
 
 def test_environment_on_the_instance(call, aws, tmp_path):

@@ -8,7 +8,7 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
-from trnfft.backends import nki
+from trnfft.backends import nki, torch_neuron
 from trnfft.nn import BlockCirculantLinear
 
 TOLERANCE = 1e-6  # relative L2 error; of functions made of several transforms four times as much
@@ -166,6 +166,8 @@ def test_a_degree_that_the_chip_lacks_is_refused_before_the_launch(monkeypatch):
 def test_the_backend_nki_launches_at_the_degree_too(monkeypatch, chip, degree):
     """With the simulator's kernels in place of a device's."""
     monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
+    monkeypatch.setattr(torch_neuron, "found", lambda name: simulator.simulate)
+    monkeypatch.setattr(torch_neuron, "_first_degree", [])
     monkeypatch.setenv(LNC_VARIABLE, str(degree))
     x = complex_(128, 64)
     recipe = trnfft.plan(64, batch=128).recipe

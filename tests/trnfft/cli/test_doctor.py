@@ -14,6 +14,7 @@ import trnfft
 from nki_kernels import hardware
 from nki_kernels.simulator.install import FoundNki
 from trnfft import cli, config
+from trnfft.backends import torch_neuron
 from trnfft.cli import doctor, health_checks
 from trnfft.planner import planner, wisdom
 
@@ -31,7 +32,7 @@ def plain_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache"))
     # As in a new thread: other tests of this process may have chosen a backend.
     monkeypatch.setattr(config, "_backend", ContextVar("backend", default=None))
-    monkeypatch.setattr(hardware, "_chip_of_instance", lambda: None)
+    monkeypatch.setattr(hardware, "INSTANCE_TYPE", tmp_path / "product_name")
     monkeypatch.setattr(health_checks, "NEURON_DEVICES", tmp_path / "dev")
     monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
     health_checks.import_error.cache_clear()
@@ -281,6 +282,7 @@ def test_asking_for_nki_without_it_is_broken(monkeypatch):
 @pytest.mark.parametrize(("has_nki", "name"), [(False, "matmul"), (True, "nki")])
 def test_what_auto_takes_and_why(monkeypatch, has_nki, name):
     monkeypatch.setattr(config, "has_nki", lambda: has_nki)
+    monkeypatch.setattr(torch_neuron, "has_launches", lambda: True)
     with trnfft.backend("nki-sim"):  # not what is asked
         checks = by_name(health_checks.backend_checks())
     assert checks["cpu tensors"].detail == "torch: the device has complex dtypes"
@@ -381,8 +383,10 @@ def test_a_machine_that_is_ready(neuron_machine):
 
 def test_without_the_target_variable_it_explains_what_a_launch_costs(neuron_machine, monkeypatch):
     monkeypatch.delenv(hardware.TARGET_VARIABLE)
-    for instance, value in ((None, "trn1|trn2|trn3"), (hardware.TRN2, "trn2")):
-        monkeypatch.setattr(hardware, "_chip_of_instance", lambda found=instance: found)
+    for instance, value in (("HVM domU", "trn1|trn2|trn3"), ("trn2.3xlarge", "trn2")):
+        file = neuron_machine / value.replace("|", "-")
+        file.write_text(instance)
+        monkeypatch.setattr(hardware, "INSTANCE_TYPE", file)
         check = by_name(health_checks.neuron_checks())["target variable"]
         assert check.status == "note" and "52 ms" in check.detail and "neuron-ls" in check.detail
         assert check.advice == f"export NEURON_PLATFORM_TARGET_OVERRIDE={value}"

@@ -1,0 +1,122 @@
+"""Asks probes and turns their answers into proposals: python -m bench.probes --help"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bench import program
+from bench.environment import environment
+from bench.probes import proposals, report
+from bench.probes.asking import ask, ask_apart, modelled_answers, with_model
+from bench.probes.launcher import SIMULATOR, frameworks
+from bench.probes.probe import Probe
+from bench.probes.registry import PROBES, chosen
+from bench.results import ResultsError, save
+from nki_kernels import hardware
+from nki_kernels.nki_api import REAL_NKI
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+WIDTH = 160  # of tables, where no terminal says
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PROBE", help="All when left out.", show_default=False),
+]
+OutOption = Annotated[Path, typer.Option(help="The report to write, as JSON.")]
+
+
+@app.callback()
+def main() -> None:
+    """Small kernels that ask a chip what its records leave open."""
+
+
+@app.command()
+def run(
+    names: Names = None,
+    target: program.TargetOption = None,
+    out: OutOption = Path("probes.json"),
+) -> None:
+    """Ask probes: of the chip, or of the simulator where there is none."""
+    program.check_out(out)
+    try:
+        probes = chosen(tuple(names or ()))
+        core = hardware.current() if target is None else hardware.chip(target)
+    except ValueError as error:
+        program.stop(str(error), 2)
+    found = frameworks()
+    if found == [SIMULATOR]:
+        require_simulator()
+        typer.echo("no chip with a framework here: the simulator answers, which settles nothing")
+    with hardware.select(core):
+        answered = asked(probes, core, found)
+    save(answered, out)
+    console().print(report.table(answered))
+    typer.echo(f"wrote {out}: {len(answered.answers)} answers, {len(answered.unasked)} not asked")
+    if silent := [one for one in answered.answers if one.verdict == report.UNANSWERED]:
+        program.stop(f"{len(silent)} probes have no answer, the first: {silent[0].reason}", 1)
+
+
+def asked(probes: list[Probe], core: hardware.NeuronCore, found: list[str]) -> report.Report:
+    """The report on these probes by these frameworks."""
+    answers, unasked = [], []
+    is_chip = found != [SIMULATOR]
+    model = modelled_answers(probes) if is_chip else {}
+    for probe in probes:
+        if reason := probe.why_not(core):
+            unasked.append(report.Unasked(probe=probe.name, reason=reason))
+            continue
+        for framework in found if probe.per_framework else found[:1]:
+            answer = ask_apart(probe, framework) if is_chip else ask(probe, framework)
+            answer = with_model(answer, model.get(probe.name))
+            line = f"{probe.name} by {framework}: {answer.verdict} {answer.reason}"
+            program.console.print(escape(line), highlight=False, soft_wrap=True)
+            answers.append(answer)
+    return report.Report(
+        target=core.name, environment=environment(), answers=answers, unasked=unasked
+    )
+
+
+@app.command(hidden=True)
+def one(
+    name: str,
+    framework: Annotated[str, typer.Option()],
+    out: Annotated[Path, typer.Option()],
+) -> None:
+    """One answer, for the process that collects them."""
+    save(ask(PROBES[name], framework), out)
+
+
+@app.command()
+def propose(
+    path: Annotated[Path, typer.Argument(metavar="REPORT", help="A report of `run`.")],
+) -> None:
+    """Print what a report would change in nki_kernels/hardware.py; nothing is edited."""
+    require_simulator()
+    try:
+        loaded = report.load(path)
+    except ResultsError as error:
+        program.stop(str(error), 2)
+    shown = console()
+    shown.print(report.table(loaded))
+    proposals.show(loaded, shown)
+
+
+def require_simulator() -> None:
+    """Ends the program where kernels are bound to another nki than the simulator's."""
+    if REAL_NKI:
+        program.stop(f"this needs the simulator in place of nki: set {SIMULATOR_VARIABLE}=1", 2)
+
+
+def console() -> Console:
+    """A wide one where no terminal says how wide it is."""
+    found = Console()
+    return found if found.is_terminal else Console(width=WIDTH)
+
+
+if __name__ == "__main__":
+    app()

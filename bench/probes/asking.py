@@ -1,0 +1,196 @@
+"""Asks a probe: runs its kernel and its twin, compares and times them.
+
+On a chip every probe has a process of its own: what is refused, hangs or crashes must not take the
+others with it, and a runtime knows one degree of LNC. Modelled times come from one more process, in
+which the simulator takes the place of the nki that is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.measurement import repeated
+from bench.probes import modelled
+from bench.probes.launcher import SIMULATOR, launch, on_host
+from bench.probes.probe import Arguments, Array, Probe, unchanged
+from bench.probes.report import (
+    REFUSED,
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    Answer,
+    Tried,
+    Verdict,
+    load,
+)
+from bench.results import ResultsError, load_as
+from nki_kernels import hardware
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE
+
+SEEDS = (0, 1, 2)  # a chip may be right by chance, or by its schedule
+TOLERANCE = 1e-5  # relative L2; float32 products have 2e-7, a lost term costs 0.1 and more
+NOT_FINITE = 1e30  # the error of what is not finite, which JSON does not have
+SECONDS = 900.0  # longest that a probe may take, compilations and all
+SHOWN = 400  # characters of a complaint
+
+
+def ask(probe: Probe, framework: str) -> Answer:
+    """The answer to a probe, here and now, of the current chip."""
+    kernel, results = tried(probe, framework, probe.kernel, probe.packed)
+    twin, others = tried(probe, framework, probe.twin, unchanged)
+    difference = None
+    if results and others:
+        difference = max(map(relative, results, others))
+    verdict, reason = judged(kernel, twin, difference)
+    if not kernel.refusal and not twin.refusal:
+        kernel, twin = timed(probe, framework, kernel, twin)
+    return unanswered(probe, framework, reason).model_copy(
+        update={"verdict": verdict, "kernel": kernel, "twin": twin, "difference": difference}
+    )
+
+
+def unanswered(probe: Probe, framework: str, reason: str) -> Answer:
+    """An answer that says nothing but why."""
+    return Answer(
+        probe=probe.name,
+        question=probe.question,
+        record=probe.record,
+        settles=probe.settles_on(hardware.current()),
+        framework=framework,
+        lnc=probe.lnc,
+        counts=probe.counts,
+        verdict=UNANSWERED,
+        reason=reason,
+    )
+
+
+def tried(
+    probe: Probe, framework: str, kernel: Any, packed: Callable[[Arguments], Arguments]
+) -> tuple[Tried, list[Array]]:
+    """The error of a kernel over several draws, and its results; whatever refuses it is told."""
+    results, errors = [], []
+    for seed in SEEDS:
+        arguments = probe.drawn(seed)
+        try:
+            result = on_host(launch(framework, kernel, probe.lnc, packed(arguments))())
+        except Exception as problem:  # the compiler, the runtime or the framework refuses
+            complaint = f"{type(problem).__name__}: {problem}"
+            return Tried(refusal=complaint[:SHOWN]), []
+        results.append(result)
+        errors.append(relative(result, probe.exact(*arguments)))
+    return Tried(relative_error=max(errors)), results
+
+
+def relative(result: Array, exact: Array) -> float:
+    """Relative L2 distance; NOT_FINITE where there is none, another shape included."""
+    if result.shape != exact.shape:
+        return NOT_FINITE
+    wide = exact.astype(np.float64)
+    with np.errstate(all="ignore"):
+        distance = np.linalg.norm(result.astype(np.float64) - wide) / np.linalg.norm(wide)
+    return float(distance) if np.isfinite(distance) else NOT_FINITE
+
+
+def judged(kernel: Tried, twin: Tried, difference: float | None) -> tuple[Verdict, str]:
+    """Verdict and reason."""
+    if twin.refusal:
+        return UNANSWERED, f"the twin was refused, too: {twin.refusal}"
+    if (twin.relative_error or 0.0) > TOLERANCE:
+        return UNANSWERED, f"the twin is wrong, too: relative error {twin.relative_error:.1e}"
+    if kernel.refusal:
+        return REFUSED, kernel.refusal
+    worst = max(kernel.relative_error or 0.0, difference or 0.0)
+    if worst > TOLERANCE:
+        return WRONG, f"relative error {kernel.relative_error:.1e}, {difference:.1e} from the twin"
+    return RIGHT, ""
+
+
+def timed(probe: Probe, framework: str, kernel: Tried, twin: Tried) -> tuple[Tried, Tried]:
+    """The two with times: the model's by the simulator, on a chip the least of many launches."""
+    if framework == SIMULATOR:
+        core = hardware.current()
+        pairs = [modelled.times_us(probe, core, count) for count in probe.counts]
+        name = "modelled_us"
+    else:
+        pairs = [
+            (
+                measured_us(probe, framework, True, count),
+                measured_us(probe, framework, False, count),
+            )
+            for count in probe.counts
+        ]
+        name = "measured_us"
+    return (
+        kernel.model_copy(update={name: tuple(pair[0] for pair in pairs)}),
+        twin.model_copy(update={name: tuple(pair[1] for pair in pairs)}),
+    )
+
+
+def measured_us(probe: Probe, framework: str, is_kernel: bool, count: int) -> float:
+    """Least microseconds of a launch with so many repetitions."""
+    arguments = probe.drawn(0, count)
+    if is_kernel:
+        call = launch(framework, probe.kernel, probe.lnc, probe.packed(arguments))
+    else:
+        call = launch(framework, probe.twin, probe.lnc, arguments)
+    call()  # compiles
+    return min(repeated(call))
+
+
+def ask_apart(probe: Probe, framework: str, seconds: float = SECONDS) -> Answer:
+    """The answer to a probe of a process of its own, whatever becomes of that process."""
+    words = ["one", probe.name, "--framework", framework]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "answer.json")
+        try:
+            done = in_a_process(words, out, seconds, {hardware.LNC_VARIABLE: str(probe.lnc)})
+        except subprocess.TimeoutExpired:
+            return unanswered(probe, framework, f"it did not end within {seconds:.0f} s")
+        try:
+            return load_as(Answer, out, "a probe")
+        except ResultsError:
+            last = " ".join(done.stderr.split())[-SHOWN:]
+            reason = f"its process ended with exit code {done.returncode}: {last}"
+            return unanswered(probe, framework, reason)
+
+
+def modelled_answers(probes: list[Probe], seconds: float = SECONDS) -> dict[str, Answer]:
+    """What the simulator answers, by probe; nothing where it does not."""
+    words = ["run", *[probe.name for probe in probes]]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "modelled.json")
+        try:
+            in_a_process(words, out, seconds, {SIMULATOR_VARIABLE: "1"})
+            return {answer.probe: answer for answer in load(out).answers}
+        except (subprocess.TimeoutExpired, ResultsError):
+            return {}
+
+
+def with_model(answer: Answer, found: Answer | None) -> Answer:
+    """An answer with the modelled times of the simulator's."""
+    if found is None:
+        return answer
+    kernel = answer.kernel.model_copy(update={"modelled_us": found.kernel.modelled_us})
+    twin = answer.twin.model_copy(update={"modelled_us": found.twin.modelled_us})
+    return answer.model_copy(update={"kernel": kernel, "twin": twin})
+
+
+def in_a_process(
+    words: list[str], out: Path, seconds: float, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """A command of this program for the current chip, its result in a file.
+
+    TimeoutExpired where it takes longer; then it is ended.
+    """
+    command = [sys.executable, "-m", "bench.probes", *words, "--out", str(out)]
+    target = {hardware.TARGET_VARIABLE: hardware.current().name}
+    environment = {**os.environ, **target, **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds)

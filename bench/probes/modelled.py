@@ -1,0 +1,71 @@
+"""What the model says of a probe, and which value of a constant would make it say else."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from bench.probes.probe import Probe
+from nki_kernels import hardware, simulator
+from nki_kernels.hardware import NeuronCore
+from nki_kernels.simulator.device_rules import RULES
+
+STEPS = 12  # of the search for a constant; the model is piecewise linear in it
+NEAR = 1e-3  # relative, where the search ends
+
+
+def total_us(probe: Probe, kernel: Any, arguments: tuple[Any, ...], core: NeuronCore) -> float:
+    """Modelled microseconds of one launch on a chip, whatever rules it breaks."""
+    with (
+        warnings.catch_warnings(),
+        simulator.allow(*RULES),
+        hardware.select(core),
+    ):
+        warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
+        ready: Any = simulator.simulate(kernel)
+        return simulator.dry_run(ready[probe.lnc], *arguments).total_ns / 1e3
+
+
+def times_us(probe: Probe, core: NeuronCore, count: int | None = None) -> tuple[float, float]:
+    """Modelled microseconds of the kernel and of its twin."""
+    arguments = probe.drawn(0, count)
+    return (
+        total_us(probe, probe.kernel, probe.packed(arguments), core),
+        total_us(probe, probe.twin, arguments, core),
+    )
+
+
+def extra_ns(probe: Probe, core: NeuronCore) -> float:
+    """Modelled nanoseconds that the kernel gets longer than its twin with each repetition."""
+    few, many = probe.counts[0], probe.counts[1]
+    (first, first_twin), (last, last_twin) = (times_us(probe, core, n) for n in (few, many))
+    return 1e3 * ((last - last_twin) - (first - first_twin)) / (many - few)
+
+
+def constant_for(probe: Probe, core: NeuronCore, measured_ns: float) -> float | None:
+    """The value of the probe's constant at which the model says what was measured.
+
+    None where there is none: something else bounds the time, in the model or on the chip.
+    """
+
+    def missed(value: float) -> float:
+        changed: dict[str, Any] = {probe.constant: value}
+        return extra_ns(probe, replace(core, **changed)) - measured_ns
+
+    if probe.values:
+        return min(probe.values, key=lambda value: abs(missed(value)))
+    value = float(getattr(core, probe.constant))
+    other = 1.25 * value
+    error, other_error = missed(value), missed(other)
+    for _ in range(STEPS):
+        if abs(other_error) <= NEAR * abs(measured_ns):
+            return other
+        if error == other_error:
+            return None
+        step = other_error * (other - value) / (other_error - error)
+        value, error, other = other, other_error, other - step
+        if other <= 0:
+            return None
+        other_error = missed(other)
+    return None

@@ -1,0 +1,17 @@
+"""Moves that kernels of probes share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.model_check.device_kernels import load, stored
+from nki_kernels.nki_api import nisa, nl
+
+__all__ = ["evacuated", "load", "stored"]
+
+
+def evacuated(bank: Any) -> Any:
+    """A view of PSUM in a new SBUF tile, by VectorE."""
+    tile = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
+    return tile

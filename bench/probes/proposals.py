@@ -1,0 +1,205 @@
+"""From a report to changes of nki_kernels/hardware.py: what, where and why. Nothing is edited."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from bench.probes.modelled import constant_for
+from bench.probes.registry import PROBES
+from bench.probes.report import REFUSED, RIGHT, UNANSWERED, WRONG, Answer, Report
+from nki_kernels import hardware
+from nki_kernels.simulator.device_rules import RULES
+
+SOURCE = Path(hardware.__file__)
+SHOWN_SOURCE = "nki_kernels/hardware.py"
+NEAR = 0.05  # relative: times that repeat better than this are rare
+SHOWN = 100  # characters of a reason
+DIGITS = 3  # of a proposed constant
+# What a field says once all probes of its rule are right: one chip does not take back a record of
+# wrong results, it contradicts it.
+AFTER_RIGHT = {
+    hardware.WRONG: hardware.CONTESTED,
+    hardware.CONTESTED: hardware.FINE,
+    hardware.DOUBTFUL: hardware.FINE,
+    hardware.FINE: hardware.FINE,
+}
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A field of a chip that should change."""
+
+    chip: str
+    field: str
+    today: Any
+    proposed: Any
+    why: str
+
+
+@dataclass
+class Findings:
+    """What a report comes to: changes, fields that stay, and what a person has to look at."""
+
+    changes: list[Proposal] = field(default_factory=list)
+    agreed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def findings(report: Report) -> Findings:
+    """What a report from a chip comes to. One from the simulator comes to nothing but a note."""
+    found = Findings()
+    if report.is_modelled:
+        found.notes.append(
+            "the simulator answered: it computes by the model that probes are to check, so that "
+            "this settles nothing and proposes nothing"
+        )
+        return found
+    core = hardware.chip(report.target)
+    by_rule: dict[str, list[Answer]] = {}
+    for answer in report.answers:
+        probe = PROBES.get(answer.probe)
+        if probe is None:
+            found.notes.append(f"{answer.probe}: this version has no such probe")
+        elif answer.verdict == UNANSWERED:
+            found.notes.append(in_words(answer))
+        elif probe.rule:
+            by_rule.setdefault(probe.rule, []).append(answer)
+        else:
+            weigh_other(answer, core, found)
+    for rule, answers in by_rule.items():
+        weigh_rule(rule, answers, core, found)
+    return found
+
+
+def weigh_rule(
+    rule: str, answers: list[Answer], core: hardware.NeuronCore, found: Findings
+) -> None:
+    """What the answers to the probes of a rule say of its verdict."""
+    name = RULES[rule].field
+    today = getattr(core, name)
+    is_whole = {a.probe for a in answers} == {p.name for p in PROBES.values() if p.rule == rule}
+    why = ", ".join(in_words(answer) for answer in answers)
+    if any(answer.verdict in (WRONG, REFUSED) for answer in answers):
+        add(found, core, name, today, hardware.WRONG, why)
+    elif is_whole:
+        add(found, core, name, today, AFTER_RIGHT[today], why)
+    else:
+        found.notes.append(f"{name} stays {today}: not all of its probes have an answer; {why}")
+
+
+def in_words(answer: Answer) -> str:
+    """An answer in one line, with the begin of its reason."""
+    reason = " ".join(answer.reason.split())[:SHOWN]
+    return f"{answer.probe} {answer.verdict} by {answer.framework}" + (reason and f" ({reason})")
+
+
+def weigh_other(answer: Answer, core: hardware.NeuronCore, found: Findings) -> None:
+    """What an answer says of a constant, or of what no field holds."""
+    probe = PROBES[answer.probe]
+    if answer.verdict != RIGHT:
+        asked = probe.constant or probe.settles
+        found.notes.append(f"{in_words(answer)}. Asked was {asked}; no field holds a verdict on it")
+        return
+    if not probe.constant:
+        found.agreed.append(f"{answer.probe} is right by {answer.framework}: {probe.settles}")
+        return
+    measured = answer.measured_ns
+    if measured is None:
+        found.notes.append(f"{answer.probe}: no times, so that {probe.constant} is not settled")
+        return
+    value = constant_for(probe, core, measured)
+    why = f"{answer.probe}: {measured:,.0f} ns a repetition, modelled {answer.modelled_ns:,.0f}"
+    if value is None:
+        found.notes.append(f"{why}; no value of {probe.constant} gives that, see what bounds it")
+        return
+    today = getattr(core, probe.constant)
+    rounded = value if probe.values else float(f"{value:.{DIGITS}g}")
+    is_near = abs(value - today) <= NEAR * abs(today)
+    add(found, core, probe.constant, today, today if is_near else rounded, why)
+
+
+def add(
+    found: Findings, core: hardware.NeuronCore, name: str, today: Any, proposed: Any, why: str
+) -> None:
+    """A change, or a field that stays."""
+    if today == proposed:
+        found.agreed.append(f"{name} stays {today}: {why}")
+    else:
+        found.changes.append(Proposal(core.name, name, today, proposed, why))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the source sets a field: the owner is a chip's name in capitals, or the class."""
+
+    owner: str
+    line: int
+    text: str
+
+
+def place_of(name: str, chip: str) -> Place:
+    """Where a chip has a field from: its own block, that of the chip it is made of, the class."""
+    source = SOURCE.read_text("utf-8")
+    lines, tree = source.splitlines(), ast.parse(source)
+    blocks = {
+        statement.targets[0].id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and isinstance(statement.value, ast.Call)
+    }
+    owner = chip.upper()
+    while (block := blocks.get(owner)) is not None:
+        for keyword in block.keywords:
+            if keyword.arg == name:
+                return Place(owner, keyword.lineno, lines[keyword.lineno - 1])
+        owner = getattr(block.args[0], "id", "") if block.args else ""
+    (core,) = (node for node in tree.body if getattr(node, "name", "") == "NeuronCore")
+    for node in ast.walk(core):
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name:
+            return Place("NeuronCore", node.lineno, lines[node.lineno - 1])
+    raise ValueError(f"argument 'name' is {name!r}, which {SHOWN_SOURCE} does not set")
+
+
+def in_source(value: Any) -> str:
+    """A value as hardware.py writes it: verdicts are names there."""
+    return value.upper() if isinstance(value, str) else repr(value)
+
+
+def difference(change: Proposal) -> list[str]:
+    """A change as lines of a diff: what the source has today, and what to write for the chip."""
+    place = place_of(change.field, change.chip)
+    owner = change.chip.upper()
+    if place.owner == owner:
+        where = f"@@ {SHOWN_SOURCE}:{place.line}, of {owner} @@"
+        lines = [f"-{place.text}"]
+    else:
+        where = f"@@ {SHOWN_SOURCE}: add to {owner}, which has it from line {place.line} @@"
+        lines = [f" {place.text}"]
+    return [where, *lines, f"+    {change.field}={in_source(change.proposed)},  # {change.why}"]
+
+
+def show(report: Report, console: Console) -> None:
+    """Prints what a report comes to."""
+    found = findings(report)
+    environment = report.environment
+    console.print(
+        escape(f"Probes of {report.target} on {environment.date}, NKI {environment.nki}"),
+        highlight=False,
+    )
+    for change in found.changes:
+        for line in difference(change):
+            color = {"+": "green", "-": "red", "@": "cyan"}.get(line[0], "default")
+            console.print(f"[{color}]{escape(line)}[/]", soft_wrap=True, highlight=False)
+    for title, sentences in (("Agrees", found.agreed), ("To look at", found.notes)):
+        for sentence in sentences:
+            line = escape(f"{title}: {sentence}")
+            console.print(line, soft_wrap=True, highlight=False)
+    count = len(found.changes)
+    console.print(f"{count} change(s) proposed; nothing was edited", highlight=False)

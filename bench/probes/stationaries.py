@@ -1,0 +1,78 @@
+"""Stationary operands with one, two and three free dimensions: are the products right?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.probes.moves import evacuated, load, stored
+from bench.probes.probe import Arguments, Array, Probe, normal
+from nki_kernels.nki_api import nisa, nki, nl
+
+ROWS, COLUMNS, WIDTH = 64, 64, 128
+SHAPE = (ROWS, 8, 4, 8)  # of which a view has 64 columns, in one, two or three free dimensions
+
+
+@nki.jit
+def product_of_view(data, moving, dimensions):
+    """view(data).T @ moving, where the Tensor engine reads the view as it lies: [64, 128]."""
+    stationary = view(load(data), dimensions)
+    return stored(product(stationary, load(moving)))
+
+
+@nki.jit
+def product_of_copy(data, moving, dimensions):
+    """The same with the view copied first, so that its columns follow each other."""
+    source = view(load(data), dimensions)
+    stationary = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=stationary, src=source, engine=nisa.engine.vector)
+    return stored(product(stationary.reshape((ROWS, COLUMNS)), load(moving)))
+
+
+def view(tile: Any, dimensions: int) -> Any:
+    """64 columns of a tile [64, 8, 4, 8] with so many free dimensions that do not merge."""
+    if dimensions == 1:
+        return tile.reshape((ROWS, 256))[:, 0:128:2]
+    if dimensions == 2:
+        return tile.reshape((ROWS, 32, 8))[:, 0:16, 0:4]
+    return tile[:, :, 0:2, 0:4]
+
+
+def product(stationary: Any, moving: Any) -> Any:
+    """stationary.T @ moving in a new SBUF tile, [64, 128]."""
+    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=bank, stationary=stationary, moving=moving, accumulate=False)
+    return evacuated(bank)
+
+
+def arguments(generator: np.random.Generator, count: int, dimensions: int) -> Arguments:
+    return normal(generator, *SHAPE), normal(generator, ROWS, WIDTH), dimensions
+
+
+def exact(data: Array, moving: Array, dimensions: int) -> Array:
+    columns = view(data.astype(float), dimensions).reshape(ROWS, COLUMNS)
+    return columns.T @ moving.astype(float)
+
+
+def probe(name: str, dimensions: int, rule: str, settles: str) -> Probe:
+    """A view with so many free dimensions."""
+    return Probe(
+        name=name,
+        question=f"a stationary operand of {dimensions} free dimension(s) with strides: right?",
+        record="hardware records 1.2: vllm-neuron on trn2",
+        kernel=product_of_view,
+        twin=product_of_copy,
+        arguments=partial(arguments, dimensions=dimensions),
+        exact=exact,
+        rule=rule,
+        settles=settles,
+    )
+
+
+PROBES = (
+    probe("stationary-one-dimension", 1, "", "that one strided run is read as it lies"),
+    probe("stationary-two-dimensions", 2, "stationary-dimensions", ""),
+    probe("stationary-three-dimensions", 3, "stationary-dimensions", ""),
+)

@@ -1,0 +1,202 @@
+"""What DMA costs: issuing a copy, rows apart in HBM, 64 partitions, strides of powers of two."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.model_check.device_kernels import new_ring, stored, use_first_column, zero_column
+from bench.model_check.published_kernels import part
+from bench.probes.probe import Arguments, Array, Probe, normal
+from nki_kernels.nki_api import nisa, nki, nl
+
+PARTITIONS = 128
+ROW = 128  # float32 numbers of a row whose copy costs little beside its issue
+SHORT = 256  # numbers of a row of 1 KiB: so long that a run is more than its least time
+APART = 3  # rows apart in HBM: not a power of two
+BLOCK = 1 << 18  # numbers of a transfer that keeps all engines busy: a MiB
+RING = 4
+RUN = 1024  # numbers of a row of 4 KiB
+
+
+@nki.jit
+def copied_by_rows(x, mode):
+    """x [count, 128] in HBM, copied row by row by ``mode``: software, hardware or static."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(x.shape[0]):
+        if mode == "hardware":
+            nisa.dma_copy(
+                dst=out[i : i + 1],
+                src=x[i : i + 1],
+                dge_mode=nisa.dge_mode.hwdge,
+                engine=nisa.engine.sync,
+            )
+        else:
+            way = nisa.dge_mode.swdge if mode == "software" else nisa.dge_mode.none
+            nisa.dma_copy(dst=out[i : i + 1], src=x[i : i + 1], dge_mode=way)
+    return out
+
+
+@nki.jit
+def copied_whole(x, mode):
+    """The same by one copy."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+@nki.jit
+def sum_of_spread(dense, spread, count):
+    """count * dense [128, 256], loaded each time from spread [384, 256], every third row."""
+    return stored(summed(spread[0 : APART * PARTITIONS : APART], count))
+
+
+@nki.jit
+def sum_of_dense(dense, spread, count):
+    """The same from rows that follow each other in HBM."""
+    return stored(summed(dense, count))
+
+
+def summed(source: Any, count: int) -> Any:
+    """``source`` loaded into one tile again and again, each time after the sum before took it."""
+    tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
+    total = nl.ndarray(source.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(dst=total, value=0.0)
+    for _ in range(count):
+        nisa.dma_copy(dst=tile, src=source)
+        nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add, engine=nisa.engine.vector)
+    return total
+
+
+@nki.jit
+def copied_by_half(x):
+    """x [count, a MiB] through SBUF tiles of 64 partitions."""
+    return through(x, PARTITIONS // 2)
+
+
+@nki.jit
+def copied_by_all(x):
+    """The same through tiles of 128 partitions."""
+    return through(x, PARTITIONS)
+
+
+def through(x: Any, partitions: int) -> Any:
+    """x, loaded and stored a row at a time, each spread over so many partitions."""
+    width = BLOCK // partitions
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    ring = new_ring((partitions, width), x.dtype)
+    pattern = [[width, partitions], [1, width]]
+    for i in range(x.shape[0]):
+        nisa.dma_copy(dst=ring[i % RING], src=x.ap(pattern=pattern, offset=i * BLOCK))
+        nisa.dma_copy(dst=out.ap(pattern=pattern, offset=i * BLOCK), src=ring[i % RING])
+    return out
+
+
+@nki.jit
+def sum_of_columns(even, padded, count):
+    """count times the first column of even [128, 2048], of which rows of 4 KiB are loaded."""
+    return stored(streamed(even, count))
+
+
+@nki.jit
+def sum_of_padded(even, padded, count):
+    """The same from padded [128, 2112], whose rows are no power of two apart."""
+    return stored(streamed(padded, count))
+
+
+def streamed(source: Any, count: int) -> Any:
+    """The first 4 KiB of every row loaded into a ring of tiles; their first columns' sum."""
+    ring, total = new_ring((PARTITIONS, RUN), source.dtype), zero_column()
+    for i in range(count):
+        nisa.dma_copy(dst=ring[i % RING], src=source[:, part(0, RUN)])
+        use_first_column(total, ring[i % RING])
+    return total
+
+
+def rows(generator: np.random.Generator, count: int, mode: str) -> Arguments:
+    return normal(generator, count, ROW), mode
+
+
+def apart(generator: np.random.Generator, count: int) -> Arguments:
+    dense = normal(generator, PARTITIONS, SHORT)
+    return dense, np.repeat(dense, APART, axis=0), count
+
+
+def blocks(generator: np.random.Generator, count: int) -> Arguments:
+    return (normal(generator, count, BLOCK),)
+
+
+def strided(generator: np.random.Generator, count: int) -> Arguments:
+    padded = normal(generator, PARTITIONS, 2 * RUN + 64)
+    return padded[:, : 2 * RUN].copy(), padded, count
+
+
+def exact_copy(x: Array, *_: Any) -> Array:
+    return x.astype(float)
+
+
+def exact_sum(dense: Array, spread: Array, count: int) -> Array:
+    return count * dense.astype(float)
+
+
+def exact_column(even: Array, padded: Array, count: int) -> Array:
+    return count * even[:, :1].astype(float)
+
+
+def of_issue(mode: str, constant: str, record: str, generations: tuple[int, ...]) -> Probe:
+    """What it costs to issue a copy, by who writes its descriptors."""
+    return Probe(
+        name=f"dma-issue-{mode}",
+        question=f"what does issuing a dma_copy cost with {mode} descriptors?",
+        record=record,
+        kernel=copied_by_rows,
+        twin=copied_whole,
+        arguments=partial(rows, mode=mode),
+        exact=exact_copy,
+        constant=constant,
+        counts=(64, 256, 1024),
+        generations=generations,
+    )
+
+
+PROBES = (
+    of_issue("software", "software_dge_ns", "nki-dge.rst; kiln: 1 us of GpSimdE", (2, 3, 4)),
+    of_issue("hardware", "hardware_dge_ns", "nki-dge.rst: 600 ns of its queue", (3, 4)),
+    of_issue("static", "static_dma_ns", "no record: the model assumes 64 ns", (2, 3, 4)),
+    Probe(
+        name="contiguous-rows",
+        question="rows apart in HBM against rows that follow each other: what does a run cost?",
+        record="nki-dma-overview.rst: 8 rows of 256 bytes are one read of 2 KiB",
+        kernel=sum_of_spread,
+        twin=sum_of_dense,
+        arguments=apart,
+        exact=exact_sum,
+        constant="dma_descriptor_ns",
+        counts=(64, 256, 1024),
+    ),
+    Probe(
+        name="64-partitions",
+        question="transfers to 64 partitions: do they use all DMA engines, as those to 128 do?",
+        record="hardware records 5 and kiln on trn1: 64 partitions use all; [dma]: 4 rows use one",
+        kernel=copied_by_half,
+        twin=copied_by_all,
+        arguments=blocks,
+        exact=exact_copy,
+        constant="dma_partitions_per_engine",
+        counts=(4, 16, 64),
+        values=(4, 8),
+    ),
+    Probe(
+        name="power-of-two-stride",
+        question="rows of HBM a power of two apart: do they arrive at half the rate?",
+        record="hardware records 5: spectral-dns on v2 measured it, kiln could not find it",
+        kernel=sum_of_columns,
+        twin=sum_of_padded,
+        arguments=strided,
+        exact=exact_column,
+        constant="power_of_two_stride_slowdown",
+        counts=(64, 256, 1024),
+    ),
+)

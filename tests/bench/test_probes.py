@@ -1,0 +1,444 @@
+"""Probes in the simulator, reports as a chip would write them, and what these propose."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bench.probes import __main__ as programs
+from bench.probes import asking, launcher, modelled, proposals
+from bench.probes.probe import normal
+from bench.probes.registry import PROBES, chosen
+from bench.probes.report import RIGHT, WRONG, Answer, Report, Tried, load
+from bench.results import save
+from nki_kernels import hardware, simulator
+from nki_kernels.lint import lint
+from nki_kernels.simulator.device_rules import RULES
+
+CHIPS = [hardware.chip(name) for name in hardware.NAMES]
+ASKED = [(n, core) for n, probe in PROBES.items() for core in CHIPS if not probe.why_not(core)]
+TIMED = [(n, core) for n, core in ASKED if PROBES[n].constant]
+
+
+def each(pairs):
+    """A test for every probe and chip."""
+    ids = [f"{name}-{core.name}" for name, core in pairs]
+    return pytest.mark.parametrize(("name", "core"), pairs, ids=ids)
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(programs, "WIDTH", 300)
+    return lambda *words: CliRunner().invoke(programs.app, [str(word) for word in words])
+
+
+@each(ASKED)
+def test_kernel_and_twin_are_right_in_the_simulator(name, core):
+    probe = PROBES[name]
+    with hardware.select(core):
+        answer = asking.ask(replace(probe, counts=probe.counts[:2]), launcher.SIMULATOR)
+    assert answer.verdict == RIGHT, answer.reason
+    assert answer.kernel.relative_error < 1e-6 and answer.twin.relative_error < 1e-6
+    assert answer.kernel.modelled_us[0] > 0 and not answer.kernel.measured_us
+
+
+@pytest.mark.parametrize("name", [name for name, probe in PROBES.items() if probe.rule])
+def test_a_probe_breaks_the_rule_that_it_settles_and_its_twin_none(name):
+    probe, core = PROBES[name], hardware.TRN1  # on later chips small tiles are documented
+    arguments = probe.drawn(0)
+    with hardware.select(core), simulator.allow(*RULES):
+        of_kernel = simulator.dry_run(probe.kernel, *probe.packed(arguments)).waived_rules
+        of_twin = simulator.dry_run(probe.twin, *arguments).waived_rules
+    assert of_kernel == {probe.rule} and of_twin == set()
+
+
+def test_a_kernel_leaves_the_subset_of_the_compiler_only_where_it_asks_about_that():
+    intended = {
+        "scaled_by_default": "helper-default",
+        "scaled_by_keyword": "helper-keyword",
+        "looped_twice": "nested-loop",
+    }
+    found = {}
+    for kernel in {k for probe in PROBES.values() for k in (probe.kernel, probe.twin)}:
+        for violation in lint(kernel, contested=True):
+            found.setdefault(kernel.__name__, []).append(violation.rule)
+    assert found == {name: [rule] for name, rule in intended.items()}
+
+
+def test_every_contested_rule_of_arguments_products_and_loops_has_a_probe():
+    about_size = {"dma-written-ahead", "instruction-count", "instruction-limit"}
+    assert {probe.rule for probe in PROBES.values()} - {""} == set(RULES) - about_size
+
+
+@each(TIMED)
+def test_the_time_follows_its_constant_and_no_other(name, core):
+    """What the model says with another constant leads back to that constant."""
+    probe = PROBES[name]
+    today = getattr(core, probe.constant)
+    other = probe.values[-1] if probe.values else 1.5 * today
+    measured = modelled.extra_ns(probe, replace(core, **{probe.constant: other}))
+    assert modelled.constant_for(probe, core, measured) == pytest.approx(other, rel=2e-3)
+    if probe.values:
+        assert measured > modelled.extra_ns(probe, core)
+        return
+    others = {"dma_start_ns": 3000.0, "vector_ghz": core.vector_ghz / 2}
+    changed = modelled.extra_ns(probe, replace(core, **others))
+    assert changed == pytest.approx(modelled.extra_ns(probe, core), rel=0.05, abs=1.0)
+
+
+def test_a_time_below_every_value_settles_nothing():
+    assert modelled.constant_for(PROBES["dma-issue-software"], hardware.TRN2, -50.0) is None
+
+
+# Reports as a chip would write them
+
+
+def answer(name, verdict=RIGHT, framework="torch_neuronx", **values):
+    probe = PROBES[name]
+    found = asking.unanswered(probe, framework, values.pop("reason", ""))
+    return found.model_copy(update={"verdict": verdict, **values})
+
+
+def timed(name, per_repetition_ns, core=hardware.TRN2):
+    """An answer whose kernel takes so much longer than its twin with each repetition."""
+    probe = PROBES[name]
+    twin = [500.0 + 0.1 * n for n in probe.counts]
+    kernel = [
+        us + 20.0 + 1e-3 * per_repetition_ns * n for us, n in zip(twin, probe.counts, strict=True)
+    ]
+    pairs = [modelled.times_us(probe, core, n) for n in probe.counts]
+    model = tuple(zip(*pairs, strict=True))
+    return answer(
+        name,
+        kernel=Tried(relative_error=0.0, measured_us=tuple(kernel), modelled_us=model[0]),
+        twin=Tried(relative_error=0.0, measured_us=tuple(twin), modelled_us=model[1]),
+    )
+
+
+@pytest.fixture
+def report_of(environment_of_a_chip):
+    def make(*answers, target="trn2"):
+        return Report(
+            target=target, environment=environment_of_a_chip, answers=list(answers), unasked=[]
+        )
+
+    return make
+
+
+GROUPS = ("psum-groups-given", "psum-groups-omitted", "psum-groups-interleaved")
+
+
+def changes(report):
+    return {(c.chip, c.field): c.proposed for c in proposals.findings(report).changes}
+
+
+def test_wrong_sums_make_a_contested_rule_a_wrong_one(report_of):
+    answers = [answer(name, WRONG if name == GROUPS[2] else RIGHT) for name in GROUPS]
+    assert hardware.TRN3.psum_bank_groups == hardware.CONTESTED
+    found = report_of(*answers, target="trn3")
+    assert changes(found) == {("trn3", "psum_bank_groups"): hardware.WRONG}
+    (change,) = proposals.findings(found).changes
+    assert f"{GROUPS[2]} wrong" in change.why and f"{GROUPS[1]} right" in change.why
+
+
+def test_right_answers_contradict_a_record_and_clear_what_was_contested(report_of):
+    right = [answer(name) for name in GROUPS]
+    assert changes(report_of(*right)) == {("trn2", "psum_bank_groups"): hardware.CONTESTED}
+    assert changes(report_of(*right, target="trn3")) == {
+        ("trn3", "psum_bank_groups"): hardware.FINE
+    }
+    assert changes(report_of(*right[:2])) == {}  # one of three is missing
+
+
+def test_a_refusal_counts_as_wrong_and_silence_as_nothing(report_of):
+    refused = report_of(answer("array-tile-32x32", "refused", reason="NCC_IBIR058"))
+    assert changes(refused) == {("trn2", "small_array_tiles"): hardware.WRONG}
+    silent = report_of(answer("array-tile-32x32", "unanswered", reason="it hung"))
+    assert changes(silent) == {}
+    assert "it hung" in proposals.findings(silent).notes[0]
+
+
+def test_times_change_their_constants(report_of):
+    found = report_of(timed("dma-issue-hardware", 850.0), timed("lnc-2", 690.0))
+    assert changes(found) == {("trn2", "hardware_dge_ns"): pytest.approx(851, abs=2)}
+    assert "core_barrier_ns stays 700" in proposals.findings(found).agreed[0]
+    halved = timed("64-partitions", 1e6 * 2.0)
+    assert changes(report_of(halved)) == {("trn2", "dma_partitions_per_engine"): 8}
+
+
+def test_what_no_field_holds_is_told(report_of):
+    found = proposals.findings(report_of(answer("psum-stride", WRONG, reason="0.5")))
+    assert not found.changes and "no field holds" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "chip", "owner"),
+    [
+        ("software_dge_ns", "trn2", "TRN2"),
+        ("software_dge_ns", "trn3", "TRN2"),
+        ("nested_device_loops", "trn1", "TRN1"),
+        ("core_barrier_ns", "trn3", "NeuronCore"),
+    ],
+)
+def test_places_in_the_source(field, chip, owner):
+    place = proposals.place_of(field, chip)
+    assert place.owner == owner and place.text.strip().startswith(field)
+    line = proposals.SOURCE.read_text().splitlines()[place.line - 1]
+    assert line == place.text
+
+
+def test_every_field_has_a_place():
+    for probe in PROBES.values():
+        name = RULES[probe.rule].field if probe.rule else probe.constant
+        for core in CHIPS if name else ():
+            text = proposals.place_of(name, core.name).text
+            value = re.split(r"[=,#]", text)[1].strip()
+            assert value in (proposals.in_source(getattr(core, name)), repr(getattr(core, name)))
+
+
+def test_propose_prints_a_difference_and_edits_nothing(invoke, report_of, tmp_path):
+    before = proposals.SOURCE.read_text()
+    answers = [answer("device-loop-nested", WRONG)]
+    save(report_of(timed("dma-issue-software", 1500.0), *answers), tmp_path / "probes.json")
+    result = invoke("propose", "probes.json")
+    assert result.exit_code == 0, result.output
+    assert "-    software_dge_ns=750.0," in result.output
+    assert re.search(r"^\+    software_dge_ns=15\d\d\.0,  # dma-issue", result.output, re.M)
+    assert "+    nested_device_loops=WRONG,  # device-loop-nested wrong" in result.output
+    assert "2 change(s) proposed; nothing was edited" in result.output
+    assert proposals.SOURCE.read_text() == before
+
+
+def test_a_report_of_the_simulator_proposes_nothing(invoke):
+    names = ("psum-groups-given", "dma-issue-static")
+    ran = invoke("run", *names, "--target", "trn2", "--out", "probes.json")
+    assert ran.exit_code == 0, ran.output
+    assert "the simulator answers, which settles nothing" in ran.output
+    assert "hardware.psum_bank_groups, today wrong" in ran.output
+    proposed = invoke("propose", "probes.json")
+    assert proposed.exit_code == 0
+    assert "settles nothing and proposes nothing" in proposed.output
+    assert "0 change(s) proposed" in proposed.output
+
+
+def test_probes_that_a_chip_cannot_be_asked_are_told(invoke, tmp_path):
+    ran = invoke("run", "lnc-2", "launch", "--target", "trn1", "--out", "probes.json")
+    assert ran.exit_code == 0, ran.output
+    found = load(tmp_path / "probes.json")
+    assert [one.probe for one in found.unasked] == ["lnc-2"]
+    assert [one.probe for one in found.answers] == ["launch"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "speed"), ("run", "--target", "gpu"), ("run", "--out", "no/such/folder.json")],
+)
+def test_bad_arguments(invoke, words):
+    assert invoke(*words).exit_code == 2
+
+
+def test_a_file_that_is_no_report(invoke, tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps({"format": "trnfft probes", "target": 3}))
+    result = invoke("propose", "x.json")
+    assert result.exit_code == 2 and "holds no results of trnfft probes" in result.output
+
+
+# On a device, with stand-ins
+
+
+@pytest.fixture
+def wrapped(monkeypatch):
+    """A torch_neuronx whose wrap_nki runs kernels in the simulator, and what was asked of it."""
+    calls = []
+
+    class Wrapped:
+        def __init__(self, kernel):
+            self.kernel = kernel
+
+        def __getitem__(self, grid):
+            (lnc,) = grid
+
+            def run(*arguments):
+                calls.append((self.kernel.__name__, lnc))
+                assert not any(isinstance(one, np.ndarray) for one in arguments)
+                result = launcher.simulated(self.kernel, lnc, arguments)
+                return spoil(result) if self.kernel.__name__ == "sums_in_a_bank" else result
+
+            return run
+
+    def spoil(result):
+        result[:, 1, :128] *= 0.5
+        return result
+
+    module = types.ModuleType("torch_neuronx.nki_hop")
+    module.wrap_nki = Wrapped
+    monkeypatch.setitem(sys.modules, "torch_neuronx", types.ModuleType("torch_neuronx"))
+    monkeypatch.setitem(sys.modules, "torch_neuronx.nki_hop", module)
+    import torch
+
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: calls.append("waited"))
+    to_host = launcher.on_device
+    monkeypatch.setattr(launcher, "on_device", lambda one, device: to_host(one, "cpu"))
+    return calls
+
+
+def test_a_wrong_kernel_on_a_device_is_found_and_timed(wrapped):
+    with hardware.select(hardware.TRN2):
+        found = asking.ask(PROBES["psum-groups-given"], "torch_neuronx")
+        assert found.verdict == WRONG and found.difference > 0.05
+        assert found.kernel.measured_us[0] > 0 and not found.kernel.modelled_us
+        assert asking.ask(PROBES["lnc-2"], "torch_neuronx").verdict == RIGHT
+    assert ("sums_in_a_bank", 1) in wrapped and ("exchanged", 2) in wrapped
+    assert "waited" in wrapped
+
+
+def test_a_refused_kernel_is_not_a_refused_twin(monkeypatch):
+    probe = PROBES["array-tile-32x32"]
+
+    def refuse(*kernels):
+        def launch(framework, kernel, lnc, arguments):
+            if kernel in kernels:
+                raise RuntimeError("[NCC_IBIR058] no such tile")
+            return lambda: launcher.simulated(kernel, lnc, arguments)
+
+        monkeypatch.setattr(asking, "launch", launch)
+        return asking.ask(probe, "torch_xla")
+
+    found = refuse(probe.kernel)
+    assert found.verdict == "refused" and "NCC_IBIR058" in found.reason
+    assert refuse(probe.kernel, probe.twin).verdict == "unanswered"
+
+
+def test_results_that_are_not_finite_or_have_another_shape_are_wrong():
+    exact = normal(np.random.default_rng(0), 4, 4)
+    assert asking.relative(np.full((4, 4), np.nan, np.float32), exact) == asking.NOT_FINITE
+    assert asking.relative(exact[:2], exact) == asking.NOT_FINITE
+
+
+def test_a_process_that_crashes_or_hangs_is_told(monkeypatch):
+    with hardware.select(hardware.TRN3):
+        crashed = asking.ask_apart(replace(PROBES["launch"], name="gone"), launcher.SIMULATOR)
+        assert crashed.verdict == "unanswered" and "exit code 1: " in crashed.reason
+
+        def hang(*words, **options):
+            raise subprocess.TimeoutExpired("python", options["timeout"])
+
+        monkeypatch.setattr(subprocess, "run", hang)
+        assert "did not end within 7 s" in asking.ask_apart(PROBES["launch"], "x", 7.0).reason
+        assert asking.modelled_answers([PROBES["launch"]]) == {}
+
+
+def test_a_run_on_a_chip_asks_every_framework_and_has_modelled_times(monkeypatch):
+    with hardware.select(hardware.TRN2):
+        model = asking.ask(PROBES["launch"], launcher.SIMULATOR)
+        monkeypatch.setattr(programs, "modelled_answers", lambda probes: {"launch": model})
+        monkeypatch.setattr(programs, "ask_apart", lambda p, f: answer(p.name, framework=f))
+        found = programs.asked(
+            chosen(("launch", "psum-stride")), hardware.TRN2, ["torch_neuronx", "torch_xla"]
+        )
+    assert [(one.probe, one.framework) for one in found.answers] == [
+        ("launch", "torch_neuronx"),
+        ("launch", "torch_xla"),
+        ("psum-stride", "torch_neuronx"),
+    ]
+    assert isinstance(found.answers[0], Answer) and not found.is_modelled
+    assert found.answers[0].kernel.modelled_us == model.kernel.modelled_us
+
+
+def test_the_simulator_does_not_answer_for_another_nki(invoke, monkeypatch):
+    monkeypatch.setattr(programs, "REAL_NKI", True)
+    for words in (("run", "launch"), ("propose", "probes.json")):
+        result = invoke(*words)
+        assert result.exit_code == 2 and "set TRNFFT_SIMULATOR=1" in result.output
+
+
+NKI = """
+import pathlib, sys
+from nki_kernels.simulator.install import simulated_nki
+
+modules = simulated_nki()
+del modules["nki"]
+sys.modules.update(modules)
+exists = pathlib.Path.exists
+pathlib.Path.exists = lambda self, **given: str(self) == "/dev/neuron0" or exists(self, **given)
+
+class Opaque:
+    __slots__ = "function",
+
+def jit(function):
+    kernel = Opaque()
+    kernel.function = function
+    return kernel
+"""
+TORCH_NEURONX = """
+import torch
+
+to = torch.Tensor.to
+torch.Tensor.to = lambda self, *given: self.clone() if given == ("neuron",) else to(self, *given)
+torch.accelerator.synchronize = lambda: None
+"""
+NKI_HOP = """
+import os, torch
+from nki_kernels import simulator
+
+def is_operand(value):
+    return isinstance(value, torch.Tensor)
+
+class Wrapped:
+    def __init__(self, function):
+        self.function = function
+
+    def __getitem__(self, grid):
+        (lnc,) = grid
+        assert lnc == int(os.environ["NEURON_LOGICAL_NC_CONFIG"])
+        return self.run
+
+    def run(self, *arguments):
+        if not all(is_operand(one) or isinstance(one, int) for one in arguments):
+            raise TypeError("a constant holds tensors")
+        return simulator.simulate(self.function)(*arguments)
+
+def wrap_nki(kernel):
+    return Wrapped(kernel.function)
+"""
+
+
+def test_a_run_on_a_stand_in_for_a_chip_from_end_to_end(tmp_path):
+    """A nki of another make, a device file, and a wrap_nki that takes top-level tensors only."""
+    (tmp_path / "nki.py").write_text(NKI)
+    (tmp_path / "torch_neuronx").mkdir()
+    (tmp_path / "torch_neuronx" / "__init__.py").write_text(TORCH_NEURONX)
+    (tmp_path / "torch_neuronx" / "nki_hop.py").write_text(NKI_HOP)
+    root = proposals.SOURCE.parents[1]
+    variables = {"PYTHONPATH": f"{tmp_path}:{root}", "TRNFFT_SIMULATOR": "0"}
+    words = ["run", "tensors-in-a-tuple", "--target", "trn2", "--out", str(tmp_path / "out.json")]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.probes", *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = load(tmp_path / "out.json")
+    (one,) = found.answers
+    assert (one.framework, one.verdict) == ("torch_neuronx", "refused")
+    assert one.kernel.modelled_us[0] > 0 and one.twin.relative_error < 1e-6
+    assert changes(found) == {("trn2", "tensors_in_sequences"): hardware.WRONG}
+    assert "a constant holds tensors" in proposals.findings(found).changes[0].why
+
+
+def test_without_a_chip_nothing_but_the_simulator_answers(monkeypatch):
+    assert launcher.frameworks() == [launcher.SIMULATOR]
+    monkeypatch.setattr(launcher, "REAL_NKI", True)
+    monkeypatch.setattr(launcher, "DEVICE", proposals.SOURCE)  # something that exists
+    monkeypatch.setattr(launcher, "has_module", lambda name: name.startswith("libtorch"))
+    assert launcher.frameworks() == ["libtorch_neuronx_lite"]
