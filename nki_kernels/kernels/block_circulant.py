@@ -244,8 +244,7 @@ def masks_spec(side: int) -> Any:
 def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
     """Layouts worth a price: how transforms fill partitions and time, the fields of ``Layout``.
 
-    Up to 128 rows may be cut so that four times as many partitions work; not every layout takes
-    every number of rows.
+    Up to 128 rows may be cut so that four times as many partitions work, see ``most_rows``.
     """
     most = PARTITIONS // (2 * max(chunk_size(p), chunk_size(q)))
     side = max(1, min(most, contracted_half(k) - 1))
@@ -255,6 +254,12 @@ def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
         cut = (of_weight, pieces_of(q, k, pieces), pieces_of(p, k, pieces))
         found += [(side, 4, *cut), (side, 1, *cut), (1, 4, *cut)]
     return list(dict.fromkeys(found))
+
+
+def most_rows(layout: tuple[int, ...]) -> int | None:
+    """Rows up to which the kernels take a layout: as many as pieces lie on partitions, or any."""
+    pieces = max(layout[3:])
+    return None if pieces == 1 else PARTITIONS // pieces
 
 
 def pieces_of(blocks: int, k: int, most: int) -> int:
@@ -281,7 +286,6 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     """
     p, q, k = weight.shape
     rows = x.shape[0]
-    assert x.shape[1] == q * k, f"x {x.shape} for a weight {weight.shape}"
     height = spectrum_rows(k)
     y = nl.ndarray((rows, p * k), dtype=nl.float32, buffer=nl.shared_hbm)
     of_x = nl.ndarray((q, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -315,8 +319,6 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     tables = unpack(tables, places)
     k = tables[0].shape[0] // (tables[0].shape[1] // height)
     p = grad.shape[1] // k
-    assert pitch == row_pitch(rows), f"spectra of x {of_x.shape} for {rows} rows"
-    assert of_w.shape[2] == row_pitch(p), f"spectra of the weight {of_w.shape} for {p} blocks"
     by_x = nl.ndarray((rows, q * k), dtype=nl.float32, buffer=nl.shared_hbm)
     by_w = nl.ndarray((p, q * k), dtype=nl.float32, buffer=nl.shared_hbm)
     of_y = nl.ndarray((p, height, pitch), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -538,7 +540,6 @@ def loads_of(transform: Any, tools: Any, area: Any) -> Any:
     """Boxes of rows and blocks, tile by tile."""
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
-    assert transform.split * area.rows <= PARTITIONS or transform.split == 1, "rows in pieces"
     loads = []
     for row in range(0, area.rows, step):
         rows = part_of(area, ROWS, row, min(step, area.rows - row))
@@ -704,7 +705,6 @@ def restore_area(transform: Any, tools: Any, area: Any) -> None:
     """Rows of an area of their spectra, as many rows and blocks at a time as fit."""
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
-    assert transform.split * area.rows <= PARTITIONS or transform.split == 1, "rows in pieces"
     turn = transform.turn
     if area.rows == 0:
         return

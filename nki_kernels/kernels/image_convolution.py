@@ -177,7 +177,6 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape
     half = n // 2 + 1
-    assert h_re.shape[1:] == (half, m), f"spectrum {h_re.shape} for {half} columns of {m}"
     spectra = parts_in_hbm((batch, held, half))
     products = parts_in_hbm((batch, kept_rows, half))
     y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)

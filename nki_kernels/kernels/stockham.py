@@ -273,8 +273,6 @@ def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-de
     radices: tuple of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
     """
     n = x_re.shape[1]
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert len(places) == len(radices), f"{len(places)} tables for {len(radices)} radices"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     source = [HbmRows(x_re, n), HbmRows(x_im, n)]

@@ -13,6 +13,7 @@ from nki_kernels.kernels.block_circulant import (
     block_circulant_tables,
     layouts,
     masks_spec,
+    most_rows,
     product_masks,
     row_pitch,
     spectra_shape,
@@ -65,7 +66,7 @@ def arguments(p, q, k, layout):
 
 def fitting(rows, p, q, k):
     """Layouts that take so many rows."""
-    return [each for each in layouts(p, q, k) if rows * max(each[3:]) <= 128 or max(each[3:]) == 1]
+    return [each for each in layouts(p, q, k) if rows <= (most_rows(each) or rows)]
 
 
 def run(kernel, *given, programs=1):
@@ -282,6 +283,13 @@ def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_blo
 def test_blocks_out_of_range_are_refused(k):
     with pytest.raises(ValueError, match=f"k = {k}.*1 to 256"):
         block_circulant_tables(k)
+
+
+def test_rows_in_pieces_are_few(plan_block_circulant):
+    plan = plan_block_circulant((4, 4, 128), batch=64, target="trn1")
+    fates = {each.recipe.layout: each.rejected for each in plan.candidates}
+    assert "takes up to 32 rows, not 64" in fates[16, 4, 4, 4, 4]
+    assert "takes up to" not in fates[16, 4, 2, 2, 2]
 
 
 def test_plans_that_do_not_exist(plan_block_circulant):

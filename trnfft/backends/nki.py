@@ -28,6 +28,7 @@ class Nki(Backend):
     Raises, of every method:
         RuntimeError: it is "nki", and the tensors are on another device.
         TypeError: the tensors are not float32.
+        ValueError: their shapes are not those that a recipe is for.
         NotImplementedError: no kernel can do a length with this precision.
     """
 
@@ -75,6 +76,7 @@ class Nki(Backend):
     ) -> list[torch.Tensor]:
         self._check(x[0])
         algorithm = ALGORITHMS[recipe.algorithm]
+        algorithm.check_inputs(recipe, [tuple(part.shape) for part in x])
         if self.name == "nki":
             tables = uploaded(x[0].device, None, algorithm.arguments, recipe, inverse, scale)
             y = algorithm.kernel(*(part.contiguous() for part in x), *tables)

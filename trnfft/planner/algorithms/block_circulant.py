@@ -23,6 +23,9 @@ class BlockCirculant(ShapeAlgorithm):
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         p, q, k = recipe.held
+        most = block_circulant.most_rows(recipe.layout)
+        if most is not None and batch > most:
+            raise ValueError(f"layout {recipe.layout}: takes up to {most} rows, not {batch}")
         if self.kind == CIRCULANT:
             return [(batch, q * k), (p, q, k), (1, p * k)]
         spectra = [block_circulant.spectra_shape(q, k, rows) for rows in (batch, p)]
