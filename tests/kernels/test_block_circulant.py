@@ -15,10 +15,9 @@ from nki_kernels.kernels.block_circulant import (
     masks_spec,
     most_rows,
     product_masks,
-    row_pitch,
     spectra_shape,
-    spectrum_rows,
 )
+from nki_kernels.kernels.circulant_areas import row_pitch, spectrum_rows
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
