@@ -22,9 +22,10 @@ blocks: so 128 partitions are filled, which DMA needs, too. Up to 128 rows may b
 which lie on partitions as (piece, b).
 
 Every pass walks along one axis of the spectra, blocks, slots or rows: the programs of a launch on
-two cores share its positions, and many of them are a loop on the device. Where passes end, the
-programs wait for each other. Data that DMA brings lies in five tiles, which are used again and
-again, so that loads run ahead of the engines, but not far.
+two cores share its positions, and many of them are a loop on the device, in wide layers over
+several axes at once (``circulant_grid``). Where passes end, the programs wait for each other. Data
+that DMA brings lies in five tiles, which are used again and again, so that loads run ahead of the
+engines, but not far.
 
 Rows of x meet in one place, the transposes of v2: rows that are not finite are set aside before,
 and marked by NaN when the transposed numbers are evacuated. From there on a row is a column.
@@ -56,11 +57,19 @@ from .circulant_areas import (
     row_pitch,
     spectrum_rows,
 )
+from .circulant_grid import area_at, positions_of, table_of
 from .circulant_products import Product, multiply_spectra
 from .circulant_rows import make_rows
 from .circulant_spectra import make_spectra
 from .circulant_sums import Correlation, correlate_spectra
-from .circulant_transforms import Transform, area_of, by_rows, share_transform
+from .circulant_transforms import (
+    Transform,
+    area_of,
+    by_rows,
+    cut_transform,
+    share_transform,
+    units_of,
+)
 from .dft_gemm import table_spec
 from .real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 
@@ -213,7 +222,7 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     transform(Transform(grad, of_y, cut.of_output, cut.tiles, None, False, 0, False), tools)
     meet(of_y)
     multiply_spectra(Product(of_y, of_w, x_spectra, cut.side, True), tools, rows)
-    correlate_spectra(Correlation(of_x, of_y, w_spectra, cut.side), tools, rows)
+    correlate_spectra(Correlation(of_x, of_y, w_spectra, cut.side, 0, q, 1), tools, rows)
     meet(x_spectra)
     meet(w_spectra)
     x = by_x.reshape((rows, q, k))
@@ -284,15 +293,38 @@ def transform(work: Any, tools: Any) -> None:
     """Spectra of rows, or rows of their spectra, in HBM: this program's share of them."""
     axis = ROWS if by_rows(work) else BLOCKS
     whole = area_of(work)
-    share = share_transform(work, axis)
+    cut = cut_transform(work, whole, axis)
+    if cut.counts[1] == 1 or positions_of(cut) == 0:
+        transform_along(work, tools, whole, axis)
+        return
+    transform_grid(work, tools, cut)
+    for strip in cut.strips:
+        unit = units_of(work)
+        is_tall = strip.rows * unit[BLOCKS] > strip.blocks * unit[ROWS]
+        transform_along(work, tools, strip, ROWS if is_tall else BLOCKS)
+
+
+def transform_along(work: Any, tools: Any, area: Any, axis: int) -> None:
+    """This program's share of an area along an axis."""
+    share = share_transform(work, area, axis)
     end = share.first + share.trips * share.step
 
     def body(base: Any) -> None:
-        transform_area(work, tools, moved_by(base, whole, axis, share.step))
+        transform_area(work, tools, moved_by(base, area, axis, share.step))
 
     if share.trips > 0:
         nl.fori_loop(share.first, end, body, step=share.step)
-    transform_area(work, tools, part_of(whole, axis, end, share.rest))
+    transform_area(work, tools, part_of(area, axis, end, share.rest))
+
+
+def transform_grid(work: Any, tools: Any, cut: Any) -> None:
+    """This program's share of an area that was cut into a grid."""
+    table = table_of(cut)
+
+    def body(position: Any) -> None:
+        transform_area(work, tools, area_at(table, position, cut.once))
+
+    nl.fori_loop(0, positions_of(cut), body)
 
 
 def transform_area(work: Any, tools: Any, area: Any) -> None:

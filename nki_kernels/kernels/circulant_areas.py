@@ -13,6 +13,7 @@ STAGED = 1024  # of those of the weight
 WIDE = 64  # columns that a stationary operand has at least
 PASSES = 3  # of a launch that may be as long as the budget allows, others are short
 BLOCKS, SLOTS, ROWS = 0, 1, 2  # axes of spectra
+GRID = 3  # several of them at once, see circulant_grid
 NO_AXIS = -1
 _BLOCKS = 64  # that a product takes, with both parts
 
@@ -32,8 +33,8 @@ class Tools(nl.NKIObject):
 class Area(nl.NKIObject):
     """A box in spectra [blocks, slots, rows]; a loop's register may move it along one axis."""
 
-    base: Any  # the register, or None
-    axis: int  # the axis, or -1
+    base: Any  # the register, or None; of a grid what it is in each tensor
+    axis: int  # the axis, or GRID, or NO_AXIS
     block: int  # the first
     blocks: int
     slot: int  # the first
@@ -113,16 +114,21 @@ def copy(dst: Any, src: Any, area: Any) -> None:
 
 def in_spectra(spectra: Any, pattern: Any, area: Any) -> Any:
     """A view of HBM [blocks, 2h, pitch] whose pattern begins where the area does."""
-    _, height, pitch = spectra.shape
+    blocks, height, pitch = spectra.shape
     offset = (area.block * height + area.slot) * pitch + area.row
+    if area.axis == GRID:
+        numbers = spectra.reshape((blocks * height * pitch,))
+        return numbers.ap(pattern, offset, scalar_offset=area.base)
     axis = max(0, area.axis)
     return spectra.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
 
 
 def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
     """A view of HBM [rows, blocks, k] whose pattern begins where the area does."""
-    _, blocks, k = numbers.shape
+    rows, blocks, k = numbers.shape
     offset = (area.row * blocks + area.block) * k
+    if area.axis == GRID:
+        return numbers.reshape((rows * blocks * k,)).ap(pattern, offset, scalar_offset=area.base)
     axis = 1 if area.axis == BLOCKS else 0
     return numbers.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
 

@@ -26,6 +26,16 @@ from .circulant_areas import (
     size_of,
     slots_of,
 )
+from .circulant_grid import (
+    WALKED,
+    area_at,
+    based_on,
+    cut_into_grid,
+    equal_part,
+    longest_axes,
+    positions_of,
+    table_of,
+)
 
 
 class Product(nl.NKIObject):
@@ -64,22 +74,71 @@ def multiply_spectra(product: Any, tools: Any, rows: int) -> None:
     made, height, _ = product.target.shape
     whole = Area(None, NO_AXIS, 0, made, 0, height // 2, 0, rows)
     # Slot 0 is alone: its matrix is another one.
-    multiply_along(product, tools, part_of(whole, SLOTS, 0, 1))
+    left: Any = [part_of(whole, SLOTS, 0, 1)]
     if height > 2:
-        multiply_along(product, tools, part_of(whole, SLOTS, 1, height // 2 - 1))
+        left.append(part_of(whole, SLOTS, 1, height // 2 - 1))
+    index = 0
+    while index < len(left):
+        unit = units_of(product, left[index])
+        axes = axes_of(product, left[index], unit)
+        cut = cut_into_grid(left[index], axes, unit, steps_of(product))
+        if len(axes) > 1 and positions_of(cut) > 0:
+            multiply_grid(product, tools, cut)
+            left = left + cut.strips
+        else:
+            multiply_along(product, tools, left[index], axes[0])
+        index += 1
 
 
-def multiply_along(product: Any, tools: Any, area: Any) -> None:
-    """Products of an area, along the axis that has the most to share."""
-    wide = chunk_size(area.blocks)
-    step = step_of_rows(product, area.rows)
+def units_of(product: Any, area: Any) -> Any:
+    """Blocks, slots and rows of an area that are multiplied at once."""
     side = min(product.side, area.slots)
-    units = [-(-area.blocks // wide), -(-area.slots // side), -(-area.rows // step)]
-    axis = SLOTS
-    for other in (ROWS, BLOCKS):
-        if units[other] > units[axis]:
-            axis = other
-    unit = [wide, side, step][axis]
+    return [chunk_size(product.target.shape[0]), side, step_of_rows(product, area.rows)]
+
+
+def axes_of(product: Any, area: Any, unit: Any) -> Any:
+    """Axes that a loop on the device takes: the longest, others if its body would be too long.
+
+    Of the last one as much as a body may have becomes the unit.
+    """
+    counts = []
+    for axis in range(3):
+        counts.append(-(-size_of(area, axis) // unit[axis]))
+    axes: Any = []
+    once = area
+    for axis in longest_axes(counts):
+        is_long = products_instructions(product, once) > WALKED
+        if len(axes) == 0 or (is_long and size_of(area, axis) >= 2 * unit[axis]):
+            axes.append(axis)
+            once = part_of(once, axis, 0, unit[axis])
+    if len(axes) > 1:
+        last = axes[len(axes) - 1]
+        most = WALKED // products_instructions(product, once)
+        unit[last] *= equal_part(size_of(area, last) // unit[last], most)
+    return axes
+
+
+def multiply_grid(product: Any, tools: Any, cut: Any) -> None:
+    """Products of an area that was cut into a grid."""
+    table = table_of(cut)
+
+    def body(position: Any) -> None:
+        multiply_area(product, tools, area_at(table, position, cut.once))
+
+    nl.fori_loop(0, positions_of(cut), body)
+
+
+def steps_of(product: Any) -> Any:
+    """Numbers in HBM from one block, slot and row to the next: of source, weights and target."""
+    taken, weight, made = product.source.shape, product.weights.shape, product.target.shape
+    block = weight[1] * weight[2] if product.is_turned else 1
+    return [[0, taken[2], 1], [block, weight[2], 0], [made[1] * made[2], made[2], 1]]
+
+
+def multiply_along(product: Any, tools: Any, area: Any, axis: int) -> None:
+    """Products of an area, by a loop along one axis."""
+    wide = chunk_size(product.target.shape[0])
+    unit = units_of(product, area)[axis]
     one = products_instructions(product, part_of(area, axis, 0, unit))
     two = products_instructions(product, part_of(area, axis, 0, 2 * unit))
     once = max(1, two - one)
@@ -187,6 +246,7 @@ def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> 
     if area.axis == BLOCKS:
         rows.base = None
         rows.axis = NO_AXIS
+    rows = based_on(rows, 0)
     size = group.together * area.rows
     loaded = []
     for first in range(0, blocks, chunk):
@@ -219,6 +279,7 @@ def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) ->
         if area.axis != ROWS:
             weights.base = area.base
             weights.axis = axis
+        weights = based_on(weights, 1)
         staged = stage_weights(product.weights, tools, weights, group, turn + first // chunk)
         for index in range(len(found)):
             left = index * wide
@@ -335,4 +396,4 @@ def multiply_group(product: Any, matrices: Any, loaded: Any, area: Any, group: A
             nisa.tensor_copy(dst=result, src=bank[0:used], engine=nisa.engine.vector)
         else:
             nisa.activation(dst=result, op=nl.copy, data=bank[0:used])
-    copy(slots_of(product.target, area, group, area.blocks), made, area)
+    copy(slots_of(product.target, based_on(area, 2), group, area.blocks), made, area)

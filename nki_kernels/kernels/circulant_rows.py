@@ -8,6 +8,7 @@ from ..nki_api import nisa, nl
 from ..tiles import NARROW, PARTITIONS, PSUM_BANK, multiply
 from .circulant_areas import (
     BLOCKS,
+    GRID,
     LOADED,
     ROWS,
     STAGED,
@@ -17,6 +18,7 @@ from .circulant_areas import (
     in_numbers,
     part_of,
 )
+from .circulant_grid import based_on
 from .circulant_transforms import blocks_loaded, first_of, move_slabs, pattern_of_numbers, row_tiles
 
 
@@ -71,6 +73,9 @@ def bias_columns(bias: Any, pattern: Any, area: Any, low: int) -> Any:
     offset = area.block * bias.shape[2] + low
     if area.axis == BLOCKS:
         return bias.ap(pattern, offset, scalar_offset=area.base, indirect_dim=1)
+    if area.axis == GRID:
+        numbers = bias.reshape((bias.shape[1] * bias.shape[2],))
+        return numbers.ap(pattern, offset, scalar_offset=area.base[2])
     return bias.ap(pattern, offset)
 
 
@@ -94,7 +99,11 @@ def restore_box(transform: Any, tools: Any, area: Any, bias: Any, turn: int) -> 
                 restore_slabs(transform, tools, data, tile, index, slab, bias)
     for tile in tiles:
         pattern = pattern_of_numbers(transform, area, tile)
-        copy(in_numbers(transform.numbers, pattern, first_of(area, tile)), tile.tile, area)
+        copy(
+            in_numbers(transform.numbers, pattern, based_on(first_of(area, tile), 0)),
+            tile.tile,
+            area,
+        )
     return turn
 
 

@@ -8,6 +8,7 @@ from ..nki_api import nisa, nl
 from ..row_guard import marks_of, set_rows_aside, transposes_mix_rows
 from ..tiles import PARTITIONS, PSUM_BANK, multiply, transpose
 from .circulant_areas import BLOCKS, LOADED, ROWS, blocks_together, copy, in_numbers, part_of
+from .circulant_grid import based_on
 from .circulant_transforms import blocks_loaded, first_of, move_slabs, pattern_of_numbers, row_tiles
 
 
@@ -83,7 +84,7 @@ def load_numbers(transform: Any, tools: Any, load: Any, index: int) -> Any:
         nisa.memset(dst=data[:, :, held:columns], value=0.0)
     numbers = data[:, :, 0:held]
     pattern = pattern_of_numbers(transform, area, tile)
-    copy(numbers, in_numbers(transform.numbers, pattern, first_of(area, tile)), area)
+    copy(numbers, in_numbers(transform.numbers, pattern, based_on(first_of(area, tile), 0)), area)
     tile.tile = data
     if not transposes_mix_rows():
         return None

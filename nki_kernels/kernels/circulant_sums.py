@@ -22,10 +22,22 @@ from .circulant_areas import (
     in_spectra,
     moved_by,
     part_of,
+    size_of,
     slots_of,
+)
+from .circulant_grid import (
+    area_at,
+    based_on,
+    cut_into_grid,
+    equal_part,
+    longest_axes,
+    positions_of,
+    table_of,
 )
 
 ROWS_SUMMED = 1024  # whose spectra gradients of the weight take at once
+_UNROLLED = 8000  # instructions of all sums that may do without a grid
+_SUMMED = 500  # of a grid's body: up to fourteen strips have one, too
 _SUMS = 8192  # fp32 numbers of a partition in which gradients of the weight are summed
 
 
@@ -36,32 +48,147 @@ class Correlation(nl.NKIObject):
     of_y: Any  # [p, 2h, pitch]
     target: Any  # [q, 2h, pitch of p]
     side: int  # slots side by side, at most
+    first: int  # of the blocks of x that are taken
+    taken: int  # how many
+    lefts: int  # chunks of the blocks of y that are as many bodies of loops
 
 
 def correlate_spectra(correlation: Any, tools: Any, rows: int) -> None:
-    """Spectra of dw, HBM [q, 2h, pitch of p]: conj X times dY, summed over the rows.
+    """Spectra of dw, HBM [q, 2h, pitch of p]: conj X times dY, summed over the rows."""
+    q, height, _ = correlation.of_x.shape
+    p = correlation.of_y.shape[0]
+    # In the place of rows, over which sums are, areas have the blocks of x.
+    whole = Area(None, NO_AXIS, 0, p, 0, height // 2, 0, q)
+    if unrolled_instructions(correlation, whole, rows) <= _UNROLLED:
+        correlate_area(correlation, tools, whole, rows)
+        return
+    left: Any = [part_of(whole, SLOTS, 0, 1)]
+    if height > 2:
+        left.append(part_of(whole, SLOTS, 1, height // 2 - 1))
+    index = 0
+    while index < len(left):
+        cut = cut_sums(correlation, left[index], rows)
+        if positions_of(cut) > 1:
+            sum_grid(correlation, tools, cut, rows)
+            left = left + cut.strips
+        else:
+            correlate_area(correlation, tools, left[index], rows)
+        index += 1
+
+
+def cut_sums(correlation: Any, area: Any, rows: int) -> Any:
+    """An area as a grid along the axes that a body of few instructions needs, longest first."""
+    of_x, of_y, target = correlation.of_x.shape, correlation.of_y.shape, correlation.target.shape
+    work = taken_of(correlation, area, 1)
+    group = group_of_sums(work, summed(area, rows), 0)
+    slots = group.side * equal_part(area.slots // group.side, group.together)
+    unit = [chunk_size(of_y[0]), slots, chunk_size(of_x[0])]
+    counts = []
+    for axis in range(3):
+        counts.append(-(-size_of(area, axis) // unit[axis]))
+    axes: Any = []
+    once = area
+    for axis in longest_axes(counts):
+        work = taken_of(correlation, once, -(-once.blocks // unit[BLOCKS]))
+        is_long = sums_instructions(work, summed(once, rows), once.slots) > _SUMMED
+        if is_long and size_of(area, axis) >= 2 * unit[axis]:
+            axes.append(axis)
+            once = part_of(once, axis, 0, unit[axis])
+    if len(axes) > 0:
+        last = axes[len(axes) - 1]
+        work = taken_of(correlation, once, -(-once.blocks // unit[BLOCKS]))
+        most = _SUMMED // sums_instructions(work, summed(once, rows), once.slots)
+        unit[last] *= equal_part(size_of(area, last) // unit[last], most)
+    steps = [
+        [0, of_x[2], of_x[1] * of_x[2]],
+        [of_y[1] * of_y[2], of_y[2], 0],
+        [1, target[2], target[1] * target[2]],
+    ]
+    return cut_into_grid(area, axes, unit, steps)
+
+
+def sum_grid(correlation: Any, tools: Any, cut: Any, rows: int) -> None:
+    """Sums over rows of an area that was cut into a grid."""
+    table = table_of(cut)
+    wide = chunk_size(correlation.of_y.shape[0])
+    work = taken_of(correlation, cut.once, -(-cut.once.blocks // wide))
+
+    def body(position: Any) -> None:
+        area = summed(area_at(table, position, cut.once), rows)
+        for left in range(0, area.blocks, wide):
+            sum_slots(work, tools, part_of(area, BLOCKS, left, min(wide, area.blocks - left)))
+
+    nl.fori_loop(0, positions_of(cut), body)
+
+
+def summed(area: Any, rows: int) -> Any:
+    """An area with rows, instead of blocks of x."""
+    found = part_of(area, ROWS, 0, rows)
+    found.row = 0
+    return found
+
+
+def taken_of(correlation: Any, area: Any, lefts: int) -> Any:
+    """The sums of the blocks of x that an area has in the place of rows."""
+    return Correlation(
+        correlation.of_x,
+        correlation.of_y,
+        correlation.target,
+        correlation.side,
+        area.row,
+        area.rows,
+        lefts,
+    )
+
+
+def correlate_area(correlation: Any, tools: Any, area: Any, rows: int) -> None:
+    """Sums of an area, which has blocks of x in the place of rows.
 
     Programs share slots. Few rows are summed slots by slots; many are a loop on the device.
     """
-    half = correlation.of_x.shape[1] // 2
-    p = correlation.of_y.shape[0]
-    wide = chunk_size(p)
-    for left in range(0, p, wide):
-        whole = Area(None, NO_AXIS, left, min(wide, p - left), 0, half, 0, rows)
-        if rows > 4 * sums_at_once(correlation):
-            sum_by_rows(correlation, tools, whole)
+    wide = chunk_size(correlation.of_y.shape[0])
+    work = taken_of(correlation, area, -(-area.blocks // wide))
+    for left in range(0, area.blocks, wide):
+        part = part_of(area, BLOCKS, left, min(wide, area.blocks - left))
+        whole = summed(part, rows)
+        if rows > 4 * sums_at_once(work):
+            sum_by_rows(work, tools, whole)
         else:
-            if nl.program_id(0) == 0:
-                sum_slots(correlation, tools, part_of(whole, SLOTS, 0, 1))
-            if half > 1:
-                sum_by_slots(correlation, tools, part_of(whole, SLOTS, 1, half - 1))
+            first = 1 if area.slot == 0 else 0
+            if first > 0 and nl.program_id(0) == 0:
+                sum_slots(work, tools, part_of(whole, SLOTS, 0, 1))
+            if area.slots > first:
+                sum_by_slots(work, tools, part_of(whole, SLOTS, first, area.slots - first))
+
+
+def unrolled_instructions(correlation: Any, area: Any, rows: int) -> int:
+    """About how many instructions ``correlate_area`` takes, with the body of every loop."""
+    work = taken_of(correlation, area, -(-area.blocks // chunk_size(area.blocks)))
+    whole = summed(area, rows)
+    step = sums_at_once(work)
+    if rows > 4 * step:
+        loops = -(-area.slots // slots_fitting(work))
+        slots = -(-area.slots // loops)
+        return 2 * loops * sums_instructions(work, part_of(whole, ROWS, 0, step), slots)
+    later = part_of(whole, SLOTS, min(1, area.slots - 1), 1)
+    return 2 * sums_instructions(work, later, 1)
 
 
 def sums_at_once(correlation: Any) -> int:
     """Rows whose products are summed at once: fewer where blocks are many."""
-    q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
-    chunks = -(-q // chunk_size(q)) * -(-p // chunk_size(p))
+    chunks = tops_of(correlation) * correlation.lefts
     return PARTITIONS * max(1, ROWS_SUMMED // (PARTITIONS * chunks))
+
+
+def tops_of(correlation: Any) -> int:
+    """Chunks of the blocks of x that are taken."""
+    return -(-correlation.taken // chunk_size(correlation.of_x.shape[0]))
+
+
+def slots_fitting(correlation: Any) -> int:
+    """Slots whose sums fit into SBUF, of one chunk of the blocks of y."""
+    wide = chunk_size(correlation.of_y.shape[0])
+    return max(1, _SUMS // (2 * wide * tops_of(correlation)))
 
 
 def sum_by_slots(correlation: Any, tools: Any, area: Any) -> None:
@@ -97,10 +224,8 @@ def sum_by_rows(correlation: Any, tools: Any, area: Any) -> None:
 
     Each is for as many slots as fit; both programs have as many loops.
     """
-    q = correlation.of_x.shape[0]
     most = -(-area.slots // nl.num_programs())
-    fitting = max(1, _SUMS // (2 * area.blocks * -(-q // chunk_size(q))))
-    loops = -(-most // fitting)
+    loops = -(-most // slots_fitting(correlation))
     step = -(-most // loops)
     share = share_rows(area.slots, area.slots, 1)
     for slot in range(0, loops * step, step):
@@ -134,9 +259,8 @@ def group_of_sums(correlation: Any, area: Any, first: int) -> Any:
     side = min(correlation.side, left)
     rows = min(area.rows, sums_at_once(correlation))
     widest = side * max(chunk_size(q), chunk_size(p))
-    fitting = min(
-        LOADED // (4 * widest), _SUMS // (2 * side * chunk_size(p) * -(-q // chunk_size(q)))
-    )
+    sums = 2 * side * chunk_size(p) * tops_of(correlation)
+    fitting = min(LOADED // (4 * widest), _SUMS // sums)
     together = max(1, min(LOADED // rows, fitting, left // side))
     return Group(first, side, together, False)
 
@@ -147,7 +271,7 @@ def sums_instructions(correlation: Any, area: Any, slots: int) -> int:
     Of those for one chunk of the blocks of y as many as its share of the launch's allows.
     """
     q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
-    tops, lefts = -(-q // chunk_size(q)), -(-p // chunk_size(p))
+    tops = tops_of(correlation)
     later = part_of(area, SLOTS, 1 if area.slot == 0 and slots > 1 else 0, slots)
     group = group_of_sums(correlation, later, 0)
     at_once = sums_at_once(correlation)
@@ -159,18 +283,17 @@ def sums_instructions(correlation: Any, area: Any, slots: int) -> int:
     whole = group.side * group.together
     groups = -(-slots // whole) + (2 if slots > whole else 0)
     products = slots * (2 * tiles + 1)
-    return lefts * (steps * (groups * (tops + 1) * turned + tops * products) + 2 * tops)
+    return correlation.lefts * (steps * (groups * (tops + 1) * turned + tops * products) + 2 * tops)
 
 
 def clear_sums(correlation: Any, area: Any) -> Any:
     """Zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
-    q = correlation.of_x.shape[0]
-    tall = chunk_size(q)
+    tall = chunk_size(correlation.of_x.shape[0])
     sums: Any = []
     if area.slots == 0:
         return sums
-    for top in range(0, q, tall):
-        shape = (min(tall, q - top), 2, area.slots, area.blocks)
+    for top in range(0, correlation.taken, tall):
+        shape = (min(tall, correlation.taken - top), 2, area.slots, area.blocks)
         tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
         nisa.memset(dst=tile, value=0.0)
         sums.append(tile)
@@ -181,28 +304,29 @@ def store_sums(correlation: Any, area: Any, sums: Any) -> None:
     """Sums of an area's slots to HBM."""
     target = correlation.target
     _, height, pitch = target.shape
-    first = 0
+    first = correlation.first
     for tile in sums:
         held, _, slots, width = tile.shape
         box = Area(area.base, area.axis, first, held, area.slot, slots, area.block, width)
         pattern = [[height * pitch, held], [height // 2 * pitch, 2], [pitch, slots], [1, width]]
-        copy(in_spectra(target, pattern, box), tile, box)
+        copy(in_spectra(target, pattern, based_on(box, 2)), tile, box)
         first += held
 
 
 def add_products(correlation: Any, tools: Any, area: Any, sums: Any) -> None:
     """Add the products of an area's slots, rows, and blocks of y, to their sums."""
-    q = correlation.of_x.shape[0]
-    tall = chunk_size(q)
+    tall = chunk_size(correlation.of_x.shape[0])
     step = sums_at_once(correlation)
     slot = 0
     while slot < area.slots and area.rows > 0:
         group = group_of_sums(correlation, area, slot)
         for row in range(0, area.rows, step):
             rows = part_of(area, ROWS, row, min(step, area.rows - row))
-            right = load_turned(correlation.of_y, tools, rows, group, 0)
-            for top in range(0, q, tall):
-                box = part_of(rows, BLOCKS, top - area.block, min(tall, q - top))
+            right = load_turned(correlation.of_y, tools, based_on(rows, 1), group, 0)
+            x = based_on(rows, 0)
+            x.block = correlation.first
+            for top in range(0, correlation.taken, tall):
+                box = part_of(x, BLOCKS, top, min(tall, correlation.taken - top))
                 turned = load_turned(correlation.of_x, tools, box, group, 1)
                 correlate_slots(turned, right, group, sums[top // tall], slot)
         slot += group.side * group.together

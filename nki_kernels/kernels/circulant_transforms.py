@@ -18,7 +18,9 @@ from .circulant_areas import (
     copy,
     in_spectra,
     part_of,
+    size_of,
 )
+from .circulant_grid import WALKED, based_on, cut_into_grid, equal_part
 
 
 class Transform(nl.NKIObject):
@@ -61,19 +63,44 @@ def area_of(transform: Any) -> Any:
     return Area(None, NO_AXIS, 0, blocks // transform.split, 0, 0, 0, rows)
 
 
-def share_transform(transform: Any, axis: int) -> Any:
-    """This program's share of a transform along an axis."""
+def units_of(transform: Any) -> Any:
+    """Blocks, slots and rows that are transformed at once."""
     rows, blocks, k = transform.numbers.shape
-    blocks = blocks // transform.split
-    most = min(blocks, blocks_loaded(k))
-    step = min(rows * transform.split, PARTITIONS * transform.tiles)
-    slabs = -(-most // blocks_together(k))
+    step = min(rows * transform.split, PARTITIONS * transform.tiles) // transform.split
+    return [min(blocks // transform.split, blocks_loaded(k)), 1, step]
+
+
+def unit_instructions(transform: Any) -> int:
+    """About how many instructions that takes, at most."""
+    rows, _, k = transform.numbers.shape
+    slabs = -(-units_of(transform)[BLOCKS] // blocks_together(k))
     pieces = 2 if k > PARTITIONS else 1
-    tiles = -(-step // PARTITIONS)
-    once = 24 + 14 * tiles + slabs * pieces * (tiles * 5 // 4 + pieces + 2)
-    if axis == ROWS:
-        return share_rows(rows, step // transform.split, PASSES * once * -(-blocks // most))
-    return share_rows(blocks, most, PASSES * once * -(-rows // step))
+    tiles = -(-min(rows * transform.split, PARTITIONS * transform.tiles) // PARTITIONS)
+    return 24 + 14 * tiles + slabs * pieces * (tiles * 5 // 4 + pieces + 2)
+
+
+def share_transform(transform: Any, area: Any, axis: int) -> Any:
+    """This program's share of an area along an axis."""
+    unit = units_of(transform)
+    other = BLOCKS if axis == ROWS else ROWS
+    once = unit_instructions(transform) * -(-size_of(area, other) // unit[other])
+    return share_rows(size_of(area, axis), unit[axis], PASSES * once)
+
+
+def cut_transform(transform: Any, area: Any, axis: int) -> Any:
+    """An area as a grid, along this axis and, where a body would be too long, the other."""
+    unit = units_of(transform)
+    other = BLOCKS if axis == ROWS else ROWS
+    once = unit_instructions(transform)
+    count = size_of(area, other) // unit[other]
+    axes = [axis]
+    if once * count > WALKED:
+        axes.append(other)
+        unit[other] *= equal_part(count, WALKED // once)
+    _, blocks, k = transform.numbers.shape
+    _, height, pitch = transform.spectra.shape
+    steps = [[k, 0, blocks * k], [height * pitch, 0, 1], [k, 0, 0]]
+    return cut_into_grid(area, axes, unit, steps)
 
 
 def row_tiles(rows: int, numbers: int, parts: int) -> Any:
@@ -123,7 +150,7 @@ def move_slabs(
         box.slot = top
         pattern = [[pitch, lines], [together * height * pitch, number], rows[0], rows[1]]
         held = tile[0:lines, first : first + number]
-        other = in_spectra(transform.spectra, pattern, box)
+        other = in_spectra(transform.spectra, pattern, based_on(box, 1))
         if is_store:
             copy(other, held, area)
         else:
