@@ -757,17 +757,11 @@ def state_of_real(stages: Stages, data: Any, state: Any, rows: Rows) -> Any:
     together = slabs_together(radix, left)
     length = left // together
     size = state_size([radix, left])
-    steps = []
+    steps: Any = []
     for row in range(rows.each):
         slabs = state[:, row * size : (row + 1) * size].reshape_dim(1, (size // length, length))
-        for first in range(0, length, _GROUP):
-            last = min(first + _GROUP, length)
-            runs = []
-            for m in range(first, last):
-                runs.append(run_of(data, row * radix * left + m, radix * together, length))
-            tables = [stages.real] * len(runs)
-            target = slabs[:, :, first:last]
-            steps.append(Step(runs, tables, BY_COLUMN, [target], [], False, []))
+        source = data[:, row * radix * left : data.shape[1]]
+        steps = steps + steps_of_slabs(stages, source, radix * together, slabs, [])
     return steps
 
 
@@ -777,18 +771,27 @@ def real_of_state(stages: Stages, state: Any, result: Any, rows: Rows, marks: An
     together = slabs_together(radix, left)
     length = left // together
     size = state_size([radix, left])
-    steps = []
+    steps: Any = []
     for row in range(rows.each):
         slabs = result[:, row].reshape_dim(1, (radix * together, length))
-        for first in range(0, length, _GROUP):
-            last = min(first + _GROUP, length)
-            runs = []
-            for m in range(first, last):
-                runs.append(run_of(state, row * size + m, size // length, length))
-            tables = [stages.real] * len(runs)
-            target = slabs[:, :, first:last]
-            added = marks_of_row(marks, row)
-            steps.append(Step(runs, tables, BY_COLUMN, [target], added, False, []))
+        source = state[:, row * size : state.shape[1]]
+        added = marks_of_row(marks, row)
+        steps = steps + steps_of_slabs(stages, source, size // length, slabs, added)
+    return steps
+
+
+def steps_of_slabs(stages: Stages, source: Any, count: int, slabs: Any, marks: Any) -> Any:
+    """Steps of the stage with real numbers of a row: slabs [P, numbers, M] of flat source."""
+    length = slabs.shape[2]
+    steps = []
+    for first in range(0, length, _GROUP):
+        last = min(first + _GROUP, length)
+        runs = []
+        for m in range(first, last):
+            runs.append(run_of(source, m, count, length))
+        tables = [stages.real] * len(runs)
+        target = slabs[:, :, first:last]
+        steps.append(Step(runs, tables, BY_COLUMN, [target], marks, False, []))
     return steps
 
 
