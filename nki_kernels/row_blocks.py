@@ -80,9 +80,9 @@ def rows_in_hbm(x: Any, rows: Rows, low: int, high: int) -> Any:
     return x.ap(pattern, rows.first * pitch + low, scalar_offset=rows.base)
 
 
-def descriptors(rows: Rows) -> Any:
-    """Who writes the descriptors of a transfer: the host, where a block's address is known."""
-    return nisa.dge_mode.none if rows.base == None else nisa.dge_mode.unknown
+def descriptors(base: Any) -> Any:
+    """Who writes a transfer's descriptors: the host, where no register has its address."""
+    return nisa.dge_mode.none if base == None else nisa.dge_mode.unknown
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
@@ -91,10 +91,10 @@ def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
     if columns < n:
         nisa.memset(dst=tile[:, :, columns:n], value=0.0)
     source = rows_in_hbm(x, rows, 0, columns)
-    nisa.dma_copy(dst=tile[:, :, 0:columns], src=source, dge_mode=descriptors(rows))
+    nisa.dma_copy(dst=tile[:, :, 0:columns], src=source, dge_mode=descriptors(rows.base))
 
 
 def store_rows(y: Any, tile: Any, rows: Rows, columns: int) -> None:
     """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [B, N]."""
     target = rows_in_hbm(y, rows, 0, columns)
-    nisa.dma_copy(dst=target, src=tile[:, :, 0:columns], dge_mode=descriptors(rows))
+    nisa.dma_copy(dst=target, src=tile[:, :, 0:columns], dge_mode=descriptors(rows.base))

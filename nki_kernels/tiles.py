@@ -24,6 +24,11 @@ def padded_columns(count: int, rows: int) -> int:
     return count if rows > NARROW and count <= NARROW // 2 else NARROW + 1
 
 
+def columns_read(columns: int) -> int:
+    """Columns that a stationary operand reads, which is never as narrow as v2 refuses."""
+    return columns if columns > NARROW else PARTITIONS // 2
+
+
 def load_identity(dtype: Any) -> Any:
     """The identity [128, 128] in SBUF, copied by GpSimdE: what DMA writes may not stay."""
     identity = nl.ndarray((PARTITIONS, PARTITIONS), dtype=dtype, buffer=nl.sbuf)

@@ -22,11 +22,10 @@ from nki_kernels.kernels.block_circulant import (
     block_circulant_tables,
     layouts,
     product_masks,
-    row_pitch,
-    spectrum_rows,
 )
 from nki_kernels.kernels.bluestein import bluestein, bluestein_tables
 from nki_kernels.kernels.butterfly import butterfly, butterfly_tables
+from nki_kernels.kernels.circulant_areas import row_pitch, spectrum_rows
 from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.four_step import four_step, four_step_tables

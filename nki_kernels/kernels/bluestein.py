@@ -182,8 +182,6 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     """
     batch, n = x_re.shape
     stages = stages_of(n, radices)
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert len(places) == len(stages), f"{len(places)} tables for {len(stages)} stages"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     found = unpack(tables, places)

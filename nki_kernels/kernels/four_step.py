@@ -41,12 +41,12 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..row_blocks import Rows, share_rows
+from ..row_blocks import Rows, descriptors, share_rows
 from ..tiles import (
-    NARROW,
     PARTITIONS,
     PSUM_BANK,
     WHOLE_RADIX,
+    columns_read,
     factor_views,
     load_identity,
     load_tables,
@@ -261,7 +261,7 @@ def four_step_tables(
     twiddle = np.stack([np.cos(angle), sign * np.sin(angle)], 1).astype(np.float32)
     angle = 2 * np.pi / last * (c * c.T % last)
     real, imaginary = np.cos(angle), sign * np.sin(angle)
-    closing = np.zeros((last, 3, whole_columns(last)), np.float32)
+    closing = np.zeros((last, 3, columns_read(last)), np.float32)
     closing[:, :, :last] = np.stack([real, imaginary, -imaginary], 1)
     return _opening_table(first, inverse, scale), *stages, twiddle, closing
 
@@ -294,17 +294,12 @@ def middle_stages(radices: Any) -> Any:
     return stages
 
 
-def whole_columns(count: int) -> int:
-    """Columns of a stationary operand of ``count``: v2 refuses some of 32 and fewer."""
-    return count if count > NARROW else PARTITIONS // 2
-
-
 def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
     first, last, length = radices[0], radices[-1], math.prod(radices[:-1])
     stages = [stage_spec(stage) for stage in middle_stages(radices)]
     twiddle = table_spec((last, 2, length))
-    closing = table_spec((last, 3, whole_columns(last)))
+    closing = table_spec((last, 3, columns_read(last)))
     return table_spec(opening_shape(first)), *stages, twiddle, closing
 
 
@@ -316,8 +311,6 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert length_of(radices) == n, f"the product of radices {radices} is not {n}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_re, y_im]
@@ -397,7 +390,7 @@ def load_plan(tables: Any, spread: Spread) -> Tables:
 
 def input_tiles(spread: Spread, count: int) -> Any:
     """Tiles for ``count`` chunks, with columns that may be read beyond the last number."""
-    beyond = whole_columns(spread.columns) - spread.columns
+    beyond = columns_read(spread.columns) - spread.columns
     tiles = []
     for _ in range(count):
         tiles.append(nl.ndarray((PARTITIONS, _LOADED + beyond), dtype=nl.float32, buffer=nl.sbuf))
@@ -438,7 +431,11 @@ def start_loads(loads: Loads, count: int) -> None:
 
 def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
     """Factors low.. of HBM [P, 2, L] in the first columns of SBUF [128, 2, ...]."""
-    move(tile[0 : factors.shape[0], :, 0:size], factors[:, :, low : low + size], None)
+    nisa.dma_copy(
+        dst=tile[0 : factors.shape[0], :, 0:size],
+        src=factors[:, :, low : low + size],
+        dge_mode=nisa.dge_mode.none,
+    )
 
 
 def load_chunk(loads: Loads, chunk: Chunk) -> None:
@@ -460,7 +457,7 @@ def load_chunk(loads: Loads, chunk: Chunk) -> None:
 def clear_beyond(chunk: Chunk, spread: Spread) -> None:
     """Zeros where products read an input tile beyond its last number."""
     bundle, size = chunk.bundle, chunk.size
-    beyond = whole_columns(spread.columns) - spread.columns
+    beyond = columns_read(spread.columns) - spread.columns
     fewest = bundle.rows - (-(-bundle.rows // bundle.each) - 1) * bundle.each
     for part in range(spread.parts if beyond > 0 else 0):
         low = part * (_LOADED // 2)
@@ -473,25 +470,19 @@ def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
     if lines.held < tile.shape[0] * place.pitch:
         nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
     for run in runs_of(tile.shape, lines, part, place):
-        move(part_of(tile, run), run.view, lines.base)
+        nisa.dma_copy(dst=part_of(tile, run), src=run.view, dge_mode=descriptors(lines.base))
 
 
 def store_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
     """Store SBUF [P, rows, n] as numbers of lines, up to where they end."""
     for run in runs_of(tile.shape, lines, part, place):
-        move(run.view, part_of(tile, run), lines.base)
+        nisa.dma_copy(dst=run.view, src=part_of(tile, run), dge_mode=descriptors(lines.base))
 
 
 def part_of(tile: Any, run: Run) -> Any:
     """What of SBUF [P, rows, n] a run moves."""
     partitions, rows, size = run.view.shape
     return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
-
-
-def move(dst: Any, src: Any, base: Any) -> None:
-    """A DMA, whose descriptors the host makes where no address is in a register."""
-    mode = nisa.dge_mode.none if base == None else nisa.dge_mode.unknown
-    nisa.dma_copy(dst=dst, src=src, dge_mode=mode)
 
 
 def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
@@ -646,7 +637,7 @@ def open_step(opening: Opening, loads: Loads, state: Any, tables: Tables) -> Non
     if opening.is_first and chunk.factors != None:
         weigh_inputs(chunk, spread)
     target = opened_numbers(opening, state, spread)
-    shape = (whole_columns(spread.columns),) + target.shape[1:]
+    shape = (columns_read(spread.columns),) + target.shape[1:]
     bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
     for row in range(opening.rows):
         for digit in range(opening.count):
@@ -690,7 +681,7 @@ def contract(dst: Any, opening: Opening, row: int, digit: int, spread: Spread, f
     radix = spread.radices[0]
     side, member = (opening.row + row) // bundle.each, (opening.row + row) % bundle.each
     column = member * chunk.size + (opening.low + digit) * spread.columns - chunk.low
-    whole = whole_columns(spread.columns)
+    whole = columns_read(spread.columns)
     tile = chunk.tile
     if spread.parts == 2:
         for part in range(2):

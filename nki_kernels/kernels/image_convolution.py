@@ -37,8 +37,8 @@ from ..row_blocks import LAUNCH_INSTRUCTIONS
 from ..row_guard import set_rows_aside, transposes_mix_rows
 from ..tiles import (
     PSUM_BANK,
+    columns_read,
     evacuate,
-    load_identity,
     load_tables,
     multiply,
     multiply_complex,
@@ -48,13 +48,11 @@ from .axes import REAL_DFT_GEMM, Array, as_array, as_columns, as_rows, meet
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
 from .strided_stockham import (
-    Stages,
     Turned,
     Walk,
     block_size,
     blocks_of,
     columns_of,
-    columns_read,
     groups_of,
     load_piece,
     open_piece,
@@ -65,6 +63,7 @@ from .strided_stockham import (
     rows_in_hbm,
     share_columns,
     slabs_together,
+    stages_of,
     strided_stockham_specs,
     strided_stockham_tables,
     turn_marks,
@@ -177,7 +176,6 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape
     half = n // 2 + 1
-    assert h_re.shape[1:] == (half, m), f"spectrum {h_re.shape} for {half} columns of {m}"
     spectra = parts_in_hbm((batch, held, half))
     products = parts_in_hbm((batch, kept_rows, half))
     y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -212,7 +210,7 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
     """HBM source [B, held, C] to target [B, kept, C], lists of two HbmColumns, times H."""
     images, count = source[0].tensor.shape[0], spectrum[0].shape[0]
     found = load_tables(tables)
-    stages = load_stages(radices, found)
+    stages = stages_of(radices, found, _PIECE, _RING)
     sides = share_columns(images, source[0].columns)
     n = radices[0] * radices[1]
     most = min(PSUM_BANK, _POINTS // n, _RING // stages.length)
@@ -235,14 +233,6 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
     if walk.rest > 0:
         blocks = blocks_of(walk, None, nisa.dge_mode.none, end, walk.rest)
         convolve_blocks(source, target, tools, blocks)
-
-
-def load_stages(radices: Any, tables: Any) -> Any:
-    """The stages forward, with tables in SBUF."""
-    radix, left = radices
-    slabs = slabs_together(radix, left)
-    rows, length, identity = radix * slabs, left // slabs, load_identity(nl.float32)
-    return Stages(radix, left, rows, length, _PIECE, _RING, tables[0], tables[1], identity)
 
 
 def whole_periods(walk: Any, side: Any, images: int, filters: int) -> Any:

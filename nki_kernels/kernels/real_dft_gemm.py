@@ -115,8 +115,6 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
     Returns y, float32 HBM [B, n].
     """
     batch, half = x_re.shape
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
     inverse_real_dft_gemm_rows(source, HbmRows(y, n), n, matrix)

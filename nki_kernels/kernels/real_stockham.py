@@ -333,7 +333,6 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
     (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
-    assert n == radices[0] * radices[1], f"radices {radices} for N = {n}"
     half = n // 2 + 1
     y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -358,9 +357,7 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
     radices, ...))``. Returns y, float32 HBM [B, N].
     """
     batch, half = x_re.shape
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     n = radices[0] * radices[1]
-    assert half == n // 2 + 1, f"half spectra of {half} numbers for N = {n}"
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
     inverse_real_stockham_rows(source, HbmRows(y, n), radices, unpack(tables, places))
@@ -760,17 +757,11 @@ def state_of_real(stages: Stages, data: Any, state: Any, rows: Rows) -> Any:
     together = slabs_together(radix, left)
     length = left // together
     size = state_size([radix, left])
-    steps = []
+    steps: Any = []
     for row in range(rows.each):
         slabs = state[:, row * size : (row + 1) * size].reshape_dim(1, (size // length, length))
-        for first in range(0, length, _GROUP):
-            last = min(first + _GROUP, length)
-            runs = []
-            for m in range(first, last):
-                runs.append(run_of(data, row * radix * left + m, radix * together, length))
-            tables = [stages.real] * len(runs)
-            target = slabs[:, :, first:last]
-            steps.append(Step(runs, tables, BY_COLUMN, [target], [], False, []))
+        source = data[:, row * radix * left : data.shape[1]]
+        steps = steps + steps_of_slabs(stages, source, radix * together, slabs, [])
     return steps
 
 
@@ -780,18 +771,27 @@ def real_of_state(stages: Stages, state: Any, result: Any, rows: Rows, marks: An
     together = slabs_together(radix, left)
     length = left // together
     size = state_size([radix, left])
-    steps = []
+    steps: Any = []
     for row in range(rows.each):
         slabs = result[:, row].reshape_dim(1, (radix * together, length))
-        for first in range(0, length, _GROUP):
-            last = min(first + _GROUP, length)
-            runs = []
-            for m in range(first, last):
-                runs.append(run_of(state, row * size + m, size // length, length))
-            tables = [stages.real] * len(runs)
-            target = slabs[:, :, first:last]
-            added = marks_of_row(marks, row)
-            steps.append(Step(runs, tables, BY_COLUMN, [target], added, False, []))
+        source = state[:, row * size : state.shape[1]]
+        added = marks_of_row(marks, row)
+        steps = steps + steps_of_slabs(stages, source, size // length, slabs, added)
+    return steps
+
+
+def steps_of_slabs(stages: Stages, source: Any, count: int, slabs: Any, marks: Any) -> Any:
+    """Steps of the stage with real numbers of a row: slabs [P, numbers, M] of flat source."""
+    length = slabs.shape[2]
+    steps = []
+    for first in range(0, length, _GROUP):
+        last = min(first + _GROUP, length)
+        runs = []
+        for m in range(first, last):
+            runs.append(run_of(source, m, count, length))
+        tables = [stages.real] * len(runs)
+        target = slabs[:, :, first:last]
+        steps.append(Step(runs, tables, BY_COLUMN, [target], marks, False, []))
     return steps
 
 

@@ -130,8 +130,6 @@ def split_four_step(x_re, x_im, tables, places, radices, inverse=False):  # type
     inverse, ...))``. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert length_of(radices) == n, f"the product of radices {radices} is not {n}"
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_re, y_im]

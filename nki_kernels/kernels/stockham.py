@@ -72,7 +72,6 @@ from .dft_gemm import (
     PAIRS,
     data_dtype,
     evacuate_operand,
-    is_float32,
     rounded_table,
     table_spec,
     table_terms,
@@ -273,8 +272,6 @@ def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-de
     radices: tuple of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
     """
     n = x_re.shape[1]
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
-    assert len(places) == len(radices), f"{len(places)} tables for {len(radices)} radices"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     source = [HbmRows(x_re, n), HbmRows(x_im, n)]
@@ -372,8 +369,7 @@ def plan_rows(stages: Any, growth: int, each: int) -> Plan:
 
 def input_bytes(stage: Any, dtype: Any, each: int) -> int:
     """Bytes a partition of a block's input."""
-    width = 4 if dtype == nl.float32 else 2
-    return width * (2 * each * input_length(stage) + padding_of(stage))
+    return itemsize(dtype) * (2 * each * input_length(stage) + padding_of(stage))
 
 
 def stage_instructions(stage: Any) -> int:
@@ -409,9 +405,9 @@ def padding_of(stage: Any) -> int:
     return max(0, NARROW + 1 - operand_rows(stage)) * slab_stride(stage)
 
 
-def itemsize(x: Any) -> int:
-    """Bytes of a number of ``x``, float32 or bfloat16."""
-    return 4 if is_float32(x) else 2
+def itemsize(dtype: Any) -> int:
+    """Bytes of a number, float32 or bfloat16."""
+    return 4 if dtype == nl.float32 else 2
 
 
 def load_block(plan: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
@@ -446,7 +442,7 @@ def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
         held = source[part].columns
         data = rows_in_hbm(source[part].tensor, rows, 0, held)
         place = staged[:, 0:held].expand_dim(1)
-        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(rows))
+        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(rows.base))
         origin = part * length
         if held < length:
             nisa.memset(dst=state[:, origin + held : origin + length], value=0.0)
@@ -498,7 +494,7 @@ def load_stage_tables(plan: Any) -> None:
     for stage in plan.stages:
         terms = table_terms(stage.table, 3)
         width = len(terms) * piece_count(stage) * terms[0].shape[2]
-        size = width * terms[0].shape[1] * itemsize(stage.table)
+        size = width * terms[0].shape[1] * itemsize(stage.table.dtype)
         begins.append(len(pieces) if size <= room else -1)
         if size <= room:
             room -= size

@@ -43,6 +43,7 @@ from ..row_guard import marks_of, set_rows_aside, transposes_mix_rows
 from ..tiles import (
     NARROW,
     PSUM_BANK,
+    columns_read,
     evacuate,
     load_identity,
     load_tables,
@@ -210,11 +211,6 @@ def _real_matrix(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.stack([real, imaginary])
 
 
-def columns_read(columns: int) -> int:
-    """Columns that a stationary operand reads, which is never as narrow as v2 refuses."""
-    return columns if columns > NARROW else PARTITIONS // 2
-
-
 @nki.jit
 def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` along the middle axis.
@@ -222,7 +218,6 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
     x_re, x_im: float32 HBM [A, N, C]. tables, places: ``pack(strided_stockham_tables(N, radices,
     ...))``. Returns (y_re, y_im), float32 HBM [A, N, C].
     """
-    assert x_im.shape == x_re.shape, f"x_im {x_im.shape} differs from x_re {x_re.shape}"
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     columns = x_re.shape[2]
@@ -237,9 +232,8 @@ def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passe
 
     passes: of the launch, which share its instructions and what DMA may write.
     """
-    stages = load_stages(radices, tables)
-    if passes > 1:
-        stages.ring = _SHARED_RING
+    ring = _RING if passes == 1 else _SHARED_RING
+    stages = stages_of(radices, load_tables(tables), _PIECE, ring)
     sides = share_columns(source[0].tensor.shape[0], source[0].columns)
     size = stages_block(sides, stages)
     cost = block_instructions(size, stages)
@@ -257,15 +251,14 @@ def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passe
         transform_blocks(source, target, stages, blocks)
 
 
-def load_stages(radices: Any, tables: Any) -> Any:
-    """Stages with their tables in SBUF."""
-    found = load_tables(tables)
+def stages_of(radices: Any, tables: Any, piece: int, ring: int) -> Any:
+    """Stages with tables that are in SBUF."""
     if len(radices) == 1:
-        return Stages(1, radices[0], radices[0], 1, _PIECE, _RING, None, found[0], None)
+        return Stages(1, radices[0], radices[0], 1, piece, ring, None, tables[0], None)
     radix, left = radices
     slabs = slabs_together(radix, left)
     rows, length, identity = radix * slabs, left // slabs, load_identity(nl.float32)
-    return Stages(radix, left, rows, length, _PIECE, _RING, found[0], found[1], identity)
+    return Stages(radix, left, rows, length, piece, ring, tables[0], tables[1], identity)
 
 
 def share_columns(members: int, columns: int) -> Any:

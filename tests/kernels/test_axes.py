@@ -342,11 +342,3 @@ def test_the_kernels_stay_inside_the_compilers_subset():
     assert lint(axes.transform_axes) == []
     assert lint(axes.transform_real_axes) == []
     assert lint(axes.transform_axes_to_real) == []
-
-
-def test_parts_of_different_shapes_are_refused():
-    x = real(2, 6, 8)
-    passes = [complex_pass((6,), 1, 2)]
-    for kernel in (axes.transform_axes, axes.transform_axes_to_real):
-        with pytest.raises(AssertionError, match="differs from x_re"):
-            launch(kernel, [x, x[:, :, 1:]], passes)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nki_kernels import hardware, row_blocks, simulator
+from nki_kernels.kernels import circulant_products, circulant_sums, circulant_transforms
 from nki_kernels.kernels.block_circulant import (
     block_circulant,
     block_circulant_gradients,
@@ -13,11 +14,11 @@ from nki_kernels.kernels.block_circulant import (
     block_circulant_tables,
     layouts,
     masks_spec,
+    most_rows,
     product_masks,
-    row_pitch,
     spectra_shape,
-    spectrum_rows,
 )
+from nki_kernels.kernels.circulant_areas import row_pitch, spectrum_rows
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
@@ -65,7 +66,7 @@ def arguments(p, q, k, layout):
 
 def fitting(rows, p, q, k):
     """Layouts that take so many rows."""
-    return [each for each in layouts(p, q, k) if rows * max(each[3:]) <= 128 or max(each[3:]) == 1]
+    return [each for each in layouts(p, q, k) if rows <= (most_rows(each) or rows)]
 
 
 def run(kernel, *given, programs=1):
@@ -167,6 +168,54 @@ def modelled_whole(rows, shape):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10**7)
         return len(modelled(block_circulant, rows, tuple(shape)).events)
+
+
+WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies are short
+    (300, 150, 131, 6),  # with strips of all axes
+    (700, 256, 130, 1),  # one slot
+    (1100, 3, 1100, 8),  # rows and blocks of transforms
+    (140, 128, 192, 16),  # without strips
+]
+
+
+@pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), ("trn2", 2), ("trn3", 1)])
+@pytest.mark.parametrize("shape", WIDE)
+def test_loops_over_several_axes(monkeypatch, chip, programs, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    rows, *rest = shape
+    whole = counted(rows, tuple(rest), programs)
+    for module in (circulant_products, circulant_transforms):
+        monkeypatch.setattr(module, "WALKED", 10)
+    for name in ("_SUMMED", "_UNROLLED"):
+        monkeypatch.setattr(circulant_sums, name, 10)
+    assert counted(rows, tuple(rest), programs) < 0.8 * whole
+    assert_right(*shape, fitting(*shape)[0], programs)
+
+
+def counted(rows, shape, programs):
+    """Instructions of both kernels, the bodies of loops once."""
+    kernels = block_circulant, block_circulant_gradients
+    timelines = [modelled(kernel, rows, shape, programs) for kernel in kernels]
+    return sum(len({each.number for each in timeline.events}) for timeline in timelines)
+
+
+VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
+    (256, 256, 64, 32700),
+    (512, 512, 64, 16300),
+    (1000, 1000, 64, 8190),
+    (8000, 8000, 8, 8190),
+    (3, 8000, 16, 4000),
+]
+
+
+@pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), ("trn2", 2), ("trn3", 1)])
+@pytest.mark.parametrize("shape", VERY_WIDE)
+def test_instructions_of_wide_layers(monkeypatch, chip, programs, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    *sizes, rows = shape
+    for kernel in (block_circulant, block_circulant_gradients):
+        assert modelled(kernel, rows, tuple(sizes), programs).launches == 1
 
 
 @pytest.mark.parametrize(
@@ -282,6 +331,13 @@ def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_blo
 def test_blocks_out_of_range_are_refused(k):
     with pytest.raises(ValueError, match=f"k = {k}.*1 to 256"):
         block_circulant_tables(k)
+
+
+def test_rows_in_pieces_are_few(plan_block_circulant):
+    plan = plan_block_circulant((4, 4, 128), batch=64, target="trn1")
+    fates = {each.recipe.layout: each.rejected for each in plan.candidates}
+    assert "takes up to 32 rows, not 64" in fates[16, 4, 4, 4, 4]
+    assert "takes up to" not in fates[16, 4, 2, 2, 2]
 
 
 def test_plans_that_do_not_exist(plan_block_circulant):

@@ -209,12 +209,3 @@ def test_lengths_out_of_range_are_refused(n):
 def test_tables_that_make_no_sense_are_refused(n, m, radices, message):
     with pytest.raises(ValueError, match=message):
         bluestein_tables(n, m, radices)
-
-
-def test_arguments_that_do_not_match_are_refused():
-    tables, x = bluestein_tables(5, 9, (3, 3)), np.ones((2, 5), np.float32)
-    run = simulator.simulate(bluestein)
-    with pytest.raises(AssertionError, match="differs from"):
-        run(x, x[:1], *pack(tables), (3, 3))
-    with pytest.raises(AssertionError, match="4 tables for 2 stages"):
-        run(x, x, *pack(tables), (9,))

@@ -204,12 +204,3 @@ def test_the_kernel_stays_inside_the_compilers_subset():
 def test_bad_plans_are_refused(n, radices, message):
     with pytest.raises(ValueError, match=message):
         convolution_tables(n, radices)
-
-
-def test_shapes_that_do_not_fit_are_refused():
-    with pytest.raises(AssertionError, match=r"radices \(3, 5\) for N = 12"):
-        simulator.simulate(convolve_rows)(
-            real(4, 12), real(1, 7), real(1, 7), *pack(convolution_tables(15, (3, 5))), (3, 5)
-        )
-    with pytest.raises(AssertionError, match="3 filters for 4 rows"):
-        launch(real(4, 12), np.fft.rfft(real(3, 12)), (3, 4))

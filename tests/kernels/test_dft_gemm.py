@@ -69,12 +69,6 @@ def test_other_chips_compute_the_same(monkeypatch, chip, n):
         assert error(result, np.fft.fft(x)) <= 5e-7
 
 
-@pytest.fixture
-def short_loops(monkeypatch):
-    """Device loops of one block or two at batches that a test can run."""
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 150)
-
-
 @CHIPS
 @pytest.mark.parametrize("n", [3, 24, 64, 100, 256])
 def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops, chip, n):

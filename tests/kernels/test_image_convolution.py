@@ -247,11 +247,3 @@ def test_the_kernel_stays_inside_the_compilers_subset():
 def test_bad_plans_are_refused(m, radices, message):
     with pytest.raises(ValueError, match=message):
         column_tables(m, radices)
-
-
-def test_spectra_that_do_not_fit_are_refused():
-    rest = arguments((12,), (4, 5), (20, 12))
-    for shape in ((1, 7, 24), (1, 6, 20)):
-        h = real(*shape)
-        with pytest.raises(AssertionError, match="for 7 columns of 20"):
-            simulator.simulate(convolve_images)(real(1, 20, 12), h, h, *rest)

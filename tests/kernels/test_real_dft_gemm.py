@@ -102,12 +102,6 @@ def test_every_chip_computes_the_same(monkeypatch, chip, n):
         assert error(result, exact) <= 5e-7
 
 
-@pytest.fixture
-def short_loops(monkeypatch):
-    """Device loops of one block or two at batches that a test can run."""
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 150)
-
-
 @CHIPS
 @pytest.mark.parametrize("n", [3, 24, 64, 100, 256])
 def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops, chip, n):
@@ -262,12 +256,3 @@ def test_matrices_are_the_dft_on_the_diagonal():
 def test_lengths_out_of_range_are_refused(make, n):
     with pytest.raises(ValueError, match=f"n = {n}.*1 to 256"):
         make(n)
-
-
-def test_shapes_that_do_not_fit_are_refused():
-    matrix = inverse_real_dft_gemm_matrix(12)
-    x = np.zeros((2, 7), np.float32)
-    with pytest.raises(AssertionError, match="differs from x_re"):
-        simulator.simulate(inverse_real_dft_gemm)(x, x[:, :6], matrix, 12)
-    with pytest.raises(AssertionError, match="half spectra of 6 numbers for N = 12"):
-        simulator.simulate(inverse_real_dft_gemm)(x[:, :6], x[:, :6], matrix, 12)

@@ -263,14 +263,3 @@ def test_the_kernels_stay_inside_the_compilers_subset():
 def test_bad_plans_are_refused(make, n, radices, message):
     with pytest.raises(ValueError, match=message):
         make(n, radices)
-
-
-def test_shapes_that_do_not_fit_are_refused():
-    tables, back = real_stockham_tables(12, (3, 4)), inverse_real_stockham_tables(12, (3, 4))
-    x = np.zeros((2, 7), np.float32)
-    with pytest.raises(AssertionError, match=r"radices \(3, 4\) for N = 7"):
-        simulator.simulate(real_stockham)(x, *pack(tables), (3, 4))
-    with pytest.raises(AssertionError, match="differs from x_re"):
-        simulator.simulate(inverse_real_stockham)(x, x[:, :6], *pack(back), (3, 4))
-    with pytest.raises(AssertionError, match="half spectra of 6 numbers for N = 12"):
-        simulator.simulate(inverse_real_stockham)(x[:, :6], x[:, :6], *pack(back), (3, 4))

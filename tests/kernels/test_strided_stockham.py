@@ -214,10 +214,3 @@ def test_the_kernel_stays_inside_the_compilers_subset():
 def test_bad_plans_are_refused(n, radices, message):
     with pytest.raises(ValueError, match=message):
         strided_stockham_tables(n, radices)
-
-
-def test_parts_of_different_shapes_are_refused():
-    x = np.zeros((2, 12, 7), np.float32)
-    tables = strided_stockham_tables(12, (3, 4))
-    with pytest.raises(AssertionError, match="differs from x_re"):
-        simulator.simulate(strided_stockham)(x, x[:, :, :6], *pack(tables), (3, 4))

@@ -30,6 +30,7 @@ class Nki(Backend):
     Raises, of every method:
         RuntimeError: it is "nki", and the tensors are on another device.
         TypeError: the tensors are not float32.
+        ValueError: their shapes are not those that a recipe is for.
         NotImplementedError: no kernel can do a length with this precision.
     """
 
@@ -77,6 +78,7 @@ class Nki(Backend):
     ) -> list[torch.Tensor]:
         self._check(x[0])
         algorithm, cores = ALGORITHMS[recipe.algorithm], hardware.degree()
+        algorithm.check_inputs(recipe, [tuple(part.shape) for part in x])
         if self.name == "nki":
             tables = self._tables(recipe, inverse, scale, x[0].device)
             operands = [part.contiguous() for part in x]

@@ -50,7 +50,7 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
     """Bytes that `block_circulant_product` keeps for its derivatives: the spectra of both."""
     p, q, k = weight.shape
     if has_kernels(x, weight) and _has_plan(x.shape[0], (p, q, k)):
-        from nki_kernels.kernels.block_circulant import (  # only its users load it
+        from nki_kernels.kernels.circulant_areas import (  # only its users load it
             row_pitch,
             spectrum_rows,
         )

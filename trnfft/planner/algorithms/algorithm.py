@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nki_kernels import packing
@@ -36,8 +36,26 @@ class Algorithm:
         raise NotImplementedError
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        """Shapes of the kernel's float32 input: one array of real data, two parts of complex."""
+        """Shapes of the kernel's float32 input: one array of real data, two parts of complex.
+
+        Raises:
+            ValueError: the kernel does not take so many transforms by this recipe.
+        """
         raise NotImplementedError
+
+    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
+        """`inputs` for input of these shapes, where the kernel takes others than those."""
+        return self.inputs(recipe, shapes[0][0])
+
+    def check_inputs(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Here, as kernels cannot check: they read other shapes beyond the end, or in part.
+
+        Raises:
+            ValueError: the kernel's input does not have the shapes that the recipe is for.
+        """
+        allowed = self.inputs_beside(recipe, shapes)
+        if list(shapes) != allowed:
+            raise ValueError(f"inputs of shapes {list(shapes)}: {recipe} takes {allowed}")
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         """The kernel's tables, or a tuple of them for each pass."""

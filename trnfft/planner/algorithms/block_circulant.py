@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels.kernels import block_circulant
+from nki_kernels.kernels.circulant_sums import ROWS_SUMMED
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
 from trnfft.planner.plan import Recipe
@@ -15,7 +16,7 @@ from trnfft.planner.problem import CIRCULANT
 class BlockCirculant(ShapeAlgorithm):
     """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
 
-    rows = 4 * block_circulant.ROWS_SUMMED  # a price of fewer rows would be that of another layout
+    rows = 4 * ROWS_SUMMED  # a price of fewer rows would be that of another layout
 
     def __init__(self, kind: str) -> None:
         self.kind = self.name = kind
@@ -23,6 +24,9 @@ class BlockCirculant(ShapeAlgorithm):
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         p, q, k = recipe.held
+        most = block_circulant.most_rows(recipe.layout)
+        if most is not None and batch > most:
+            raise ValueError(f"layout {recipe.layout}: takes up to {most} rows, not {batch}")
         if self.kind == CIRCULANT:
             return [(batch, q * k), (p, q, k), (1, p * k)]
         spectra = [block_circulant.spectra_shape(q, k, rows) for rows in (batch, p)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nki_kernels.kernels import convolution
@@ -28,6 +29,12 @@ class RowConvolution(LengthAlgorithm):
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         return [(batch, recipe.n), *[(1, recipe.n // 2 + 1)] * 2]
+
+    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
+        batch, filters = shapes[0][0], shapes[1][0]
+        x, *parts = self.inputs(recipe, batch)
+        # One filter for all rows, or one for each.
+        return [x, *((batch if filters == batch else 1, *part[1:]) for part in parts)]
 
     def recipes(self, n: int) -> list[Recipe]:
         return [Recipe(self.name, n, recipe.radices) for recipe in self.inner.recipes(n)]

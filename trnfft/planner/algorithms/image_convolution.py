@@ -40,6 +40,10 @@ class ImageConvolution(PassAlgorithm):
         rows, columns = recipe.passes[0].recipe, recipe.passes[1].recipe
         return [(batch, *recipe.held), *[(1, rows.n // 2 + 1, columns.n)] * 2]
 
+    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
+        x, *parts = self.inputs(recipe, shapes[0][0])
+        return [x, *((shapes[1][0], *part[1:]) for part in parts)]  # any number of filters
+
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         if len(shape) != 2:
             raise NotImplementedError(f"an image has 2 axes, not {len(shape)}")

@@ -1,0 +1,143 @@
+"""Boxes of blocks, slots and rows of block circulant kernels, and where in HBM they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nki_api import nisa, nl
+from ..tiles import PARTITIONS, PSUM_BANK
+from .real_dft_gemm import contracted_half
+
+LOADED = 4096  # fp32 numbers of a partition that a load brings, at most
+STAGED = 1024  # of those of the weight
+WIDE = 64  # columns that a stationary operand has at least
+PASSES = 3  # of a launch that may be as long as the budget allows, others are short
+BLOCKS, SLOTS, ROWS = 0, 1, 2  # axes of spectra
+GRID = 3  # several of them at once, see circulant_grid
+NO_AXIS = -1
+_BLOCKS = 64  # that a product takes, with both parts
+
+
+class Tools(nl.NKIObject):
+    """What all passes of a launch use, in SBUF."""
+
+    k: int  # numbers of a block
+    identity: Any
+    there: Any  # transform of a slab, in pieces of at most 128 rows
+    back: Any  # its inverse
+    masks: Any  # of matrices, see product_masks
+    loaded: Any  # three tiles that loads take turns with
+    staged: Any  # two for those of the weight
+
+
+class Area(nl.NKIObject):
+    """A box in spectra [blocks, slots, rows]; a loop's register may move it along one axis."""
+
+    base: Any  # the register, or None; of a grid what it is in each tensor
+    axis: int  # the axis, or GRID, or NO_AXIS
+    block: int  # the first
+    blocks: int
+    slot: int  # the first
+    slots: int
+    row: int  # the first
+    rows: int
+
+
+class Group(nl.NKIObject):
+    """Slots that a product takes: ``side`` times ``together``, the latter one after the other."""
+
+    slot: int  # the first
+    side: int
+    together: int
+    is_first: bool  # of slot 0, whose parts are two real frequencies
+
+
+def spectrum_rows(k: int) -> int:
+    """Numbers of a block's spectrum, slots with two parts: k, or k + 1 for odd k."""
+    return 2 * contracted_half(k)
+
+
+def row_pitch(rows: int) -> int:
+    """Numbers from row to row of spectra; gaps a power of two apart would halve the rate of DMA."""
+    return rows + 16 if rows > PSUM_BANK and rows & (rows - 1) == 0 else rows
+
+
+def blocks_together(k: int) -> int:
+    """Blocks that one product transforms, at least 1."""
+    return max(1, PARTITIONS // spectrum_rows(k))
+
+
+def chunk_size(blocks: int) -> int:
+    """Blocks that a product takes: all, or equal parts of at most 64."""
+    return -(-blocks // -(-blocks // _BLOCKS))
+
+
+def part_of(area: Any, axis: int, first: int, count: int) -> Any:
+    """``count`` positions of an area along an axis, from ``first`` on."""
+    found = Area(
+        area.base, area.axis, area.block, area.blocks, area.slot, area.slots, area.row, area.rows
+    )
+    if axis == BLOCKS:
+        found.block += first
+        found.blocks = count
+    elif axis == SLOTS:
+        found.slot += first
+        found.slots = count
+    else:
+        found.row += first
+        found.rows = count
+    return found
+
+
+def moved_by(base: Any, area: Any, axis: int, count: int) -> Any:
+    """``count`` positions of an area along an axis, from where a register points."""
+    found = part_of(area, axis, 0, count)
+    found.base = base
+    found.axis = axis
+    return found
+
+
+def size_of(area: Any, axis: int) -> int:
+    """Positions of an area along an axis."""
+    if axis == BLOCKS:
+        return int(area.blocks)
+    return int(area.slots if axis == SLOTS else area.rows)
+
+
+def copy(dst: Any, src: Any, area: Any) -> None:
+    """A transfer of an area; the host writes its descriptors where the address is known."""
+    if area.axis == NO_AXIS:
+        nisa.dma_copy(dst=dst, src=src, dge_mode=nisa.dge_mode.none)
+    else:
+        nisa.dma_copy(dst=dst, src=src)
+
+
+def in_spectra(spectra: Any, pattern: Any, area: Any) -> Any:
+    """A view of HBM [blocks, 2h, pitch] whose pattern begins where the area does."""
+    blocks, height, pitch = spectra.shape
+    offset = (area.block * height + area.slot) * pitch + area.row
+    if area.axis == GRID:
+        numbers = spectra.reshape((blocks * height * pitch,))
+        return numbers.ap(pattern, offset, scalar_offset=area.base)
+    axis = max(0, area.axis)
+    return spectra.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
+
+
+def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
+    """A view of HBM [rows, blocks, k] whose pattern begins where the area does."""
+    rows, blocks, k = numbers.shape
+    offset = (area.row * blocks + area.block) * k
+    if area.axis == GRID:
+        return numbers.reshape((rows * blocks * k,)).ap(pattern, offset, scalar_offset=area.base)
+    axis = 1 if area.axis == BLOCKS else 0
+    return numbers.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
+
+
+def slots_of(spectra: Any, area: Any, group: Any, blocks: int) -> Any:
+    """A group's slots in HBM, [side, part, blocks, together, rows], from an area's block on."""
+    _, height, pitch = spectra.shape
+    together = group.together
+    pattern = [[together * pitch, group.side], [height // 2 * pitch, 2], [height * pitch, blocks]]
+    pattern.append([pitch, together])
+    pattern.append([1, area.rows])
+    return in_spectra(spectra, pattern, part_of(area, SLOTS, group.slot, 0))

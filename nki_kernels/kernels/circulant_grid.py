@@ -1,0 +1,132 @@
+"""Loops on the device over several axes at once, in block circulant kernels of wide layers.
+
+A loop may not stand inside of another, and a register knows no arithmetic. So one loop counts the
+positions of a grid, and a table in HBM has where each of them is in the tensors it works on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nki_api import nisa, nl
+from ..tiles import PARTITIONS
+from .circulant_areas import BLOCKS, GRID, ROWS, SLOTS, Area, part_of, size_of
+
+TENSORS = 3  # that work on an area reads or writes
+_NONE = -1
+WALKED = 2000  # instructions of a body, above which a loop takes another axis
+
+
+class Grid(nl.NKIObject):
+    """Whole units of an area along up to three axes, and the strips that they leave of it."""
+
+    counts: Any  # this program's positions along each axis
+    steps: Any  # [tensor][axis]: numbers in HBM from one position to the next
+    shared: int  # which of the axes programs share
+    first: int  # this program's first position along it
+    once: Any  # the area at the first position
+    strips: Any  # areas, of both programs together: they need the same loops
+
+
+def longest_axes(counts: Any) -> Any:
+    """Blocks, slots and rows in the order of what there is of them, the most first."""
+    left = [counts[0], counts[1], counts[2]]
+    axes: Any = []
+    for _ in range(3):
+        longest = SLOTS
+        for other in (ROWS, BLOCKS):
+            if left[other] > left[longest]:
+                longest = other
+        left[longest] = _NONE
+        axes.append(longest)
+    return axes
+
+
+def equal_part(count: int, most: int) -> int:
+    """The largest divisor of ``count`` up to ``most``, or 1: equal parts leave no strip."""
+    for part in range(min(count, most), 1, -1):
+        if count % part == 0:
+            return part
+    return 1
+
+
+def cut_into_grid(area: Any, axes: Any, unit: Any, steps: Any) -> Any:
+    """Whole units of an area along some axes; programs share the first that both have as much of.
+
+    unit: [blocks, slots, rows] of a position. steps: for each tensor numbers in HBM from one block,
+    slot and row to the next.
+    """
+    grid = Grid([1, 1, 1], [[0, 0, 0], [0, 0, 0], [0, 0, 0]], 0, 0, area, [])
+    for index in range(len(axes) - 1, -1, -1):
+        axis = axes[index]
+        if size_of(area, axis) % (nl.num_programs() * unit[axis]) == 0:
+            grid.shared = index
+    whole = area
+    for index in range(len(axes)):
+        axis = axes[index]
+        programs = nl.num_programs() if index == grid.shared else 1
+        count = size_of(area, axis) // (programs * unit[axis])
+        taken = programs * count * unit[axis]
+        grid.counts[index] = count
+        for tensor in range(TENSORS):
+            grid.steps[tensor][index] = unit[axis] * steps[tensor][axis]
+        if taken < size_of(area, axis):
+            strip = part_of(whole, axis, taken, size_of(area, axis) - taken)
+            grid.strips.append(strip)
+        whole = part_of(whole, axis, 0, taken)
+        grid.once = part_of(grid.once, axis, 0, unit[axis])
+    grid.first = nl.program_id(0) * grid.counts[grid.shared]
+    return grid
+
+
+def positions_of(grid: Any) -> int:
+    """How many positions there are."""
+    number = 1
+    for count in grid.counts:
+        number *= count
+    return number
+
+
+def table_of(grid: Any) -> Any:
+    """Where positions are in each tensor, int32 HBM [positions, tensors], counted from the area."""
+    inner, innermost = grid.counts[1], grid.counts[2]
+    shape = (grid.counts[0], inner * innermost, TENSORS)
+    table = nl.ndarray(shape, dtype=nl.int32, buffer=nl.private_hbm)
+    for low in range(0, grid.counts[0], PARTITIONS):
+        rows = min(PARTITIONS, grid.counts[0] - low)
+        tile = nl.ndarray((rows, shape[1], TENSORS), dtype=nl.int32, buffer=nl.sbuf)
+        for tensor in range(TENSORS):
+            steps = grid.steps[tensor]
+            nisa.iota(
+                dst=tile[:, :, tensor],
+                pattern=[[steps[1], inner], [steps[2], innermost]],
+                offset=low * steps[0] + grid.first * steps[grid.shared],
+                channel_multiplier=steps[0],
+            )
+        nisa.dma_copy(dst=table[low : low + rows], src=tile, dge_mode=nisa.dge_mode.none)
+    return table.reshape((positions_of(grid), TENSORS))
+
+
+def area_at(table: Any, position: Any, area: Any) -> Any:
+    """An area where a grid is at the register ``position``; its base has a place a tensor."""
+    place = nl.ndarray((1, TENSORS), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=place, src=table.ap([[TENSORS, 1], [1, TENSORS]], scalar_offset=position))
+    bases = []
+    for tensor in range(TENSORS):
+        bases.append(place[:, tensor : tensor + 1])
+    return Area(bases, GRID, area.block, area.blocks, area.slot, area.slots, area.row, area.rows)
+
+
+def based_on(area: Any, tensor: int) -> Any:
+    """A copy of an area, with its place in one of the tensors of its grid if it has a grid."""
+    base = area.base[tensor] if area.axis == GRID else area.base
+    return Area(
+        base,
+        area.axis,
+        area.block,
+        area.blocks,
+        area.slot,
+        area.slots,
+        area.row,
+        area.rows,
+    )
