@@ -22,7 +22,7 @@ from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
 
 MOST_SAMPLES = 2**25  # of all channels: two channels for six minutes at 44.1 kHz
-MOST_LINES = 2**23  # that a .csv file has: reading takes about a second a million
+MOST_LINES = 2**22  # that a .csv file has: reading takes about a second a million
 
 FloatArray = NDArray[np.float64]
 
