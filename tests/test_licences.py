@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# Permissive ones, and the Mozilla licence, which asks only that changes of its own files be published.
+# Permissive ones, and the Mozilla licence, which asks only for changes of its own files.
 ALLOWED = {
     "0BSD",
     "Apache Software License",
