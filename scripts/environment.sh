@@ -6,7 +6,7 @@
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# What test.sh --xla sets otherwise: the environment, its pins and the Pythons that it can have.
+# What test.sh --xla sets otherwise: the environment, its torch and the Pythons that it can have.
 venv=$root/.venv
 constraints=$root/scripts/constraints.txt
 wanted_python="Python 3.10 or newer"
@@ -52,11 +52,25 @@ follow_pip() {
     if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# install_project demo|dev|xla-dev
+# pip_install ARGUMENT...
+pip_install() {
+    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off "$@"
+}
+
+# install_pinned FILE: exactly what it lists, from files that have the hashes there, whatever index has
+# them; then torch, whose build is a matter of the machine; then the project, which asks for no more.
+install_pinned() {
+    pip_install --require-hashes --no-deps --only-binary :all: --requirement "$1" &&
+        pip_install --constraint "$constraints" torch &&
+        pip_install --no-deps --no-build-isolation --editable "$root"
+}
+
+# install_project demo|dev|xla
 install_project() {
     local extra=$1 key log=$venv/pip.log
+    local requirements=$root/scripts/requirements-$extra.txt
     # What decides an installation: where the project is, what it needs, which pins.
-    key="$root $(cat "$root/pyproject.toml" "$constraints" | cksum)"
+    key="$root $(cat "$root/pyproject.toml" "$constraints" "$requirements" | cksum)"
     # An environment that does not run, or was left half made, is made again.
     "$venv/bin/python" -c "$fitting_python; import pip" 2>/dev/null || create_venv
     # The dev extra contains the demo extra.
@@ -65,10 +79,9 @@ install_project() {
         if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ]; then return; fi
     done
 
-    echo "installing trnfft[$extra] and its pinned packages (first run: a few minutes)"
+    echo "installing trnfft and the packages pinned for $extra (first run: a few minutes)"
     : >"$log"
-    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off \
-        --constraint "$constraints" --editable "$root[$extra]" 2>&1 | follow_pip "$log" ||
+    install_pinned "$requirements" 2>&1 | follow_pip "$log" ||
         fail "pip could not install the packages: $(grep -m1 -o 'ERROR: .*' "$log" || tail -n1 "$log")" \
             "Check the network and pip's index settings, then run $0 again. The log of pip: $log"
     echo "$key" >"$venv/installed-$extra"

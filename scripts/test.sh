@@ -20,6 +20,6 @@ venv=$root/.venv-xla
 constraints=$root/scripts/constraints-xla.txt
 wanted_python="Python 3.10 to 3.13"
 fitting_python='import sys; assert (3, 10) <= sys.version_info < (3, 14)'
-install_project xla-dev
+install_project xla
 export PJRT_DEVICE=CPU
 exec "$venv/bin/python" -m pytest tests/xla "$@"

@@ -151,6 +151,66 @@ def test_the_newest_torch_is_one_that_is_tested():
     assert torch == "torch>={}.{},<{}.{}".format(*lowest, newest[0], newest[1] + 1)
 
 
+def name_of(requirement):
+    """A package's name as pip compares it."""
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
+def requirements(extra):
+    """What an extra asks for, its own extras resolved, and what the project asks for."""
+    table = project()
+    found = set(table["dependencies"])
+    for one in table["optional-dependencies"][extra]:
+        inner = re.fullmatch(r"trnfft\[(.+)\]", one)
+        found |= set().union(*map(requirements, inner[1].split(","))) if inner else {one}
+    return found
+
+
+def pinned(name):
+    """The lines of pins in a file of requirements, by the package's name."""
+    text = (ROOT / "scripts" / f"requirements-{name}.txt").read_text("utf-8")
+    found = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        if not line.startswith("#"):
+            found.setdefault(name_of(line), []).append(line)
+    return found
+
+
+@pytest.mark.parametrize("extra, name", [("dev", "dev"), ("demo", "demo"), ("xla-dev", "xla")])
+def test_everything_that_scripts_install_is_pinned_with_hashes(extra, name):
+    pins = pinned(name)
+    missing = set(map(name_of, requirements(extra))) - set(pins) - {"torch"}
+    assert not missing, "run ./scripts/pin.sh"
+    assert "torch" not in pins and not any(one.startswith("nvidia") for one in pins)
+    assert "setuptools" in pins  # which installs the project, from no other place
+    for line in sum(pins.values(), []):
+        assert re.match(r"[\w.-]+==[\w.!+]+ ", line), line
+        assert "--hash=sha256:" in line
+
+
+def test_all_files_of_requirements_have_the_same_versions():
+    def versions(name):
+        return {one: {line.split()[0] for line in lines} for one, lines in pinned(name).items()}
+
+    dev = versions("dev")
+    for name in ("demo", "simulator", "xla"):
+        for one, found in versions(name).items():
+            assert found <= dev.get(one, found)
+
+
+def test_dependencies_have_upper_bounds():
+    """Newer versions are not tested; those of AWS's packages are its SDK's matter."""
+    for extra in ("cli", "bench", "demo", "docs", "dev", "xla-dev"):
+        for one in requirements(extra):
+            assert "<" in one or "==" in one, one
+            name = name_of(one)
+            for line in pinned("dev").get(name, []):
+                version = tuple(map(int, re.findall(r"\d+", line.split()[0].partition("==")[2])))
+                bound = re.search(r"<([\d.]+)", one)
+                if bound:
+                    assert version < tuple(map(int, bound[1].split("."))), one
+
+
 def test_extras_for_a_neuroncore_take_no_placeholder():
     extras = project()["optional-dependencies"]
     for extra in ("neuron", "neuron-xla"):
@@ -173,7 +233,7 @@ def test_the_command_says_what_it_needs(missing, named):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f'the command trnfft needs {named}: pip install "trnfft[cli]"\n'
-    assert {"rich", "typer"} == set(project()["optional-dependencies"]["cli"])
+    assert {"rich", "typer"} == set(map(name_of, project()["optional-dependencies"]["cli"]))
 
 
 def test_the_command_is_the_module_too():

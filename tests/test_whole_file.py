@@ -1,12 +1,16 @@
 """Files are written whole or not at all, whatever their content comes from."""
 
+import os
+import secrets
+from pathlib import Path
+
 import pytest
 
 from nki_kernels.whole_file import write_whole
 
 
 @pytest.mark.parametrize(
-    "content", ["é\n", "é\n".encode(), lambda path: path.write_text("é\n", encoding="utf-8")]
+    "content", ["é\n", "é\n".encode(), lambda file: file.write("é\n".encode())]
 )
 def test_text_bytes_and_functions(tmp_path, content):
     path = tmp_path / "a.txt"
@@ -20,8 +24,8 @@ def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
 
-    def write_half(temporary):
-        temporary.write_text("half")
+    def write_half(file):
+        file.write(b"half")
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
@@ -47,3 +51,37 @@ def test_the_file_can_be_read_by_whom_the_mask_allows(tmp_path):
     (tmp_path / "plain").touch()
     write_whole(tmp_path / "whole", "text")
     assert (tmp_path / "whole").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_loop_of_links_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(tmp_path / "loop", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]
+
+
+def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
+    """Even who guesses the temporary name cannot have another file overwritten."""
+    names = []
+    (tmp_path / "victim").write_text("precious")
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "guessed")
+    write_whole(tmp_path / "probe", lambda file: names.append(Path(file.name)))
+    names[0].symlink_to("victim")
+    with pytest.raises(FileExistsError):
+        write_whole(tmp_path / "file", "text")
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert names[0].is_symlink() and not (tmp_path / "file").exists()
+
+
+def test_the_longest_name_that_a_folder_takes(tmp_path):
+    write_whole(tmp_path / ("a" * 255), "text")
+    assert [len(path.name) for path in tmp_path.iterdir()] == [255]
+
+
+def test_the_content_is_on_the_disk_before_it_gets_the_name(tmp_path, monkeypatch):
+    order = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (order.append("fsync"), sync(file)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (order.append("rename"), replace(*paths)))
+    write_whole(tmp_path / "a", "text")
+    assert order == ["fsync", "rename"]

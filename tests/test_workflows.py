@@ -65,7 +65,8 @@ def test_a_step_is_a_known_action_or_commands_that_bash_can_read(step):
         assert action.split("/") in (
             ["actions", name] for name in ("checkout", "setup-python", "upload-artifact")
         )
-        assert re.fullmatch(r"v\d+", version)
+        # A tag can be moved to another commit.
+        assert re.fullmatch(r"[0-9a-f]{40}", version)
         return
     done = subprocess.run(["bash", "-n"], input=step["run"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -106,16 +107,36 @@ def test_every_sdk_on_offer_has_its_pins():
         assert pins(ROOT / "scripts" / f"constraints-neuron-{sdk}.txt") == {"nki", "neuronx-cc"}
 
 
-def test_what_a_step_installs_is_pinned():
+def test_what_a_step_installs_is_pinned_with_hashes():
     installs = [
         step["run"]
-        for step in load("tests")["jobs"]["simulator"]["steps"]
+        for _, _, job in (one for one in jobs() if one[0] == "tests")
+        for step in job["steps"]
         if "pip install" in step.get("run", "")
     ]
-    assert len(installs) == 1
-    packages = installs[0].split("scripts/constraints.txt")[1].split()
-    assert {"numpy", "ml_dtypes", "pytest"} <= set(packages)
-    assert set(packages) <= pins(ROOT / "scripts" / "constraints.txt")
+    assert len(installs) == 1  # the other jobs install by environment.sh
+    assert "--require-hashes --no-deps --only-binary :all:" in installs[0]
+    packages = pins(ROOT / "scripts" / "requirements-simulator.txt")
+    assert {"numpy", "ml-dtypes", "pytest"} <= packages
+    assert "torch" not in packages
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_an_action_names_the_version_of_its_commit(name):
+    uses = [line for line in WORKFLOWS[name].read_text("utf-8").splitlines() if "uses:" in line]
+    assert uses
+    for line in uses:
+        assert re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)
+    assert len({line.split("uses:")[1] for line in uses}) <= 3  # one version of each
+
+
+def test_packages_of_aws_come_from_its_index_alone():
+    for job in load("neuron")["jobs"].values():
+        installs = [step for step in job["steps"] if "pip install" in step.get("run", "")]
+        first = installs[0]
+        assert "--index-url https://pip.repos.neuron.amazonaws.com --no-deps" in first["run"]
+        assert first["env"] == {"PIP_EXTRA_INDEX_URL": ""}
+        assert {"nki", "neuronx-cc"} <= set(first["run"].split())
 
 
 @pytest.mark.parametrize(

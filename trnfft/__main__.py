@@ -1,6 +1,7 @@
 """The command `trnfft`, by its name or as `python -m trnfft`."""
 
 import importlib.util
+import io
 import sys
 
 
@@ -11,6 +12,9 @@ def main() -> None:
         sys.exit(f'the command trnfft needs {" and ".join(missing)}: pip install "trnfft[cli]"')
     from trnfft.cli import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters of a file's name
+            stream.reconfigure(errors="backslashreplace")
     app()
 
 

@@ -70,9 +70,9 @@ def dimension(name: str, dim: int, ndim: int) -> int:
 
 
 def check_positive(**sizes: int) -> None:
-    """ValueError for an argument, given by its name, that is less than 1."""
+    """ValueError for an argument, given by its name, that is less than 1; TypeError for no int."""
     for name, size in sizes.items():
-        if size < 1:
+        if integer(name, size) < 1:
             raise ValueError(f"argument '{name}' is {size}, allowed is 1 or more")
 
 
@@ -105,7 +105,7 @@ def check_choice(
     error_type: type[Exception] = ValueError,
 ) -> None:
     """Error of this type for a value that is none of the choices."""
-    if value not in choices:
+    if isinstance(value, torch.Tensor) or value not in choices:
         raise error_type(
             f"argument '{name}' is {value!r}, allowed are {', '.join(map(repr, choices))}"
         )
@@ -121,6 +121,15 @@ def check_tensor(name: str, x: object) -> None:
             f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
             f"ComplexTensor; convert it with torch.as_tensor"
         )
+    _check_one_shape(name, x)
+
+
+def _check_one_shape(name: str, x: torch.Tensor | ComplexTensor) -> None:
+    if not isinstance(x, ComplexTensor) and x.is_nested:
+        raise TypeError(
+            f"argument '{name}' is a nested tensor, allowed are tensors of one shape; pad it with "
+            f"torch.nested.to_padded_tensor, or take its parts with .unbind()"
+        )
 
 
 def check_real(name: str, x: object, advice: str = "") -> None:
@@ -130,6 +139,7 @@ def check_real(name: str, x: object, advice: str = "") -> None:
             f"argument '{name}' is of type {type(x).__name__}, allowed is a real torch.Tensor; "
             f"convert it with torch.as_tensor{advice}"
         )
+    _check_one_shape(name, x)
     if x.dtype not in PART_DTYPES:
         raise TypeError(
             f"argument '{name}' has dtype {x.dtype}, allowed are "
@@ -139,9 +149,11 @@ def check_real(name: str, x: object, advice: str = "") -> None:
 
 def check_real_dtype(dtype: torch.dtype | None) -> None:
     """TypeError for an argument 'dtype', of parameters of a layer, that is not real."""
-    if dtype is not None and not dtype.is_floating_point:
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(
-            f"argument 'dtype' is {dtype}, allowed are real floating point dtypes, those of the "
+            f"argument 'dtype' is {dtype!r}, allowed are real floating point dtypes, those of the "
             f"parts; use torch.float32 for complex64, torch.float64 for complex128"
         )
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes under a temporary name and renames."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes a new file beside it, has that on the disk, and gives it the name."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    file = temporary.open("xb")  # nothing is followed that is there under this name
     try:
-        temporary.write_bytes(content)
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
-    finally:
-        if temporary.exists():
-            temporary.unlink()
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -18,7 +18,7 @@ import typer.main  # noqa: E402
 
 from trnfft import cli  # noqa: E402
 
-ELSEWHERE = ("aws", "export", "git", "pip", "pre-commit")  # programs that are not ours
+ELSEWHERE = ("aws", "export", "git", "pip", "pre-commit", "uv")  # programs that are not ours
 FOLDERS = "trnfft|nki_kernels|tests|bench|scripts|docs|packages|plans|examples|\\.github|\\.ci"
 A_FILE = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
 STARTS_A_COMMAND = re.compile(r"(\./scripts/|python |\.venv/bin/|trnfft [a-z]|pip |pytest )")

@@ -16,6 +16,7 @@ from nki_kernels.whole_file import write_whole
 from trnfft.backends.choice import backend_for
 from trnfft.cli.output_file import check_output, writing
 from trnfft.cli.picture import Picture, PictureError, check_writable, read_picture, write_picture
+from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import BloomFilter
@@ -58,7 +59,7 @@ def bloom(
         stop("the picture and its spectra do not fit in memory", 2)
     Console().print(bloom_summary(picture, psf, bloom_filter, strength, light, bloomed))
     with writing(out):
-        write_whole(out, lambda path: write_picture(bloomed.numpy(), path, out))
+        write_whole(out, lambda file: write_picture(bloomed.numpy(), file, out))
 
 
 def point_spread_function(name: str, size: int | None, picture: Picture) -> torch.Tensor:
@@ -82,6 +83,9 @@ def point_spread_function(name: str, size: int | None, picture: Picture) -> torc
             f"{', '.join(PSF_NAMES)}; a picture has its size"
         )
     light = torch.from_numpy(read_picture(name).light).double()
+    if max(light.shape[1:]) > WIDEST_PSF:
+        height, width = light.shape[1:]
+        raise PictureError(f"{name} has {width} x {height} pixels, allowed are {WIDEST_PSF} a side")
     sums = light.sum((-2, -1), keepdim=True)
     if light.min() < 0 or sums.min() <= 0:
         raise PictureError(f"{name} is no point spread function: a channel is negative or black")
@@ -109,7 +113,7 @@ def bloom_summary(
     table = Table(title="Bloom", show_header=False)
     for name, value in {
         "picture": f"{picture.name}, {width} x {height} pixels, {channels} channels",
-        "point spread function": f"{psf}, {taps_wide} x {taps_high} pixels",
+        "point spread function": f"{printable(psf)}, {taps_wide} x {taps_high} pixels",
         "strength": f"{strength:g}",
         "transforms": f"{padded_wide} x {padded_high} points, {bloom_filter.padding} padding",
         "transformed first": bloom_filter.order,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from nki_kernels.whole_file import write_whole
+from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def writing(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror or error}", 2)
-    typer.echo(f"wrote {out}")
+    typer.echo(printable(f"wrote {out}"))
 
 
 def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
@@ -61,4 +62,4 @@ def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
 
 def write_png(figure: Figure, out: Path) -> None:
     """Writes the whole picture or nothing."""
-    write_whole(out, lambda path: figure.savefig(path, format="png", dpi=120))
+    write_whole(out, lambda file: figure.savefig(file, format="png", dpi=120))

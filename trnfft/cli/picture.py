@@ -11,15 +11,20 @@ holds no usable picture raises PictureError: one sentence with the file's name a
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trnfft.cli.input_file import read_real_array, reading
+from trnfft.cli.printable import printable
 
 LARGEST = 1e30  # so that a transform of all pixels stays within float32
+MOST_PIXELS = 2**23  # a 4K frame; its bloom takes some 1.4 GB
+MOST_VALUES = 3 * MOST_PIXELS
 
 Pixels = NDArray[np.float32]
 
@@ -42,15 +47,15 @@ def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
         path, name = _portrait(), "Grace Hopper from matplotlib"
     else:
         path = Path(path)
-        name = path.name
-    with reading(path, _READERS, PictureError):
-        light = _READERS[path.suffix.lower()](path)
+        name = printable(path.name)
+    with reading(path, _READERS, PictureError) as file:
+        light = _READERS[path.suffix.lower()](file)
         _check(light)
     return Picture(name, light)
 
 
-def write_picture(light: Pixels, path: Path, out: Path) -> None:
-    """Writes light [C, H, W] into ``path`` as the name of ``out`` says.
+def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
+    """Writes light [C, H, W] into ``file`` as the name of ``out`` says.
 
     A PNG has 8 bits, to which light is clipped; .npy has float32, [H, W] or [H, W, C], as it is.
 
@@ -60,14 +65,13 @@ def write_picture(light: Pixels, path: Path, out: Path) -> None:
     """
     check_writable(out, len(light))
     pixels = light[0] if len(light) == 1 else np.moveaxis(light, 0, -1)
-    with path.open("wb") as file:
-        if out.suffix.lower() == ".npy":
-            np.save(file, np.ascontiguousarray(pixels))
-            return
-        from PIL import Image
+    if out.suffix.lower() == ".npy":
+        np.save(file, np.ascontiguousarray(pixels))
+        return
+    from PIL import Image
 
-        codes = np.rint(255 * _to_srgb(np.clip(pixels, 0, 1))).astype(np.uint8)
-        Image.fromarray(codes).save(file, format="PNG")
+    codes = np.rint(255 * _to_srgb(np.clip(pixels, 0, 1))).astype(np.uint8)
+    Image.fromarray(codes).save(file, format="PNG")
 
 
 def check_writable(out: Path, channels: int) -> None:
@@ -98,16 +102,29 @@ def _check(light: Pixels) -> None:
         raise PictureError(f"all of its values must be numbers from {-LARGEST:g} to {LARGEST:g}")
 
 
-def _read_image(path: Path) -> Pixels:
+def _read_image(file: BinaryIO) -> Pixels:
     """8 bits a channel (Pillow reads 16 of grey ones only), turned upright, on black."""
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
         raise PictureError('pictures need Pillow: pip install "trnfft[demo]"') from error
     try:
-        with Image.open(path, formats=("PNG", "JPEG")) as file:
-            image = ImageOps.exif_transpose(file)
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings():
+            # Pillow warns of bombs from its limit on and of broken Exif; the one is checked below.
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=("PNG", "JPEG")) as stored:
+                width, height = stored.size  # of the header; no pixel is decoded yet
+                if width * height > MOST_PIXELS:
+                    raise PictureError(
+                        f"it has {width} x {height} pixels, allowed are {MOST_PIXELS} in all: "
+                        f"make it smaller"
+                    )
+                image = ImageOps.exif_transpose(stored)
+    except PictureError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise PictureError(f"it has far more than the {MOST_PIXELS} pixels allowed") from error
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise
         raise PictureError(f"it is no complete PNG or JPEG picture ({error})") from error
@@ -121,9 +138,9 @@ def _read_image(path: Path) -> Pixels:
     return _from_srgb(pixels[None] if is_grey else np.moveaxis(pixels, -1, 0))
 
 
-def _read_npy(path: Path) -> Pixels:
+def _read_npy(file: BinaryIO) -> Pixels:
     """Real numbers [H, W] or [H, W, C], rounded to float32."""
-    array = read_real_array(path, PictureError)
+    array = read_real_array(file, MOST_VALUES, PictureError)
     if array.ndim not in (2, 3):
         raise PictureError(f"its shape is {array.shape}, [H, W] or [H, W, C] is needed")
     with np.errstate(over="ignore"):  # becomes infinite, which is refused

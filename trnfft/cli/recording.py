@@ -6,16 +6,23 @@ and what is wrong with it.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import wave
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trnfft.cli.input_file import read_real_array, reading
+from trnfft.cli.printable import printable
+
+MOST_SAMPLES = 2**25  # of all channels: two channels for six minutes at 44.1 kHz
+MOST_LINES = 2**22  # that a .csv file has: reading takes about a second a million
 
 FloatArray = NDArray[np.float64]
 
@@ -38,12 +45,10 @@ def read_recording(path: str | os.PathLike[str] | None = None) -> Recording:
     if path is None:
         return _electrocardiogram()
     path = Path(path)
-    with reading(path, _READERS, RecordingError):
-        if path.stat().st_size == 0:
-            raise RecordingError("the file is empty")
-        samples, sample_rate = _READERS[path.suffix.lower()](path)
+    with reading(path, _READERS, RecordingError) as file:
+        samples, sample_rate = _READERS[path.suffix.lower()](file)
         _check(samples)
-    return Recording(path.name, samples, sample_rate)
+    return Recording(printable(path.name), samples, sample_rate)
 
 
 def _electrocardiogram() -> Recording:
@@ -72,14 +77,19 @@ def _check(samples: FloatArray) -> None:
         raise RecordingError(f"the sample {largest:g} is larger than float32 holds")
 
 
-def _read_wav(path: Path) -> tuple[FloatArray, float]:
+def _read_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
     """PCM of 8, 16, 24 or 32 bits in [-1, 1); several channels become their mean."""
     try:
-        with wave.open(str(path), "rb") as file:
+        with wave.open(stream, "rb") as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
             frames = file.getnframes()
+            if frames * channels > MOST_SAMPLES:
+                raise RecordingError(
+                    f"it has {frames} samples of {channels} channels, allowed are {MOST_SAMPLES} "
+                    f"in all: cut a part out"
+                )
             data = file.readframes(frames)
-    except (wave.Error, EOFError) as error:
+    except (wave.Error, EOFError, RuntimeError) as error:  # the last: a seek beyond a chunk
         reason = str(error) or "it ends too early"
         raise RecordingError(f"only PCM WAV files are supported ({reason})") from error
     if width > 4 or rate <= 0:
@@ -95,28 +105,29 @@ def _read_wav(path: Path) -> tuple[FloatArray, float]:
     return samples, float(rate)
 
 
-def _read_npy(path: Path) -> tuple[FloatArray, None]:
+def _read_npy(file: BinaryIO) -> tuple[FloatArray, None]:
     """A one-dimensional array of real numbers; axes of length one are dropped."""
-    array = read_real_array(path, RecordingError)
-    if array.ndim == 0 or np.squeeze(array).ndim > 1:
-        raise RecordingError(f"its shape is {array.shape}, one dimension is needed")
-    return array.reshape(-1).astype(np.float64), None
+    values = read_real_array(file, MOST_SAMPLES, RecordingError)
+    if values.ndim == 0 or np.squeeze(values).ndim > 1:
+        raise RecordingError(f"its shape is {values.shape}, one dimension is needed")
+    return values.reshape(-1).astype(np.float64), None
 
 
-def _read_csv(path: Path) -> tuple[FloatArray, None]:
+def _read_csv(file: BinaryIO) -> tuple[FloatArray, None]:
     """The first column; commas, semicolons or blanks separate columns, one header row may lead."""
-    samples: list[float] = []
+    samples = array("d")
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                cell = re.split(r"[,;\s]", line.strip(), maxsplit=1)[0].strip('"')
-                try:
-                    samples.append(float(cell))
-                except ValueError:
-                    if line.strip() and (samples or number > 1):
-                        raise RecordingError(
-                            f"line {number} has {cell[:40]!r} in its first column, not a number"
-                        ) from None
+        for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8-sig"), start=1):
+            if number > MOST_LINES:
+                raise RecordingError(f"it has more than {MOST_LINES} lines: cut a part out")
+            cell = re.split(r"[,;\s]", line.strip(), maxsplit=1)[0].strip('"')
+            try:
+                samples.append(float(cell))
+            except ValueError:
+                if line.strip() and (samples or number > 1):
+                    raise RecordingError(
+                        f"line {number} has {cell[:40]!r} in its first column, not a number"
+                    ) from None
     except UnicodeDecodeError as error:
         raise RecordingError("it is not UTF-8 text") from error
     return np.array(samples), None

@@ -4,8 +4,10 @@ from typing import NoReturn
 
 import typer
 
+from trnfft.cli.printable import printable
+
 
 def stop(sentence: str, code: int) -> NoReturn:
     """Ends the command with one sentence on stderr."""
-    typer.echo(sentence, err=True)
+    typer.echo(printable(sentence), err=True)
     raise typer.Exit(code)

@@ -125,7 +125,12 @@ class BloomFilter:
         """
         check_real("image", image)
         self._check_fits(image)
-        if not 0 <= strength <= 1:
+        try:
+            fits = bool(0 <= strength <= 1)
+        except (TypeError, RuntimeError):  # the latter of tensors
+            kind = type(strength).__name__
+            raise TypeError(f"argument 'strength' must be a number, not {kind}") from None
+        if not fits:
             raise ValueError(f"argument 'strength' is {strength}, allowed is 0 to 1")
         x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:

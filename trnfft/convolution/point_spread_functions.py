@@ -2,16 +2,18 @@
 
 Their centre is the pixel (size // 2, size // 2), as `bloom` takes it, and all raise
 
-    TypeError: `size` is no int.
-    ValueError: `size` is less than 1, or another argument is outside its range.
+    TypeError: an argument is no number, `size` no int.
+    ValueError: `size` is not 1 to 16384, or another argument is outside its range.
 """
 
 import math
+import numbers
 
 import torch
 
 from trnfft.arguments import check_positive, integer
 
+_LARGEST = 2**14  # pixels a side, which take 2 GiB in float64
 _SAMPLES = 4  # along each axis of a pixel, of which the mean smooths edges
 _WAVELENGTHS = torch.linspace(0.75, 1.25, 16, dtype=torch.float64)  # over their mean: 413 - 688 nm
 
@@ -23,11 +25,13 @@ def gaussian(size: int, sigma: float) -> torch.Tensor:
         size: width and height in pixels.
         sigma: standard deviation in pixels, above 0.
     """
-    check_positive(size=integer("size", size))
+    _check_size(size)
+    if not isinstance(sigma, numbers.Real):
+        raise TypeError(f"argument 'sigma' must be a number, not {type(sigma).__name__}")
     if not 0 < sigma < math.inf:
         raise ValueError(f"argument 'sigma' is {sigma}, allowed are finite numbers above 0")
     y, x = _coordinates(size, 1)
-    return _normalised(torch.exp(-(x**2 + y**2) / (2 * sigma**2)))
+    return _normalised(torch.exp(-((x / sigma) ** 2 + (y / sigma) ** 2) / 2))
 
 
 def star(size: int, blades: int = 6) -> torch.Tensor:
@@ -42,7 +46,7 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
         size: width and height in pixels.
         blades: number of blades, 3 or more.
     """
-    check_positive(size=integer("size", size))
+    _check_size(size)
     if integer("blades", blades) < 3:
         raise ValueError(f"argument 'blades' is {blades}, allowed is 3 or more")
     # Twice the size, as waves wrap around at the border of the transform; the middle is kept.
@@ -62,10 +66,16 @@ def heart(size: int) -> torch.Tensor:
     Args:
         size: width and height in pixels, nearly filled.
     """
-    check_positive(size=integer("size", size))
+    _check_size(size)
     y, x = _coordinates(size, _SAMPLES)
     x, y = 2.4 * x / size, 0.1 - 2.4 * y / size  # the curve spans 2.28 by 2.24, y upwards
     return _normalised(_pixels((x**2 + y**2 - 1) ** 3 <= x**2 * y**3))
+
+
+def _check_size(size: int) -> None:
+    check_positive(size=size)
+    if size > _LARGEST:
+        raise ValueError(f"argument 'size' is {size}, allowed is 1 to {_LARGEST}")
 
 
 def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:

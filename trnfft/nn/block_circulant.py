@@ -157,7 +157,16 @@ def convert_linear(
 
     Returns:
         The model, or what replaces it.
+
+    Raises:
+        TypeError: `model` is no module, or `block_size` no int.
+        ValueError: `block_size` is less than 1.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"argument 'model' is of type {type(model).__name__}, allowed is torch.nn.Module"
+        )
+    check_positive(block_size=block_size)
     found: dict[nn.Module, nn.Module] = {}
     for name, module in model.named_modules():
         if type(module) is not nn.Linear:

@@ -1,13 +1,14 @@
 """torch.nn.Conv1d and Conv2d computed by transforms: for long filters."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
 from trnfft import config
-from trnfft.arguments import check_real, computed_dtype
+from trnfft.arguments import check_positive, check_real, check_real_dtype, computed_dtype, integers
 from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
@@ -22,7 +23,35 @@ class _FFTConv(nn.modules.conv._ConvNd):
     long as the padded input the points that wrap around come last, after those of the result.
     """
 
+    _DIMENSIONS: int
     _kept: tuple[Any, ...] | None = None  # the weight, what else has to be equal, its spectrum
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        *others: Any,
+        **named: Any,
+    ) -> None:
+        # torch.nn refuses some of these on call only, others in words that name no argument.
+        check_positive(in_channels=in_channels, out_channels=out_channels)
+        for name, sizes, least in (
+            ("kernel_size", kernel_size, 1),
+            ("stride", stride, 1),
+            ("padding", padding, 0),
+            ("dilation", dilation, 1),
+        ):
+            if name != "padding" or not isinstance(sizes, str):
+                _check_sizes(name, sizes, self._DIMENSIONS, least)
+        if "dtype" in named:
+            check_real_dtype(named["dtype"])
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, *others, **named
+        )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The layer's output; see the class."""
@@ -131,9 +160,12 @@ class FFTConv1d(_FFTConv, nn.Conv1d):
     Raises:
         ValueError: an argument is one that torch.nn.Conv1d rejects; on call, the input has
             another shape, is on another device than the weight, or is shorter than the filter.
-        TypeError: on call, the input is no tensor, or complex or of integers.
+        TypeError: a size is no int, or `dtype` not real; on call, the input is no tensor, or
+            complex or of integers.
         RuntimeError: on call, the input is too short for its `padding_mode`.
     """
+
+    _DIMENSIONS = 1
 
 
 class FFTConv2d(_FFTConv, nn.Conv2d):
@@ -157,9 +189,22 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     Raises:
         ValueError: an argument is one that torch.nn.Conv2d rejects; on call, the input has
             another shape, is on another device than the weight, or is shorter than the filter.
-        TypeError: on call, the input is no tensor, or complex or of integers.
+        TypeError: a size is no int, or `dtype` not real; on call, the input is no tensor, or
+            complex or of integers.
         RuntimeError: on call, the input is too short for its `padding_mode`.
     """
+
+    _DIMENSIONS = 2
+
+
+def _check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
+    """Error for what is neither an int, `least` or more, nor one for each dimension."""
+    found = integers(name, sizes)
+    if isinstance(sizes, Iterable) and len(found) != dimensions or min(found, default=0) < least:
+        raise ValueError(
+            f"argument '{name}' is {sizes}, allowed is an int or a tuple of {dimensions}, "
+            f"each {least} or more"
+        )
 
 
 def _is_constant(weight: torch.Tensor) -> bool:

@@ -385,14 +385,16 @@ def test_report_that_is_not_json(call, aws, out):
     assert (out / "benchmarks.json").exists()
 
 
-def test_disk_of_the_instance_is_full(call, aws, out):
-    fill = "import os; os.symlink('/dev/full', f'../.parity.payload.{os.getppid()}')"
+def test_results_that_the_instance_cannot_write(call, aws, out):
+    fill = "import os; os.mkdir('../parity.payload')"
     aws.behave({PARITY: {"do": fill}})
     result = call("run", "--template", aws.new_template(), *TWO)
     assert result.exit_code == 1, result.output
-    assert "No space left on device" in result.output
+    assert "Is a directory" in result.output
     assert (out / "accuracy.json").exists() and not (out / "parity.json").exists()
     assert aws.states() == ["stopped"]
+    (obstacle,) = aws.folder.glob("instances/*/trnfft-jobs/*/parity.payload")
+    obstacle.rmdir()
     aws.behave({})
     assert call("run", "--resume").exit_code == 0
     assert aws.ran == [PARITY, ACCURACY, PARITY]

@@ -150,8 +150,8 @@ def test_refused(run, tmp_path, lights, arguments, sentence):
 def test_failure_leaves_an_existing_picture_alone(run, tmp_path, lights, monkeypatch):
     (tmp_path / "bloom.png").write_bytes(b"old")
 
-    def full(light, path, out):
-        path.write_bytes(b"half")
+    def full(light, file, out):
+        file.write(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(cli.bloom, "write_picture", full)

@@ -117,7 +117,7 @@ BAD = {
     "wav without samples": ("a.wav", _spoiled_wav(lambda data: data[:40] + bytes(4)), "has 0"),
     "not an npy": ("a.npy", _bytes(b"not an npy at all"), "not a complete .npy array"),
     "cut npy": ("a.npy", _bytes(b"\x93NUMPY\x01\x00v\x00{'descr'"), "not a complete .npy array"),
-    "pickled npy": ("a.npy", _npy(np.array([{}, 1], object)), "not a complete .npy array"),
+    "pickled npy": ("a.npy", _npy(np.array([{}, 1], object)), "it holds object"),
     "complex npy": ("a.npy", _npy(np.ones(4, complex)), "complex128"),
     "text npy": ("a.npy", _npy(np.array(["1", "2"])), "not real numbers"),
     "date npy": ("a.npy", _npy(np.zeros(4, "M8[s]")), "not real numbers"),

@@ -317,3 +317,33 @@ def test_shapes_of_the_point_spread_functions():
 def test_refused(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+def test_a_point_spread_function_wider_than_any_picture_is_even():
+    flat = point_spread_functions.gaussian(8, 1e300)
+    torch.testing.assert_close(flat, torch.full((8, 8), 1 / 64))
+
+
+@pytest.mark.parametrize(
+    "call, error, sentence",
+    [
+        (lambda: point_spread_functions.gaussian(8, "x"), TypeError, "'sigma' must be a number"),
+        (lambda: point_spread_functions.heart(10**30), ValueError, "allowed is 1 to 16384"),
+        (lambda: point_spread_functions.star(2.5), TypeError, "'size' must be an int"),
+        (
+            lambda: trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength="x"),
+            TypeError,
+            "'strength'",
+        ),
+        (
+            lambda: trnfft.bloom(
+                torch.nested.nested_tensor([torch.ones(3)], layout=torch.jagged), delta(1, 1)
+            ),
+            TypeError,
+            "'image' is a nested tensor",
+        ),
+    ],
+)
+def test_arguments_of_other_types(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()

@@ -350,3 +350,16 @@ def test_kernels_under_torch_func():
     layer, x = BlockCirculantLinear(12, 8, 4), random(3, 5, 12, dtype=torch.float32)
     with trnfft.backend("nki-sim"):
         assert_near(torch.func.vmap(layer)(x), layer(x), 1e-6)
+
+
+@pytest.mark.parametrize(
+    "model, block_size, error, sentence",
+    [
+        (None, 4, TypeError, "'model' is of type NoneType, allowed is torch.nn.Module"),
+        (nn.Linear(8, 8), 0, ValueError, "'block_size' is 0"),
+        (nn.Linear(8, 8), 2.0, TypeError, "'block_size' must be an int, not float"),
+    ],
+)
+def test_what_cannot_be_converted(model, block_size, error, sentence):
+    with pytest.raises(error, match=sentence):
+        convert_linear(model, block_size)

@@ -250,3 +250,23 @@ def test_errors_that_torch_raises():
         FFTConv2d(2, 3, 3, padding_mode="mirror")
     with pytest.raises(RuntimeError, match="Padding size should be less"):
         FFTConv1d(2, 3, 3, padding=4, padding_mode="reflect")(torch.ones(1, 2, 4))
+
+
+@pytest.mark.parametrize(
+    "arguments, error, sentence",
+    [
+        ({"kernel_size": 0}, ValueError, "'kernel_size' is 0, allowed is an int or a tuple of 1"),
+        ({"kernel_size": (3, 3)}, ValueError, r"'kernel_size' is \(3, 3\)"),
+        ({"kernel_size": 1.5}, TypeError, "'kernel_size' must be an int"),
+        ({"padding": -1}, ValueError, "'padding' is -1, .* each 0 or more"),
+        ({"padding": (1, 2)}, ValueError, r"'padding' is \(1, 2\)"),
+        ({"padding": "most"}, ValueError, "most|padding"),
+        ({"stride": 0}, ValueError, "'stride' is 0"),
+        ({"dilation": ()}, ValueError, r"'dilation' is \(\)"),
+        ({"in_channels": -1}, ValueError, "'in_channels' is -1"),
+        ({"dtype": "x"}, TypeError, "'dtype' is 'x'"),
+    ],
+)
+def test_sizes_that_no_filter_has(arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        FFTConv1d(**{"in_channels": 2, "out_channels": 2, "kernel_size": 3, **arguments})

@@ -460,3 +460,19 @@ def test_spectral_layers_reject_complex_input(name):
     layer, x = case(name)
     with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex128"):
         layer(x + 0j)
+
+
+@pytest.mark.parametrize("layer", [ComplexLinear, trnfft.nn.BlockCirculantLinear])
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [((4, 4.0), "must be an int, not float"), ((None, 4), "must be an int, not NoneType")],
+)
+def test_sizes_that_are_no_ints(layer, arguments, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        layer(*arguments, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", torch.int64, torch.complex64])
+def test_dtypes_of_parameters_are_real_ones(dtype):
+    with pytest.raises(TypeError, match="argument 'dtype' is .*, allowed are real"):
+        ComplexLinear(2, 2, dtype=dtype)

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Renews scripts/requirements-*.txt: exact versions of everything that the scripts and workflows install,
+# for every supported Python, each with the hashes of its files on the public index. Needs uv.
+#
+#   ./scripts/pin.sh             after a change to pyproject.toml: other pins stay
+#   ./scripts/pin.sh --upgrade   the newest versions that go together
+#
+# torch is left out, with the libraries of CUDA that it alone needs: which build of it fits is a matter of
+# the machine, and the CPU builds of download.pytorch.org, versions like 2.13.0+cpu, are other files than
+# those of the public index. scripts/constraints*.txt pin its version.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+cuda=(cuda-{bindings,pathfinder,toolkit}
+    nvidia-{cublas,cuda-cupti,cuda-nvrtc,cuda-runtime,cudnn,cufft,cufile,curand}{,-cu12,-cu13}
+    nvidia-{cusolver,cusparse,cusparselt,nccl,nvjitlink,nvshmem,nvtx}{,-cu12,-cu13})
+
+# pin NAME PYTHON OPTION...: writes scripts/requirements-NAME.txt.
+pin() {
+    local name=$1 python=$2
+    shift 2
+    uv pip compile "$@" "${upgrade[@]}" --quiet --universal --python-version "$python" --generate-hashes \
+        --default-index https://pypi.org/simple --no-annotate --custom-compile-command ./scripts/pin.sh \
+        $(printf -- '--no-emit-package %s ' torch triton "${cuda[@]}") \
+        --output-file "scripts/requirements-$name.txt"
+}
+
+upgrade=("$@")
+pin dev 3.10 pyproject.toml --extra dev --constraint scripts/constraints.txt
+upgrade=() # the others have the versions of the first
+pinned=(--constraint scripts/constraints.txt --constraint scripts/requirements-dev.txt)
+# setuptools installs the project itself, without an environment of its own for that.
+pin demo 3.10 pyproject.toml <(echo "setuptools>=77") --extra demo "${pinned[@]}"
+pin simulator 3.10 <(printf '%s\n' numpy ml_dtypes hypothesis pytest pytest-xdist scipy) "${pinned[@]}"
+
+# Another torch, and so an environment of its own.
+pin xla 3.10 pyproject.toml <(echo "setuptools>=77") --extra xla-dev --constraint scripts/constraints-xla.txt \
+    --constraint scripts/requirements-dev.txt

@@ -1,0 +1,77 @@
+"""Dependencies have licences that go with Apache-2.0, and docs/licences.md lists them."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Permissive ones, and the Mozilla licence, which asks only for changes of its own files.
+ALLOWED = {
+    "0BSD",
+    "Apache Software License",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD",
+    "BSD License",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CNRI-Python",
+    "ISC",
+    "ISC License (ISCL)",
+    "MIT",
+    "MIT License",
+    "MIT-0",
+    "MIT-CMU",
+    "MPL-2.0",
+    "Mozilla Public License 2.0 (MPL 2.0)",
+    "PSF-2.0",
+    "Python Software Foundation License",
+    "Zlib",
+}
+
+
+def name_of(requirement):
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
+@pytest.fixture(scope="module")
+def installed():
+    """(version, licence) of every package that is installed and pinned, by its name."""
+    pytest.importorskip("piplicenses")
+    command = [sys.executable, "-m", "piplicenses", "--from=mixed", "--with-system", "--format"]
+    done = subprocess.run([*command, "json"], capture_output=True, text=True, check=True)
+    pins = (ROOT / "scripts" / "requirements-dev.txt").read_text("utf-8")
+    ours = {"torch", *map(name_of, re.findall(r"^[\w.-]+(?===)", pins, re.M))}
+    found = {
+        name_of(row["Name"]): (row["Version"], row["License"]) for row in json.loads(done.stdout)
+    }
+    return {name: row for name, row in found.items() if name in ours}
+
+
+def test_licences_are_allowed(installed):
+    assert len(installed) > 50
+    for name, (_, licence) in installed.items():
+        parts = set(re.split(r"; | AND | OR ", licence))
+        assert parts <= ALLOWED, f"{name}: {licence}"
+
+
+def test_the_page_lists_them(installed):
+    page = (ROOT / "docs" / "licences.md").read_text("utf-8")
+    rows = {
+        name_of(name): (version, licence)
+        for name, version, licence in re.findall(
+            r"^\| (\S+) +\| (\d\S*) +\| (.+?) +\|$", page, re.M
+        )
+    }
+    for name, (version, licence) in installed.items():
+        assert name in rows, f"docs/licences.md lacks {name}; its end says how to renew it"
+        version = version.partition("+")[0]
+        if rows[name][0] == version:  # Python 3.10 gets other versions of some
+            assert rows[name][1] == licence, name

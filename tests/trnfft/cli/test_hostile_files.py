@@ -1,0 +1,223 @@
+"""A file that is broken, huge or no file at all ends a command with one sentence, soon."""
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import tracemalloc
+import wave
+import zlib
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from trnfft import cli
+from trnfft.cli import picture, recording
+from trnfft.cli.picture import read_picture
+from trnfft.cli.recording import read_recording
+
+Image = pytest.importorskip("PIL.Image")
+
+HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }"
+NO_TEXT = os.fsdecode(b"\xff\xfe")  # bytes that are no UTF-8
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(*arguments):
+    """The sentence of a command that ended with it and left no new file."""
+    before = sorted(os.listdir("."))
+    result = CliRunner().invoke(cli.app, list(map(str, arguments)))
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("\n") == 1
+    assert sorted(os.listdir(".")) == before
+    return result.stderr
+
+
+def npy(header, version=(1, 0), data=bytes(64)):
+    text = header.encode("latin1")
+    size = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+    return b"\x93NUMPY" + bytes(version) + size + text + data
+
+
+def png(width, height, data):
+    def chunk(name, content):
+        checksum = zlib.crc32(name + content)
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", data), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*one) for one in chunks)
+
+
+@pytest.mark.parametrize("command", ["spectrum", "bloom"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        npy("((((((("),  # tokenize.TokenError
+        npy("{1: 2, 'fortran_order': False}"),  # TypeError
+        npy("if x:\n    a\n  b"),  # IndentationError
+        npy("(" * 500),
+        npy("-" * 9000 + "1"),  # RecursionError or MemoryError
+        npy(HEADER + " " * 20000),  # ValueError
+        npy(HEADER.replace("4, 4", "True, 4.0")),
+        npy(HEADER.replace("4, 4", "-4, -4")),
+        npy(HEADER.replace("4, 4", "1," * 70)),
+        npy(HEADER.replace("4, 4", "0, 9223372036854775808")),
+        npy(HEADER.replace("4, 4", "4, 5")),  # 80 bytes of 64
+        npy(HEADER, version=(9, 9)),
+        npy(HEADER)[:9],
+    ],
+    ids=range(13),
+)
+def test_npy_that_is_broken(folder, command, content):
+    (folder / "a.npy").write_bytes(content)
+    assert "cannot read a.npy: it is not a complete .npy array" in refused(command, "a.npy")
+
+
+@pytest.mark.parametrize("shape", ["10000000000, 4", "99999999999999999999999, 4"])
+def test_npy_that_claims_more_than_is_read(folder, shape):
+    (folder / "a.npy").write_bytes(npy(HEADER.replace("4, 4", shape)))
+    assert "numbers, allowed are" in refused("spectrum", "a.npy")
+    assert "numbers, allowed are" in refused("bloom", "a.npy")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"LIST" + struct.pack("<I", 2**32 - 1),
+        b"LIST" + struct.pack("<I", 11) + bytes(11),
+        b"fmt " + struct.pack("<I", 2**32 - 1) + bytes(16),
+    ],
+)
+def test_wav_whose_chunks_lead_outside(folder, before):
+    (folder / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", 50) + b"WAVE" + before)
+    assert "cannot read a.wav: only PCM WAV files" in refused("spectrum", "a.wav")
+
+
+def test_recordings_have_a_limit(folder, monkeypatch):
+    monkeypatch.setattr(recording, "MOST_SAMPLES", 100)
+    monkeypatch.setattr(recording, "MOST_LINES", 100)
+    with wave.open("a.wav", "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(4 * 51))
+    (folder / "a.csv").write_text("1\n" * 101)
+    np.save("a.npy", np.ones(101))
+    assert "51 samples of 2 channels, allowed are 100 in all" in refused("spectrum", "a.wav")
+    assert "more than 100 lines" in refused("spectrum", "a.csv")
+    assert "has 101 numbers, allowed are 100" in refused("spectrum", "a.npy")
+    (folder / "a.csv").write_text("1\n" * 100)
+    assert len(read_recording("a.csv").samples) == 100
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.csv", "a.npy", "a.png", "a.jpg"])
+def test_files_have_a_limit(folder, name):
+    with open(name, "wb") as file:
+        file.truncate(2**33)  # a hole, which takes no space
+    command = "bloom" if name[2:] in ("png", "jpg") else "spectrum"
+    assert "it has 8589934592 bytes, allowed are 268435456" in refused(command, name)
+
+
+@pytest.mark.parametrize("side", [9_000, 12_000, 60_000], ids=["below", "warns", "refuses"])
+def test_bombs_of_pixels_are_not_decoded(folder, side):
+    """On both sides of the limits at which Pillow warns and refuses."""
+    (folder / "a.png").write_bytes(png(side, side, zlib.compress(bytes(9999))))
+    tracemalloc.start()
+    sentence = refused("bloom", "a.png")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(picture.MOST_PIXELS) in sentence
+    assert peak < 20e6
+    assert "8388608" in refused("bloom", "--psf", "a.png")
+
+
+def test_pictures_have_a_limit(folder, monkeypatch):
+    monkeypatch.setattr(picture, "MOST_PIXELS", 12)
+    monkeypatch.setattr(picture, "MOST_VALUES", 36)
+    Image.new("RGB", (4, 3)).save("most.png")
+    Image.new("RGB", (13, 1)).save("more.png")
+    np.save("more.npy", np.ones((37, 1)))
+    assert read_picture("most.png").light.shape == (3, 3, 4)
+    assert "it has 13 x 1 pixels, allowed are 12 in all" in refused("bloom", "more.png")
+    assert "has 37 numbers, allowed are 36" in refused("bloom", "more.npy")
+
+
+def test_point_spread_functions_have_the_limit_of_size(folder):
+    np.save("a.npy", np.ones((3, 3)))
+    np.save("psf.npy", np.ones((1, 2049)))
+    assert "2049 x 1 pixels, allowed are 2048" in refused("bloom", "a.npy", "--psf", "psf.npy")
+
+
+@pytest.mark.parametrize("target", ["fifo", "/dev/zero", "/dev/stdin", "folder", "loop.npy"])
+def test_what_is_no_regular_file_is_not_read(folder, target):
+    os.mkfifo("fifo")
+    os.mkdir("folder")
+    os.symlink(target, "loop.npy")
+    np.save("a.npy", np.ones((3, 3)))
+    for arguments in (["spectrum", "loop.npy"], ["bloom", "loop.npy"]):
+        assert "no such file" in (sentence := refused(*arguments)) or "regular" in sentence
+    assert "loop.npy" in refused("bloom", "a.npy", "--psf", "loop.npy")
+
+
+def test_a_fifo_in_place_of_the_file_that_was_checked(folder, monkeypatch):
+    os.mkfifo("a.npy")
+    monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
+    assert "not a regular file" in refused("spectrum", "a.npy")
+
+
+def test_names_that_are_no_text(folder):
+    """In messages, tables and titles they have escapes, and the terminal gets no control codes."""
+    name = f"{NO_TEXT}\n\x1b[31m.npy"
+    try:
+        np.save(name, np.arange(16.0).reshape(4, 4))
+    except OSError:
+        pytest.skip("file systems here take UTF-8 alone")
+    shown = r"\udcff\udcfe\n\x1b[31m.npy"
+    assert f"cannot read {shown}: its shape is (4, 4)" in refused("spectrum", name)
+    assert f"cannot read {shown}.wav: there is no" in refused("spectrum", f"{name}.wav")
+    result = CliRunner().invoke(cli.app, ["bloom", name, "--psf", name, "--out", f"o{name}"])
+    assert result.exit_code == 0, result.output
+    assert shown in result.stdout and "\x1b" not in result.stdout
+    assert os.path.exists(f"o{name}")
+    np.save(name, np.arange(16.0))
+    result = CliRunner().invoke(cli.app, ["spectrum", name, "--out", f"{NO_TEXT}.png"])
+    assert result.exit_code == 0, result.output
+    assert r"wrote \udcff\udcfe.png" in result.stdout
+
+
+def test_a_terminal_without_the_characters_of_a_name(folder):
+    np.save("é.npy", np.arange(16.0).reshape(4, 4))
+    command = [sys.executable, "-m", "trnfft", "bloom", "é.npy", "--out", "日.npy"]
+    variables = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert r"\xe9.npy, 4 x 4 pixels" in done.stdout
+
+
+def test_an_output_that_is_a_loop_of_links(folder):
+    np.save("a.npy", np.arange(16.0).reshape(4, 4))
+    os.symlink("loop.npy", "loop.npy")
+    assert "symbolic links" in refused("bloom", "a.npy", "--out", "loop.npy")
+
+
+@pytest.mark.parametrize("change", range(20))
+def test_jpegs_with_changed_bytes(folder, change):
+    """Either read or refused; never a traceback."""
+    stored = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(stored, "JPEG")
+    data = bytearray(stored.getvalue())
+    random = np.random.default_rng(change)
+    data[random.integers(2, 300)] = random.integers(256)
+    (folder / "a.jpg").write_bytes(data)
+    result = CliRunner().invoke(cli.app, ["bloom", "a.jpg"])
+    assert result.exit_code in (0, 2), result.exception
+    assert result.stderr.count("\n") == result.exit_code // 2
