@@ -234,7 +234,7 @@ def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
     y = _circular(x, h, axes, sizes)
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = _periodic(y, start, stop, dim)
-    return y
+    return y.contiguous()
 
 
 def _periodic(x: Any, start: int, stop: int, dim: int) -> Any:
@@ -265,9 +265,10 @@ def lengthened(x: Any, dim: int, size: int) -> Any:
 
 
 def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
+    """The numbers of y that are kept; contiguous."""
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = y.narrow(dim, start, stop - start)
-    return y
+    return y.contiguous()
 
 
 def _kept(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:

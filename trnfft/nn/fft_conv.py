@@ -37,7 +37,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         y = irfftn(self._mixed(spectrum, self._spectrum(sizes, wide)), sizes, axes)[results]
         if self.bias is not None:
             y = y + self.bias.to(wide).view(-1, *(1,) * len(axes))
-        return (y if batch is input else y[0]).to(input.dtype)
+        return (y if batch is input else y[0]).contiguous().to(input.dtype)
 
     def _padded(self, x: torch.Tensor) -> torch.Tensor:
         """x between what `padding` and `padding_mode` say."""
