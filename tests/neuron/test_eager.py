@@ -179,3 +179,13 @@ def test_results_are_fresh_and_can_be_edited(name):
         part *= 2
     sum((part**2).sum() for part in y).backward()
     assert all(leaf.grad is not None for leaf in training.leaves)
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft2", "irfft", "convolve", "BlockCirculantLinear"])
+def test_autocast_changes_nothing(name):
+    plain = Training(SUBJECTS[name], "neuron").step()
+    with torch.autocast("neuron", torch.bfloat16):
+        square = torch.ones(2, 2, device="neuron")
+        assert (square @ square).dtype == torch.bfloat16
+        inside = Training(SUBJECTS[name], "neuron").step()
+    assert_close(inside, plain, 1e-6)

@@ -20,6 +20,7 @@ import torch
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft
 
@@ -229,7 +230,8 @@ def _complex(spectra: torch.Tensor) -> ComplexTensor:
 def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
     """Products of spectra, or of the conjugate of x and y, summed over blocks or rows."""
     first = _complex(x).conj() if conj else _complex(x)
-    product = torch.einsum(sum, first, _complex(y))
+    with autocast.switched_off(x.device):
+        product = torch.einsum(sum, first, _complex(y))
     return torch.stack([product.real, product.imag], 1)
 
 

@@ -23,6 +23,7 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import autocast
 
 
 def c2c(
@@ -57,7 +58,7 @@ def c2c(
         return x.clone(memory_format=torch.contiguous_format)
     parts = tuple(_moved_last(part, dims, sizes) for part in (x.real, x.imag))
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
-    if _is_of_torch_operations(backend):
+    if _is_of_torch_operations(backend, x.device):
         parts = backend.c2c(parts, call)
     elif _is_neuron_graph(backend, x.device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -78,7 +79,7 @@ def r2c(
         return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     moved = _moved_last(x, dims, sizes)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    if _is_of_torch_operations(backend):
+    if _is_of_torch_operations(backend, x.device):
         parts = backend.r2c((moved,), call)
     elif _is_neuron_graph(backend, x.device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -105,7 +106,7 @@ def c2r(
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
     parts = tuple(_moved_last(part, dims, given) for part in (x.real, x.imag))
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    if _is_of_torch_operations(backend):
+    if _is_of_torch_operations(backend, x.device):
         (y,) = backend.c2r(parts, call)
     elif _is_neuron_graph(backend, x.device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -143,10 +144,13 @@ def _settings(device: torch.device) -> tuple[Any, str]:
     return backend_of(device, precision), precision
 
 
-def _is_of_torch_operations(backend: Backend | None) -> bool:
+def _is_of_torch_operations(backend: Backend | None, device: torch.device) -> bool:
     """Whether autograd goes through the backend's own operations, and no operator is needed."""
-    # A trace would keep what these do for one shape; an operator sees the shape of each call.
-    return backend is not None and backend.has_derivatives and not torch.jit.is_tracing()
+    if backend is None or not backend.has_derivatives:
+        return False
+    # A trace would keep what they do for one shape. Under autocast their derivatives would be
+    # computed in a smaller dtype. An operator sees the shape of each call, and its backward.
+    return not torch.jit.is_tracing() and not autocast.is_on(device)
 
 
 def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
@@ -196,6 +200,7 @@ def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[
     method = getattr(chosen, kind)
     if chosen.has_derivatives:
         method = without_views(method, device)
+    method = autocast.without(method, device)
     return method, replace(call, precision=precision)
 
 
