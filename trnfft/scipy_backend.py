@@ -12,7 +12,6 @@ Arguments, defaults and types of errors are those of scipy.fft; `overwrite_x`, `
 have no effect. `trnfft.backend` and `trnfft.precision` apply.
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft import transforms
+from trnfft import cache, transforms
 from trnfft.complex.tensor import ComplexTensor
 
 __ua_domain__ = "numpy.scipy.fft"
@@ -30,7 +29,7 @@ _REAL_RESULT = ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn")
 _COMPLEX = ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn")
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
-_signature = functools.cache(inspect.signature)
+_signature = cache.cached(64)(inspect.signature)
 
 
 def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
