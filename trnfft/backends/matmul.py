@@ -59,6 +59,8 @@ class Matmul(Backend):
             wide = self.c2c_rows((real.double(), imag.double()), call)
             return wide[0].to(real.dtype), wide[1].to(imag.dtype)
         n = real.shape[-1]
+        if n == 1:  # no sum, in which -0.0 would become 0.0 and an infinity NaN
+            return tuple(part * call.scale for part in parts)
         radices, padded = _radices(n)
         inverse, scale = call.inverse, call.scale
         if call.planned and padded == n and len(radices) > 1:
@@ -174,12 +176,13 @@ def _convolved(
 ) -> list[torch.Tensor]:
     """Bluestein: transform x [2, N, B] along N by a convolution with a chirp: parts [N, B]."""
     n, m = x.shape[1], math.prod(radices)
-    *chirp, spectrum_real, spectrum_imag = _made(x, _chirp_tables, n, m, inverse, scale)
-    z = torch.nn.functional.pad(_multiply(x, *chirp), (0, 0, 0, m - n))
+    tables = _made(x, _chirp_tables, n, m, inverse, scale)
+    before, filter, after = tables[:2], tables[2:4], tables[4:]
+    z = torch.nn.functional.pad(_multiply(x, *before), (0, 0, 0, m - n))
     spectrum = _stages(z, radices, _made(x, _stage_tables, radices, False, 1.0))
-    z = torch.stack(_product(spectrum, spectrum_real, spectrum_imag))
+    z = torch.stack(_product(spectrum, *filter))
     y = _stages(z, radices, _made(x, _stage_tables, radices, True, 1.0))
-    return _product([part[:n] for part in y], *chirp)
+    return _product([part[:n] for part in y], *after)
 
 
 def _multiply(
@@ -269,11 +272,18 @@ def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
-    """Parts of b* [n, 1] and of scale / m times the spectrum of b [m, 1], as in bluestein.py."""
+    """Parts of b* / s [n, 1], the filter [m, 1] and t b* [n, 1]: see bluestein.py.
+
+    The filter is s / t times scale / m times the spectrum of b. On the way there numbers may be
+    sqrt(n) times as large as the data, on the way back a little larger than the result: s and t
+    keep them from an overflow. They are powers of two, which round nothing.
+    """
     exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
     chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
     wrapped = np.zeros(m, np.complex128)
     wrapped[:n] = chirp.conj()
     wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
-    spectrum = scale / m * np.fft.fft(wrapped)
-    return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]
+    s, t = 2.0 ** math.isqrt(n).bit_length(), 4.0
+    spectrum = s / t * scale / m * np.fft.fft(wrapped)
+    tables = chirp / s, spectrum, t * chirp
+    return [part[:, None] for z in tables for part in (z.real, z.imag)]
