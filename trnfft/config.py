@@ -3,7 +3,6 @@
 A new thread starts with the defaults; an asyncio task starts with the settings of its creator.
 """
 
-import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,7 +128,6 @@ def check_precision(name: str) -> None:
     _checked(name, "argument 'name'", "precision", PRECISIONS)
 
 
-@functools.cache
 def has_nki() -> bool:
     """Whether the real nki package is installed."""
     from nki_kernels import nki_api  # here, because it loads the simulator where nki is absent

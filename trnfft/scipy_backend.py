@@ -6,21 +6,22 @@
 This module is itself the backend, by the protocol of uarray: `__ua_domain__` and
 `__ua_function__`. It takes all complex, real and Hermitian transforms of float16, float32 (both
 computed and returned in single precision), float64, complex64, complex128 and integers (double).
-Everything else stays with SciPy: long double, cosine, sine and Hankel transforms.
+Everything else stays with SciPy: long double, cosine, sine and Hankel transforms; also after
+`scipy.fft.set_global_backend(trnfft.scipy_backend)`.
 
 Arguments, defaults and types of errors are those of scipy.fft; `overwrite_x`, `workers` and `plan`
 have no effect. `trnfft.backend` and `trnfft.precision` apply.
 """
 
-import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
-from trnfft import transforms
+from trnfft import cache, transforms
 from trnfft.complex.tensor import ComplexTensor
 
 __ua_domain__ = "numpy.scipy.fft"
@@ -30,20 +31,20 @@ _REAL_RESULT = ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn")
 _COMPLEX = ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn")
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
-_signature = functools.cache(inspect.signature)
+_signature = cache.cached(64)(inspect.signature)
 
 
 def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`method(*args, **kwargs)` for a function of scipy.fft; NotImplemented leaves it to SciPy."""
+    """`method(*args, **kwargs)` for a function of scipy.fft."""
     name = method.__name__
     if name not in _REAL_INPUT + _REAL_RESULT + _COMPLEX:
-        return NotImplemented
+        return _by_others(method, args, kwargs)
     call = _signature(method).bind(*args, **kwargs)
     call.apply_defaults()
     x, sizes, axes, norm = tuple(call.arguments.values())[:4]
     array = _array(x)
     if array.dtype not in _DTYPES:
-        return NotImplemented
+        return _by_others(method, args, kwargs)
     if name in _REAL_INPUT and array.dtype.kind == "c":
         raise TypeError(
             f"argument 'x' has dtype {array.dtype}, {name} allows real dtypes only; take its .real"
@@ -52,6 +53,21 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
         return np.asarray(x)  # which stays real
     result = _transform(name, array, sizes, axes, norm, "axes" in call.arguments)
     return result.to_complex().numpy() if isinstance(result, ComplexTensor) else result.numpy()
+
+
+def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function by the program's other backends, at last by SciPy's own.
+
+    Not NotImplemented, which is an error where this backend is the global one: SciPy's is gone.
+    """
+    import scipy.fft  # here: who calls this has it
+
+    try:
+        with scipy.fft.skip_backend(sys.modules[__name__]):
+            return method(*args, **kwargs)
+    except NotImplementedError:
+        with scipy.fft.set_backend("scipy"):
+            return method(*args, **kwargs)
 
 
 def _transform(name: str, array: np.ndarray, sizes: Any, axes: Any, norm: Any, many: bool) -> Any:

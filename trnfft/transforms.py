@@ -607,8 +607,6 @@ def _many(
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
-    if not dims:
-        return _written(x if isinstance(x, ComplexTensor) else ComplexTensor.from_complex(x), out)
     return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
 
 

@@ -103,3 +103,11 @@ def test_without_gradients(launches):
     with torch.inference_mode():
         assert_close([run(x.to("neuron"))], [x])
     assert len(launches) == 4
+
+
+@pytest.mark.parametrize("name", ["rfft", "irfft2"])
+def test_autocast_changes_nothing(name, launches):
+    with torch.autocast("neuron", torch.bfloat16):
+        actual = Training(SUBJECTS[name], "neuron", compiled).step()
+    assert_close(actual, Training(SUBJECTS[name], "cpu").step())
+    assert len(launches) > 0

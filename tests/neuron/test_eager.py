@@ -164,3 +164,28 @@ def test_no_rows(launches):
 def random_parts(*shape):
     generator = torch.Generator().manual_seed(sum(shape))
     return ComplexTensor(*torch.randn(2, *shape, generator=generator))
+
+
+@subjects
+def test_results_are_fresh_and_can_be_edited(name):
+    training = Training(SUBJECTS[name], "neuron")
+    y = training.run(*training.tensors)
+    memory = [x.untyped_storage().data_ptr() for x in (*y, *training.leaves)]
+    assert len(set(memory)) == len(memory)
+    if name != "stft":  # transposed, as torch's is
+        assert all(part.is_contiguous() for part in y)
+    for part in y:
+        part[0] = 0
+        part *= 2
+    sum((part**2).sum() for part in y).backward()
+    assert all(leaf.grad is not None for leaf in training.leaves)
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft2", "irfft", "convolve", "BlockCirculantLinear"])
+def test_autocast_changes_nothing(name):
+    plain = Training(SUBJECTS[name], "neuron").step()
+    with torch.autocast("neuron", torch.bfloat16):
+        square = torch.ones(2, 2, device="neuron")
+        assert (square @ square).dtype == torch.bfloat16
+        inside = Training(SUBJECTS[name], "neuron").step()
+    assert_close(inside, plain, 1e-6)

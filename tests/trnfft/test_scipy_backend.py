@@ -188,3 +188,43 @@ def test_set_globally_without_importing_scipy_first():
         "assert scipy.fft.fft(numpy.ones(4))[0] == 4"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.fixture
+def globally():
+    """trnfft is the backend of the whole process."""
+    scipy.fft.set_global_backend(trnfft.scipy_backend)
+    yield
+    scipy.fft.set_global_backend("scipy")
+
+
+def test_as_global_backend_what_trnfft_lacks_is_by_scipy(globally):
+    x = np.random.default_rng(0).standard_normal((3, 8))
+    cosines = scipy.fft.dct(x)
+    long = scipy.fft.fft(x.astype(np.longdouble))
+    with scipy.fft.set_backend("scipy"):
+        np.testing.assert_allclose(cosines, scipy.fft.dct(x))
+        np.testing.assert_allclose(scipy.fft.idstn(x), scipy.fft.idstn(x, type=2))
+        assert long.dtype == scipy.fft.fft(x.astype(np.longdouble)).dtype == np.clongdouble
+    np.testing.assert_allclose(scipy.fft.fht(np.arange(1.0, 5), 0.1, 0.5).shape, (4,))
+    np.testing.assert_allclose(scipy.fft.rfft(x), np.fft.rfft(x), atol=1e-12)
+
+
+def test_what_trnfft_lacks_is_by_other_backends_first():
+    class Other:
+        __ua_domain__ = "numpy.scipy.fft"
+
+        @staticmethod
+        def __ua_function__(method, args, kwargs):
+            return "other"
+
+    with scipy.fft.set_backend(Other), scipy.fft.set_backend(trnfft.scipy_backend):
+        assert scipy.fft.dct(np.ones(4)) == "other"
+        assert scipy.fft.fft(np.ones(4))[0] == 4
+
+
+def test_errors_of_scipy_stay(globally):
+    with pytest.raises(ValueError):
+        scipy.fft.dct(np.ones(4), type=9)
+    with pytest.raises(TypeError):
+        scipy.fft.dct(np.ones(4), nonsense=1)

@@ -41,7 +41,8 @@ class Backend:
 
     A backend needs `c2c_rows` only. The others are made of it here: several dimensions one after
     the other, real data and half spectra as complex data. All take parts on one device, of one
-    dtype, and raise NotImplementedError for what the backend cannot do.
+    dtype, and raise NotImplementedError for what the backend cannot do. Parts of a result share
+    memory neither with each other nor with the input; they have any strides.
     """
 
     name: str

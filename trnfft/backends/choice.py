@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 
 from trnfft import config
@@ -48,7 +46,6 @@ def backend_of(device: torch.device, precision: str, name: str = "") -> Backend:
     return named("torch" if precision == "double" else name or backend_for(device))
 
 
-@functools.cache
 def named(name: str) -> Backend:
     """The backend of a name other than "auto". ValueError for what is no such name."""
     if name == "torch":

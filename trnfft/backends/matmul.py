@@ -20,7 +20,7 @@ the inverse goes the same way back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,8 @@ class Matmul(Backend):
             wide = self.c2c_rows((real.double(), imag.double()), call)
             return wide[0].to(real.dtype), wide[1].to(imag.dtype)
         n = real.shape[-1]
+        if n == 1:  # no sum, in which -0.0 would become 0.0 and an infinity NaN
+            return tuple(part * call.scale for part in parts)
         radices, padded = _radices(n)
         inverse, scale = call.inverse, call.scale
         if call.planned and padded == n and len(radices) > 1:
@@ -68,9 +70,7 @@ class Matmul(Backend):
             y = _stages(x, radices, _made(x, _stage_tables, radices, inverse, scale))
         else:
             y = _convolved(x, radices, inverse, scale)
-        # Not y[0] and y[1], whose derivatives are dynamic-update-slices on XLA devices.
-        y_real, y_imag = y.permute(0, 2, 1).reshape(2, *real.shape).unbind(0)
-        return y_real, y_imag
+        return tuple(part.mT.reshape(real.shape) for part in y)
 
 
 def _made(like: torch.Tensor, make: Callable[..., Any], *arguments: Any) -> Tables:
@@ -91,18 +91,26 @@ def _planned(
     """As `c2c` with the frequencies in planned order: no copy between the stages."""
     n = real.shape[-1]
     rows = [part.reshape(-1, n) for part in (real, imag)]
-    batch = rows[0].shape[0]
-    if batch >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
-        x = torch.stack([row.mT for row in rows], 1 if inverse else 0)
-        for matrix in _made(x, _wide_tables, radices, inverse, scale):
-            done, size, _ = matrix.shape
-            x = matrix @ x.reshape(done, size, 2 * n // (done * size) * batch)
-        y = x.reshape(2, n, batch) if inverse else x.reshape(n, 2, batch).transpose(0, 1)
-        y_real, y_imag = y.mT.unbind(0)
+    if len(rows[0]) >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
+        y = _wide(rows, _made(real, _wide_tables, radices, inverse, scale), inverse)
     else:
         tables = _made(real, _narrow_tables, radices, inverse, scale)
-        y_real, y_imag = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
-    return y_real.reshape(real.shape), y_imag.reshape(real.shape)
+        y = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
+    return tuple(part.reshape(real.shape) for part in y)
+
+
+def _wide(rows: list[torch.Tensor], tables: Tables, inverse: bool) -> list[torch.Tensor]:
+    """From both parts [B, N] of many rows to both of the result, by `_wide_tables`."""
+    batch, n = rows[0].shape
+    x = torch.stack([row.mT for row in rows], 1 if inverse else 0)
+    *first, last = tables
+    for matrix in first:
+        done, size, _ = matrix.shape
+        x = matrix @ x.reshape(done, size, 2 * n // (done * size) * batch)
+    done, size, _ = last.shape
+    x = x.reshape(done, size, 2 * n // (done * size) * batch)
+    halves = last.chunk(2, 1) if inverse else last.unflatten(1, (-1, 2)).unbind(2)
+    return [(half @ x).reshape(n, batch).mT for half in halves]
 
 
 def _narrow_forward(
@@ -123,26 +131,28 @@ def _narrow_forward(
     return [(x @ half.mT).reshape(batch, n) for half in tables[-1].chunk(2)]
 
 
-def _narrow_inverse(rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables) -> Tables:
+def _narrow_inverse(
+    rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
+) -> list[torch.Tensor]:
     """From both parts [B, N] in planned order to both in natural order."""
     batch, n = rows[0].shape
     real, imag = (row.reshape(batch * n // radices[-1], radices[-1]) for row in rows)
     first, second = tables[-1].chunk(2, 1)
     x = torch.addmm(real @ first.mT, imag, second.mT)
     left = 1
-    for stage, radix in reversed(list(enumerate(radices))):
+    for stage, radix in reversed(list(enumerate(radices))[1:]):
         done = n // (radix * left)
         if left > 1:
             x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
-        if stage > 0:
-            twiddles = tables[3 * stage - 2 : 3 * stage]
-            x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+        twiddles = tables[3 * stage - 2 : 3 * stage]
+        x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
         left *= radix
-    return x.reshape(batch, 2, n).unbind(1)
+    x = x.reshape(batch, 2 * radices[0], left)
+    return [(half @ x).reshape(batch, n) for half in tables[0].chunk(2)]
 
 
-def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> torch.Tensor:
-    """Transform x [2, N, B] along N, by the tables of `_stage_tables`."""
+def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[torch.Tensor]:
+    """Transform x [2, N, B] along N, by the tables of `_stage_tables`: both parts [N, B]."""
     _, n, batch = x.shape
     done, left = 1, n
     state = x
@@ -151,33 +161,43 @@ def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> torch.
         if stage > 0:
             twiddles = tables[3 * stage - 2 : 3 * stage]
             state = _multiply(state.reshape(2, radix, left, done, batch), *twiddles)
-        matrix = tables[3 * stage]
-        product = matrix @ state.reshape(2 * radix, left * done * batch)
+        state = state.reshape(2 * radix, left * done * batch)
+        if left == 1:  # the last one: parts that share no memory take no copy more
+            break
+        product = tables[3 * stage] @ state
         # The next K is K + R k, and the next digit of m leads.
         state = product.reshape(2, radix, left, done * batch).transpose(1, 2)
         done *= radix
-    return state.reshape(2, n, batch)
+    return [(half @ state).reshape(n, batch) for half in tables[-1].chunk(2)]
 
 
 def _convolved(
     x: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
-) -> torch.Tensor:
-    """Bluestein: transform x [2, N, B] along N by a convolution with a chirp."""
+) -> list[torch.Tensor]:
+    """Bluestein: transform x [2, N, B] along N by a convolution with a chirp: parts [N, B]."""
     n, m = x.shape[1], math.prod(radices)
-    *chirp, spectrum_real, spectrum_imag = _made(x, _chirp_tables, n, m, inverse, scale)
-    z = torch.nn.functional.pad(_multiply(x, *chirp), (0, 0, 0, m - n))
-    z = _stages(z, radices, _made(x, _stage_tables, radices, False, 1.0))
-    z = _multiply(z, spectrum_real, spectrum_imag)
-    z = _stages(z, radices, _made(x, _stage_tables, radices, True, 1.0))
-    return _multiply(z[:, :n], *chirp)
+    tables = _made(x, _chirp_tables, n, m, inverse, scale)
+    before, filter, after = tables[:2], tables[2:4], tables[4:]
+    z = torch.nn.functional.pad(_multiply(x, *before), (0, 0, 0, m - n))
+    spectrum = _stages(z, radices, _made(x, _stage_tables, radices, False, 1.0))
+    z = torch.stack(_product(spectrum, *filter))
+    y = _stages(z, radices, _made(x, _stage_tables, radices, True, 1.0))
+    return _product([part[:n] for part in y], *after)
 
 
 def _multiply(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *, dim: int = 0
 ) -> torch.Tensor:
     """Complex product of x, whose parts are along `dim`, and a factor, which broadcasts to one."""
-    a, b = x.unbind(dim)
-    return torch.stack([a * real - b * imag, a * imag + b * real], dim)
+    return torch.stack(_product(x.unbind(dim), real, imag), dim)
+
+
+def _product(
+    parts: Sequence[torch.Tensor], real: torch.Tensor, imag: torch.Tensor
+) -> list[torch.Tensor]:
+    """Parts of the complex product of two and a factor, which broadcasts to one."""
+    a, b = parts
+    return [a * real - b * imag, a * imag + b * real]
 
 
 def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
@@ -252,11 +272,18 @@ def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
-    """Parts of b* [n, 1] and of scale / m times the spectrum of b [m, 1], as in bluestein.py."""
+    """Parts of b* / s [n, 1], the filter [m, 1] and t b* [n, 1]: see bluestein.py.
+
+    The filter is s / t times scale / m times the spectrum of b. On the way there numbers may be
+    sqrt(n) times as large as the data, on the way back a little larger than the result: s and t
+    keep them from an overflow. They are powers of two, which round nothing.
+    """
     exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
     chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
     wrapped = np.zeros(m, np.complex128)
     wrapped[:n] = chirp.conj()
     wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
-    spectrum = scale / m * np.fft.fft(wrapped)
-    return [part[:, None] for z in (chirp, spectrum) for part in (z.real, z.imag)]
+    s, t = 2.0 ** math.isqrt(n).bit_length(), 4.0
+    spectrum = s / t * scale / m * np.fft.fft(wrapped)
+    tables = chirp / s, spectrum, t * chirp
+    return [part[:, None] for z in tables for part in (z.real, z.imag)]

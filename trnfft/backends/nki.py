@@ -42,6 +42,8 @@ class Nki(Backend):
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
             return self._in_planned_order(parts, call)
+        if _is_one_point(call):
+            return self._of_one_point(parts, call)
         recipe = self._recipe(C2C, parts, call)
         if recipe is None:
             return super().c2c(parts, call)
@@ -49,6 +51,9 @@ class Nki(Backend):
         return _with_lead(parts, call, y)
 
     def r2c(self, parts: Parts, call: Call) -> Parts:
+        if _is_one_point(call):
+            (real,) = self._of_one_point(parts, call)
+            return real, torch.zeros_like(real)
         recipe = self._recipe(R2C, parts, call)
         if recipe is None:
             return super().r2c(parts, call)
@@ -61,6 +66,8 @@ class Nki(Backend):
         return _with_lead(parts, call, y)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
+        if _is_one_point(call):
+            return self._of_one_point(parts[:1], call)
         recipe = self._recipe(C2R, parts, call)
         if recipe is None:
             return super().c2r(parts, call)
@@ -93,6 +100,11 @@ class Nki(Backend):
         y = simulated[cores](*arrays, *arguments)
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
+
+    def _of_one_point(self, parts: Parts, call: Call) -> Parts:
+        """No sum, in which -0.0 would become 0.0 and an infinity NaN; and no launch."""
+        self._check(parts[0])
+        return tuple(part * call.scale for part in parts)
 
     def _tables(self, recipe: Recipe, inverse: bool, scale: float, device: torch.device) -> Any:
         """The kernel's arguments after its input, arrays as tensors on the device."""
@@ -133,6 +145,10 @@ class Nki(Backend):
                 f"torch.float32: the NeuronCore has no float64; use input.float(), for a complex "
                 f'tensor input.to(torch.complex64), or trnfft.set_backend("matmul")'
             )
+
+
+def _is_one_point(call: Call) -> bool:
+    return all(size == 1 for size in call.sizes)
 
 
 def _is_for(kind: str, recipe: Recipe) -> bool:

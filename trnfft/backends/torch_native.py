@@ -62,7 +62,7 @@ class TorchNative(Backend):
         y = self.c2c_whole(ComplexTensor(*parts), _last_dimensions(call))
         return y.real * call.scale, y.imag * call.scale
 
-    # Not hfftn and ihfftn, which conjugate lazily: inside of a custom operator that can be lost.
+    # Not ihfftn, which takes a pass to conjugate; here that is a sign of the scale.
     def r2c(self, parts: Parts, call: Call) -> Parts:
         y = self.r2c_whole(parts[0], _last_dimensions(replace(call, inverse=False)))
         return y.real * call.scale, y.imag * (-call.scale if call.inverse else call.scale)
@@ -86,9 +86,10 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
         x = x.to("cpu")  # before the parts become complex, which the device may not have
     z = x if isinstance(x, torch.Tensor) else torch.complex(x.real, x.imag)
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
+    # Some functions conjugate lazily, which their imaginary part would show as a bit.
     if wide is None:
-        return function(z, sizes, dims, asked.norm)
-    y = function(z.to(wide), sizes, dims, asked.norm)
+        return function(z, sizes, dims, asked.norm).resolve_conj()
+    y = function(z.to(wide), sizes, dims, asked.norm).resolve_conj()
     return y.to(torch.complex64 if y.is_complex() else torch.float32)
 
 

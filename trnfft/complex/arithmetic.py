@@ -61,6 +61,8 @@ def pow(input: Any, exponent: Any) -> ComplexTensor:
     if isinstance(exponent, numbers.Real) and exponent == 0.5:
         return sqrt(input)
     z, w = _promoted(input, exponent), _promoted(exponent, input)
+    dtype = torch.result_type(z.real, w.real)  # also of what the smaller operand's logarithm is in
+    z, w = z.to(dtype), w.to(dtype)
     is_zero = z == 0
     # The logarithm of zero is infinite: compute elsewhere, then write the limit.
     limit = torch.where(w.real > 0, 0.0, torch.nan).to(z.real.dtype).masked_fill(w == 0, 1)

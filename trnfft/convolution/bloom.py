@@ -135,9 +135,9 @@ class BloomFilter:
         x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
-                return self._turned(self._launched(x, strength)).to(image.dtype)
+                return self._turned(self._launched(x, strength)).contiguous().to(image.dtype)
         spectrum = _mixed(self._spectrum.to(x.dtype), strength)
-        return self._turned(self._convolved(x, spectrum)).to(image.dtype)
+        return self._turned(self._convolved(x, spectrum)).contiguous().to(image.dtype)
 
     def resampled(self, size: Sequence[int]) -> "BloomFilter":
         """This filter for pictures of another size, without a transform: an approximation.

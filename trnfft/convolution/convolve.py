@@ -65,11 +65,13 @@ def convolve(
 
     Args:
         input: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        filter: likewise, with as many dimensions; those not in `dims` broadcast.
+        filter: likewise. Dimensions that are not in `dims` broadcast, and so do those of size 1;
+            where `dims` is given, missing first dimensions count as such, as in torch.
         mode: what to return of y along `dims`. "full": all n + m - 1 points. "same": n points
             from (m - 1) // 2 on. "valid": the n - m + 1 points from m - 1 on, which need no
-            extension of the input; where the filter is the longer one, the two change places.
-        dims: the dimensions to convolve along. Default: all.
+            extension of the input; where the filter is the longer one, the two change places. A
+            dimension in which one has size 1 keeps the size of the other, whichever that is.
+        dims: the dimensions to convolve along, of the operand that has more. Default: all.
         padding: how the input continues beyond its borders. "zero": with zeros. "circular":
             a b c | a b c | a b c. "mirror": d c b | a b c d | c b a. With mode "same" these are
             the modes "constant", "wrap" and "mirror" of scipy.ndimage.convolve (with origin=-1
@@ -83,8 +85,9 @@ def convolve(
         TypeError: an argument is of the wrong type or an operand's dtype cannot be transformed.
         IndexError: a dimension is out of range.
         ValueError: `mode` or `padding` is unknown; `dims` has none or one twice; the operands
-            have not the same number of dimensions, do not broadcast, are on different devices
-            or have no points along `dims`; for "valid", neither is the longer one along all.
+            have not the same number of dimensions and there is no `dims`, do not broadcast, are
+            on different devices or have no points along `dims`; for "valid", neither is the longer
+            one along all.
         NotImplementedError: the length or the precision is beyond what the backend can do.
     """
     x, h, axes = _operands(input, filter, mode, dims)
@@ -97,13 +100,16 @@ def convolve(
             before = h.shape[dim] - 1
             x = _periodic(_mirrored(x, dim), start - before, stop, dim)
             kept[i] = before, before + stop - start
+    # One point times others is a product, which needs no transform.
+    many = [i for i, dim in enumerate(axes) if x.shape[dim] > 1 and h.shape[dim] > 1]
     sizes = []
-    for dim, (start, stop) in zip(axes, kept, strict=True):
-        n, m = x.shape[dim], h.shape[dim]
+    for i in many:
+        n, m, (start, stop) = x.shape[axes[i]], h.shape[axes[i]], kept[i]
         # y from the size on wraps around to its beginning, which must come before `start`.
         least = max(n, m, stop, n + m - 1 - start)
-        sizes.append(fast_length(least, x.device, len(axes) == 1 and _are_real(x, h)))
-    return _cropped(_circular(x, h, axes, sizes), axes, kept)
+        sizes.append(fast_length(least, x.device, len(many) == 1 and _are_real(x, h)))
+    y = _circular(x, h, [axes[i] for i in many], sizes) if many else x * h
+    return _cropped(y, axes, kept)
 
 
 def oaconvolve(
@@ -234,7 +240,7 @@ def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
     y = _circular(x, h, axes, sizes)
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = _periodic(y, start, stop, dim)
-    return y
+    return y.contiguous()
 
 
 def _periodic(x: Any, start: int, stop: int, dim: int) -> Any:
@@ -265,9 +271,10 @@ def lengthened(x: Any, dim: int, size: int) -> Any:
 
 
 def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
+    """The numbers of y that are kept; contiguous."""
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = y.narrow(dim, start, stop - start)
-    return y
+    return y.contiguous()
 
 
 def _kept(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
@@ -277,6 +284,8 @@ def _kept(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
         n, m = x.shape[dim], h.shape[dim]
         start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
         size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+        if mode == "valid" and n == 1:  # it broadcasts, whichever operand comes first
+            start, size = 0, m
         kept.append((start, start + size))
     return kept
 
@@ -294,11 +303,14 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
             f"argument 'filter' is on device '{h.device}' and argument 'input' on '{x.device}'; "
             f"move one with .to(device)"
         )
-    if x.ndim != h.ndim:
+    if x.ndim != h.ndim and dims is None:
         raise ValueError(
             f"argument 'filter' has {h.ndim} dimensions and argument 'input' has {x.ndim}, they "
-            f"must have as many; give one more of size 1, for example with .reshape or [None]"
+            f"must have as many where argument 'dims' is None; say along which to convolve, such "
+            f"as dims=-1, or give one more of size 1, for example with .reshape or [None]"
         )
+    most = max(x.ndim, h.ndim)
+    x, h = (operand.reshape((1,) * (most - operand.ndim) + operand.shape) for operand in (x, h))
     axes = _axes(dims, x.ndim)
     for name, operand in (("input", x), ("filter", h)):
         if not all(operand.shape[dim] for dim in axes):
@@ -343,6 +355,7 @@ def _check_others(x: Any, h: Any, axes: list[int]) -> None:
 
 def _longer_first(x: Any, h: Any, axes: list[int]) -> tuple[Any, Any]:
     sizes = [(x.shape[dim], h.shape[dim]) for dim in axes]
+    sizes = [pair for pair in sizes if 1 not in pair]  # the others broadcast
     if all(n >= m for n, m in sizes):
         return x, h
     if all(n <= m for n, m in sizes):

@@ -66,7 +66,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         y = irfftn(self._mixed(spectrum, self._spectrum(sizes, wide)), sizes, axes)[results]
         if self.bias is not None:
             y = y + self.bias.to(wide).view(-1, *(1,) * len(axes))
-        return (y if batch is input else y[0]).to(input.dtype)
+        return (y if batch is input else y[0]).contiguous().to(input.dtype)
 
     def _padded(self, x: torch.Tensor) -> torch.Tensor:
         """x between what `padding` and `padding_mode` say."""
@@ -117,9 +117,10 @@ class _FFTConv(nn.modules.conv._ConvNd):
         settings = backend_for(weight.device), config.get_precision()
         # A tensor that inference mode made must not get into a graph later.
         key = weight._version, sizes, dtype, settings, torch.is_inference_mode_enabled()
-        if self._kept is None or self._kept[0] is not weight or self._kept[1] != key:
-            self._kept = weight, key, self._transformed(sizes, dtype)
-        return self._kept[2]
+        kept = self._kept  # read once, as another thread may replace it
+        if kept is None or kept[0] is not weight or kept[1] != key:
+            self._kept = kept = weight, key, self._transformed(sizes, dtype)
+        return kept[2]
 
     def _transformed(self, sizes: tuple[int, ...], dtype: torch.dtype) -> ComplexTensor:
         """The conjugate spectrum [groups, F, in / groups, out / groups] of the filter."""

@@ -20,8 +20,9 @@ import torch
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
-from trnfft.ops.transforms import irfft, rfft
+from trnfft.ops.transforms import irfft, owned, rfft
 
 
 def block_circulant_product(
@@ -168,7 +169,7 @@ class _Product(torch.autograd.Function):
         k = weight.shape[-1]
         x_spectra, w_spectra = spectra_of(x, k), spectra_of(weight.flatten(1), k)
         y = matrix_of(_mixed("jfi,jfb->ifb", w_spectra, x_spectra), k)
-        return (y if bias is None else y + bias), x_spectra, w_spectra
+        return (owned(y) if bias is None else y + bias), x_spectra, w_spectra
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -229,7 +230,8 @@ def _complex(spectra: torch.Tensor) -> ComplexTensor:
 def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
     """Products of spectra, or of the conjugate of x and y, summed over blocks or rows."""
     first = _complex(x).conj() if conj else _complex(x)
-    product = torch.einsum(sum, first, _complex(y))
+    with autocast.switched_off(x.device):
+        product = torch.einsum(sum, first, _complex(y))
     return torch.stack([product.real, product.imag], 1)
 
 

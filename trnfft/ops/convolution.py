@@ -15,7 +15,7 @@ import torch
 from trnfft import config
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops.transforms import rfft
+from trnfft.ops.transforms import owned, rfft
 
 
 def has_kernels(*tensors: torch.Tensor) -> bool:
@@ -98,7 +98,7 @@ def _convolve_rows(
     spectra = [part.reshape(-1, part.shape[-1]) for part in spectra]
     recipe = plan_convolution(tuple(rows.shape[1:]), batch=rows.shape[0]).recipe
     (y,) = named(backend).run(recipe, (rows, *spectra))
-    return y.reshape(*lead, -1)
+    return owned(y.reshape(*lead, -1))
 
 
 @torch.library.custom_op("trnfft::convolve_images", mutates_args=())
@@ -122,7 +122,7 @@ def _convolve_images(
     passes = (rows, replace(columns, kept=kept[0]), replace(back, kept=kept[1]))
     recipe = replace(plan.recipe, passes=passes)
     (y,) = named(backend).run(recipe, (images, *spectra))
-    return y.reshape(*x.shape[:-2], *kept)
+    return owned(y.reshape(*x.shape[:-2], *kept))
 
 
 @_convolve_rows.register_fake

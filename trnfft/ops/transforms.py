@@ -23,6 +23,7 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import autocast
 
 
 def c2c(
@@ -54,10 +55,10 @@ def c2c(
         return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
     if not dims:
-        return x
+        return x.clone(memory_format=torch.contiguous_format)
     parts = tuple(_moved_last(part, dims, sizes) for part in (x.real, x.imag))
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
-    if backend is not None and backend.has_derivatives:
+    if _is_of_torch_operations(backend, x.device):
         parts = backend.c2c(parts, call)
     elif _is_neuron_graph(backend, x.device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -78,7 +79,7 @@ def r2c(
         return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     moved = _moved_last(x, dims, sizes)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    if backend is not None and backend.has_derivatives:
+    if _is_of_torch_operations(backend, x.device):
         parts = backend.r2c((moved,), call)
     elif _is_neuron_graph(backend, x.device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -105,7 +106,7 @@ def c2r(
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
     parts = tuple(_moved_last(part, dims, given) for part in (x.real, x.imag))
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    if backend is not None and backend.has_derivatives:
+    if _is_of_torch_operations(backend, x.device):
         (y,) = backend.c2r(parts, call)
     elif _is_neuron_graph(backend, x.device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -141,6 +142,15 @@ def _settings(device: torch.device) -> tuple[Any, str]:
         return None, ""
     precision = config.get_precision()
     return backend_of(device, precision), precision
+
+
+def _is_of_torch_operations(backend: Backend | None, device: torch.device) -> bool:
+    """Whether autograd goes through the backend's own operations, and no operator is needed."""
+    if backend is None or not backend.has_derivatives:
+        return False
+    # A trace would keep what they do for one shape. Under autocast their derivatives would be
+    # computed in a smaller dtype. An operator sees the shape of each call, and its backward.
+    return not torch.jit.is_tracing() and not autocast.is_on(device)
 
 
 def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
@@ -179,7 +189,8 @@ def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) 
 
 
 def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
-    return x.movedim(tuple(range(-len(dims), 0)), dims)
+    """The last dimensions of a fresh tensor as `dims`; contiguous."""
+    return x.movedim(tuple(range(-len(dims), 0)), dims).contiguous()
 
 
 def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[Any, Call]:
@@ -189,6 +200,7 @@ def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[
     method = getattr(chosen, kind)
     if chosen.has_derivatives:
         method = without_views(method, device)
+    method = autocast.without(method, device)
     return method, replace(call, precision=precision)
 
 
@@ -221,7 +233,7 @@ def _c2c(
     call = Call(tuple(real.shape[-dims:]), inverse, scale, precision, planned)
     run, call = _chosen("c2c", call, backend, real.device)
     y_real, y_imag = run((real, imag), call)
-    return y_real.contiguous(), y_imag.contiguous()
+    return owned(y_real), owned(y_imag)
 
 
 @torch.library.custom_op("trnfft::r2c", mutates_args=())
@@ -239,9 +251,7 @@ def _r2c(
     call = Call(tuple(x.shape[-dims:]), inverse, scale, precision)
     run, call = _chosen("r2c", call, backend, x.device)
     y_real, y_imag = run((x,), call)
-    # Halves may be views of what they are half of.
-    kept = torch.contiguous_format
-    return y_real.clone(memory_format=kept), y_imag.clone(memory_format=kept)
+    return owned(y_real), owned(y_imag)
 
 
 @torch.library.custom_op("trnfft::c2r", mutates_args=())
@@ -261,7 +271,14 @@ def _c2r(
     call = Call((*real.shape[real.ndim - dims : -1], n), inverse, scale, precision)
     run, call = _chosen("c2r", call, backend, real.device)
     (y,) = run((real, imag), call)
-    return y.contiguous()
+    return owned(y)
+
+
+def owned(x: torch.Tensor) -> torch.Tensor:
+    """A tensor whose memory nothing else has: contiguous, and for autograd no view."""
+    x = x.contiguous()
+    # A view inside of an operator could not be edited in place outside; its base is given up here.
+    return torch.ops.aten._unsafe_view(x, x.shape)
 
 
 def _empty_half(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

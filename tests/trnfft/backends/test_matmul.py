@@ -54,3 +54,30 @@ def test_tables_are_made_once(n):
     assert made == before + len(uploaded.cache) > before
     energy(torch.ones(5, n))
     assert uploaded.cache_info().misses == made
+
+
+@pytest.mark.parametrize("n", [337, 997, 5003])
+def test_bluestein_does_not_overflow_on_its_way(n):
+    x = torch.zeros(3, n)
+    x[0, 3] = 3e38
+    x[1] = 3e38 / n
+    # Of which the spectrum on the way has one large number.
+    x[2] = 1e38 / n**0.5 * torch.cos(torch.pi * torch.arange(n).double() ** 2 / n)
+    assert relative_errors(x).max() < 1e-6
+
+
+def test_bluestein_has_small_numbers_as_well():
+    x = torch.zeros(2, 997)
+    x[0, 3] = 1e-35
+    x[1] = 1e-35 * torch.randn(997, generator=torch.Generator().manual_seed(0))
+    assert relative_errors(x).max() < 1e-6
+
+
+def relative_errors(x):
+    """Of both directions, row by row."""
+    errors = []
+    for name, norm in (("fft", "backward"), ("ifft", "forward")):
+        exact = getattr(torch.fft, name)(x.double(), norm=norm)
+        difference = getattr(trnfft, name)(x, norm=norm).to_complex() - exact
+        errors.append(difference.norm(dim=1) / exact.norm(dim=1))
+    return torch.stack(errors)

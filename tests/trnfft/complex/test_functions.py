@@ -816,3 +816,22 @@ def test_compilation_of_functions_of_complex_tensors_and_of_modules():
     assert_same(compiled(lambda x: torch.roll(x, 1) * 2)(x), torch.roll(x.to_complex(), 1) * 2)
     module = Filter(8)
     torch.testing.assert_close(compiled(module)(x), module(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_powers_of_a_smaller_dtype_are_computed_in_the_larger_one(dtype, shape):
+    base = torch.full(shape, 0.3, dtype=dtype)
+    z = ComplexTensor(torch.tensor([0.5, -1.0, 2.0]), torch.tensor([1.0, 0.25, -3.0]))
+    exact = base.to(torch.complex128) ** z.to_complex().to(torch.complex128)
+    power = (base**z).to_complex()
+    assert power.dtype == torch.complex64
+    assert (power - exact).norm() < 3e-7 * exact.norm()
+    exact = z.to_complex().to(torch.complex128) ** base.to(torch.complex128)
+    assert ((z**base).to_complex() - exact).norm() < 3e-7 * exact.norm()
+
+
+def test_a_number_does_not_widen_a_power():
+    z = ComplexTensor(torch.ones(3), torch.ones(3))
+    assert (torch.tensor(2.0, dtype=torch.float64) ** z).dtype == torch.complex64
+    assert (z ** torch.tensor(2.5, dtype=torch.float64)).dtype == torch.complex64

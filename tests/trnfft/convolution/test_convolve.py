@@ -81,8 +81,9 @@ def test_as_scipy(shapes, mode, function, dtype, real_filter, backend):
     *shapes, dims = shapes
     x, h = random(*shapes[0], dtype=dtype), random(*shapes[1], dtype=dtype, seed=1)
     h = h.real if real_filter else h
-    longer = [n - m for d, (n, m) in enumerate(zip(*shapes, strict=True)) if not dims or d in dims]
-    if mode == "valid" and min(longer) < 0 < max(longer):  # scipy allows it beside a size of 1
+    pairs = [pair for d, pair in enumerate(zip(*shapes, strict=True)) if not dims or d in dims]
+    longer = [n - m for n, m in pairs if 1 not in (n, m)]  # sizes of 1 broadcast
+    if mode == "valid" and min(longer, default=0) < 0 < max(longer, default=0):
         with pytest.raises(ValueError, match="the longer one along all of 'dims'"):
             function(x, h, mode, dims)
         return
@@ -94,6 +95,33 @@ def test_as_scipy(shapes, mode, function, dtype, real_filter, backend):
     assert isinstance(actual, ComplexTensor) == dtype.is_complex
     # A single point of "valid" may be near zero by chance.
     assert_near(actual, expected, TOLERANCE[part], expected_of(function, x, h, "full", dims))
+
+
+@modes
+@pytest.mark.parametrize("function", BOTH)
+@pytest.mark.parametrize(
+    "shapes", [((1, 10), (5, 3)), ((5, 3), (1, 10)), ((4, 1, 6), (1, 3, 2)), ((1, 1), (4, 5))]
+)
+@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
+def test_sizes_of_one_broadcast(shapes, function, mode, backend):
+    x, h = random(*shapes[0]).float(), random(*shapes[1], seed=1).float()
+    with trnfft.backend(backend):
+        actual = function(x, h, mode)
+    assert_near(actual, expected_of(function, x, h, mode), 1e-5)
+
+
+@both
+def test_missing_dimensions_broadcast(function):
+    x, h = random(2, 3, 40), random(3, 40, seed=1)
+    y = function(x, h, dims=-1)
+    each = [signal.fftconvolve(wide(a), wide(b)) for row in x for a, b in zip(row, h, strict=True)]
+    assert_near(y, np.stack(each).reshape(2, 3, 79), 1e-12)
+    assert_near(function(h, x, dims=(2,)), wide(y), 1e-12)
+    h.requires_grad_()
+    function(x, h, dims=-1).square().sum().backward()
+    assert h.grad.shape == h.shape
+    with pytest.raises(ValueError, match="has 2 dimensions and argument 'input' has 3"):
+        function(x, h)
 
 
 @modes

@@ -1,0 +1,109 @@
+"""torch.autocast changes nothing: transforms are computed in float32, forward and backward."""
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import nn
+
+BACKENDS = ["torch", "matmul", "nki-sim"]
+
+FUNCTIONS = {
+    "fft": lambda x: trnfft.fft(x).real,
+    "ifft": lambda x: trnfft.ifft(x).imag,
+    "rfft": lambda x: trnfft.rfft(x).real,
+    "ihfft": lambda x: trnfft.ihfft(x).imag,
+    "irfft": lambda x: trnfft.irfft(x, 64),
+    "hfft": lambda x: trnfft.hfft(x, 64),
+    "fft2": lambda x: trnfft.fft2(x).real,
+    "rfftn": lambda x: trnfft.rfftn(x).imag,
+    "prime": lambda x: trnfft.fft(x, 61).real,
+    "planned": lambda x: trnfft.fft(x, order="planned").real,
+    "stft": lambda x: trnfft.stft(x, 16, window=torch.hann_window(16), return_complex=True).real,
+    "convolve": lambda x: trnfft.convolve(x, x, "same", dims=-1),
+}
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def gradients(function, *leaves):
+    """The result, and the gradients of a sum of squares."""
+    y = function(*leaves)
+    return [y.detach(), *torch.autograd.grad((y**2).sum(), leaves)]
+
+
+def assert_as_without(function, *leaves, device="cpu"):
+    """Results and gradients in float32, as without autocast; wherever the backward runs."""
+    expected = gradients(function, *leaves)
+    with torch.autocast(device, torch.bfloat16):
+        inside = gradients(function, *leaves)
+        y = function(*leaves)
+    outside = [y.detach(), *torch.autograd.grad((y**2).sum(), leaves)]
+    for actual in (inside, outside):
+        for a, e in zip(actual, expected, strict=True):
+            assert a.dtype == e.dtype == torch.float32
+            assert (a - e).norm() <= 2e-6 * e.norm()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name, backend):
+    with trnfft.backend(backend):
+        assert_as_without(FUNCTIONS[name], random(4, 64).requires_grad_())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_block_circulant_products(rows, backend):
+    layer = nn.BlockCirculantLinear(32, 16, 8)
+    with trnfft.backend(backend):
+        x = random(rows, 32).requires_grad_()
+        assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "make", [lambda: nn.SpectralConv1d(2, 3, 5), lambda: nn.FFTConv1d(2, 2, 9)]
+)
+def test_layers_train(make, backend):
+    layer = make()
+    with trnfft.backend(backend), torch.autocast("cpu", torch.bfloat16):
+        layer(random(2, 2, 32)).pow(2).sum().backward()
+    assert all(p.grad.isfinite().all() and p.grad.any() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bfloat16_widens_as_without(backend):
+    x = random(3, 32).bfloat16()
+    with trnfft.backend(backend), torch.autocast("cpu", torch.bfloat16):
+        y = trnfft.rfft(x).to_complex()
+        product = torch.ones(3, 3) @ x
+        of_product = trnfft.rfft(product).to_complex()
+    assert product.dtype == torch.bfloat16
+    for found, of in ((y, x), (of_product, product)):
+        expected = torch.fft.rfft(of.float())
+        assert found.dtype == torch.complex64
+        assert (found - expected).norm() < 1e-6 * expected.norm()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_code(backend):
+    torch._dynamo.reset()
+    run = torch.compile(lambda x: trnfft.ifft(trnfft.rfft(x)).real, backend="aot_eager")
+    with trnfft.backend(backend):
+        assert_as_without(run, random(4, 32).requires_grad_())
+
+
+def test_second_derivatives_and_forward_mode():
+    x = random(12)
+
+    def energy(x):
+        y = trnfft.rfft(x)
+        return (y.real**3 + y.imag**3).sum()
+
+    expected = torch.func.hessian(energy)(x)
+    with trnfft.backend("matmul"), torch.autocast("cpu", torch.bfloat16):
+        actual = torch.func.hessian(energy)(x)
+    assert (actual - expected).norm() < 1e-5 * expected.norm()

@@ -1,0 +1,176 @@
+"""Results are fresh tensors: contiguous, no views, to be edited in place, compiled and exported."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import trnfft
+from trnfft import ComplexTensor, nn
+
+BACKENDS = ["matmul", "nki-sim"]
+SHAPES = [(8,), (1, 8), (4, 8), (4, 1), (2, 3, 8), (1, 11), (70, 12)]
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+TRANSFORMS = {
+    **{
+        name: (lambda x, name=name: getattr(trnfft, name)(x))
+        for name in ("fft", "ifft", "rfft", "ihfft", "fftn", "ifftn", "rfftn", "ihfftn")
+    },
+    **{
+        name: (lambda x, name=name: getattr(trnfft, name)(x, 2 * x.shape[-1] - 1))
+        for name in ("irfft", "hfft")
+    },
+    "fft of first": lambda x: trnfft.fft(x, dim=0),
+    "rfft of first": lambda x: trnfft.rfft(x, dim=0),
+    "irfft of first": lambda x: trnfft.irfft(x, 9, dim=0),
+    "fftn of none": lambda x: trnfft.fftn(x, dim=()),
+    "planned": lambda x: trnfft.fft(x, order="planned"),
+    "from planned": lambda x: trnfft.ifft(x, order="planned"),
+    "planned of first": lambda x: trnfft.fft(x, dim=0, order="planned"),
+    "from planned of first": lambda x: trnfft.ifft(x, dim=0, order="planned"),
+    "convolve": lambda x: trnfft.convolve(x, torch.ones((1,) * x.ndim), dims=-1),
+    "convolve same": lambda x: trnfft.convolve(x, x.detach(), "same"),
+    "convolve circular": lambda x: trnfft.convolve(x, x.detach(), "same", padding="circular"),
+    "oaconvolve": lambda x: trnfft.oaconvolve(x, x.detach(), "same"),
+}
+
+LAYERS = {
+    "BlockCirculantLinear": (lambda: nn.BlockCirculantLinear(8, 4, 4, bias=False), (3, 8)),
+    "BlockCirculantLinear with bias": (lambda: nn.BlockCirculantLinear(8, 4, 4), (1, 8)),
+    "FFTConv1d": (lambda: nn.FFTConv1d(2, 3, 3, bias=False), (2, 2, 9)),
+    "FFTConv1d unbatched": (lambda: nn.FFTConv1d(2, 3, 3), (2, 9)),
+    "FFTConv2d": (lambda: nn.FFTConv2d(2, 2, 3, bias=False), (1, 2, 7, 6)),
+    "FNetMixer": (lambda: nn.FNetMixer(), (2, 4, 6)),
+    "SpectralConv1d": (lambda: nn.SpectralConv1d(2, 3, 3), (2, 2, 8)),
+    "SpectralConv2d": (lambda: nn.SpectralConv2d(2, 2, 2, 2), (2, 2, 5, 6)),
+}
+
+
+def random(*shape):
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator)
+
+
+def parts_of(y):
+    return [y.real, y.imag] if isinstance(y, ComplexTensor) else [y]
+
+
+def assert_fresh(parts, *inputs):
+    """Contiguous, in memory of their own."""
+    memory = [x.untyped_storage().data_ptr() for x in (*parts, *inputs)]
+    assert len(set(memory)) == len(memory)
+    for part in parts:
+        assert part.is_contiguous()
+        assert part.view(-1).numel() == part.numel()
+
+
+def edited_energy(y):
+    """A sum that a mistake about what was edited would change, and its derivatives."""
+    for scale, part in enumerate(parts_of(y), 2):
+        part[0] = 0
+        part *= scale
+        torch.nn.functional.relu(part, inplace=True)
+    return sum((part**2).sum() for part in parts_of(y))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_results_can_be_edited(name, backend):
+    run = TRANSFORMS[name]
+    for shape in SHAPES:
+        x, same = (random(*shape).requires_grad_() for _ in range(2))
+        with trnfft.backend(backend):
+            y = run(x)
+            assert_fresh(parts_of(y), x)
+            edited_energy(y).backward()
+        edited_energy(run(same).clone()).backward()  # by torch.fft
+        scale = same.grad.abs().max().clamp(min=1)
+        torch.testing.assert_close(x.grad / scale, same.grad / scale, **CLOSE)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_results_of_layers_can_be_edited(name, backend):
+    make, shape = LAYERS[name]
+    layer = make()
+    model = torch.nn.Sequential(layer, torch.nn.ReLU(inplace=True))
+    x, same = (random(*shape).requires_grad_() for _ in range(2))
+    with trnfft.backend(backend):
+        assert_fresh(parts_of(layer(x)), x)
+        (model(x) ** 2).sum().backward()
+    (copy.deepcopy(model)(same) ** 2).sum().backward()
+    torch.testing.assert_close(x.grad, same.grad, **CLOSE)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft", "planned", "fft of first", "fftn"])
+def test_one_row_is_compiled_and_exported(name, backend):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return tuple(parts_of(TRANSFORMS[name](x)))
+
+    for shape in ((8,), (1, 8)):
+        x = random(*shape)
+        expected = Module()(x)
+        with trnfft.backend(backend):
+            torch._dynamo.reset()
+            compiled = torch.compile(Module(), backend="aot_eager", fullgraph=True)(x)
+            exported = torch.export.export(Module(), (x,)).module()(x)
+        torch.testing.assert_close(compiled, expected, **CLOSE)
+        torch.testing.assert_close(exported, expected, **CLOSE)
+        assert_fresh(compiled, x)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+@pytest.mark.parametrize("backend", ["torch", *BACKENDS])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2"])
+def test_traces_hold_for_other_shapes(name, backend):
+    def run(x):
+        return tuple(parts_of(getattr(trnfft, name)(x)))
+
+    with trnfft.backend(backend):
+        traced = torch.jit.trace(run, (random(4, 8),), check_trace=False)
+        for shape in ((6, 8), (1, 8), (4, 16)):
+            torch.testing.assert_close(traced(random(*shape)), run(random(*shape)), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["ifft", "ihfft", "ifftn", "ihfftn", "hfft"])
+def test_torch_leaves_no_lazy_sign(name):
+    x = random(3, 8)
+    for part in parts_of(TRANSFORMS[name](x)):
+        assert not part.is_neg()
+        assert part.numpy().tolist() == np.asarray(part).tolist() == part.tolist()
+
+
+@pytest.mark.parametrize("name", ["ifft", "ihfft"])
+@pytest.mark.parametrize("backend", ["torch", *BACKENDS])
+def test_functional_derivatives(name, backend):
+    def energies(x):
+        y = TRANSFORMS[name](x)
+        return y.real**3 + y.imag**3
+
+    x = random(4).double() if backend == "torch" else random(4)
+    with trnfft.backend(backend):
+        found = torch.vmap(energies)(x[None].expand(3, -1))
+        jacobian = torch.func.jacfwd(energies)(x)
+        hessian = torch.func.hessian(lambda x: energies(x).sum())(x)
+        row = x.clone().requires_grad_()
+        rows = [torch.autograd.grad(e, row, retain_graph=True)[0] for e in energies(row)]
+    torch.testing.assert_close(found, energies(x)[None].expand(3, -1), **CLOSE)
+    torch.testing.assert_close(jacobian, torch.stack(rows), **CLOSE)
+    torch.testing.assert_close(hessian, hessian.mT, **CLOSE)
+    assert hessian.abs().max() > 0
+
+
+def test_planned_order_of_many_rows_is_fresh():
+    """Of which the products take another way, in both directions and along any dimension."""
+    with trnfft.backend("matmul"):
+        for rows, dim in itertools.product((1, 70), (0, 1)):
+            x = random(rows, 12) if dim else random(12, rows)
+            y = trnfft.fft(x, dim=dim, order="planned")
+            back = trnfft.ifft(y, dim=dim, order="planned")
+            assert_fresh([*parts_of(y), *parts_of(back)], x)
+            torch.testing.assert_close(back.real, x, **CLOSE)

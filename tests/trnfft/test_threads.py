@@ -1,0 +1,113 @@
+"""Threads that change places every few microseconds get the results that one thread gets."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import nn
+from trnfft.backends.device_tables import uploaded
+
+LENGTHS = [*range(1, 40), 97, 128, 257]
+THREADS = 8
+
+
+@pytest.fixture(autouse=True)
+def restless():
+    """Threads change places often, and no table is there yet."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    uploaded.cache_clear()
+    yield
+    sys.setswitchinterval(before)
+
+
+def everywhere(function):
+    """Its results in several threads that start together."""
+    start = threading.Barrier(THREADS)
+
+    def run(thread):
+        start.wait()
+        return function(thread)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_transforms(backend):
+    def errors(thread):
+        worst = 0.0
+        with trnfft.backend(backend):
+            for n in LENGTHS[thread:] + LENGTHS[:thread]:
+                x = random(3, n)
+                spectrum = torch.fft.rfft(x.double())
+                worst = max(worst, (trnfft.rfft(x).to_complex() - spectrum).abs().max().item())
+                worst = max(worst, (trnfft.ifft(trnfft.fft(x)).real - x).abs().max().item())
+        return worst
+
+    assert max(everywhere(errors)) < 1e-4
+
+
+def test_tables_that_do_not_all_fit(monkeypatch):
+    """What is forgotten while others look for it is made anew."""
+    monkeypatch.setattr(uploaded.cache, "_Cache__maxsize", 4096)
+
+    def errors(thread):
+        with trnfft.backend("matmul"):
+            x = [random(2, n) for n in range(thread + 1, 30)]
+            return max((trnfft.fft(row).real - torch.fft.fft(row).real).abs().max() for row in x)
+
+    assert max(everywhere(errors)) < 1e-4
+    assert uploaded.cache_info().currsize <= 4096
+
+
+def test_the_simulator():
+    def errors(thread):
+        with trnfft.backend("nki-sim"):
+            x = [random(2, n) for n in (8, 12, 16)]
+            return max((trnfft.fft(row).real - torch.fft.fft(row).real).abs().max() for row in x)
+
+    assert max(everywhere(errors)) < 1e-4
+
+
+class Interrupted(nn.FFTConv1d):
+    """Whenever it keeps a spectrum, another thread convolves something longer."""
+
+    other = None
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "_kept" and value is not None and self.other is not None:
+            x, self.other = self.other, None
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(self, x).result()
+
+
+def test_a_layer_that_threads_share_takes_the_spectrum_of_its_own_input():
+    layer = Interrupted(1, 1, 5).requires_grad_(False)
+    x = random(1, 1, 20)
+    expected = torch.nn.functional.conv1d(x, layer.weight, layer.bias)
+    layer.other = random(1, 1, 200)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
+    assert layer.other is None
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfftn"])
+def test_the_backend_of_scipy(name):
+    import scipy.fft
+
+    def same(thread):
+        x = random(4, 5 + thread).numpy()
+        expected = getattr(torch.fft, name)(torch.from_numpy(x)).numpy()
+        with scipy.fft.set_backend(trnfft.scipy_backend):
+            return abs(getattr(scipy.fft, name)(x) - expected).max()
+
+    assert max(everywhere(same)) < 1e-5
