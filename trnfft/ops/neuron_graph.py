@@ -49,10 +49,15 @@ def transform(
         NotImplementedError: no kernel can do a length, or the precision is "double".
     """
     # Dynamo wants shapes only, and hides what is raised here.
-    if isinstance(parts[0], FakeTensor) or parts[0].numel() == 0:
-        return _shapes_alone(kind, parts, sizes)
-    call = Call(tuple(map(int, sizes)), inverse, scale, _precision(parts[0].device), planned)
+    if isinstance(parts[0], FakeTensor):
+        shapes = [part.shape for part in parts]
+        return _shapes_alone(parts, _result_shapes(kind, shapes, sizes))
+    # Numbers that a graph of dynamic shapes keeps open are settled, too: kernels have one shape.
+    sizes, scale = tuple(map(int, sizes)), float(scale)
     shapes = [tuple(map(int, part.shape)) for part in parts]
+    if parts[0].numel() == 0:
+        return _shapes_alone(parts, _result_shapes(kind, shapes, sizes))
+    call = Call(sizes, inverse, scale, _precision(parts[0].device), planned)
     tables = _tables(kind, shapes, call, parts[0].device)
     backward: Tensors = []
     if torch.is_grad_enabled() and any(part.requires_grad for part in parts):
@@ -93,10 +98,9 @@ def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
     return [(*shapes[0][:-1], last)] * (2 if kind == "r2c" else 1)
 
 
-def _shapes_alone(kind: str, parts: Parts, sizes: tuple[int, ...]) -> Parts:
-    """Results without values, which depend on all parts."""
+def _shapes_alone(parts: Parts, shapes: Any) -> Parts:
+    """Results of these shapes without values, which depend on all parts."""
     total = sum(part.sum() for part in parts)
-    shapes = _result_shapes(kind, [part.shape for part in parts], sizes)
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
