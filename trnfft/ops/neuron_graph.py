@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._dynamo import nonstrict_trace
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 
 from trnfft import cache, config
 from trnfft.backends import torch_neuron
@@ -46,12 +47,17 @@ def transform(
 
     Raises:
         RuntimeError: the backend of this context is not "nki".
-        NotImplementedError: no kernel can do a length, or the precision is "double".
+        NotImplementedError: no kernel can do a length, the precision is "double", or a part has a
+            tangent.
     """
+    if any(forward_ad.unpack_dual(part, level=0).tangent is not None for part in parts):
+        raise NotImplementedError(  # which makes Dynamo leave it to eager mode, but for fullgraph
+            "graphs of torch.compile(backend='neuron') have no forward-mode derivatives of "
+            "transforms, as their operators drop tangents"
+        )
     # Dynamo wants shapes only, and hides what is raised here.
     if isinstance(parts[0], FakeTensor):
-        shapes = [part.shape for part in parts]
-        return _shapes_alone(parts, _result_shapes(kind, shapes, sizes))
+        return _shapes_alone(parts, _result_shapes(kind, [x.shape for x in parts], sizes))
     # Numbers that a graph of dynamic shapes keeps open are settled, too: kernels have one shape.
     sizes, scale = tuple(map(int, sizes)), float(scale)
     shapes = [tuple(map(int, part.shape)) for part in parts]

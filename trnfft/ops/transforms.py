@@ -144,9 +144,8 @@ def _settings(device: torch.device) -> tuple[Any, str]:
 
 
 def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
-    """Whether a graph for TorchNeuron's compiler is being traced: exported ones have no device's."""
-    is_compiler = backend is None and not torch.compiler.is_exporting()
-    return is_compiler and device.type == "neuron"
+    """Whether a graph for TorchNeuron's compiler is being traced, and none to export."""
+    return backend is None and device.type == "neuron" and not torch.compiler.is_exporting()
 
 
 def _takes_whole(
