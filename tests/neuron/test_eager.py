@@ -1,5 +1,7 @@
 """Eager mode on the device: values and gradients, the kernels that run, what crosses the bus."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -164,6 +166,15 @@ def test_no_rows(launches):
 def random_parts(*shape):
     generator = torch.Generator().manual_seed(sum(shape))
     return ComplexTensor(*torch.randn(2, *shape, generator=generator))
+
+
+def test_pickled_layers():
+    layer = trnfft.nn.FFTConv1d(2, 3, 9).eval().to("neuron")
+    x = torch.randn(2, 2, 40).to("neuron")
+    with torch.no_grad():
+        y = layer(x)  # which keeps a spectrum
+        assert relative_error(pickle.loads(pickle.dumps(layer))(x), y) < BOUND
+        assert relative_error(layer.cpu()(x.cpu()), y) < BOUND
 
 
 def test_as_the_default_device():
