@@ -147,6 +147,15 @@ def check_real(name: str, x: object, advice: str = "") -> None:
         )
 
 
+def check_device(name: str, device: torch.device, other: str, its: torch.device) -> None:
+    """ValueError where the argument of this name is on another device than `other`, some words."""
+    if device != its:
+        raise ValueError(
+            f"argument '{name}' is on device '{device}' and {other} on '{its}'; "
+            f"move one with .to(device)"
+        )
+
+
 def check_real_dtype(dtype: torch.dtype | None) -> None:
     """TypeError for an argument 'dtype', of parameters of a layer, that is not real."""
     if dtype is None:

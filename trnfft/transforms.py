@@ -84,7 +84,7 @@ def fft(
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
         norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
         order: of the frequencies in the result: "natural", or "planned": as the stages of the plan
             leave them, see `trnfft.order`.
 
@@ -113,7 +113,7 @@ def ifft(
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
         norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
         order: of the frequencies in `input`: "natural", or "planned": as `fft` with this argument
             gives them, all of them, so that `n` must be the size of `dim`.
 
@@ -141,7 +141,7 @@ def rfft(
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
         norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
@@ -168,7 +168,7 @@ def irfft(
         n: length of the result. Default: 2 * (size of `dim` - 1), which is even.
         dim: the dimension to transform.
         norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         torch.Tensor of the shape of `input` with `n` in place of `dim`.
@@ -195,7 +195,7 @@ def hfft(
         n: length of the result. Default: 2 * (size of `dim` - 1), which is even.
         dim: the dimension to transform.
         norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         torch.Tensor of the shape of `input` with `n` in place of `dim`.
@@ -221,7 +221,7 @@ def ihfft(
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
         norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
@@ -247,7 +247,7 @@ def fft2(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the two dimensions to transform.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`.
@@ -273,7 +273,7 @@ def ifft2(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the two dimensions to transform.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`.
@@ -299,7 +299,7 @@ def rfft2(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the two dimensions to transform.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
@@ -328,7 +328,7 @@ def irfft2(
             result; its default is 2 * (size of the last `dim` - 1).
         dim: the two dimensions to transform.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         torch.Tensor of the shape of `input` with the lengths in place of `dim`.
@@ -356,7 +356,7 @@ def hfft2(
             result; its default is 2 * (size of the last `dim` - 1).
         dim: the two dimensions to transform.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         torch.Tensor of the shape of `input` with the lengths in place of `dim`.
@@ -382,7 +382,7 @@ def ihfft2(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the two dimensions to transform.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
@@ -409,7 +409,7 @@ def fftn(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`.
@@ -435,7 +435,7 @@ def ifftn(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`.
@@ -461,7 +461,7 @@ def rfftn(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
@@ -490,7 +490,7 @@ def irfftn(
             result; its default is 2 * (size of the last `dim` - 1).
         dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         torch.Tensor of the shape of `input` with the lengths in place of `dim`.
@@ -518,7 +518,7 @@ def hfftn(
             result; its default is 2 * (size of the last `dim` - 1).
         dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         torch.Tensor of the shape of `input` with the lengths in place of `dim`.
@@ -544,7 +544,7 @@ def ihfftn(
         s: lengths of the transforms. Default: the sizes of `dim`.
         dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
         norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape and dtype.
+        out: where to write the result, of its shape, dtype and device.
 
     Returns:
         ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
@@ -666,11 +666,9 @@ def _written(result: Any, out: Any) -> Any:
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"
         )
-    if out.shape != result.shape or out.dtype != result.dtype:
-        raise RuntimeError(
-            f"argument 'out' has shape {tuple(out.shape)} and dtype {out.dtype}, the result has "
-            f"shape {tuple(result.shape)} and dtype {result.dtype}"
-        )
+    given, made = (f"shape {tuple(x.shape)}, dtype {x.dtype}, {x.device}" for x in (out, result))
+    if given != made:
+        raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
     parts = [(out, result)]
     if isinstance(result, ComplexTensor):
         parts = [(out.real, result.real), (out.imag, result.imag)]

@@ -89,10 +89,45 @@ def test_a_graph_break_leaves_a_transform_to_eager_mode(launches):
     assert launches == []
 
 
-def test_no_rows(launches):
-    y = compiled(lambda x: trnfft.rfft(x).real)(torch.ones(0, 8, device="neuron"))
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_no_rows(dynamic, launches):
+    run = compiled(lambda x: trnfft.rfft(x).real, dynamic=dynamic)
+    y = run(torch.ones(0, 8, device="neuron"))
     assert (y.shape, y.device.type) == ((0, 5), "neuron")
     assert launches == []
+
+
+def test_dynamic_shapes_are_settled(launches):
+    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)), dynamic=True)
+    for shape in ((3, 8), (3, 12), (5, 12)):
+        x = torch.randn(shape)
+        assert_close([run(x.to("neuron"))], [x])
+    assert len(launches) == 6
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported_programs_transform(strict, launches):
+    """They hold trnfft's operators, which launch the kernels of the moment that they run."""
+
+    class Doubled(torch.nn.Module):
+        def forward(self, x):
+            return trnfft.irfft(trnfft.rfft(x) * 2)
+
+    x = torch.randn(3, 16)
+    program = torch.export.export(Doubled(), (torch.ones(3, 16, device="neuron"),), strict=strict)
+    launches.clear()
+    assert_close([program.module()(x.to("neuron"))], [2 * x])
+    assert len(launches) == 2
+
+
+def test_forward_mode_is_left_to_eager_mode():
+    """As a graph would lose the tangents: nki_op's operators have no rule for them."""
+
+    def tangent(x, dx):
+        return torch.func.jvp(lambda x: trnfft.irfft(trnfft.rfft(x)), (x,), (dx,))[1]
+
+    x, dx = torch.randn(2, 8).to("neuron")
+    assert_close([torch.compile(tangent, backend="neuron")(x, dx)], [dx])
 
 
 def test_without_gradients(launches):

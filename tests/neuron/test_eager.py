@@ -1,5 +1,7 @@
 """Eager mode on the device: values and gradients, the kernels that run, what crosses the bus."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -189,3 +191,57 @@ def test_autocast_changes_nothing(name):
         assert (square @ square).dtype == torch.bfloat16
         inside = Training(SUBJECTS[name], "neuron").step()
     assert_close(inside, plain, 1e-6)
+
+
+def test_pickled_layers():
+    layer = trnfft.nn.FFTConv1d(2, 3, 9).eval().to("neuron")
+    x = torch.randn(2, 2, 40).to("neuron")
+    with torch.no_grad():
+        y = layer(x)  # which keeps a spectrum
+        assert relative_error(pickle.loads(pickle.dumps(layer))(x), y) < BOUND
+        assert relative_error(layer.cpu()(x.cpu()), y) < BOUND
+
+
+def test_as_the_default_device():
+    """Nothing is made there that a NeuronCore has no storage for."""
+    with torch.device("neuron"):
+        x = torch.arange(48.0).reshape(3, 16)
+        y = trnfft.rfft(x)
+        layer = trnfft.nn.SpectralConv1d(3, 2, 4)
+        z = layer(x[None])
+        shapes = [
+            trnfft.point_spread_functions.gaussian(5, 1.0),
+            trnfft.point_spread_functions.star(5),
+            trnfft.point_spread_functions.heart(5),
+        ]
+    assert relative_error(y, torch.fft.rfft(x.cpu())) < BOUND
+    assert {part.device.type for part in (y, z, *shapes)} == {"neuron"}
+    assert relative_error(z, layer.cpu()(x[None].cpu())) < BOUND
+    assert torch.equal(shapes[1].cpu(), trnfft.point_spread_functions.star(5))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda here, there: trnfft.bloom(there, torch.ones(3, 3)),
+        lambda here, there: trnfft.BloomFilter(torch.ones(3, 3, device="neuron"), (2, 16))(here),
+        lambda here, there: trnfft.convolve(there[0, 0], here[0, 0]),
+        lambda here, there: trnfft.nn.FFTConv1d(2, 2, 3)(there),
+        lambda here, there: trnfft.nn.SpectralConv1d(2, 2, 3)(there),
+        lambda here, there: trnfft.nn.SpectralConv2d(1, 1, 1, 3)(there[:, None]),
+        lambda here, there: trnfft.nn.BlockCirculantLinear(16, 16, 16)(there),
+    ],
+)
+def test_two_devices_are_an_error_in_words(call):
+    here = torch.ones(1, 2, 16)
+    with pytest.raises(ValueError, match=r"is on (device )?'(cpu|neuron:0)'.* move one with"):
+        call(here, here.to("neuron"))
+
+
+def test_results_go_to_no_other_device(counted):
+    there = torch.ones(1, 2, 16, device="neuron")
+    with counted() as counts, pytest.raises(RuntimeError, match="'out' has .* cpu; the result has"):
+        trnfft.irfft(there, out=torch.empty(1, 2, 30))
+    assert counts.to_host == 0
+    y = torch.empty(1, 2, 30, device="neuron")
+    assert trnfft.irfft(there, out=y) is y

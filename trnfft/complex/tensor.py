@@ -212,14 +212,14 @@ class ComplexTensor:
             name = torch.overrides.resolve_name(func) or getattr(func, "__name__", func)
             raise TypeError(
                 f"{name} has no implementation for ComplexTensor, allowed are the functions in "
-                f"trnfft.complex.functions; call it on a native complex tensor: x.to_complex()"
+                f"trnfft.complex.functions; call it on a native tensor: x.cpu().to_complex()"
             )
         return FUNCTIONS[func](*args, **(kwargs or {}))
 
     def __getattr__(self, name: str) -> Any:
         advice = ""
         if not name.startswith("_") and hasattr(torch.Tensor, name):
-            advice = "; torch.Tensor has, so call it on a native complex tensor: x.to_complex()"
+            advice = "; torch.Tensor has, so call it on a native tensor: x.cpu().to_complex()"
         raise AttributeError(f"ComplexTensor has no attribute {name!r}{advice}")
 
     # Description

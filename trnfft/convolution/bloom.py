@@ -26,7 +26,7 @@ from typing import TypeVar
 import torch
 
 from trnfft import config
-from trnfft.arguments import check_choice, check_real, computed_dtype, integers
+from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
@@ -222,6 +222,7 @@ class BloomFilter:
 
     def _check_fits(self, image: torch.Tensor) -> None:
         _check_image(image)
+        check_device("image", image.device, "the psf", self._device)
         if tuple(image.shape[-2:]) != self.size:
             raise ValueError(
                 f"argument 'image' has shape {tuple(image.shape)}, this filter is for "

@@ -9,13 +9,15 @@ Their centre is the pixel (size // 2, size // 2), as `bloom` takes it, and all r
 import math
 import numbers
 
+import numpy as np
 import torch
 
 from trnfft.arguments import check_positive, integer
 
 _LARGEST = 2**14  # pixels a side, which take 2 GiB in float64
+_HOST = "cpu"  # a NeuronCore, which may be torch's default device, has no float64
 _SAMPLES = 4  # along each axis of a pixel, of which the mean smooths edges
-_WAVELENGTHS = torch.linspace(0.75, 1.25, 16, dtype=torch.float64)  # over their mean: 413 - 688 nm
+_WAVELENGTHS = np.linspace(0.75, 1.25, 16).tolist()  # over their mean: 413 - 688 nm
 
 
 def gaussian(size: int, sigma: float) -> torch.Tensor:
@@ -51,7 +53,7 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
         raise ValueError(f"argument 'blades' is {blades}, allowed is 3 or more")
     # Twice the size, as waves wrap around at the border of the transform; the middle is kept.
     distance = _to_nearest_side(*_coordinates(2 * size, 1), blades)
-    pattern = torch.zeros(2 * size, 2 * size, dtype=torch.float64)
+    pattern = torch.zeros(2 * size, 2 * size, dtype=torch.float64, device=_HOST)
     for wavelength in _WAVELENGTHS:
         aperture = (size / 3 / wavelength - distance + 0.5).clamp(0, 1)
         # torch.fft, as backends for a NeuronCore have no float64.
@@ -80,7 +82,7 @@ def _check_size(size: int) -> None:
 
 def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
     """y and x relative to the centre, in pixels, [size * samples, 1] and [1, size * samples]."""
-    fine = torch.arange(size * samples, dtype=torch.float64)
+    fine = torch.arange(size * samples, dtype=torch.float64, device=_HOST)
     x = (fine + 0.5) / samples - 0.5 - size // 2
     return x[:, None], x[None, :]
 
@@ -92,7 +94,7 @@ def _pixels(inside: torch.Tensor) -> torch.Tensor:
 
 def _to_nearest_side(y: torch.Tensor, x: torch.Tensor, sides: int) -> torch.Tensor:
     """How far out every point is, along the normal of the side nearest to it, of a polygon."""
-    distance = torch.full((y.numel(), x.numel()), -math.inf, dtype=torch.float64)
+    distance = torch.full((y.numel(), x.numel()), -math.inf, dtype=torch.float64, device=_HOST)
     for side in range(sides):
         angle = 2 * math.pi * side / sides
         distance = torch.maximum(distance, x * math.cos(angle) + y * math.sin(angle))
@@ -100,4 +102,4 @@ def _to_nearest_side(y: torch.Tensor, x: torch.Tensor, sides: int) -> torch.Tens
 
 
 def _normalised(psf: torch.Tensor) -> torch.Tensor:
-    return (psf / psf.sum()).float()
+    return (psf / psf.sum()).float().to(torch.get_default_device())

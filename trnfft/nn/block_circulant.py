@@ -8,7 +8,13 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.arguments import check_positive, check_real, check_real_dtype, computed_dtype
+from trnfft.arguments import (
+    check_device,
+    check_positive,
+    check_real,
+    check_real_dtype,
+    computed_dtype,
+)
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
 
 
@@ -66,6 +72,7 @@ class BlockCirculantLinear(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         _check_input(input, self.in_features)
+        check_device("input", input.device, "the weight", self.weight.device)
         wide = computed_dtype(input.dtype)
         p, q, k = self.weight.shape
         x = _padded(input.to(wide), q * k).reshape(-1, q * k)

@@ -8,7 +8,14 @@ import torch
 from torch import nn
 
 from trnfft import config
-from trnfft.arguments import check_positive, check_real, check_real_dtype, computed_dtype, integers
+from trnfft.arguments import (
+    check_device,
+    check_positive,
+    check_real,
+    check_real_dtype,
+    computed_dtype,
+    integers,
+)
 from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
@@ -224,8 +231,4 @@ def _check_input(input: torch.Tensor, weight: torch.Tensor, channels: int) -> No
             f"[B, {channels}, {points}] and [{channels}, {points}]; bring the channels before "
             f"the points"
         )
-    if input.device != weight.device:
-        raise ValueError(
-            f"argument 'input' is on device '{input.device}' and the weight on "
-            f"'{weight.device}'; move one with .to(device)"
-        )
+    check_device("input", input.device, "the weight", weight.device)

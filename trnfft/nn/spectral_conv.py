@@ -2,7 +2,7 @@
 
 import torch
 
-from trnfft.arguments import check_positive
+from trnfft.arguments import check_device, check_positive
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
@@ -129,6 +129,7 @@ class SpectralConv2d(SplitWeight):
 
 def _mixed(sum: str, spectrum: ComplexTensor, weight: ComplexTensor) -> ComplexTensor:
     """The channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
+    check_device("input", spectrum.device, "the weight", weight.device)
     weight = weight.to(spectrum.real.dtype)
     return bilinear(lambda x, w: torch.einsum(sum, x, w), spectrum, weight)
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._dynamo import nonstrict_trace
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 
 from trnfft import cache, config
 from trnfft.backends import torch_neuron
@@ -46,13 +47,23 @@ def transform(
 
     Raises:
         RuntimeError: the backend of this context is not "nki".
-        NotImplementedError: no kernel can do a length, or the precision is "double".
+        NotImplementedError: no kernel can do a length, the precision is "double", or a part has a
+            tangent.
     """
+    if any(forward_ad.unpack_dual(part, level=0).tangent is not None for part in parts):
+        raise NotImplementedError(  # which makes Dynamo leave it to eager mode, but for fullgraph
+            "graphs of torch.compile(backend='neuron') have no forward-mode derivatives of "
+            "transforms, as their operators drop tangents"
+        )
     # Dynamo wants shapes only, and hides what is raised here.
-    if isinstance(parts[0], FakeTensor) or parts[0].numel() == 0:
-        return _shapes_alone(kind, parts, sizes)
-    call = Call(tuple(map(int, sizes)), inverse, scale, _precision(parts[0].device), planned)
+    if isinstance(parts[0], FakeTensor):
+        return _shapes_alone(parts, _result_shapes(kind, [x.shape for x in parts], sizes))
+    # Numbers that a graph of dynamic shapes keeps open are settled, too: kernels have one shape.
+    sizes, scale = tuple(map(int, sizes)), float(scale)
     shapes = [tuple(map(int, part.shape)) for part in parts]
+    if parts[0].numel() == 0:
+        return _shapes_alone(parts, _result_shapes(kind, shapes, sizes))
+    call = Call(sizes, inverse, scale, _precision(parts[0].device), planned)
     tables = _tables(kind, shapes, call, parts[0].device)
     backward: Tensors = []
     if torch.is_grad_enabled() and any(part.requires_grad for part in parts):
@@ -93,10 +104,9 @@ def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
     return [(*shapes[0][:-1], last)] * (2 if kind == "r2c" else 1)
 
 
-def _shapes_alone(kind: str, parts: Parts, sizes: tuple[int, ...]) -> Parts:
-    """Results without values, which depend on all parts."""
+def _shapes_alone(parts: Parts, shapes: Any) -> Parts:
+    """Results of these shapes without values, which depend on all parts."""
     total = sum(part.sum() for part in parts)
-    shapes = _result_shapes(kind, [part.shape for part in parts], sizes)
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 

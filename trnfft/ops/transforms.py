@@ -154,8 +154,8 @@ def _is_of_torch_operations(backend: Backend | None, device: torch.device) -> bo
 
 
 def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
-    """Whether a graph for TorchNeuron's compiler is being traced."""
-    return backend is None and device.type == "neuron"
+    """Whether a graph for TorchNeuron's compiler is being traced, and none to export."""
+    return backend is None and device.type == "neuron" and not torch.compiler.is_exporting()
 
 
 def _takes_whole(

@@ -6,7 +6,7 @@ import os
 import sys
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ def install(folder: Path) -> Any:
         device_count=lambda: 1,
         current_device=lambda: 0,
         set_device=lambda device: None,
+        device=nullcontext,
         synchronize=lambda device=None: None,
         manual_seed_all=lambda seed: None,
         _is_in_bad_fork=lambda: False,
