@@ -317,7 +317,7 @@ def _asked(names: Names) -> list[Algorithm]:
 
 
 def _error(recipe: Recipe) -> float:
-    return float(f"{ALGORITHMS[recipe.algorithm].error(recipe):.2e}")
+    return ALGORITHMS[recipe.algorithm].stated_error(recipe)
 
 
 def _priced(
