@@ -137,8 +137,9 @@ def test_a_found_plan_is_remembered(folder, monkeypatch):
 
 def test_restricted_searches_are_not_remembered_in_files(folder):
     trnfft.plan(94, algorithms="dft_gemm")
-    trnfft.plan(94, max_error=1e-3)
     assert not folder.exists()
+    trnfft.plan(94, max_error=1e-3, target="trn1")  # which looks at what "fast" chooses
+    assert [row["max_error"] for row in rows_of(wisdom.user_file("trn1"))] == [1e-6]
 
 
 def test_of_two_plans_the_later_counts(folder):
@@ -365,10 +366,16 @@ def test_stale_temporary_files_are_removed(folder):
     )
     for path in (stale, fresh, other):
         path.write_text("")
-    os.utime(stale, (0, 0))
-    os.utime(other, (0, 0))
-    trnfft.plan(94)
+    unused, recent = (folder / f"plans-trn1-{name}.jsonl" for name in ("0123", "4567"))
+    unused.write_text("")
+    recent.write_text("")
+    own = wisdom.user_file("trn1")
+    own.write_text("")
+    for path in (stale, other, unused, own):
+        os.utime(path, (0, 0))
+    trnfft.plan(94, target="trn1")
     assert not stale.exists() and fresh.exists() and other.exists()
+    assert not unused.exists() and recent.exists() and own.exists()
 
 
 # Many processes

@@ -51,6 +51,7 @@ FULL = (
     2**24
 )  # bytes of a user's file, beyond which the next plan starts another; the last one stays
 STALE_SECONDS = 3600.0  # after which nobody writes a temporary file any more
+UNUSED_SECONDS = 90 * 86400.0  # after which a version's file goes; those in use are touched
 SOURCES = (Path(nki_kernels.__file__).parent, Path(__file__).parent)  # what plans depend on
 
 Key = tuple[Any, ...]
@@ -247,6 +248,7 @@ def _user_entries(chip: str) -> Entries:
         for file in (_older(path), path):
             try:
                 found.update(_entries(file, _user_rows(file)))
+                os.utime(file)
             except ValueError as error:
                 _warn(file, str(error))
             except OSError:  # there is none, or none for us
@@ -311,11 +313,13 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Removes what versions that replaced whole files left when they were killed."""
+    """Removes what nobody uses: temporary files of former versions, and versions' own files."""
+    limits = {".plans-*.json.*": STALE_SECONDS, "plans-*.jsonl": UNUSED_SECONDS}
     with contextlib.suppress(OSError):
-        for path in folder.glob(".plans-*.json.*"):
-            if path.lstat().st_mtime < time.time() - STALE_SECONDS:
-                path.unlink()
+        for pattern, seconds in limits.items():
+            for path in folder.glob(pattern):
+                if path.lstat().st_mtime < time.time() - seconds:
+                    path.unlink()
 
 
 def _row(text: bytes) -> PlanRow:
