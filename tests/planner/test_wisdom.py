@@ -142,6 +142,12 @@ def test_restricted_searches_are_not_remembered_in_files(folder):
     assert [row["max_error"] for row in rows_of(wisdom.user_file("trn1"))] == [1e-6]
 
 
+def test_what_no_row_can_hold_is_planned_and_not_remembered(folder):
+    for _ in range(2):
+        assert trnfft.plan(8, batch=2**70, target="trn1").batch == 2**70
+    assert not folder.exists()
+
+
 def test_of_two_plans_the_later_counts(folder):
     row = entry_of(94)
     later = json.loads(json.dumps(row))

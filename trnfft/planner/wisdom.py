@@ -9,6 +9,7 @@ to a local file one after the other, so that processes need no lock to keep each
 there is no moment at which one that is killed could lose what was written before: at worst its own
 line is cut short. As a line starts with a line break, too, the next one is whole. A lock file with
 a file that is replaced would need as much care for less: whoever holds the lock may be stopped.
+Where a network's file system lets lines overlap, they fail the checks.
 
 What a file says is believed after two checks: of each row by the schema, when the file is read, and
 of the plan that is asked for by its algorithm. A row that fails stays where it is, is warned of
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 FORMAT = 1  # of the shipped files
-FULL = (
-    2**24
-)  # bytes of a user's file, beyond which the next plan starts another; the last one stays
+FULL = 2**24  # bytes of a user's file, beyond which the next plan starts another
+EXAMINED = 500  # rows of a file that `examine` checks against their problems
 STALE_SECONDS = 3600.0  # after which nobody writes a temporary file any more
 UNUSED_SECONDS = 90 * 86400.0  # after which a version's file goes; those in use are touched
 SOURCES = (Path(nki_kernels.__file__).parent, Path(__file__).parent)  # what plans depend on
@@ -102,11 +102,8 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
         if candidate.recipe.algorithm not in ALGORITHMS:
             raise ValueError(f"{candidate.recipe.algorithm!r} is no algorithm")
     algorithm, choice = ALGORITHMS[plan.algorithm], plan.choice
-    if (
-        not choice.predicted_ns
-        or choice.launches != 1
-        or not algorithm.solves(plan.recipe, problem)
-    ):
+    is_launch = choice.launches == 1 and bool(choice.predicted_ns)
+    if not is_launch or not algorithm.solves(plan.recipe, problem):
         raise ValueError(f"{plan.recipe} is no way to do {problem.title}")
     if choice.predicted_error != algorithm.stated_error(plan.recipe):
         raise ValueError(f"the error of {plan.recipe} is not {choice.predicted_error}")
@@ -133,8 +130,12 @@ def _check_layout(plan: Plan) -> None:
 def remember(plan: Plan) -> Plan:
     """Add a plan to the user's file, if that can be written; returns the plan."""
     entry = plan.to_dict()
+    try:
+        row = msgspec.convert(entry, PlanRow)
+    except ValueError:  # a batch beyond any memory, for example
+        return plan
     with _lock:
-        _user_entries(plan.target)[key_of(plan)] = msgspec.convert(entry, PlanRow)
+        _user_entries(plan.target)[key_of(plan)] = row
         with contextlib.suppress(OSError):  # a folder that cannot be written: memory must do
             _append(user_file(plan.target), b"\n%b\n" % msgspec.json.encode(entry))
     return plan
@@ -203,10 +204,11 @@ def _examined(rows: Callable[[], list[bytes]]) -> Examined:
     except (OSError, ValueError) as error:
         return Examined("damaged", reason=str(error))
     unknown, reason = 0, ""
-    for row in found:
+    for index, text in enumerate(found):
         try:
-            plan = _row(row)
-            believed(plan, Plan.from_row(plan))
+            row = _row(text)
+            if index < EXAMINED:
+                believed(row, Plan.from_row(row))
         except ValueError as error:
             unknown, reason = unknown + 1, str(error)
     return Examined("in use", len(found), unknown, reason)
@@ -287,8 +289,9 @@ def _opened(path: Path, flags: int) -> int:
     """
     if path.is_symlink():
         raise ValueError("it is a symbolic link")
-    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows has neither
-    descriptor = os.open(path, flags | safe | getattr(os, "O_CLOEXEC", 0), 0o666)
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # Windows has the last one only
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError("it is no regular file")
@@ -315,9 +318,9 @@ def _append(path: Path, line: bytes) -> None:
 def _remove_stale(folder: Path) -> None:
     """Removes what nobody uses: temporary files of former versions, and versions' own files."""
     limits = {".plans-*.json.*": STALE_SECONDS, "plans-*.jsonl": UNUSED_SECONDS}
-    with contextlib.suppress(OSError):
-        for pattern, seconds in limits.items():
-            for path in folder.glob(pattern):
+    for pattern, seconds in limits.items():
+        for path in folder.glob(pattern):
+            with contextlib.suppress(OSError):  # another process was faster
                 if path.lstat().st_mtime < time.time() - seconds:
                     path.unlink()
 
