@@ -155,7 +155,7 @@ def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Laun
     chosen: dict[str, list[tuple[float, Launch]]] = {name: [] for name in kernels or ALGORITHMS}
     rejected: dict[str, list[tuple[float, Launch]]] = {name: [] for name in chosen}
     seen = set()
-    for plan in map(Plan.recalled, wisdom.shipped(chip).values()):
+    for plan in map(Plan.from_row, wisdom.shipped(chip).values()):
         for candidate in plan.candidates:
             name = candidate.recipe.algorithm
             if name not in chosen or candidate.predicted_error is None:

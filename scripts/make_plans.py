@@ -156,7 +156,7 @@ def shipped_prices(folder: Path) -> dict[str, float]:
     for chip in hardware.NAMES:
         path = folder / f"{chip}.json"
         for entry in json.loads(path.read_text("utf-8"))["plans"] if path.exists() else ():
-            plan = Plan.recalled(entry)
+            plan = Plan.from_dict(entry)
             found[plan.title] = plan.predicted_ns or 0.0
     return found
 

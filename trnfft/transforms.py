@@ -30,6 +30,7 @@ from typing import Any
 
 import torch
 
+from trnfft import config
 from trnfft.arguments import (
     Input,
     check_choice,
@@ -40,6 +41,7 @@ from trnfft.arguments import (
     integers,
     widened,
 )
+from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import transforms as ops
 
@@ -48,6 +50,7 @@ Sizes = int | Iterable[int] | None
 NORMS = ("backward", "ortho", "forward")
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
+_LONG = 2**16  # below, no length is beyond the kernels
 
 
 @dataclass(frozen=True)
@@ -575,6 +578,7 @@ def _one(
     else:
         size = integer("n", n)
     check_length("n", n, size, x.shape[dim])
+    _check_longest(size, x.device)
     arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
@@ -607,6 +611,7 @@ def _many(
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
+        _check_longest(sizes[i], x.device)
     return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
 
 
@@ -619,6 +624,16 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
             f"take its .real, or use {name.replace('r', '').replace('h', '')}"
         )
     return widened(x)
+
+
+def _check_longest(size: int, device: torch.device) -> None:
+    """Refuses what no kernel can do before the input is padded to it. NotImplementedError."""
+    if size < _LONG or torch.compiler.is_compiling() or config.get_precision() == "double":
+        return
+    if backend_for(device) != "torch":
+        from trnfft.planner.planner import check_longest  # here: only its users load the kernels
+
+        check_longest(size)
 
 
 def _dimensions(

@@ -47,27 +47,8 @@ def test_the_degree_of_lnc_is_part_of_a_plan():
     two = dataclasses.replace(PLAN, cores=2)
     assert two != PLAN and "trn2, LNC=2" in two.tree()
     assert json.loads(two.to_json())["cores"] == 2 and "cores" not in PLAN.to_dict()
-    assert Plan.from_json(two.to_json()) == two == Plan.recalled(two.to_dict())
+    assert Plan.from_json(two.to_json()) == two
     assert two.with_direction(False).cores == 2
-
-
-def test_recalled_plans_are_equal_to_those_made_at_once():
-    recalled = Plan.recalled(PLAN.to_dict())
-    assert (recalled.choice, recalled.algorithm) == (BLUESTEIN, "bluestein")
-    assert recalled == PLAN and PLAN == recalled == Plan.recalled(PLAN.to_dict())
-    assert len({PLAN, recalled}) == 1
-    assert (recalled.to_json(), repr(recalled)) == (PLAN.to_json(), repr(PLAN))
-    assert recalled != Plan.recalled({**PLAN.to_dict(), "candidates": [BLUESTEIN.to_dict()]})
-    with pytest.raises(TypeError):
-        recalled.candidates[0] = OTHER
-
-
-def test_a_recalled_plan_reads_its_choice_alone_at_first():
-    plan = Plan.recalled({**PLAN.to_dict(), "candidates": [BLUESTEIN.to_dict(), 3]})
-    assert plan.recipe == BLUESTEIN.recipe
-    assert len(plan.candidates) == 2
-    with pytest.raises(ValueError, match="'candidates'.*3"):
-        list(plan.candidates)
 
 
 def test_tree_is_readable():
@@ -94,6 +75,15 @@ def test_tree_is_readable():
         {"candidates": [BLUESTEIN.to_dict(), 3]},
         {"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]},
         {"candidates": [{**BLUESTEIN.to_dict(), "radices": ["8"]}]},
+        {"candidates": [{**BLUESTEIN.to_dict(), "inner": BLUESTEIN.recipe.to_dict()}]},
+        {"candidates": [{**BLUESTEIN.to_dict(), "colour": "red"}]},
+        {"shape": [16, 16], "padded_from": [16, 16]},
+        {"n": 256, "shape": [16, 16], "padded_from": [16]},
+        {"n": 256, "shape": [16, 16], "padded_from": [16, 17]},
+        {"n": 2**70},
+        {"kind": "dct"},
+        {"precision": "half"},
+        {"max_error": 0},
         {"target": "trn9"},
         {"cores": 3},
         {"cores": 0},

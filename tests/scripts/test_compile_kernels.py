@@ -220,7 +220,7 @@ def test_every_shipped_plan_with_each_program_once(chip):
     programs = [launch.decides() for launch in launches]
     assert len(set(programs)) == len(programs)
     for entry in wisdom.shipped(chip).values():
-        plan = compile_kernels.Plan.recalled(entry)
+        plan = compile_kernels.Plan.from_row(entry)
         of_plan = compile_kernels.Launch(chip, plan.cores, plan.batch, plan.recipe)
         assert of_plan.decides() in programs
 

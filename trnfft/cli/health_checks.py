@@ -294,15 +294,13 @@ def wisdom_checks() -> list[Check]:
 def _wisdom_check(chip: str) -> Check:
     shipped, own = wisdom.examine(chip)
     detail = f"plans shipped: {_described(shipped)}; yours: {_described(own)}"
-    if shipped.state in ("damaged", "other version"):
+    if shipped.state == "damaged" or shipped.unknown:
         return Check(chip, BROKEN, detail, f"reinstall trnfft: {shipped.reason}")
     if own.state == "damaged":
         return Check(chip, BROKEN, detail, f"remove {wisdom.user_file(chip)}: {own.reason}")
-    aside = wisdom.user_file(chip).with_suffix(".damaged")
-    if aside.exists():
-        return Check(chip, NOTE, f"{detail}; set aside: {aside.name}", f"remove {aside}")
-    is_used = own.state in ("in use", "absent") and not own.unknown
-    return Check(chip, OK if is_used and shipped.state == "in use" else NOTE, detail)
+    if own.unknown:
+        return Check(chip, NOTE, detail, f"remove {wisdom.user_file(chip)}: {own.reason}")
+    return Check(chip, OK if shipped.state == "in use" else NOTE, detail)
 
 
 def _described(file: wisdom.Examined) -> str:

@@ -37,10 +37,11 @@ from trnfft.ops.convolution import (
     has_kernels,
     spectrum_for_images,
 )
-from trnfft.planner.factorization import prime_factors
+from trnfft.planner.factorization import smooth_numbers
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 PADDINGS = ("zero", "mirror")
+MOST_PIXELS = 2**29  # of a picture
 
 Size = tuple[int, int]
 Turned = TypeVar("Turned", torch.Tensor, ComplexTensor)
@@ -154,7 +155,7 @@ class BloomFilter:
             size: (H, W) of the pictures.
 
         Raises:
-            TypeError, ValueError: `size` is not two positive ints.
+            TypeError, ValueError: `size` is not two positive ints, or a picture of over 2 GiB.
         """
         other = copy.copy(self)
         other._lay_out(size)
@@ -274,10 +275,8 @@ def _least_length(points: int, taps: int, padding: str) -> int:
 
 def _next_even_fast_length(n: int) -> int:
     """The least even number from n on without prime factors above 5."""
-    n += n % 2
-    while prime_factors(n)[-1] > 5:
-        n += 2
-    return n
+    half = (n + 1) // 2
+    return 2 * smooth_numbers(half, 2 * half, odd_primes=(3, 5))[0]
 
 
 def _centred_spectrum(psf: torch.Tensor, padded: Size) -> ComplexTensor:
@@ -362,6 +361,11 @@ def _checked_size(size: Sequence[int]) -> Size:
     sizes = integers("size", size)
     if len(sizes) != 2 or min(sizes) < 1:
         raise ValueError(f"argument 'size' is {size}, allowed are (H, W) of 1 pixel or more")
+    if sizes[0] * sizes[1] > MOST_PIXELS:
+        raise ValueError(
+            f"argument 'size' is {size}, allowed are (H, W) of up to {MOST_PIXELS} pixels, 2 GiB; "
+            f"split the picture into tiles that overlap by the size of the PSF"
+        )
     return sizes[0], sizes[1]
 
 

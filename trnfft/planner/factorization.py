@@ -26,14 +26,22 @@ def prime_factors(n: int) -> tuple[int, ...]:
     return tuple(factors)
 
 
-def smooth_numbers(least: int, most: int) -> list[int]:
-    """The numbers from `least` to `most` without a prime factor above 13, in ascending order."""
-    found = [1]
-    for prime in SMOOTH_PRIMES:
-        for number in found:  # which grows: every multiple is multiplied again
+def smooth_numbers(
+    least: int, most: int, odd_primes: tuple[int, ...] = SMOOTH_PRIMES[1:]
+) -> list[int]:
+    """The numbers from `least` to `most` with prime factors 2 and these only, ascending."""
+    odd = [1]
+    for prime in odd_primes:
+        for number in odd:  # which grows: every multiple is multiplied again
             if number * prime <= most:
-                found.append(number * prime)
-    return sorted(number for number in found if number >= least)
+                odd.append(number * prime)
+    found = []
+    for number in odd:
+        number <<= (-(-least // number) - 1).bit_length()  # from `least` on
+        while number <= most:
+            found.append(number)
+            number *= 2
+    return sorted(found)
 
 
 @functools.lru_cache(4096)

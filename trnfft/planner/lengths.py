@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from nki_kernels import hardware
-from nki_kernels.kernels import image_convolution, stockham
+from nki_kernels.kernels import image_convolution, real_stockham, stockham
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft import cache
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
@@ -16,8 +16,9 @@ from trnfft.planner.algorithms.stockham import stage_work
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
 from trnfft.planner.plan import Plan
 from trnfft.planner.planner import REMEMBERED, plan, plan_convolution
-from trnfft.planner.problem import at_least_one
+from trnfft.planner.problem import at_least_one, shown
 
+MOST_POINTS = 2**62
 FAST_LENGTHS = 24  # smooth ones that next_fast_len ranks: more are too long, or take too long
 IMAGE_LENGTHS = 2  # of each axis that plan_images prices
 PRICED_LENGTHS = 2  # of these, for each way to rank them
@@ -41,9 +42,14 @@ def next_fast_len(target: int, real: bool = False) -> int:
 
     Raises:
         TypeError: `target` is no integer.
-        ValueError: `target` is less than 1.
+        ValueError: `target` is less than 1, or more than any tensor has.
     """
     least, chip = at_least_one("target", target), hardware.current()
+    if least > MOST_POINTS:
+        raise ValueError(
+            f"argument 'target' is {shown(least)}, allowed is 1 to {MOST_POINTS}: a tensor has no "
+            f"more elements"
+        )
     return _next_fast_len(least, bool(real), chip.name, hardware.degree())
 
 
@@ -107,7 +113,9 @@ def plan_images(
                     size = (height, width)
                     found.append(plan_convolution((m, n), padded_from=size, target=target))
     if not found:
-        raise NotImplementedError(f"no kernel convolves images of {image} padded to {least}")
+        raise NotImplementedError(
+            f"no kernel convolves images of {image} padded to {least}: split them into tiles"
+        )
 
     def cost(plan: Plan) -> float:
         transposing = 0.0 if plan.padded_from == image else 2 * plan.dma_floor_ns
@@ -118,7 +126,8 @@ def plan_images(
 
 def _image_lengths(least: int, work: Callable[[int], float]) -> list[int]:
     """The even lengths from `least` on that take the least work."""
-    lengths = range(least + least % 2, least + least // 8 + 16, 2)
+    most = min(least + least // 8 + 16, real_stockham.MAX_LENGTH + 1)
+    lengths = range(least + least % 2, most, 2)
     possible = [n for n in lengths if work(n) < math.inf]
     return sorted(possible, key=work)[:IMAGE_LENGTHS]
 

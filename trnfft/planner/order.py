@@ -21,8 +21,10 @@ import math
 
 import numpy as np
 
-from trnfft.planner.planner import plan
-from trnfft.planner.problem import at_least_one
+from trnfft.planner.planner import LONGEST, plan
+from trnfft.planner.problem import at_least_one, shown
+
+MOST_POSITIONS = 2**28  # 2 GiB of int64
 
 
 def frequencies(n: int) -> np.ndarray:
@@ -36,7 +38,7 @@ def frequencies(n: int) -> np.ndarray:
 
     Raises:
         TypeError: `n` is no integer.
-        ValueError: `n` is less than 1.
+        ValueError: `n` is less than 1 or more than 2^28, which is 2 GiB of positions.
     """
     return _digits_reversed(radices(n)[::-1])
 
@@ -89,7 +91,13 @@ def _stages(n: int) -> tuple[tuple[int, ...], int]:
 
 def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
     """The numbers whose digits of these radices, in reverse order, are those of 0, 1, ..."""
-    return np.arange(math.prod(radices)).reshape(radices).transpose().reshape(-1)
+    n = math.prod(radices)
+    if n > MOST_POSITIONS:
+        raise ValueError(
+            f"argument 'n' is {shown(n)}, allowed is 1 to {MOST_POSITIONS}; from {LONGEST + 1} on "
+            f"there is no plan, and the planned order is the natural one"
+        )
+    return np.arange(n).reshape(radices).transpose().reshape(-1)
 
 
 def _default_radices(n: int) -> tuple[int, ...]:

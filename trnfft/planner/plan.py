@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from nki_kernels import hardware
 from trnfft.planner.problem import C2C, Problem, checked_cores
+from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,16 @@ class Recipe:
     @classmethod
     def from_dict(cls, entry: Any) -> Recipe:
         """The inverse of `to_dict`. ValueError where `entry` is something else."""
-        inner = entry.get("inner")
-        return cls(
-            _field(entry, "algorithm", str),
-            _field(entry, "n", int),
-            tuple(_item(radix, "radices", int) for radix in entry.get("radices", ())),
-            None if inner is None else cls.from_dict(inner),
-            tuple(map(Pass.from_dict, entry.get("passes", ()))),
-            tuple(_item(size, "held", int) for size in entry.get("held", ())),
-            tuple(_item(number, "layout", int) for number in entry.get("layout", ())),
-        )
+        return cls.from_row(msgspec.convert(entry, RecipeRow))
+
+    @classmethod
+    def from_row(cls, row: StepRow) -> Recipe:
+        """The recipe in a row of a file."""
+        if not isinstance(row, RecipeRow):
+            return cls(row.algorithm, row.n, row.radices)
+        inner = None if row.inner is None else cls.from_row(row.inner)
+        passes = tuple(Pass(item.axis, cls.from_row(item.recipe), item.kept) for item in row.passes)
+        return cls(row.algorithm, row.n, row.radices, inner, passes, row.held, row.layout)
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,6 @@ class Pass:
     def to_dict(self) -> dict[str, Any]:
         """As JSON types."""
         return {"axis": self.axis, "recipe": self.recipe.to_dict(), "kept": self.kept}
-
-    @classmethod
-    def from_dict(cls, entry: Any) -> Pass:
-        """The inverse of `to_dict`. ValueError where `entry` is something else."""
-        return cls(
-            _field(entry, "axis", int),
-            Recipe.from_dict(_field(entry, "recipe", dict)),
-            _field(entry, "kept", int),
-        )
 
 
 @dataclass(frozen=True)
@@ -148,64 +141,20 @@ class Candidate:
         }
 
     @classmethod
-    def from_dict(cls, entry: Any) -> Candidate:
-        """The inverse of `to_dict`. ValueError where `entry` is something else."""
-        return cls(
-            Recipe.from_dict(entry),
-            _field(entry, "predicted_ns", float, None),
-            _field(entry, "predicted_error", float, None),
-            _field(entry, "bound", str),
-            _field(entry, "launches", int),
-            _field(entry, "rejected", str),
-        )
-
-
-class RecalledCandidates(Sequence[Candidate]):
-    """Candidates from JSON entries; equal to the tuple of them, with its hash.
-
-    To run a plan takes its choice alone: the others are made together when one is asked for.
-    ValueError then where an entry is something else.
-    """
-
-    def __init__(self, entries: list[Any]) -> None:
-        self._entries = entries
-
-    @staticmethod
-    def _made(entry: Any) -> Candidate:
-        return Candidate.from_dict(_item(entry, "candidates", dict))
-
-    @cached_property
-    def _choice(self) -> Candidate:
-        return self._made(self._entries[0])
-
-    @cached_property
-    def _all(self) -> tuple[Candidate, ...]:
-        return tuple(map(self._made, self._entries))
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._choice if index == 0 else self._all[index]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._all == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(self._all)
-
-    def __repr__(self) -> str:
-        return repr(self._all)
+    def from_row(cls, row: CandidateRow) -> Candidate:
+        """The candidate in a row of a file."""
+        price = row.predicted_ns, row.predicted_error, row.bound, row.launches
+        return cls(Recipe.from_row(row), *price, row.rejected)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Problem):
     """A problem, and everything that was considered to solve it, the choice first."""
 
-    candidates: Sequence[Candidate]
+    candidates: tuple[Candidate, ...]
 
     @classmethod
-    def of(cls, problem: Problem, candidates: Sequence[Candidate]) -> Plan:
+    def of(cls, problem: Problem, candidates: tuple[Candidate, ...]) -> Plan:
         """The plan for a problem; of another plan's, with other candidates."""
         return cls(**{**vars(problem), "candidates": candidates})
 
@@ -291,33 +240,37 @@ class Plan(Problem):
     @classmethod
     def from_dict(cls, entry: Any) -> Plan:
         """The inverse of `to_dict`. ValueError where `entry` is something else."""
-        plan = cls.recalled(entry)
-        return replace(plan, candidates=tuple(plan.candidates))
+        return cls.from_row(msgspec.convert(entry, PlanRow))
 
     @classmethod
-    def recalled(cls, entry: Any) -> Plan:
-        """As `from_dict`, for an entry that stays as it is: candidates are made when asked for.
+    def from_row(cls, row: PlanRow) -> Plan:
+        """The plan in a row of a file, for a chip that exists, with sizes that fit each other.
 
-        ValueError as there, but for a damaged candidate that is not the choice only then.
+        Whether its choice is a way to solve its problem, the algorithms know: see wisdom.py.
+
+        Raises:
+            ValueError: it is no plan; the message says why.
         """
-        candidates = RecalledCandidates(_field(entry, "candidates", list))
-        if not candidates or candidates[0].rejected:
+        chip = hardware.chip(row.target)
+        if row.candidates[0].rejected:
             raise ValueError("a plan's first candidate is its choice; this plan has none")
-        chip = hardware.chip(_field(entry, "target", str))
+        if row.shape and math.prod(row.shape) != row.n:
+            raise ValueError(f"shape {row.shape} has {math.prod(row.shape)} points, not {row.n}")
+        pairs = zip(row.padded_from, row.shape, strict=False)
+        if len(row.padded_from) != len(row.shape) or any(held > size for held, size in pairs):
+            raise ValueError(f"data of shape {row.padded_from} is no part of shape {row.shape}")
         return cls(
-            n=_field(entry, "n", int),
-            kind=_item(entry.get("kind", C2C), "kind", str),
-            shape=tuple(_item(size, "shape", int) for size in entry.get("shape", ())),
-            padded_from=tuple(
-                _item(size, "padded_from", int) for size in entry.get("padded_from", ())
-            ),
-            batch=_field(entry, "batch", int),
-            inverse=_field(entry, "inverse", bool),
-            precision=_field(entry, "precision", str),
+            n=row.n,
+            kind=row.kind,
+            shape=row.shape,
+            padded_from=row.padded_from,
+            batch=row.batch,
+            inverse=row.inverse,
+            precision=row.precision,
             target=chip.name,
-            max_error=_field(entry, "max_error", float),
-            cores=checked_cores(_item(entry.get("cores", 1), "cores", int), chip),
-            candidates=candidates,
+            max_error=row.max_error,
+            cores=checked_cores(row.cores, chip),
+            candidates=tuple(map(Candidate.from_row, row.candidates)),
         )
 
     def to_json(self) -> str:
@@ -327,23 +280,4 @@ class Plan(Problem):
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """The plan that `to_json` wrote. ValueError where `text` is something else."""
-        return cls.from_dict(json.loads(text))
-
-
-def _field(entry: Any, name: str, kind: type, *missing: Any) -> Any:
-    """`entry[name]`, of the type `kind` or one of the values `missing`."""
-    if not isinstance(entry, dict) or name not in entry:
-        raise ValueError(f"a plan's JSON needs the field {name!r}")
-    return _item(entry[name], name, kind, *missing)
-
-
-def _item(value: Any, name: str, kind: type, *missing: Any) -> Any:
-    if value in missing and not isinstance(value, bool):
-        return value
-    right: Any = (int, float) if kind is float else kind
-    # bool is an int in Python, but not in JSON.
-    if not isinstance(value, right) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(
-            f"field {name!r} of a plan's JSON is {value!r}, not of type {kind.__name__}"
-        )
-    return kind(value) if kind is float else value
+        return cls.from_row(msgspec.json.decode(text, type=PlanRow))

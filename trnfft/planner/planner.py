@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from nki_kernels import hardware
+from nki_kernels.kernels import split_four_step
 from trnfft import cache, config
 from trnfft.planner import accuracy, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
@@ -25,10 +26,13 @@ from trnfft.planner.problem import (
     checked_cores,
     checked_sizes,
     rounded_batch,
+    shown,
 )
 from trnfft.planner.seed import SEED, seed_choice
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
+LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
+MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
 REMEMBERED = 4096  # plans kept in memory
 
@@ -251,10 +255,14 @@ def search(problem: Problem, names: Names = None) -> Plan:
         NotImplementedError: no candidate can do it.
     """
     chip = hardware.chip(problem.target)
+    _check_points(problem)
     candidates, recipes = _recipes(problem, names)
     if recipes and min(map(_error, recipes)) > problem.max_error:
         raise NotImplementedError(_too_inaccurate(problem, min(recipes, key=_error)))
     fitting = {recipe.algorithm for recipe in recipes if _error(recipe) <= problem.max_error}
+    if names is None and (exact := _exact_choice(problem)) is not None:
+        candidates.append(exact)
+        recipes = [recipe for recipe in recipes if recipe != exact.recipe]
     simulated = 0
     tried: set[str] = set()
     for recipe in recipes:
@@ -266,6 +274,39 @@ def search(problem: Problem, names: Names = None) -> Plan:
         simulated += instructions
         candidates.append(candidate)
     return _choose(problem, candidates)
+
+
+def check_longest(n: int) -> None:
+    """NotImplementedError for a transform that is too long for any kernel."""
+    if n > LONGEST:
+        raise NotImplementedError(
+            f"N = {shown(n)} is more than the {LONGEST} points that a launch transforms: split it "
+            f'over several cores or launches, see "Longer transforms" in docs/planner.md, or use '
+            f'trnfft.set_backend("torch")'
+        )
+
+
+def _check_points(problem: Problem) -> None:
+    """NotImplementedError for what is too large, before anything is searched for."""
+    if not problem.shape:
+        check_longest(problem.n)
+    elif problem.n > MOST_POINTS:
+        shape = " x ".join(map(shown, problem.shape))
+        raise NotImplementedError(
+            f"shape {shape} has more than {MOST_POINTS} points, and no tensor on a chip more than "
+            f"2 GiB: split it, or transform one axis after the other"
+        )
+
+
+def _exact_choice(problem: Problem) -> Candidate | None:
+    """What "fast" chooses, where more error is allowed: more candidates are never slower then."""
+    budget = accuracy.MAX_ERRORS["fast"]
+    if problem.max_error <= budget:
+        return None
+    try:
+        return _found(replace(problem, precision="fast", max_error=budget), None).choice
+    except NotImplementedError:
+        return None
 
 
 def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
@@ -317,7 +358,7 @@ def _asked(names: Names) -> list[Algorithm]:
 
 
 def _error(recipe: Recipe) -> float:
-    return float(f"{ALGORITHMS[recipe.algorithm].error(recipe):.2e}")
+    return ALGORITHMS[recipe.algorithm].stated_error(recipe)
 
 
 def _priced(
@@ -372,14 +413,19 @@ def _too_inaccurate(problem: Problem, closest: Recipe) -> str:
 
 
 def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
+    size = f"shape {problem.shape}" if problem.shape else f"N = {problem.n}"
     first: dict[str, str] = {}  # of an algorithm's recipes, which have much the same reason
     for candidate in candidates:
         first.setdefault(candidate.recipe.algorithm, candidate.rejected)
-    reasons = "; ".join(f"{name} {reason}" for name, reason in first.items())
-    size = f"shape {problem.shape}" if problem.shape else f"N = {problem.n}"
+    if len(first) == 1:
+        (name, reason), *_ = first.items()
+        return (
+            f"no kernel transforms {size} on {problem.where}: {name} {reason}; use other sizes or "
+            f'trnfft.set_backend("auto")'
+        )
     return (
-        f"no kernel transforms {size} on {problem.where}: {reasons}; use another length "
-        f'or trnfft.set_backend("auto")'
+        f"no kernel transforms {size} on {problem.where}; use a length without large prime "
+        f'factors, as trnfft.next_fast_len returns, or trnfft.set_backend("auto")'
     )
 
 

@@ -172,6 +172,11 @@ def at_least_one(name: str, value: object) -> int:
     return number
 
 
+def shown(size: int) -> str:
+    """A size for messages: Python refuses to print thousands of digits."""
+    return str(size) if size < 2**64 else f"2^{size.bit_length() - 1} or more"
+
+
 def _checked_shape(name: str, sizes: object) -> tuple[int, ...]:
     if not isinstance(sizes, Iterable):
         raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")

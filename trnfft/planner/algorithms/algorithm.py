@@ -35,6 +35,15 @@ class Algorithm:
         """
         raise NotImplementedError
 
+    def solves(self, recipe: Recipe, problem: Problem) -> bool:
+        """Whether a recipe, which may come from anywhere, is one of its own for a problem."""
+        if self.kind != problem.kind or self.takes_shapes != bool(problem.shape):
+            return False
+        try:
+            return recipe in self.recipes_for(problem)
+        except NotImplementedError:
+            return False
+
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         """Shapes of the kernel's float32 input: one array of real data, two parts of complex.
 
@@ -83,6 +92,10 @@ class Algorithm:
     def error(self, recipe: Recipe) -> float:
         """Predicted relative L2 error for random normal input."""
         raise NotImplementedError
+
+    def stated_error(self, recipe: Recipe) -> float:
+        """`error` with the digits that plans state."""
+        return float(f"{self.error(recipe):.2e}")
 
 
 def _packed(algorithm: Algorithm, recipe: Recipe, inverse: bool, scale: float) -> Any:

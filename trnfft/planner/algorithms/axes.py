@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 
 from nki_kernels.kernels import axes
@@ -13,6 +13,7 @@ from trnfft.planner.plan import Pass, Recipe
 from trnfft.planner.problem import C2C, C2R, R2C
 
 _NAMES = {C2C: "axes", R2C: "real_axes", C2R: "axes_to_real"}
+ORDERS = 24  # of axes, for one shape: those of four
 _KERNELS = {
     C2C: axes.transform_axes,
     R2C: axes.transform_real_axes,
@@ -49,13 +50,13 @@ class Axes(PassAlgorithm):
         return [(batch, *sizes)] * 2
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        """A recipe for every order of the axes."""
+        """A recipe for every order of up to four axes, of more axes for some of the orders."""
         last = len(shape) - 1
         first = range(last) if self.kind != C2C else range(last + 1)
         ways = [likeliest(axis, shape[axis], (self.columns,)) for axis in range(last)]
         ways.append(likeliest(last, shape[last], self.row_algorithms))
         found = []
-        for order in permutations(first):
+        for order in islice(permutations(first), ORDERS):
             whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[self.kind]
             passes = tuple(Pass(axis, ways[axis], self._kept(axis, shape, held)) for axis in whole)
             found.append(Recipe(self.name, math.prod(shape), passes=passes, held=held))

@@ -1,0 +1,71 @@
+"""Rows of files of plans: which fields they have, and what each may hold.
+
+msgspec checks a row while it reads it, and names what is wrong: ValueError. No row holds another of
+its own kind, so that nothing nests deeper than what is written here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=1, le=2**62)]
+Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]
+Number = Annotated[int, Meta(ge=0, le=2**62)]
+Amount = Annotated[float, Meta(ge=0)]  # JSON has neither NaN nor infinity
+Name = Annotated[str, Meta(max_length=64)]
+Kind = Literal["c2c", "r2c", "c2r", "convolution", "block_circulant", "block_circulant_gradients"]
+Engine = Literal["", "dma", "tensor", "vector", "scalar", "gpsimd"]
+Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]
+
+
+class StepRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A transform of one length that is part of another recipe."""
+
+    algorithm: Name
+    n: Count
+    radices: Counts = ()
+
+
+class PassRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `Pass`."""
+
+    axis: Number
+    recipe: StepRow
+    kept: Count
+
+
+class RecipeRow(StepRow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `Recipe`."""
+
+    inner: StepRow | None = None
+    passes: Annotated[tuple[PassRow, ...], Meta(max_length=64)] = ()
+    held: Counts = ()
+    layout: Counts = ()
+
+
+class CandidateRow(RecipeRow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `Candidate`: the fields of its recipe, and its own."""
+
+    predicted_ns: Amount | None
+    predicted_error: Amount | None
+    bound: Engine
+    launches: Number
+    rejected: Annotated[str, Meta(max_length=10_000)]
+
+
+class PlanRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `Plan`: the fields of its problem, and its candidates."""
+
+    n: Count
+    batch: Count
+    inverse: bool
+    precision: Precision
+    target: Name
+    max_error: Annotated[float, Meta(gt=0)]
+    kind: Kind = "c2c"
+    shape: Counts = ()
+    padded_from: Counts = ()
+    cores: Count = 1
+    candidates: Annotated[tuple[CandidateRow, ...], Meta(min_length=1, max_length=1000)]
