@@ -206,7 +206,7 @@ def test_nothing_is_reordered_by_matrix_products(n, rows):
             convolved("planned")
         with Copies() as natural:
             convolved("natural")
-    assert planned.count == 0
+    assert planned.count <= 4, "both parts of both results, into memory of their own"
     assert n == 1000 or natural.count > 0  # of two stages, the twiddles read what is not copied
 
 

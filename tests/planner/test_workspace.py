@@ -14,7 +14,7 @@ from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.tables import arrays_of
 
 CASES = [  # n_or_shape, batch, the rest
-    (1, 1, {}),
+    (2, 1, {}),
     (100, 3, {}),
     (256, 1, {}),
     (1000, 130, {}),
