@@ -84,10 +84,11 @@ def chip(request, monkeypatch):
 
 
 def simulated(function, *inputs):
-    """The result, of launches on two cores alone, which break no rule."""
+    """The result, of launches on two cores alone, which break no rule; one point needs none."""
     with trnfft.backend("nki-sim"), simulator.strict(), simulator.record() as timeline:
         y = whole(function(*inputs))
-    assert timeline.where == f"{hardware.current().name}, LNC=2"
+    where = f"{hardware.current().name}, LNC=2" if inputs[0].shape[-1] > 1 else ""
+    assert timeline.where == where
     return y
 
 
