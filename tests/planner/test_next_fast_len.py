@@ -84,3 +84,63 @@ def test_targets_below_one(target):
 def test_targets_that_are_no_integers(target):
     with pytest.raises(TypeError, match="argument 'target' must be an int"):
         trnfft.next_fast_len(target)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_lengths_are_ranked_in_the_precision_of_the_context(real):
+    targets = (1, 2, 63, 100, 129, 2049, 4096)
+    with trnfft.precision("kahan"):
+        assert [trnfft.next_fast_len(n, real) for n in targets] == [1, 2, 64, 128, 256, 4096, 4096]
+        for n in targets:
+            trnfft.plan(trnfft.next_fast_len(n, real), real=real)
+        beyond = trnfft.next_fast_len(5000, real)  # no kernel is that accurate, but smooth
+        assert beyond >= 5000 and prime_factors(beyond)[-1] <= 13
+    assert trnfft.next_fast_len(100, real) == 100
+
+
+def test_lengths_on_the_host_need_no_price():
+    expected = trnfft.next_fast_len(2049)
+    with trnfft.precision("double"):
+        assert trnfft.next_fast_len(2049) == expected
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What plans are asked for; prices are lengths."""
+    found = []
+
+    def plan(n, **options):
+        found.append((n, options))
+        settings = {"precision": "fast", "target": "trn1", "max_error": 1.0}
+        return Plan(n=n, candidates=(Candidate(Recipe("stockham", n), float(n)),), **settings)
+
+    monkeypatch.setattr(lengths, "plan", plan)
+    lengths._next_fast_len.cache_clear()
+    yield found
+    lengths._next_fast_len.cache_clear()
+
+
+@pytest.mark.parametrize("precision", ["fast", "bf16", "bf16_refined"])
+def test_long_lengths_are_ranked_by_prices_of_the_precision(asked, precision):
+    with trnfft.precision(precision):
+        trnfft.next_fast_len(2049)
+    assert {options["precision"] for _, options in asked} == {precision}
+    count = len(asked)
+    with trnfft.precision("kahan"):
+        trnfft.next_fast_len(2049)
+    with trnfft.precision("fast"):
+        trnfft.next_fast_len(2049)
+    assert len(asked) == (count if precision == "fast" else 2 * count)  # remembered apart
+
+
+def test_real_lengths_stay_as_they_are_up_to_256(asked):
+    assert [trnfft.next_fast_len(n, real=True) for n in (127, 131, 251, 256)] == [
+        127,
+        131,
+        251,
+        256,
+    ]
+    assert trnfft.next_fast_len(131) > 131
+    assert trnfft.next_fast_len(257, real=True) > 257
+    assert trnfft.next_fast_len(128) == 128
+    assert len({options["real"] for _, options in asked}) == 2

@@ -188,3 +188,15 @@ def test_set_globally_without_importing_scipy_first():
         "assert scipy.fft.fft(numpy.ones(4))[0] == 4"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", ["fft", "fftn"])
+def test_what_the_backend_cannot_do_is_no_mistake_of_the_caller(name):
+    x = np.ones(61, np.complex64)
+    with (
+        trnfft.backend("nki-sim"),
+        trnfft.precision("kahan"),
+        scipy.fft.set_backend(trnfft.scipy_backend, only=True),
+        pytest.raises(NotImplementedError, match="N = 61"),
+    ):
+        getattr(scipy.fft, name)(x)

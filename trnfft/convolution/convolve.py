@@ -164,7 +164,8 @@ def _fast_length(least: int, device: torch.device, rows: bool) -> int:
         return next_smooth_number(least)
     from trnfft.planner.lengths import next_fast_len  # here: only its users load the kernels
 
-    if rows and named(backend_for(device)).has_kernels:
+    kernel_may_run = rows and config.get_precision() == "fast"
+    if kernel_may_run and named(backend_for(device)).has_kernels:
         n = next_fast_len(least, real=True)
         # The next one that the kernel for rows takes, which is close.
         return next((m for m in range(n, n + n // 16 + 4) if has_rows_kernel_for(m)), n)
@@ -194,8 +195,12 @@ def _cost(size: int, device: torch.device) -> float:
         return size * math.log2(size)
     from trnfft.planner.planner import plan
 
-    batch = 8192 if size <= 4096 else 128  # trnfft ships these plans: nothing to search for
-    return (plan(size, batch=batch, precision="fast").predicted_ns or 0.0) / batch
+    # trnfft ships these plans for the precision "fast": there is nothing to search for.
+    batch = 8192 if size <= 4096 else 128
+    try:
+        return (plan(size, batch=batch).predicted_ns or 0.0) / batch
+    except NotImplementedError:  # nothing is that accurate for so long a transform
+        return math.inf
 
 
 def _is_planned(device: torch.device) -> bool:

@@ -350,3 +350,30 @@ def test_kernels_under_torch_func():
     layer, x = BlockCirculantLinear(12, 8, 4), random(3, 5, 12, dtype=torch.float32)
     with trnfft.backend("nki-sim"):
         assert_near(torch.func.vmap(layer)(x), layer(x), 1e-6)
+
+
+def test_numbers_of_the_weight_that_stand_for_none_of_the_dense_layer_are_zeros():
+    layer = BlockCirculantLinear.from_dense(nn.Linear(1, 7), 4)
+    # Of the second block's first column three numbers are in rows that the layer has.
+    assert layer.weight[1, 0, 3] == 0 and torch.count_nonzero(layer.weight) == 7
+    x = random(3, 1, dtype=torch.float32)
+    assert_near(layer(x), layer.to_dense()(x), 1e-6)
+
+
+def test_layers_as_small_as_a_block_are_converted():
+    model = nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 8), nn.Linear(8, 7))
+    kinds = [type(layer) for layer in convert_linear(model, 8)]
+    assert kinds == [BlockCirculantLinear, BlockCirculantLinear, nn.Linear]
+
+
+@pytest.mark.parametrize("in_dims", [(1, None), (None, 2), (2, 3), (-1, 0)])
+def test_kernels_under_vmap_over_any_dimension(in_dims):
+    x, weight = random(3, 8, dtype=torch.float32), random(2, 2, 4, dtype=torch.float32)
+    if in_dims[0] is not None:
+        x = torch.stack([x, x + 1, -x], in_dims[0])
+    if in_dims[1] is not None:
+        weight = torch.stack([weight, weight + 1, -weight], in_dims[1])
+    expected = torch.func.vmap(block_circulant_product, in_dims)(x.double(), weight.double())
+    with trnfft.backend("nki-sim"):
+        actual = torch.func.vmap(block_circulant_product, in_dims)(x, weight)
+    assert_near(actual, expected.float(), 1e-6)
