@@ -7,16 +7,10 @@ import math
 from collections.abc import Callable
 
 from nki_kernels import hardware
-from nki_kernels.kernels import image_convolution, stockham
+from nki_kernels.kernels import butterfly, image_convolution, stockham
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft import cache, config
-from trnfft.planner.algorithms import (
-    ALGORITHMS,
-    FOUR_STEP,
-    REAL_STOCKHAM,
-    SPLIT_FOUR_STEP,
-    STOCKHAM,
-)
+from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
 from trnfft.planner.algorithms.four_step import throughput
 from trnfft.planner.algorithms.stockham import stage_work
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
@@ -61,7 +55,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
 @cache.cached(REMEMBERED)
 def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: str) -> int:
     power = 1 << (target - 1).bit_length()
-    if precision == "kahan" and not ALGORITHMS["butterfly_kahan"].why_not(power):
+    if precision == "kahan" and power <= butterfly.MAX_COMPENSATED_LENGTH:
         return power
     if target <= (2 * LARGEST_RADIX if real else LARGEST_RADIX):
         return target
