@@ -164,8 +164,7 @@ def _fast_length(least: int, device: torch.device, rows: bool) -> int:
         return next_smooth_number(least)
     from trnfft.planner.lengths import next_fast_len  # here: only its users load the kernels
 
-    kernel_may_run = rows and config.get_precision() == "fast"
-    if kernel_may_run and named(backend_for(device)).has_kernels:
+    if rows and named(backend_for(device)).has_kernels:
         n = next_fast_len(least, real=True)
         # The next one that the kernel for rows takes, which is close.
         return next((m for m in range(n, n + n // 16 + 4) if has_rows_kernel_for(m)), n)
