@@ -98,12 +98,6 @@ def test_lengths_are_ranked_in_the_precision_of_the_context(real):
     assert trnfft.next_fast_len(100, real) == 100
 
 
-def test_lengths_on_the_host_need_no_price():
-    expected = trnfft.next_fast_len(2049)
-    with trnfft.precision("double"):
-        assert trnfft.next_fast_len(2049) == expected
-
-
 @pytest.fixture
 def asked(monkeypatch):
     """What plans are asked for; prices are lengths."""
@@ -145,3 +139,26 @@ def test_real_lengths_stay_as_they_are_up_to_256(asked):
     assert trnfft.next_fast_len(131) > 131
     assert trnfft.next_fast_len(257, real=True) > 257
     assert len({options["real"] for _, options in asked}) == 2
+
+
+@pytest.mark.parametrize(
+    "target, priced",
+    [
+        (300, [300, 315, 320, 336]),
+        (2049, [2058, 2080, 2106, 2160]),
+        (20000, [20250, 20412]),  # too long for Stockham's stages: only the four-step's are ranked
+    ],
+)
+def test_few_lengths_are_priced(asked, target, priced):
+    assert trnfft.next_fast_len(target) == priced[0]
+    assert [n for n, _ in asked] == priced
+
+
+def test_prices_are_for_the_launches_of_the_chip_and_on_the_host_for_fast_ones(asked):
+    trnfft.next_fast_len(300)
+    with hardware.select(hardware.TRN2), trnfft.precision("double"):
+        trnfft.next_fast_len(300)
+    assert [tuple(options.values()) for _, options in asked[::4]] == [
+        (False, 2**20 // 300, "fast", "trn1", 1),
+        (False, 2**20 // 300, "fast", "trn2", 2),
+    ]
