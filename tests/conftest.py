@@ -7,6 +7,7 @@ those of files that import torch or trnfft are left out.
 import importlib.util
 import os
 import re
+import sys
 
 # The simulator multiplies many small matrices, and tests run in parallel: one thread each.
 # Set before anything imports NumPy.
@@ -44,6 +45,15 @@ def own_cache_folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(platformdirs, "user_cache_dir", lambda *names: str(folder / "-".join(names)))
         yield
+
+
+@pytest.fixture(autouse=True)
+def default_settings():
+    """No test sees the backend or the precision that another one chose and left."""
+    yield
+    if config := sys.modules.get("trnfft.config"):  # few tests of kernels load it
+        config._backend.set(None)
+        config._precision.set("fast")
 
 
 @pytest.fixture(params=["trn1", "trn2"])

@@ -22,7 +22,7 @@ from .independence import check_rows_are_independent
 RNG = np.random.default_rng(20)
 # Table options, and bounds of the relative L2 error.
 BF16 = ({"dtype": "bfloat16"}, 1e-3, 5e-3)
-REFINED = ({"dtype": "bfloat16", "refined": True}, 0.0, 1e-5)
+REFINED = ({"dtype": "bfloat16", "refined": True}, 1e-6, 1e-5)
 PRECISIONS = pytest.mark.parametrize(
     ("options", "least", "most"), [BF16, REFINED], ids=["bf16", "refined"]
 )

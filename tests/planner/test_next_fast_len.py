@@ -84,3 +84,81 @@ def test_targets_below_one(target):
 def test_targets_that_are_no_integers(target):
     with pytest.raises(TypeError, match="argument 'target' must be an int"):
         trnfft.next_fast_len(target)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_lengths_are_ranked_in_the_precision_of_the_context(real):
+    targets = (1, 2, 63, 100, 129, 2049, 4096)
+    with trnfft.precision("kahan"):
+        assert [trnfft.next_fast_len(n, real) for n in targets] == [1, 2, 64, 128, 256, 4096, 4096]
+        for n in targets:
+            trnfft.plan(trnfft.next_fast_len(n, real), real=real)
+        beyond = trnfft.next_fast_len(5000, real)  # no kernel is that accurate, but smooth
+        assert 5000 <= beyond < 8192 and prime_factors(beyond)[-1] <= 13
+    assert trnfft.next_fast_len(100, real) == 100
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What plans are asked for; prices are lengths."""
+    found = []
+
+    def plan(n, **options):
+        found.append((n, options))
+        settings = {"precision": "fast", "target": "trn1", "max_error": 1.0}
+        return Plan(n=n, candidates=(Candidate(Recipe("stockham", n), float(n)),), **settings)
+
+    monkeypatch.setattr(lengths, "plan", plan)
+    lengths._next_fast_len.cache_clear()
+    yield found
+    lengths._next_fast_len.cache_clear()
+
+
+@pytest.mark.parametrize("precision", ["fast", "bf16", "bf16_refined"])
+def test_long_lengths_are_ranked_by_prices_of_the_precision(asked, precision):
+    with trnfft.precision(precision):
+        trnfft.next_fast_len(2049)
+    assert {options["precision"] for _, options in asked} == {precision}
+    count = len(asked)
+    with trnfft.precision("kahan"):
+        trnfft.next_fast_len(2049)
+    with trnfft.precision("fast"):
+        trnfft.next_fast_len(2049)
+    assert len(asked) == (count if precision == "fast" else 2 * count)  # remembered apart
+
+
+def test_real_lengths_stay_as_they_are_up_to_256(asked):
+    assert [trnfft.next_fast_len(n, real=True) for n in (127, 131, 251, 256)] == [
+        127,
+        131,
+        251,
+        256,
+    ]
+    assert trnfft.next_fast_len(128) == 128
+    assert asked == []
+    assert trnfft.next_fast_len(131) > 131
+    assert trnfft.next_fast_len(257, real=True) > 257
+    assert len({options["real"] for _, options in asked}) == 2
+
+
+@pytest.mark.parametrize(
+    "target, priced",
+    [
+        (300, [300, 315, 320, 336]),
+        (2049, [2058, 2080, 2106, 2160]),
+        (20000, [20250, 20412]),  # too long for Stockham's stages: only the four-step's are ranked
+    ],
+)
+def test_few_lengths_are_priced(asked, target, priced):
+    assert trnfft.next_fast_len(target) == priced[0]
+    assert [n for n, _ in asked] == priced
+
+
+def test_prices_are_for_the_launches_of_the_chip_and_on_the_host_for_fast_ones(asked):
+    trnfft.next_fast_len(300)
+    with hardware.select(hardware.TRN2), trnfft.precision("double"):
+        trnfft.next_fast_len(300)
+    assert [tuple(options.values()) for _, options in asked[::4]] == [
+        (False, 2**20 // 300, "fast", "trn1", 1),
+        (False, 2**20 // 300, "fast", "trn2", 2),
+    ]

@@ -80,7 +80,14 @@ def test_gradients_have_the_precision_of_their_forward_pass():
 @pytest.mark.parametrize("name, most", [("bf16", 1e-2), ("bf16_refined", 2e-5)])
 def test_bfloat16_modes_keep_their_budgets(name, most, n, backend):
     x = torch.randn(130, n, dtype=torch.complex64, generator=torch.Generator().manual_seed(n))
-    assert relative_error(x, name, backend) < most
+    error = relative_error(x, name, backend)
+    algorithm = trnfft.plan(n, batch=130, precision=name).algorithm
+    assert algorithm == f"stockham_{name}" or n != 128
+    if backend == "nki-sim" and algorithm.endswith(name):
+        # Operands of bfloat16, or of pairs of them: no float32 would be so far off.
+        assert {"bf16": 5e-4, "bf16_refined": 1e-6}[name] < error < most
+    else:
+        assert error < 1e-6
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])

@@ -15,13 +15,6 @@ from trnfft import config
 from trnfft.backends.choice import backend_for
 
 
-@pytest.fixture(autouse=True)
-def restore_backend():
-    before = trnfft.get_backend()
-    yield
-    trnfft.set_backend(before)
-
-
 def test_the_default_is_auto():
     assert contextvars.Context().run(trnfft.get_backend) == "auto"
 
@@ -130,3 +123,19 @@ def test_the_environment_is_read_at_import():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "matmul"
+
+
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_a_test_that_leaves_its_settings_harms_no_other(time, monkeypatch):
+    assert trnfft.get_precision() == "fast"
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "matmul")
+    assert trnfft.get_backend() == "matmul"  # so none was chosen, not even "auto"
+    trnfft.set_backend("torch")
+    trnfft.set_precision("kahan")
+
+
+def test_a_block_of_precision_restores_after_an_error_and_after_set_precision_inside():
+    with pytest.raises(KeyError), trnfft.precision("kahan"):
+        trnfft.set_precision("double")
+        raise KeyError
+    assert trnfft.get_precision() == "fast"

@@ -351,3 +351,24 @@ def test_torch_func(backend):
     with trnfft.backend(backend):
         for a, b in zip(results(), expected, strict=True):
             assert torch.linalg.norm(a - b) <= 1e-5 * torch.linalg.norm(b)
+
+
+# What s and out may be
+
+
+@pytest.mark.parametrize("s, dim", [((-1, 5), None), ((3, -1), (0, 1)), ((-1, -1), (1, 0))])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ONE])
+def test_minus_one_in_s_is_the_size_of_the_dimension(name, s, dim):
+    x = example((4, 6), torch.float64 if takes_real(name) else torch.complex128)
+    arguments = {"s": s} if dim is None else {"s": s, "dim": dim}
+    assert_close(getattr(trnfft, name)(x, **arguments), getattr(torch.fft, name)(x, **arguments))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_out_of_another_dtype_is_refused(name):
+    x = example((4, 6), torch.float32 if takes_real(name) else torch.complex64)
+    function = getattr(trnfft, name)
+    out = function(x)
+    double = out.double() if isinstance(out, torch.Tensor) else out.to(torch.complex128)
+    with pytest.raises(RuntimeError, match="'out' has shape .*dtype torch.(float64|complex128)"):
+        function(x, out=double)

@@ -181,6 +181,18 @@ def test_errors_of_the_backend_are_passed_on():
         scipy.fft.fft(np.ones(4))
 
 
+@pytest.mark.parametrize("name", ["fft", "fftn"])
+def test_what_the_backend_cannot_do_is_no_mistake_of_the_caller(name):
+    x = np.ones(61, np.complex64)
+    with (
+        trnfft.backend("nki-sim"),
+        trnfft.precision("kahan"),
+        scipy.fft.set_backend(trnfft.scipy_backend, only=True),
+        pytest.raises(NotImplementedError, match="N = 61"),
+    ):
+        getattr(scipy.fft, name)(x)
+
+
 def test_set_globally_without_importing_scipy_first():
     program = (
         "import sys, trnfft; trnfft.scipy_backend; assert 'scipy' not in sys.modules; "

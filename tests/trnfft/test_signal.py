@@ -298,3 +298,16 @@ def test_a_length_beyond_the_frames_gives_zeros_and_a_warning():
         x = trnfft.istft(SPECTRA, 8, length=40)
     assert_same(x, torch_istft(SPECTRA, 8, length=40))
     assert torch.equal(x[:, 24:], torch.zeros(2, 16, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("envelope, is_enough", [(1.2e-11, True), (8e-12, False), (0.0, False)])
+def test_how_small_squared_windows_may_add_up(envelope, is_enough):
+    x, window = random(16), torch.full((8,), envelope**0.5, dtype=torch.float64)
+    spectra = trnfft.stft(x, 8, 8, window=window, center=False)
+    options = dict(hop_length=8, window=window, center=False)
+    for function, input in ((trnfft.istft, spectra), (torch.istft, spectra.to_complex())):
+        if is_enough:
+            assert_same(function(input, 8, **options), x, 1e-9)
+        else:
+            with pytest.raises(RuntimeError):
+                function(input, 8, **options)

@@ -348,7 +348,7 @@ class _C2C(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> Parts:
-        return _C2C.apply(*_both(real, imag), ctx.inverse, *ctx.rest)
+        return _C2C.apply(real, imag, ctx.inverse, *ctx.rest)
 
 
 class _R2C(torch.autograd.Function):
@@ -376,15 +376,7 @@ class _C2R(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> torch.Tensor:
-        return _C2R.apply(*_both(real, imag), ctx.n, ctx.inverse, *ctx.rest)
-
-
-def _both(real: torch.Tensor | None, imag: torch.Tensor | None) -> Parts:
-    """Tangents of both parts: zeros for one that has none."""
-    if real is None or imag is None:
-        zeros = torch.zeros_like(imag if real is None else real)  # type: ignore[arg-type]
-        return (zeros if real is None else real), (zeros if imag is None else imag)
-    return real, imag
+        return _C2R.apply(real, imag, ctx.n, ctx.inverse, *ctx.rest)
 
 
 def batched(operator: Any, tensors: int) -> Any:

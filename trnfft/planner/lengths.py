@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 
 from nki_kernels import hardware
-from nki_kernels.kernels import image_convolution, real_stockham, stockham
+from nki_kernels.kernels import butterfly, image_convolution, real_stockham, stockham
 from nki_kernels.tiles import WHOLE_RADIX
-from trnfft import cache
+from trnfft import cache, config
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
 from trnfft.planner.algorithms.four_step import throughput
 from trnfft.planner.algorithms.stockham import stage_work
@@ -33,7 +33,9 @@ def next_fast_len(target: int, real: bool = False) -> int:
     by the work of their stages, and the likeliest have their price for about 2^20 points looked
     up as `plan` does it: a search of about a second each, up to four of them, the first time on
     a computer. A length beyond the kernels is the next one without a prime factor above 13.
-    Prices are for the chip and the degree of LNC of launches, as `plan` has them by default.
+    Prices are for the precision of the context and for the chip and the degree of LNC of launches,
+    as `plan` has them by default. Under "kahan" it is the next power of two, up to 4096: no other
+    length is that accurate. Under "double", on the host, it is ranked as under "fast".
 
     Args:
         target: the least length, 1 or more.
@@ -50,11 +52,17 @@ def next_fast_len(target: int, real: bool = False) -> int:
             f"argument 'target' is {shown(least)}, allowed is 1 to {MOST_POINTS}: a tensor has no "
             f"more elements"
         )
-    return _next_fast_len(least, bool(real), chip.name, hardware.degree())
+    mode = config.get_precision()
+    if mode == "double":  # which has no prices
+        mode = "fast"
+    return _next_fast_len(least, bool(real), chip.name, hardware.degree(), mode)
 
 
 @cache.cached(REMEMBERED)
-def _next_fast_len(target: int, real: bool, chip: str, cores: int) -> int:
+def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: str) -> int:
+    power = 1 << (target - 1).bit_length()
+    if precision == "kahan" and power <= butterfly.MAX_COMPENSATED_LENGTH:
+        return power
     if target <= (2 * LARGEST_RADIX if real else LARGEST_RADIX):
         return target
     smooth = smooth_numbers(target, target * 5 // 4)[:FAST_LENGTHS]
@@ -62,7 +70,7 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int) -> int:
 
     def price(n: int) -> float:
         try:
-            found = plan(n, real=real, batch=batch, precision="fast", target=chip, cores=cores)
+            found = plan(n, real=real, batch=batch, precision=precision, target=chip, cores=cores)
             return found.predicted_ns or 0.0
         except NotImplementedError:  # it does not fit into SBUF
             return math.inf

@@ -321,3 +321,26 @@ def test_errors(function, operands, options, error, message):
 def test_unknown_padding():
     with pytest.raises(ValueError, match="argument 'padding' is 'reflect', allowed are 'zero'"):
         convolve(torch.ones(3), torch.ones(3), padding="reflect")
+
+
+@modes
+@pytest.mark.parametrize("padding", ["zero", "circular"])
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+def test_lengths_are_those_that_the_precision_has(backend, padding, mode):
+    x, h = random(2, 61, dtype=torch.float32), random(1, 3, dtype=torch.float32, seed=1)
+    if padding == "circular":  # circles as long as the input
+        x = x[:, :32]
+    with trnfft.backend(backend), trnfft.precision("kahan"):
+        actual = convolve(x, h, mode, -1, padding)
+    assert_near(actual, wide(convolve(x.double(), h.double(), mode, -1, padding)), 1e-7)
+
+
+@modes
+def test_long_operands_in_blocks_that_the_precision_has(mode):
+    # Blocks of 8192 would be the cheapest of those that float32 alone has.
+    x, h = random(1, 16000, dtype=torch.float32), random(1, 1000, dtype=torch.float32, seed=1)
+    with trnfft.backend("nki-sim"), trnfft.precision("kahan"):
+        actual = oaconvolve(x, h, mode, -1)
+        with pytest.raises(NotImplementedError, match="N = "):
+            convolve(x, h, mode, -1)
+    assert_near(actual, expected_of(oaconvolve, x, h, mode, (1,)), 1e-7)

@@ -190,6 +190,14 @@ def test_from_dense_is_the_best_approximation(features):
     assert torch.equal(layer.bias, linear.bias)
 
 
+def test_numbers_of_the_weight_that_stand_for_none_of_the_dense_layer_are_zeros():
+    layer = BlockCirculantLinear.from_dense(nn.Linear(1, 7), 4)
+    # Of the second block's first column three numbers are in rows that the layer has.
+    assert layer.weight[1, 0, 3] == 0 and torch.count_nonzero(layer.weight) == 7
+    x = random(3, 1, dtype=torch.float32)
+    assert_near(layer(x), layer.to_dense()(x), 1e-6)
+
+
 def test_from_dense_returns_what_to_dense_made():
     layer = BlockCirculantLinear(13, 22, 5, bias=False, dtype=torch.float64).eval()
     again = BlockCirculantLinear.from_dense(layer.to_dense(), 5)
@@ -261,6 +269,12 @@ def test_conversion_of_a_model():
     assert isinstance(convert_linear(shared, 4), BlockCirculantLinear)
 
 
+def test_layers_as_small_as_a_block_are_converted():
+    model = nn.Sequential(nn.Linear(8, 12), nn.Linear(12, 8), nn.Linear(8, 7))
+    kinds = [type(layer) for layer in convert_linear(model, 8)]
+    assert kinds == [BlockCirculantLinear, BlockCirculantLinear, nn.Linear]
+
+
 def test_conversion_of_a_transformer():
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
     model = convert_linear(nn.TransformerEncoder(layer, 2), 4)
@@ -312,6 +326,19 @@ def test_a_launch_in_each_direction():
         with simulator.record() as backward:
             y.sum().backward()
     assert (forward.launches, backward.launches) == (1, 1)
+
+
+@pytest.mark.parametrize("in_dims", [(1, None), (None, 2), (2, 3), (-1, 0)])
+def test_kernels_under_vmap_over_any_dimension(in_dims):
+    x, weight = random(3, 8, dtype=torch.float32), random(2, 2, 4, dtype=torch.float32)
+    if in_dims[0] is not None:
+        x = torch.stack([x, x + 1, -x], in_dims[0])
+    if in_dims[1] is not None:
+        weight = torch.stack([weight, weight + 1, -weight], in_dims[1])
+    expected = torch.func.vmap(block_circulant_product, in_dims)(x.double(), weight.double())
+    with trnfft.backend("nki-sim"):
+        actual = torch.func.vmap(block_circulant_product, in_dims)(x, weight)
+    assert_near(actual, expected.float(), 1e-6)
 
 
 @pytest.mark.parametrize("shape", [(5, 24, 16, 8), (7, 30, 33, 7), (1, 6, 4, 1), (1024, 4, 4, 4)])

@@ -6,7 +6,7 @@ import torch
 
 import trnfft
 from nki_kernels import simulator
-from trnfft.ops.convolution import convolve_images, spectrum_for_images
+from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +144,31 @@ def test_results_may_be_larger_than_images():
     whole = np.fft.rfft2(image.double().numpy(), (16, 20)) * np.fft.rfft2(psf.double().numpy())
     expected = torch.from_numpy(np.fft.irfft2(whole, (16, 20)))
     assert relative(y, expected) < 1e-6
+
+
+@pytest.mark.parametrize("n", [9, 10, 45])
+def test_gradients_of_a_spectrum_of_rows(n):
+    x, h = random(3, n), random(1, n, seed=1)
+    spectrum = torch.fft.rfft(h)
+    parts = [part.clone().requires_grad_() for part in (spectrum.real, spectrum.imag)]
+    y = convolve_rows(x, trnfft.ComplexTensor(*parts))
+    wide = [part.detach().double().requires_grad_() for part in parts]
+    expected = torch.fft.irfft(torch.fft.rfft(x.double()) * torch.complex(*wide), n)
+    assert relative(y, expected) < 1e-6
+    gradients = torch.autograd.grad(y.pow(3).sum(), parts)
+    references = torch.autograd.grad(expected.pow(3).sum(), wide)
+    for actual, reference in zip(gradients, references, strict=True):
+        assert relative(actual, reference) < 2e-6
+
+
+@pytest.mark.parametrize(
+    "precision, launches, most",
+    [("fast", 2, 5e-7), ("kahan", 3, 8e-8), ("bf16_refined", 3, 2e-5), ("bf16", 3, 1e-2)],
+)
+def test_only_fast_rows_are_convolved_by_the_kernel(precision, launches, most):
+    x, h = random(2, 100), random(1, 29, seed=1)
+    with trnfft.precision(precision), simulator.record() as timeline:
+        y = trnfft.convolve(x, h, dims=-1)
+    assert timeline.launches == launches
+    with trnfft.backend("torch"):
+        assert relative(y, trnfft.convolve(x.double(), h.double(), dims=-1)) < most

@@ -1,0 +1,53 @@
+"""Which plans are still good: those found with the same sources, by whatever process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+import trnfft
+from trnfft.planner import planner, wisdom
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "nki_kernels/kernels/stockham.py",
+        "nki_kernels/simulator/timeline.py",
+        "nki_kernels/hardware.py",
+        "trnfft/planner/cost.py",
+        "trnfft/planner/algorithms/stockham.py",
+    ],
+)
+def test_the_fingerprint_is_of_kernels_simulator_and_planner(changed, monkeypatch):
+    read, path = Path.read_bytes, ROOT / changed
+    assert path.is_file()
+    before = wisdom.fingerprint()
+    monkeypatch.setattr(Path, "read_bytes", lambda self: read(self) + b"#" * (self == path))
+    wisdom.fingerprint.cache_clear()
+    after = wisdom.fingerprint()
+    wisdom.fingerprint.cache_clear()
+    assert len(after) == len(before) and after != before
+
+
+def test_plans_of_another_process_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
+    planner.forget()
+    found = {94: trnfft.plan(94)}  # from here on this process knows what is in the file
+    program = (
+        "import sys, platformdirs\n"
+        "platformdirs.user_cache_dir = lambda name: sys.argv[1]\n"
+        "import trnfft\n"
+        "trnfft.plan(93)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=True)
+    found[95] = trnfft.plan(95)
+    planner.forget()
+    monkeypatch.setattr(planner, "search", None)
+    assert trnfft.plan(93).n == 93
+    assert {n: trnfft.plan(n) for n in found} == found
+    planner.forget()

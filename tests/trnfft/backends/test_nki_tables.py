@@ -1,0 +1,41 @@
+"""The backend "nki" with the simulator's kernels in place of a device's: tables, and devices."""
+
+import pytest
+import torch
+
+import trnfft
+from nki_kernels import simulator
+from nki_kernels.hardware import TARGET_VARIABLE
+from trnfft import config
+from trnfft.backends import nki, torch_neuron
+from trnfft.backends.device_tables import uploaded
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """The host's memory is that of a device, and the real nki is here."""
+    monkeypatch.setenv(TARGET_VARIABLE, "trn1")
+    monkeypatch.setattr(config, "has_nki", lambda: True)
+    monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
+    monkeypatch.setattr(torch_neuron, "found", lambda name: simulator.simulate)
+    monkeypatch.setattr(torch_neuron, "_first_degree", [])
+    uploaded.cache_clear()
+
+
+def test_uploaded_tables_are_those_of_direction_and_norm(on_cpu):
+    z = torch.randn(2, 3, 12, generator=torch.Generator().manual_seed(0))
+    z = torch.complex(*z)
+    with trnfft.backend("nki"):
+        for name in ("fft", "ifft", "fft"):
+            for norm in ("backward", "ortho", "forward"):
+                expected = getattr(torch.fft, name)(z, norm=norm)
+                actual = getattr(trnfft, name)(z, norm=norm).to_complex()
+                torch.testing.assert_close(actual, expected)
+
+
+def test_tensors_that_are_on_no_neuron_device_are_refused(monkeypatch):
+    monkeypatch.setattr(config, "has_nki", lambda: True)
+    with trnfft.backend("nki"):
+        for call in (trnfft.fft, trnfft.rfft, trnfft.irfft, trnfft.fft2):
+            with pytest.raises(RuntimeError, match="'input' is on device 'cpu'.*xla, neuron"):
+                call(torch.ones(4, 8))
