@@ -19,6 +19,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(90)
@@ -78,11 +79,6 @@ def transform(x, radices, order, kept=None, inverse=False, degree=1):
         np.fft.ifftn(x, lengths, places, "forward") if inverse else np.fft.fftn(x, lengths, places)
     )
     return result, timeline, exact[(slice(None), *map(slice, kept))]
-
-
-def error(result, reference):
-    assert result.shape == reference.shape
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def real(*shape):

@@ -24,6 +24,8 @@ from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
 from tests.kernels.independence import BAD, check_rows_are_independent, spoiled
 
+from .samples import error
+
 RNG = np.random.default_rng(60)
 SHAPES = [  # rows, p, q, k
     (3, 2, 3, 4),
@@ -89,10 +91,6 @@ def modelled(kernel, rows, shape, programs=1):
     launched = kernel if programs == 1 else kernel[programs]
     with simulator.strict():
         return simulator.dry_run(launched, *given, *packed_spec(specs), layout)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def spectra(x, k):

@@ -20,6 +20,7 @@ from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(21)
 CASES = [(2**k, False) for k in range(1, 15)] + [(2**k, True) for k in range(1, 13)]
@@ -59,10 +60,6 @@ def priced(n, compensated, batch, chip="trn1", programs=1):
 
 def block_rows(n, compensated):
     return 128 * max(1, state_points(n, compensated) // n)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def normal(*shape):

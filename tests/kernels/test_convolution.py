@@ -20,6 +20,7 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(110)
@@ -48,11 +49,6 @@ def convolve(x, h, radices):
     spectrum = np.fft.rfft(h.astype(float)).astype(np.complex64)
     exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * spectrum.astype(complex), x.shape[1])
     return launch(x, spectrum, radices)[0], exact
-
-
-def error(result, reference):
-    assert result.shape == reference.shape
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def dry(batch, radices, filters, programs=1):

@@ -18,6 +18,7 @@ from nki_kernels.row_blocks import HbmRows
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(20)
 # Table options, and bounds of the relative L2 error.
@@ -39,10 +40,6 @@ def transform(x, inverse=False, programs=1, **options):
         y_re, y_im = simulator.simulate(dft_gemm)[programs](re, im, matrix)
     exact = re + 1j * im.astype(np.float64)
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def normal(*shape):

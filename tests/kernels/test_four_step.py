@@ -13,6 +13,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(40)
 
@@ -43,10 +44,6 @@ def transform(x, radices, inverse=False, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(four_step[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def normal(*shape):

@@ -17,6 +17,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 RNG = np.random.default_rng(120)
@@ -61,11 +62,6 @@ def convolve(batch, count, rows, columns, held, kept, degree=1):
     spectrum *= np.fft.rfft2(filters.astype(float))[np.arange(batch) % count]
     exact = np.fft.irfft2(spectrum, (m, n))[:, : kept[0], : kept[1]]
     return launch(x, filters, rows, columns, kept, degree)[0], exact
-
-
-def error(result, reference):
-    assert result.shape == reference.shape
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def dry(batch, held, rows, columns, kept=None, filters=1):

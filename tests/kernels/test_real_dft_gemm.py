@@ -21,6 +21,7 @@ from nki_kernels.row_blocks import HbmRows
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(70)
 CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
@@ -44,10 +45,6 @@ def backward(z, n, inverse=True, scale=1.0, programs=1):
         y = simulator.simulate(inverse_real_dft_gemm)[programs](re, im, matrix, n)
     z = re + 1j * im.astype(np.float64)
     return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def real(*shape):

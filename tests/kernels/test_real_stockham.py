@@ -20,6 +20,7 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(60)
 
@@ -65,10 +66,6 @@ def backward(z, radices, inverse=True, scale=1.0, programs=1):
         y = simulator.simulate(inverse_real_stockham[programs])(re, im, *pack(tables), radices)
     z = re + 1j * im.astype(np.float64)
     return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def real(*shape):

@@ -17,6 +17,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(60)
 
@@ -33,10 +34,6 @@ def transform(x, radices, inverse=False, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), radices, inverse)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def normal(*shape):

@@ -16,6 +16,7 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(30)
 
@@ -68,10 +69,6 @@ def transform(x, radices, inverse=False, cores=1, **options):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(stockham[cores])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def normal(*shape):

@@ -16,6 +16,7 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
+from .samples import error
 
 RNG = np.random.default_rng(80)
 
@@ -41,10 +42,6 @@ def transform(x, radices, inverse=False, scale=1.0, degree=1):
     x = re + 1j * im.astype(np.float64)
     exact = scale * (n * np.fft.ifft(x, axis=1) if inverse else np.fft.fft(x, axis=1))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
-
-
-def error(result, reference):
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def normal(*shape):

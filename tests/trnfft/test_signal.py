@@ -10,15 +10,9 @@ from hypothesis import strategies as st
 import trnfft
 from trnfft import ComplexTensor
 
+from .samples import native, random
+
 HANN = torch.hann_window(8, dtype=torch.float64)
-
-
-def random(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-
-
-def native(x):
-    return x.to_complex() if isinstance(x, ComplexTensor) else x
 
 
 def assert_same(actual, expected, tolerance=1e-12):

@@ -12,19 +12,13 @@ from trnfft import ComplexTensor
 from trnfft.convolution import convolve as convolution
 from trnfft.convolution.convolve import convolve, oaconvolve
 
+from ..samples import native, random
+
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 BOTH = [convolve, oaconvolve]
 
 both = pytest.mark.parametrize("function", BOTH)
 modes = pytest.mark.parametrize("mode", convolution.MODES)
-
-
-def random(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-
-
-def native(x):
-    return x.to_complex() if isinstance(x, ComplexTensor) else x
 
 
 def wide(x):

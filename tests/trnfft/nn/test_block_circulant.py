@@ -16,11 +16,9 @@ from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
 from trnfft.ops.block_circulant import block_circulant_product
 
+from ..samples import random
+
 F64 = dict(dtype=torch.float64)
-
-
-def random(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def assert_near(actual, expected, tolerance, size=None):

@@ -12,15 +12,13 @@ from torch import nn
 import trnfft
 from trnfft.nn import FFTConv1d, FFTConv2d, fft_conv
 
+from ..samples import random
+
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding")  # torch's, of even filters
 
 THEIRS = {FFTConv1d: nn.Conv1d, FFTConv2d: nn.Conv2d}
 LAYERS = pytest.mark.parametrize("layer", THEIRS)
 POINTS = {FFTConv1d: (20,), FFTConv2d: (9, 12)}
-
-
-def random(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def pair(layer, *args, dtype=torch.float64, **options):

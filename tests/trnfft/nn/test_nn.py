@@ -21,11 +21,9 @@ from trnfft.nn import (
     SpectralConv2d,
 )
 
+from ..samples import native, random
+
 F64 = dict(dtype=torch.float64)
-
-
-def random(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def random_complex(*shape, seed=0):
@@ -38,10 +36,6 @@ def randomized(layer, seed=5):
         for i, parameter in enumerate(layer.parameters()):
             parameter.copy_(random(*parameter.shape, seed=seed + i))
     return layer
-
-
-def native(x):
-    return x.to_complex() if isinstance(x, ComplexTensor) else x
 
 
 def weight(layer):

@@ -1,0 +1,15 @@
+"""Random tensors for tests, and results as torch has them."""
+
+import torch
+
+from trnfft import ComplexTensor
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    """Normal numbers, the same at each call."""
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def native(x):
+    """A ComplexTensor as a native complex tensor; others as they are."""
+    return x.to_complex() if isinstance(x, ComplexTensor) else x
