@@ -134,6 +134,16 @@ def test_tables_of_inference_mode_serve_training(device):
     assert relative_error(x.grad, 11 * torch.eye(11)[:1].expand(2, 11).double()) < BOUND
 
 
+@pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
+@pytest.mark.parametrize("order", ["natural", "planned"])
+def test_inference_mode(order, rows, device):
+    x = random_input("fft", rows, 1000).to(device)
+    with torch.inference_mode():
+        y = trnfft.ifft(trnfft.fft(x, order=order), order=order)
+        torch_xla.sync()
+    assert relative_error(y, host(x)) < BOUND
+
+
 @pytest.mark.parametrize("precision, bound", [("fast", BOUND), ("double", 5e-8)])
 @pytest.mark.parametrize("n", [100, 1000, *PRIMES])
 def test_operators(n, precision, bound, device):

@@ -75,7 +75,11 @@ class Matmul(Backend):
 
 def _made(like: torch.Tensor, make: Callable[..., Any], *arguments: Any) -> Tables:
     """`make(*arguments)` on the device and in the dtype of `like`."""
-    return uploaded(like.device, like.dtype, make, *arguments)
+    tables = uploaded(like.device, like.dtype, make, *arguments)
+    if like.device.type == "xla" and torch.is_inference_mode_enabled():
+        # In that mode torch_xla makes no views of tensors from outside of it.
+        return tuple(table.clone() for table in tables)
+    return tables
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
