@@ -60,21 +60,22 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
         RuntimeError: the degree is another than that of this process's first launch.
     """
     _check_runtime(cores)
-    names = inspect.signature(getattr(kernel, "func", kernel)).parameters
+    caller, names = _wrapped(kernel)
     # By name, as AWS documents the caller; it takes arguments by position, too.
     named = dict(zip(names, (*operands, *arguments), strict=False))
-    return _wrapped(kernel)[(cores,)](**named)
+    return caller[(cores,)](**named)
 
 
 @cache.cached(KERNELS)  # as every call of wrap_nki registers the kernel once more
-def _wrapped(kernel: Any) -> Any:
+def _wrapped(kernel: Any) -> tuple[Any, tuple[str, ...]]:
+    """The caller of a kernel, and the names of the kernel's arguments."""
     wrap_nki = found("wrap_nki")
     if wrap_nki is None:
         raise ImportError(
             "no package has wrap_nki, which launches kernels on a device 'neuron': install "
             "torch-neuronx 2.11 or later (TorchNeuron), or libtorch-neuronx-lite"
         )
-    return wrap_nki(kernel)
+    return wrap_nki(kernel), tuple(inspect.signature(getattr(kernel, "func", kernel)).parameters)
 
 
 _first_degree: list[int] = []
