@@ -116,7 +116,7 @@ def check_choice(
 
 def check_tensor(name: str, x: object) -> None:
     """TypeError for what is no tensor."""
-    if not isinstance(x, (torch.Tensor, ComplexTensor)):
+    if not isinstance(x, torch.Tensor):
         raise TypeError(
             f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
             f"ComplexTensor; convert it with torch.as_tensor"
@@ -125,7 +125,7 @@ def check_tensor(name: str, x: object) -> None:
 
 
 def _check_one_shape(name: str, x: torch.Tensor | ComplexTensor) -> None:
-    if not isinstance(x, ComplexTensor) and x.is_nested:
+    if x.is_nested:
         raise TypeError(
             f"argument '{name}' is a nested tensor, allowed are tensors of one shape; pad it with "
             f"torch.nested.to_padded_tensor, or take its parts with .unbind()"
@@ -206,9 +206,8 @@ def as_complex(name: str, x: Input) -> ComplexTensor:
 
 def split_complex(x: Input) -> Input:
     """A ComplexTensor in place of a native complex tensor; all others as they are."""
-    if isinstance(x, torch.Tensor) and x.is_complex():
-        return ComplexTensor.from_complex(x)
-    return x
+    is_complex = isinstance(x, torch.Tensor) and x.is_complex()
+    return ComplexTensor.from_complex(x) if is_complex else x
 
 
 def computed_dtype(dtype: torch.dtype) -> torch.dtype:

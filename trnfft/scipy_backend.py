@@ -52,7 +52,7 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
     if name in _COMPLEX and np.size(axes) == 0:
         return np.asarray(x)  # which stays real
     result = _transform(name, array, sizes, axes, norm, "axes" in call.arguments)
-    return result.to_complex().numpy() if isinstance(result, ComplexTensor) else result.numpy()
+    return result.numpy()
 
 
 def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

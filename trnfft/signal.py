@@ -148,7 +148,7 @@ def _spectra(
     frames: torch.Tensor | ComplexTensor, norm: str | None, onesided: bool | None
 ) -> ComplexTensor:
     """The transforms of frames [..., n_fft], of which `onesided` keeps the first half."""
-    if isinstance(frames, torch.Tensor):
+    if not isinstance(frames, ComplexTensor):
         return fft(frames, norm=norm) if onesided is False else rfft(frames, norm=norm)
     if onesided:
         raise RuntimeError(

@@ -684,9 +684,4 @@ def _written(result: Any, out: Any) -> Any:
     given, made = (f"shape {tuple(x.shape)}, dtype {x.dtype}, {x.device}" for x in (out, result))
     if given != made:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
-    parts = [(out, result)]
-    if isinstance(result, ComplexTensor):
-        parts = [(out.real, result.real), (out.imag, result.imag)]
-    for place, part in parts:
-        place.copy_(part)
-    return out
+    return out.copy_(result)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
 
 Input = torch.Tensor | ComplexTensor
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
@@ -84,7 +84,7 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
     """torch.fft's function in the precision; the result of "double" is on the host."""
     if asked.precision == "double" and x.device.type != "meta":
         x = x.to("cpu")  # before the parts become complex, which the device may not have
-    z = x if isinstance(x, torch.Tensor) else torch.complex(x.real, x.imag)
+    z = torch.complex(*parts_of(x)) if isinstance(x, ComplexTensor) else x
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
     # Some functions conjugate lazily, which their imaginary part would show as a bit.
     if wide is None:
@@ -95,5 +95,5 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
 
 def _split(y: torch.Tensor, device: torch.device) -> ComplexTensor:
     """The parts of `y`, on the device."""
-    parts = ComplexTensor.of_parts(y.real, y.imag)
+    parts = join(y.real, y.imag)
     return parts if y.device == device else parts.to(device)

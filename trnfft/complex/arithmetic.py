@@ -1,112 +1,214 @@
-"""Sums, products, powers and comparisons, named as in torch.
+"""Sums, products, quotients, powers and comparisons.
 
-Either operand may be the ComplexTensor, the other one real or a number.
+Either operand may be the ComplexTensor, the other one real, native complex or a number.
 """
 
-import numbers
 from typing import Any
 
 import torch
 
-from trnfft.complex.creation import full_like
-from trnfft.complex.elementary import exp, log, sqrt
-from trnfft.complex.lifting import Function
-from trnfft.complex.parts import both_parts_of, is_inexact
-from trnfft.complex.selection import masked_fill, where
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.dispatch import TABLE, aten, both, implements, joined, split
+from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+
+Parts = tuple[torch.Tensor, torch.Tensor]
 
 
-def _operator(name: str, reflected: str) -> Function:
-    """The operator's method of the operand that is the ComplexTensor."""
+def _checked(function: Any) -> Any:
+    """The operator of two operands, with an error that names both shapes where they do not fit."""
 
-    # Not the operator itself, for which torch.compile would call __torch_function__ again.
-    def implementation(input: Any, other: Any) -> Any:
-        if isinstance(input, ComplexTensor):
-            result = getattr(input, name)(other)
+    def implementation(self: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, other, *args, **kwargs)
+        except RuntimeError as error:
+            shapes = [x.shape for x in (self, other) if isinstance(x, torch.Tensor)]
+            if len(shapes) == 2 and not _fit(*shapes):
+                raise RuntimeError(
+                    f"operands of shapes {tuple(shapes[0])} and {tuple(shapes[1])} do not "
+                    f"broadcast; sizes must be equal or 1, counted from the last dimension"
+                ) from error
+            raise
+
+    return implementation
+
+
+def _fit(shape: torch.Size, other: torch.Size) -> bool:
+    pairs = zip(reversed(shape), reversed(other), strict=False)
+    return all(size == its or 1 in (size, its) for size, its in pairs)
+
+
+def _operator(*overloads: Any) -> Any:
+    return lambda function: implements(*overloads)(_checked(function))
+
+
+@_operator(aten.add.Tensor, aten.add.Scalar)
+def add(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
+    (a, b), (c, d) = split(self), split(other)
+    if alpha != 1:
+        if isinstance(alpha, complex):
+            c, d = _product(alpha, other)
         else:
-            result = getattr(other, reflected)(input)
-        if result is NotImplemented:
-            raise TypeError(
-                f"argument 'other' is of type {type(other).__name__}, allowed are ComplexTensor, "
-                f"torch.Tensor and numbers; convert it with torch.as_tensor"
-            )
-        return result
-
-    return implementation
+            c, d = alpha * c, None if d is None else alpha * d
+    # The zeros of a real operand still broadcast and promote the imaginary part.
+    b = _zeros(a) if b is None else b
+    d = _zeros(c) if d is None else d
+    return joined(a + c, b + d)
 
 
-add = _operator("__add__", "__radd__")
-sub = _operator("__sub__", "__rsub__")
-mul = _operator("__mul__", "__rmul__")
-div = _operator("__truediv__", "__rtruediv__")
-eq = _operator("__eq__", "__eq__")
-ne = _operator("__ne__", "__ne__")
+@_operator(aten.sub.Tensor, aten.sub.Scalar)
+def sub(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
+    if alpha != 1:
+        return add(self, other, -alpha)
+    (a, b), (c, d) = split(self), split(other)
+    b = _zeros(a) if b is None else b
+    d = _zeros(c) if d is None else d
+    return joined(a - c, b - d)
 
 
-def with_alpha(function: Function) -> Function:
-    """The sum or difference with the second operand times an argument `alpha`."""
-
-    def implementation(input: Any, other: Any, *, alpha: Any = 1) -> ComplexTensor:
-        if alpha == 1:
-            return function(input, other)
-        like = input if isinstance(input, ComplexTensor) else other
-        return function(input, _promoted(alpha, like) * other)
-
-    return implementation
+@_operator(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
+    return sub(other, self, alpha)
 
 
-def pow(input: Any, exponent: Any) -> ComplexTensor:
-    if isinstance(exponent, numbers.Real) and float(exponent).is_integer():
-        return _integer_power(input, int(float(exponent)))
-    if isinstance(exponent, numbers.Real) and exponent == 0.5:
-        return sqrt(input)
-    z, w = _promoted(input, exponent), _promoted(exponent, input)
-    dtype = torch.result_type(z.real, w.real)  # also of what the smaller operand's logarithm is in
-    z, w = z.to(dtype), w.to(dtype)
-    is_zero = z == 0
+def _zeros(x: Any) -> Any:
+    return torch.zeros_like(x) if isinstance(x, torch.Tensor) else 0
+
+
+@_operator(aten.mul.Tensor, aten.mul.Scalar)
+def mul(self: Any, other: Any) -> ComplexTensor:
+    return joined(*_product(self, other))
+
+
+def _product(self: Any, other: Any) -> tuple[Any, Any]:
+    (a, b), (c, d) = split(self), split(other)
+    if d is None:
+        return (a * c, _zeros(a * c)) if b is None else (a * c, b * c)
+    if b is None:
+        return a * c, a * d
+    return a * c - b * d, a * d + b * c
+
+
+@_operator(aten.div.Tensor, aten.div.Scalar)
+def div(self: Any, other: Any) -> ComplexTensor:
+    (a, b), (c, d) = split(self), split(other)
+    if d is None:
+        return joined(a / c, b / c)
+    if not isinstance(c, torch.Tensor):
+        c, d = (a.new_full((), part, dtype=torch.float64).to(a.dtype) for part in (c, d))
+    return joined(*divided(a, _zeros(a) if b is None else b, c, d))
+
+
+def divided(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(a + ib) / (c + id) = (a + ib)(c - id) / |c + id|^2, scaled so that nothing overflows."""
+    scale = torch.maximum(c.abs(), d.abs())
+    a, b, c, d = a / scale, b / scale, c / scale, d / scale
+    square = c * c + d * d
+    return (a * c + b * d) / square, (b * c - a * d) / square
+
+
+@implements(aten.reciprocal.default)
+def reciprocal(self: ComplexTensor) -> ComplexTensor:
+    one = torch.ones_like(self._real)
+    return joined(*divided(one, torch.zeros_like(one), self._real, self._imag))
+
+
+@_operator(aten.eq.Tensor, aten.eq.Scalar)
+def eq(self: Any, other: Any) -> torch.Tensor:
+    (a, b), (c, d) = both(self), both(other)
+    return (a == c) & (b == d)
+
+
+@_operator(aten.ne.Tensor, aten.ne.Scalar)
+def ne(self: Any, other: Any) -> torch.Tensor:
+    return ~eq(self, other)
+
+
+@implements(aten.equal.default)
+def equal(self: Any, other: Any) -> bool:
+    return self.shape == other.shape and bool(eq(self, other).all())
+
+
+@implements(aten.isclose.default)
+def isclose(
+    self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> torch.Tensor:
+    close = eq(self, other)
+    if equal_nan:
+        close = close | (torch.isnan(self) & torch.isnan(other))
+    error = abs(sub(self, other))
+    return close | (error.isfinite() & (error <= atol + rtol * abs(other)))
+
+
+@implements(aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(self: Any, end: Any, weight: Any) -> ComplexTensor:
+    return add(self, mul(sub(end, self), weight))
+
+
+@implements(aten.addcmul.default)
+def addcmul(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> ComplexTensor:
+    return add(self, mul(tensor1, tensor2), value)
+
+
+@implements(aten.addcdiv.default)
+def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> ComplexTensor:
+    return add(self, div(tensor1, tensor2), value)
+
+
+# Powers
+
+
+@_operator(aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow(self: Any, exponent: Any) -> ComplexTensor:
+    z, w = _numbers(self, exponent), _numbers(exponent, self)
+    is_zero = (z[0] == 0) & (z[1] == 0)
     # The logarithm of zero is infinite: compute elsewhere, then write the limit.
-    limit = torch.where(w.real > 0, 0.0, torch.nan).to(z.real.dtype).masked_fill(w == 0, 1)
-    power = exp(w * log(masked_fill(z, is_zero, 1)))
-    return where(is_zero, limit, power)
+    limit = torch.where(w[0] > 0, 0.0, torch.nan).to(z[0].dtype)
+    limit = limit.masked_fill((w[0] == 0) & (w[1] == 0), 1)
+    a, b = complex_log(z[0].masked_fill(is_zero, 1), z[1].masked_fill(is_zero, 0))
+    real, imag = complex_exp(a * w[0] - b * w[1], a * w[1] + b * w[0])
+    return joined(torch.where(is_zero, limit, real), imag.masked_fill(is_zero, 0))
+
+
+@implements(aten.pow.Tensor_Scalar)
+def pow_of_number(self: ComplexTensor, exponent: Any) -> ComplexTensor:
+    if isinstance(exponent, complex) and exponent.imag == 0:
+        exponent = exponent.real
+    if not isinstance(exponent, complex):
+        if float(exponent).is_integer():
+            return _integer_power(self, int(exponent))
+        if exponent == 0.5:
+            return joined(*complex_sqrt(self._real, self._imag))
+    return pow(self, exponent)
 
 
 def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
     """By squaring: log2(exponent) roundings, and no logarithm."""
     if exponent == 0:
-        return full_like(base, 1)
-    base = 1 / base if exponent < 0 else base.clone()
+        return joined(torch.ones_like(base._real), torch.zeros_like(base._imag))
+    base = reciprocal(base) if exponent < 0 else joined(base._real.clone(), base._imag.clone())
     power = base
     for digit in bin(abs(exponent))[3:]:
-        power = power * power
-        power = power * base if digit == "1" else power
+        power = mul(power, power)
+        power = mul(power, base) if digit == "1" else power
     return power
 
 
-def _promoted(value: Any, like: Any) -> ComplexTensor:
-    """The tensor or number as a ComplexTensor, in the dtype of `like` if it has no parts'."""
-    if isinstance(value, ComplexTensor):
-        return value
-    if is_inexact(value):
-        return ComplexTensor.from_complex(value)
-    options = {"dtype": like.real.dtype, "device": like.device}
-    return ComplexTensor(*(torch.as_tensor(part, **options) for part in both_parts_of(value)))
+def _numbers(value: Any, like: Any) -> Parts:
+    """The parts of an operand, both in the dtype that torch promotes it and `like` to."""
+    parts = [x if isinstance(x, torch.Tensor) else None for x in (split(value)[0], split(like)[0])]
+    dtype = torch.promote_types(*(x.dtype for x in parts)) if None not in parts else None  # type: ignore[union-attr, misc]
+    known = next(x for x in parts if x is not None)
+    dtype = dtype if dtype in PART_DTYPES else known.dtype
+    return tuple(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value))  # type: ignore[return-value]
 
 
-def equal(input: Any, other: Any) -> bool:
-    return input.shape == other.shape and bool(eq(input, other).all())
-
-
-def isclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> torch.Tensor:
-    close = eq(input, other)
-    if equal_nan:
-        close = close | (torch.isnan(input) & torch.isnan(other))
-    error = sub(input, other).abs()
-    return close | (error.isfinite() & (error <= atol + rtol * abs(other)))
-
-
-def allclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> bool:
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+@implements(aten.float_power.Tensor_Tensor, aten.float_power.Scalar, aten.float_power.Tensor_Scalar)
+def float_power(self: Any, exponent: Any) -> ComplexTensor:
+    if isinstance(self, torch.Tensor):
+        self = TABLE[aten._to_copy.default](self, dtype=torch.complex128)
+    if isinstance(exponent, torch.Tensor):
+        exponent = exponent.to(torch.float64) if not exponent.is_complex() else exponent
+        return pow(self, exponent)
+    return pow_of_number(self, exponent)

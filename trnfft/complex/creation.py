@@ -1,42 +1,111 @@
-"""New tensors of the shape of another, named as in torch; of a real dtype they are real."""
+"""Operators that make tensors of the shape of another; of a real dtype they are real."""
 
 import math
 from typing import Any
 
 import torch
 
-from trnfft.complex.lifting import Function
-from trnfft.complex.parts import both_parts_of
+from trnfft.complex.dispatch import aten, both, implements, joined
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
 
 
-def like_each_part(function: Function) -> Function:
-    """The function that makes real tensors, once for each part."""
+def _like_parts(function: Any) -> Any:
+    """The operator once for each part, unless it is told a real dtype."""
 
     def implementation(
-        input: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+        self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
     ) -> Any:
-        real, imag = (
-            function(part, *args, dtype=dtype_of_parts(dtype), **kwargs)
-            for part in (input.real, input.imag)
-        )
-        return ComplexTensor(real, imag) if dtype is None or dtype.is_complex else real
+        kwargs["dtype"] = dtype_of_parts(dtype) if dtype else self._real.dtype
+        real = function(self._real, *args, **kwargs)
+        if dtype is not None and not dtype.is_complex:
+            return real
+        return joined(real, function(self._imag, *args, **kwargs))
 
     return implementation
 
 
+for _operator in (
+    aten.empty_like.default,
+    aten.zeros_like.default,
+    aten.rand_like.default,
+    aten.new_empty.default,
+    aten.new_zeros.default,
+    aten.new_empty_strided.default,
+):
+    implements(_operator)(_like_parts(_operator))
+
+
+@implements(aten.full_like.default)
 def full_like(
-    input: ComplexTensor, fill_value: Any, *, dtype: torch.dtype | None = None, **kwargs: Any
+    self: ComplexTensor, fill_value: Any, *, dtype: torch.dtype | None = None, **kwargs: Any
+) -> Any:
+    return _filled(aten.full_like.default, self, (), fill_value, dtype, kwargs)
+
+
+@implements(aten.ones_like.default)
+def ones_like(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+    return full_like(self, 1, dtype=dtype, **kwargs)
+
+
+@implements(aten.new_full.default)
+def new_full(
+    self: ComplexTensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: torch.dtype | None = None,
+    **kwargs: Any,
+) -> Any:
+    return _filled(aten.new_full.default, self, (size,), fill_value, dtype, kwargs)
+
+
+@implements(aten.new_ones.default)
+def new_ones(self: ComplexTensor, size: Any, *, dtype: Any = None, **kwargs: Any) -> Any:
+    return new_full(self, size, 1, dtype=dtype, **kwargs)
+
+
+def _filled(
+    function: Any, self: ComplexTensor, size: tuple[Any, ...], value: Any, dtype: Any, kwargs: Any
 ) -> Any:
     if dtype is not None and not dtype.is_complex:
-        return torch.full_like(input.real, fill_value, dtype=dtype, **kwargs)
-    kwargs["dtype"] = dtype_of_parts(dtype)
-    real, imag = both_parts_of(fill_value)
-    return ComplexTensor(
-        torch.full_like(input.real, real, **kwargs), torch.full_like(input.imag, imag, **kwargs)
-    )
+        return function(self._real, *size, value, dtype=dtype, **kwargs)
+    kwargs["dtype"] = dtype_of_parts(dtype) if dtype else self._real.dtype
+    parts = zip((self._real, self._imag), both(value), strict=True)
+    return joined(*(function(part, *size, number, **kwargs) for part, number in parts))
 
 
-def randn_like(input: ComplexTensor, **kwargs: Any) -> ComplexTensor:
+@implements(aten.randn_like.default)
+def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
     # The variance of the complex number is one, so that of each part a half.
-    return like_each_part(torch.randn_like)(input, **kwargs) * math.sqrt(0.5)
+    drawn = _like_parts(aten.randn_like.default)(self, **kwargs)
+    if not isinstance(drawn, ComplexTensor):
+        return drawn
+    return joined(drawn._real * math.sqrt(0.5), drawn._imag * math.sqrt(0.5))
+
+
+@implements(aten._to_copy.default)
+def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+    """A copy; in a real dtype without the imaginary part, as torch's, in bool whether it is zero."""
+    if dtype == torch.bool:
+        return (self._real != 0) | (self._imag != 0)
+    kwargs["dtype"] = dtype_of_parts(dtype)
+    real = aten._to_copy.default(self._real, **kwargs)
+    if dtype is not None and not dtype.is_complex:
+        return real
+    return joined(real, aten._to_copy.default(self._imag, **kwargs))
+
+
+@implements(aten.bernoulli_.float)
+def bernoulli_(self: ComplexTensor, p: float = 0.5, *, generator: Any = None) -> ComplexTensor:
+    self._real.bernoulli_(p, generator=generator)
+    self._imag.zero_()
+    return self
+
+
+@implements(aten.normal_.default)
+def normal_(
+    self: ComplexTensor, mean: float = 0, std: float = 1, *, generator: Any = None
+) -> ComplexTensor:
+    for part, its_mean in zip((self._real, self._imag), both(mean), strict=True):
+        part.normal_(its_mean, std * math.sqrt(0.5), generator=generator)
+    return self

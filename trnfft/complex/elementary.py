@@ -1,64 +1,213 @@
-"""Exponential, logarithm, root, sign, trigonometric and hyperbolic functions, named as in torch."""
+"""Exponential, logarithm, root, sign, trigonometric and hyperbolic functions and their inverses.
+
+Those with names `complex_...` are of parts and return parts; the operators are made of them.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
-from trnfft.complex.selection import masked_fill
+from trnfft.complex.dispatch import aten, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
+Parts = tuple[torch.Tensor, torch.Tensor]
+Function = Callable[[torch.Tensor, torch.Tensor], Parts]
 
-def exp(input: ComplexTensor) -> ComplexTensor:
-    return ComplexTensor.from_polar(torch.exp(input.real), input.imag)
+
+def _operator(overload: Any) -> Callable[[Function], Function]:
+    """Decorator: the function of parts is this operator of ComplexTensors."""
+
+    def register(function: Function) -> Function:
+        implements(overload)(lambda self: joined(*function(self._real, self._imag)))
+        return function
+
+    return register
 
 
-def log(input: ComplexTensor) -> ComplexTensor:
-    a, b, absolute = input.real, input.imag, input.abs()
+def absolute(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.hypot(a, b)
+
+
+@implements(aten.abs.default)
+def abs(self: ComplexTensor) -> torch.Tensor:
+    return absolute(self._real, self._imag)
+
+
+@implements(aten.angle.default)
+def angle(self: ComplexTensor) -> torch.Tensor:
+    return torch.atan2(self._imag, self._real)
+
+
+@_operator(aten.exp.default)
+def complex_exp(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    magnitude = torch.exp(a)
+    return magnitude * torch.cos(b), magnitude * torch.sin(b)
+
+
+@_operator(aten.exp2.default)
+def complex_exp2(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return complex_exp(a * math.log(2), b * math.log(2))
+
+
+@_operator(aten.expm1.default)
+def complex_expm1(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b / 2), without a difference that cancels.
+    half = torch.sin(b / 2)
+    return torch.expm1(a) * torch.cos(b) - 2 * half * half, torch.exp(a) * torch.sin(b)
+
+
+@_operator(aten.log.default)
+def complex_log(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    size = absolute(a, b)
     # Near z = 1, rounding the absolute value would cost the digits of its logarithm.
-    is_near = (absolute > 0.5) & (absolute < 2)
+    is_near = (size > 0.5) & (size < 2)
     excess = ((a - 1) * (a + 1) + b * b).masked_fill(~is_near, 0)
-    real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(absolute))
-    return ComplexTensor(real, input.angle())
+    real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(size))
+    return real, torch.atan2(b, a)
 
 
-def sqrt(input: ComplexTensor) -> ComplexTensor:
+@_operator(aten.log1p.default)
+def complex_log1p(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # |1 + z|^2 - 1 = a (2 + a) + b^2
+    size = absolute(1 + a, b)
+    is_near = (size > 0.5) & (size < 2)
+    excess = (a * (2 + a) + b * b).masked_fill(~is_near, 0)
+    return torch.where(is_near, torch.log1p(excess) / 2, torch.log(size)), torch.atan2(b, 1 + a)
+
+
+@_operator(aten.log2.default)
+def complex_log2(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    real, imag = complex_log(a, b)
+    return real / math.log(2), imag / math.log(2)
+
+
+@_operator(aten.log10.default)
+def complex_log10(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    real, imag = complex_log(a, b)
+    return real / math.log(10), imag / math.log(10)
+
+
+@_operator(aten.sqrt.default)
+def complex_sqrt(a: torch.Tensor, b: torch.Tensor) -> Parts:
     """The root with a real part >= 0; on the cut, the sign of the zero chooses the side."""
-    real, imag = input.real, input.imag
-    is_right = real >= 0
-    sign = torch.copysign(torch.ones_like(imag), imag.detach())
+    is_right = a >= 0
+    sign = torch.copysign(torch.ones_like(b), b)
     # The larger of the parts, then the smaller one without a difference that cancels.
-    large = torch.sqrt(torch.where(is_right, real, -real) / 2 + input.abs() / 2)
-    small = sign * imag / (2 * large.masked_fill(large == 0, 1))
-    return ComplexTensor(
-        torch.where(is_right, large, small), sign * torch.where(is_right, small, large)
-    )
+    large = torch.sqrt(torch.where(is_right, a, -a) / 2 + absolute(a, b) / 2)
+    small = sign * b / (2 * large.masked_fill(large == 0, 1))
+    return torch.where(is_right, large, small), sign * torch.where(is_right, small, large)
 
 
-def sgn(input: ComplexTensor) -> ComplexTensor:
-    absolute = input.abs()
-    is_zero = absolute == 0
-    return masked_fill(input / absolute.masked_fill(is_zero, 1), is_zero, 0)
+@_operator(aten.rsqrt.default)
+def complex_rsqrt(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return _reciprocal(*complex_sqrt(a, b))
 
 
-def sin(input: ComplexTensor) -> ComplexTensor:
-    a, b = input.real, input.imag
-    return ComplexTensor(torch.sin(a) * torch.cosh(b), torch.cos(a) * torch.sinh(b))
+def _reciprocal(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    scale = torch.maximum(a.abs(), b.abs())
+    a, b = a / scale, b / scale
+    square = (a * a + b * b) * scale
+    return a / square, -b / square
 
 
-def cos(input: ComplexTensor) -> ComplexTensor:
-    a, b = input.real, input.imag
-    return ComplexTensor(torch.cos(a) * torch.cosh(b), -torch.sin(a) * torch.sinh(b))
+@_operator(aten.sgn.default)
+def complex_sgn(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    size = absolute(a, b)
+    size = size.masked_fill(size == 0, 1)
+    return a / size, b / size
 
 
-def sinh(input: ComplexTensor) -> ComplexTensor:
-    a, b = input.real, input.imag
-    return ComplexTensor(torch.sinh(a) * torch.cos(b), torch.cosh(a) * torch.sin(b))
+@_operator(aten.square.default)
+def complex_square(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return a * a - b * b, 2 * a * b
 
 
-def cosh(input: ComplexTensor) -> ComplexTensor:
-    a, b = input.real, input.imag
-    return ComplexTensor(torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b))
+@_operator(aten.sin.default)
+def complex_sin(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return torch.sin(a) * torch.cosh(b), torch.cos(a) * torch.sinh(b)
 
 
-def tanh(input: ComplexTensor) -> ComplexTensor:
+@_operator(aten.cos.default)
+def complex_cos(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return torch.cos(a) * torch.cosh(b), -torch.sin(a) * torch.sinh(b)
+
+
+@_operator(aten.tan.default)
+def complex_tan(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # tan z = -i tanh(i z)
+    return _turned_back(*complex_tanh(-b, a))
+
+
+@_operator(aten.sinh.default)
+def complex_sinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return torch.sinh(a) * torch.cos(b), torch.cosh(a) * torch.sin(b)
+
+
+@_operator(aten.cosh.default)
+def complex_cosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b)
+
+
+@_operator(aten.tanh.default)
+def complex_tanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # The addition theorem: unlike sinh / cosh, it does not overflow.
-    a, b = torch.tanh(input.real), torch.tan(input.imag)
-    return ComplexTensor(a, b) / ComplexTensor(torch.ones_like(a), a * b)
+    t, s = torch.tanh(a), torch.tan(b)
+    square = 1 + (t * s) ** 2
+    return t * (1 + s * s) / square, s * (1 - t * t) / square
+
+
+@_operator(aten.sigmoid.default)
+def complex_sigmoid(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # 1 / (1 + e^-z) = (1 + tanh(z / 2)) / 2
+    real, imag = complex_tanh(a / 2, b / 2)
+    return (1 + real) / 2, imag / 2
+
+
+@_operator(aten.asin.default)
+def complex_asin(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # asin z = -i asinh(i z)
+    return _turned_back(*complex_asinh(-b, a))
+
+
+@_operator(aten.acos.default)
+def complex_acos(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # Kahan: acos z = 2 atan(Re sqrt(1 - z) / Re sqrt(1 + z)) and i asinh(Im(conj(sqrt(1 + z)) sqrt(1 - z)))
+    p, q = complex_sqrt(1 - a, -b)
+    r, s = complex_sqrt(1 + a, b)
+    return 2 * torch.atan2(p, r), torch.asinh(r * q - s * p)
+
+
+@_operator(aten.asinh.default)
+def complex_asinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # Kahan: asinh z = asinh(Re(conj(p) q')) + i atan2(b, Re(p q)), p = sqrt(1 - i z), q = sqrt(1 + i z)
+    p, q = complex_sqrt(1 + b, -a)
+    r, s = complex_sqrt(1 - b, a)
+    return torch.asinh(p * s - q * r), torch.atan2(b, p * r - q * s)
+
+
+@_operator(aten.acosh.default)
+def complex_acosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # Kahan: acosh z = asinh(Re(conj(sqrt(z - 1)) sqrt(z + 1))) + 2 i atan(Im sqrt(z - 1) / Re sqrt(z + 1))
+    p, q = complex_sqrt(a - 1, b)
+    r, s = complex_sqrt(a + 1, b)
+    return torch.asinh(p * r + q * s), 2 * torch.atan2(q, r)
+
+
+@_operator(aten.atan.default)
+def complex_atan(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # atan z = -i atanh(i z)
+    return _turned_back(*complex_atanh(-b, a))
+
+
+@_operator(aten.atanh.default)
+def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    # Re = log1p(4 a / ((1 - a)^2 + b^2)) / 4, Im = atan2(2 b, (1 - a)(1 + a) - b^2) / 2
+    square = (1 - a) ** 2 + b * b
+    return torch.log1p(4 * a / square) / 4, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2
+
+
+def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    """-i (a + ib)"""
+    return b, -a

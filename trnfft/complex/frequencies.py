@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import torch
 
-from trnfft.complex.parts import Numbers, each_part
+from trnfft.complex.parts import Numbers
 
 fftfreq = torch.fft.fftfreq
 rfftfreq = torch.fft.rfftfreq
@@ -20,9 +20,9 @@ def fftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
     Raises:
         IndexError: a dimension is out of range.
     """
-    return each_part(lambda part: torch.fft.fftshift(part, dim), input)
+    return torch.fft.fftshift(input, dim)
 
 
 def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
     """Undo `fftshift`, also for odd sizes; arguments as there."""
-    return each_part(lambda part: torch.fft.ifftshift(part, dim), input)
+    return torch.fft.ifftshift(input, dim)

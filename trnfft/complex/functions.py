@@ -1,187 +1,121 @@
-"""The table of what functions of torch do on ComplexTensors: what they do on native complex ones.
+"""What functions of torch do on ComplexTensors that its operators cannot say, above autograd.
 
-Importing this file makes torch call these implementations (`ComplexTensor.__torch_function__`)
-and gives ComplexTensor the methods that torch.Tensor has for them. The other files of this folder
-have the implementations, by kind. Each is a few torch operations on the parts: differentiable, and
-without native complex dtypes, so that it runs on every device.
-
-Arguments are named as in torch; for `dtype`, a complex dtype and that of its parts are the same.
-What the arguments may be is decided, and errors are raised, by torch's function on the parts.
+Parts are views, and a real dtype names that of the parts; torch.fft is this library's own, with its
+derivatives; torch's formulas for some derivatives would make native complex tensors.
 """
 
-import math
-import operator
-from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 
-from trnfft import transforms
-from trnfft.complex import (
-    arithmetic,
-    creation,
-    elementary,
-    frequencies,
-    lifting,
-    products,
-    reductions,
-    selection,
-    shape,
-)
-from trnfft.complex.lifting import Function
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor
-
-# Functions that do the same to the real and to the imaginary part, and to nothing else.
-_ON_EACH_PART = """
-    atleast_1d atleast_2d atleast_3d bfloat16 broadcast_to cat chunk clone column_stack concat
-    concatenate contiguous cpu cuda cumsum detach diag diag_embed diagonal diff double dsplit
-    dstack expand flatten flip fliplr flipud float gather half hsplit hstack index_add index_copy
-    index_select masked_scatter masked_select mean moveaxis movedim narrow neg negative new_empty
-    new_zeros permute positive ravel repeat repeat_interleave reshape roll rot90 scatter_add
-    select split split_with_sizes squeeze stack sum swapaxes swapdims t take take_along_dim
-    tensor_split tile trace transpose tril triu unbind unflatten unfold unsqueeze vsplit vstack
-"""
-
-# Functions that make a tensor of the shape and dtype of another; a real dtype makes a real tensor.
-_LIKE = "empty_like rand_like zeros_like"
-
-# Functions linear in each of their first two arguments.
-_BILINEAR = "bmm dot inner kron linalg.matmul matmul mm mv outer tensordot"
-
-# Functions that ask of every number whether it is zero.
-_OF_NONZERO = "all any argwhere count_nonzero logical_not nonzero"
-
-# Functions with a form that writes into the first argument, named with an underscore at the end.
-_WITH_IN_PLACE_FORM = """
-    add conj_physical cos cosh div divide exp index_add index_copy log masked_fill masked_scatter
-    mul multiply neg negative pow reciprocal scatter_add sgn sin sinh sqrt square sub subtract
-    tanh true_divide
-"""
+from trnfft import signal, transforms
+from trnfft.complex import arithmetic as arithmetic  # these four fill the table of operators
+from trnfft.complex import creation as creation
+from trnfft.complex import linear_algebra as linear_algebra
+from trnfft.complex import products as products
+from trnfft.complex import reductions as reductions
+from trnfft.complex import selection as selection
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts, join, parts_of
 
 _TRANSFORMS = """
     fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
     ihfft2 ihfftn
 """
 
-_OTHERS: dict[str, Function] = {
-    "abs": ComplexTensor.abs,
-    "absolute": ComplexTensor.abs,
-    "add": arithmetic.with_alpha(arithmetic.add),
-    "adjoint": lambda input: input.mH,
-    "allclose": arithmetic.allclose,
-    "angle": ComplexTensor.angle,
-    "broadcast_tensors": shape.broadcast_tensors,
-    "conj": ComplexTensor.conj,
-    "conj_physical": ComplexTensor.conj,
-    "cos": elementary.cos,
-    "cosh": elementary.cosh,
-    "div": arithmetic.div,
-    "divide": arithmetic.div,
-    "einsum": products.einsum,
-    "eq": arithmetic.eq,
-    "equal": arithmetic.equal,
-    "exp": elementary.exp,
-    "full_like": creation.full_like,
-    "imag": lambda input: input.imag,
-    "is_complex": ComplexTensor.is_complex,
-    "is_conj": lambda input: False,
-    "is_floating_point": ComplexTensor.is_floating_point,
-    "isclose": arithmetic.isclose,
-    "isfinite": lambda input: input.real.isfinite() & input.imag.isfinite(),
-    "isinf": lambda input: input.real.isinf() | input.imag.isinf(),
-    "isnan": lambda input: input.real.isnan() | input.imag.isnan(),
-    "isreal": lambda input: input.imag == 0,
-    "linalg.norm": reductions.linalg_norm,
-    "linalg.vector_norm": reductions.vector_norm,
-    "log": elementary.log,
-    "log10": lambda input: elementary.log(input) / math.log(10),
-    "log2": lambda input: elementary.log(input) / math.log(2),
-    "masked_fill": selection.masked_fill,
-    "mul": arithmetic.mul,
-    "multiply": arithmetic.mul,
-    "ne": arithmetic.ne,
-    "nn.functional.conv1d": products.convolution(torch.nn.functional.conv1d),
-    "nn.functional.conv2d": products.convolution(torch.nn.functional.conv2d),
-    "nn.functional.conv3d": products.convolution(torch.nn.functional.conv3d),
-    "nn.functional.linear": products.linear,
-    "nn.functional.pad": shape.pad,
-    "norm": reductions.norm,
-    "not_equal": arithmetic.ne,
-    "numel": ComplexTensor.numel,
-    "ones_like": lambda input, **kwargs: creation.full_like(input, 1, **kwargs),
-    "pow": arithmetic.pow,
-    "prod": reductions.prod,
-    "randn_like": creation.randn_like,
-    "real": lambda input: input.real,
-    "reciprocal": lambda input: 1 / input,
-    "resolve_conj": lambda input: input,
-    "resolve_neg": lambda input: input,
-    "rsqrt": lambda input: 1 / elementary.sqrt(input),
-    "rsub": lambda input, other, alpha=1: arithmetic.with_alpha(arithmetic.sub)(
-        other, input, alpha=alpha
-    ),
-    "sgn": elementary.sgn,
-    "sin": elementary.sin,
-    "sinh": elementary.sinh,
-    "sqrt": elementary.sqrt,
-    "square": lambda input: input * input,
-    "std": reductions.std,
-    "sub": arithmetic.with_alpha(arithmetic.sub),
-    "subtract": arithmetic.with_alpha(arithmetic.sub),
-    "tan": lambda input: -1j * elementary.tanh(1j * input),
-    "tanh": elementary.tanh,
-    "true_divide": arithmetic.div,
-    "var": reductions.var,
-    "vdot": products.vdot,
-    "view": shape.view,
-    "view_as_real": lambda input: torch.stack([input.real, input.imag], dim=-1),
-    "where": selection.where,
+
+def real(input: ComplexTensor) -> torch.Tensor:
+    return parts_of(input)[0]
+
+
+def imag(input: ComplexTensor) -> torch.Tensor:
+    return parts_of(input)[1]
+
+
+def _set_real(self: ComplexTensor, value: torch.Tensor) -> None:
+    self.copy_(join(value.expand_as(self), imag(self)))
+
+
+def _set_imag(self: ComplexTensor, value: torch.Tensor) -> None:
+    self.copy_(join(real(self), value.expand_as(self)))
+
+
+def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
+    fits = isinstance(value, ComplexTensor) and value.shape == self.shape
+    if not fits or value.real.dtype != self.real.dtype or value.device != self.device:
+        raise RuntimeError(
+            f"argument 'data' is {getattr(value, 'dtype', type(value).__name__)} of shape "
+            f"{tuple(getattr(value, 'shape', ()))}, allowed is a ComplexTensor with the shape "
+            f"{tuple(self.shape)}, dtype and device of this one; see torch.utils.swap_tensors"
+        )
+    self._real, self._imag = value.detach()._real, value.detach()._imag
+
+
+def view_as_real(input: ComplexTensor) -> torch.Tensor:
+    return torch.stack(parts_of(input), dim=-1)
+
+
+def conj(input: ComplexTensor) -> ComplexTensor:
+    """A copy: a view would have to keep that its imaginary part is the negative of another."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.conj_physical(input)
+
+
+def angle(input: ComplexTensor) -> torch.Tensor:
+    a, b = parts_of(input)
+    return torch.atan2(b, a)
+
+
+def to(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+    """Another device or dtype, with the arguments of torch.Tensor.to.
+
+    A complex dtype stands for the dtype of its parts: `x.to(torch.complex64)` and
+    `x.to(torch.float32)` are the same.
+    """
+    if args and isinstance(args[0], ComplexTensor):
+        args = (args[0].device, args[0].real.dtype, *args[1:])
+    args = tuple(map(dtype_of_parts, args))
+    kwargs = {name: dtype_of_parts(value) for name, value in kwargs.items()}
+    a, b = parts_of(self)
+    real, imag = a.to(*args, **kwargs), b.to(*args, **kwargs)
+    return self if real is a and imag is b else ComplexTensor(real, imag)
+
+
+def _as_dtype(dtype: torch.dtype) -> Any:
+    return lambda self, **kwargs: to(self, dtype, **kwargs)
+
+
+def _stft(input: Any, *args: Any, **kwargs: Any) -> Any:
+    return signal.stft(input, *args, **kwargs)
+
+
+_ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
+for _name, (_get, _set) in _ATTRIBUTES.items():
+    _descriptor = getattr(torch.Tensor, _name)
+    FUNCTIONS[_descriptor.__get__] = _get
+    FUNCTIONS[_descriptor.__set__] = _set
+FUNCTIONS[torch.Tensor.data.__set__] = _set_data  # type: ignore[attr-defined]
+FUNCTIONS |= {
+    torch.real: real,
+    torch.imag: imag,
+    torch.view_as_real: view_as_real,
+    torch.conj: conj,
+    torch.Tensor.conj: conj,
+    torch.angle: angle,
+    torch.Tensor.angle: angle,
+    torch.adjoint: lambda input: conj(input.mT),
+    torch.Tensor.adjoint: lambda self: conj(self.mT),
+    torch.Tensor.mH.__get__: lambda self: conj(self.mT),  # type: ignore[attr-defined]
+    torch.Tensor.H.__get__: lambda self: conj(self.T),  # type: ignore[attr-defined]
+    torch.Tensor.to: to,
+    torch.Tensor.half: _as_dtype(torch.float16),
+    torch.Tensor.bfloat16: _as_dtype(torch.bfloat16),
+    torch.Tensor.float: _as_dtype(torch.float32),
+    torch.Tensor.double: _as_dtype(torch.float64),
+    torch.stft: _stft,
+    torch.Tensor.stft: _stft,
+    torch.istft: signal.istft,
+    torch.Tensor.istft: signal.istft,
 }
-
-
-def _named(names: Iterable[str]) -> Iterator[tuple[str, Function]]:
-    """The function of torch and the method of torch.Tensor of each name, where they exist."""
-    for name in names:
-        for owner in (torch, torch.Tensor):
-            try:
-                function = operator.attrgetter(name)(owner)
-            except AttributeError:
-                continue
-            if callable(function):
-                yield name, function
-
-
-_GROUPS: tuple[tuple[str, Callable[[Function], Function]], ...] = (
-    (_ON_EACH_PART, lifting.on_each_part),
-    (_LIKE, creation.like_each_part),
-    (_BILINEAR, products.bilinear),
-    (_OF_NONZERO, lifting.of_nonzero),
-)
-for _names, _implementation_of in _GROUPS:
-    FUNCTIONS.update(
-        (function, _implementation_of(function)) for _, function in _named(_names.split())
-    )
-FUNCTIONS.update((function, _OTHERS[name]) for name, function in _named(_OTHERS))
-FUNCTIONS[torch.Tensor.where] = lambda self, condition, other: selection.where(
-    condition, self, other
-)
 FUNCTIONS.update(
     (getattr(torch.fft, name), getattr(transforms, name)) for name in _TRANSFORMS.split()
 )
-FUNCTIONS[torch.fft.fftshift] = frequencies.fftshift
-FUNCTIONS[torch.fft.ifftshift] = frequencies.ifftshift
-
-# The methods of ComplexTensor, where the class itself does not define them.
-_METHODS: dict[str, Function] = {
-    "fill_": ComplexTensor.copy_,
-    "zero_": lambda self: self.copy_(0),
-}
-for _name in {function.__name__ for function in FUNCTIONS}:
-    _method = getattr(torch.Tensor, _name, None)
-    if _method in FUNCTIONS:
-        _METHODS[_name] = FUNCTIONS[_method]
-for _name in _WITH_IN_PLACE_FORM.split():
-    _METHODS[f"{_name}_"] = lifting.in_place(_METHODS[_name])
-for _name, _method in _METHODS.items():
-    _method.__doc__ = _method.__doc__ or f"As torch.Tensor.{_name}."
-    if _name not in vars(ComplexTensor):
-        setattr(ComplexTensor, _name, _method)

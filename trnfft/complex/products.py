@@ -1,58 +1,114 @@
-"""Functions linear in each of their tensors, named as in torch: sums of products, convolutions."""
+"""Operators linear in each of their tensors: sums of products, convolutions, transforms."""
 
-import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from trnfft.complex.lifting import Function
-from trnfft.complex.parts import parts_of
-from trnfft.complex.shape import sequence
+from trnfft.complex.arithmetic import add, mul
+from trnfft.complex.dispatch import TABLE, aten, implements, joined, split
+from trnfft.complex.shape import conj
 from trnfft.complex.tensor import ComplexTensor
 
-
-def multilinear(function: Function, *operands: Any) -> ComplexTensor:
-    """The function of every choice of parts, summed as the terms of (a + ib)(c + id) are."""
-    sums: list[Any] = [None, None]
-    for choice in itertools.product(*(enumerate(parts_of(operand)) for operand in operands)):
-        # The factor of this term is i ** power: 1, i, -1, -i.
-        power = sum(i for i, _ in choice)
-        term = function(*(part for _, part in choice))
-        term = -term if power % 4 >= 2 else term
-        total = sums[power % 2]
-        sums[power % 2] = term if total is None else total + term
-    return ComplexTensor(*sums)
+Real = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def bilinear(function: Function) -> Function:
-    """The function of real tensors that is linear in the first two arguments, of complex ones."""
+def bilinear(function: Real, x: Any, y: Any) -> ComplexTensor:
+    """(a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c), of a real bilinear function."""
+    (a, b), (c, d) = split(x), split(y)
+    if d is None:
+        return joined(function(a, c), function(b, c))
+    if b is None:
+        return joined(function(a, c), function(a, d))
+    return joined(function(a, c) - function(b, d), function(a, d) + function(b, c))
 
-    def implementation(input: Any, other: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
-        return multilinear(lambda a, b: function(a, b, *args, **kwargs), input, other)
+
+def _bilinear(overload: Any) -> Any:
+    """The operator that is linear in each of its first two arguments."""
+
+    def implementation(x: Any, y: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+        return bilinear(lambda a, b: overload(a, b, *args, **kwargs), x, y)
+
+    return implementation
+
+
+for _overload in (
+    aten.bmm.default,
+    aten.dot.default,
+    aten.linalg_cross.default,
+    aten.mm.default,
+    aten.mv.default,
+):
+    TABLE[_overload] = _bilinear(_overload)
+
+
+@implements(aten.vdot.default)
+def vdot(self: Any, other: Any) -> ComplexTensor:
+    self = conj(self) if isinstance(self, ComplexTensor) else self.conj()
+    return bilinear(torch.dot, self, other)
+
+
+def _added_product(product: Any) -> Any:
+    """beta self + alpha product(x, y)"""
+
+    def implementation(self: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        scaled = bilinear(product, x, y) if _any_complex(x, y) else product(x, y)
+        scaled = scaled if alpha == 1 else mul(scaled, alpha)
+        if beta == 0:
+            shape = scaled.shape if scaled.ndim >= self.ndim else self.shape
+            return scaled.expand(shape).clone()
+        return add(self if beta == 1 else mul(self, beta), scaled)
 
     return implementation
 
 
-def vdot(input: Any, other: Any) -> ComplexTensor:
-    return multilinear(torch.dot, input.conj(), other)
+def _any_complex(*values: Any) -> bool:
+    return any(isinstance(x, ComplexTensor) for x in values)
 
 
-def einsum(equation: str, *operands: Any) -> ComplexTensor:
-    operands = sequence(operands)
-    return multilinear(lambda *parts: torch.einsum(equation, *parts), *operands)
+for _overload, _product in (
+    (aten.addmm.default, torch.mm),
+    (aten.addmv.default, torch.mv),
+    (aten.addr.default, torch.outer),
+    (aten.baddbmm.default, torch.bmm),
+    (aten.addbmm.default, lambda x, y: torch.bmm(x, y).sum(0)),
+):
+    TABLE[_overload] = _added_product(_product)
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> ComplexTensor:
-    product = multilinear(torch.nn.functional.linear, input, weight)
-    return product if bias is None else product + bias
+# Convolutions
 
 
-def convolution(function: Function) -> Function:
-    """As `bilinear`, for a convolution of torch.nn.functional and its bias."""
+@implements(aten.convolution.default)
+def convolution(input: Any, weight: Any, bias: Any, *arguments: Any) -> ComplexTensor:
+    sums = bilinear(lambda x, w: aten.convolution(x, w, None, *arguments), input, weight)
+    # The dimensions after that of the channels are as many as those of a kernel.
+    return sums if bias is None else add(sums, bias.reshape(-1, *[1] * (weight.ndim - 2)))
 
-    def implementation(input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any) -> Any:
-        sums = multilinear(lambda x, w: function(x, w, None, *args, **kwargs), input, weight)
-        # The dimensions after that of the channels are as many as those of a kernel.
-        return sums if bias is None else sums + bias.reshape(-1, *[1] * (weight.ndim - 2))
 
-    return implementation
+@implements(aten.convolution_backward.default)
+def convolution_backward(
+    grad_output: Any,
+    input: Any,
+    weight: Any,
+    bias_sizes: Any,
+    *arguments: Any,
+) -> tuple[Any, Any, Any]:
+    """The gradients are convolutions too: of input by conj(weight), of weight by conj(input)."""
+    *arguments, mask = arguments  # type: ignore[assignment]
+
+    def of(which: int, g: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        wanted = [which == i for i in range(3)]
+        x, w = (split(input)[0], other) if which == 0 else (other, split(weight)[0])
+        return aten.convolution_backward(g, x, w, bias_sizes, *arguments, wanted)[which]
+
+    gradients: list[Any] = [None, None, None]
+    for which, other in ((0, weight), (1, input)):
+        if mask[which]:
+            other = conj(other) if isinstance(other, ComplexTensor) else other
+            gradients[which] = bilinear(
+                lambda g, y, which=which: of(which, g, y), grad_output, other
+            )
+    if mask[2]:
+        gradients[2] = grad_output.sum([0, *range(2, grad_output.ndim)])
+    return tuple(gradients)  # type: ignore[return-value]

@@ -1,78 +1,137 @@
-"""Functions that make one number of many, named as in torch: products, variances and norms."""
+"""Operators that make one number of many: products, variances, norms, and running ones."""
 
-from collections.abc import Iterable
+import math
 from typing import Any
 
 import torch
 
-from trnfft.complex.creation import full_like
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.arithmetic import mul
+from trnfft.complex.dispatch import TABLE, aten, implements, joined, overloads_of
+from trnfft.complex.elementary import absolute, complex_exp, complex_log
+from trnfft.complex.tensor import ComplexTensor
 
 
-def prod(
-    input: ComplexTensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
+@implements(aten.prod.default)
+def prod(self: ComplexTensor, *, dtype: torch.dtype | None = None) -> ComplexTensor:
+    return prod_dim(self.reshape(-1), 0, dtype=dtype)
+
+
+@implements(aten.prod.dim_int)
+def prod_dim(
+    self: ComplexTensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> ComplexTensor:
-    """By products of halves: log2(size) roundings, and gradients that are exact at zeros."""
-    input = input if dtype is None else input.to(dtype)
-    x = input.reshape(-1) if dim is None else input.movedim(dim, -1)
+    """By products of halves: log2(size) roundings."""
+    x = self if dtype is None else self.to(dtype)
+    x = x.movedim(dim, -1) if x.ndim else x.reshape(1)
     while (size := x.shape[-1]) > 1:
-        product = x[..., : size // 2] * x[..., size // 2 : size // 2 * 2]
-        x = torch.cat([product, x[..., size // 2 * 2 :]], dim=-1)  # type: ignore[list-item]
-    x = x[..., 0] if x.shape[-1] else full_like(x.sum(-1), 1)
-    return x.unsqueeze(dim) if keepdim else x
+        product = mul(x[..., : size // 2], x[..., size // 2 : size // 2 * 2])
+        x = torch.cat([product, x[..., size // 2 * 2 :]], dim=-1)
+    x = x[..., 0] if x.shape[-1] else torch.ones_like(x.sum(-1))
+    return x.unsqueeze(dim) if keepdim and self.ndim else x
 
 
-def var(input: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    return torch.var(input.real, *args, **kwargs) + torch.var(input.imag, *args, **kwargs)
+@implements(aten.cumprod.default)
+def cumprod(self: ComplexTensor, dim: int, *, dtype: torch.dtype | None = None) -> ComplexTensor:
+    """By doubling of the distance: log2(size) roundings."""
+    x = self if dtype is None else self.to(dtype)
+    if not x.ndim:
+        return x.clone()
+    x = x.movedim(dim, -1)
+    distance = 1
+    while distance < x.shape[-1]:
+        product = mul(x[..., distance:], x[..., :-distance])
+        x = torch.cat([x[..., :distance], product], dim=-1)
+        distance *= 2
+    return x.movedim(-1, dim).clone()
 
 
-def std(input: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    return torch.sqrt(var(input, *args, **kwargs))
+def _of_squares(function: Any) -> Any:
+    """The sum of what the operator gives for each part, as a variance."""
+
+    def implementation(self: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return function(self._real, *args, **kwargs) + function(self._imag, *args, **kwargs)
+
+    return implementation
 
 
-def norm(
-    input: ComplexTensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    out: torch.Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    _check_norm("p", p, is_matrix=False)
-    return torch.norm(input.abs(), p, dim, keepdim, out, dtype_of_parts(dtype))
+for _overload in overloads_of("var"):
+    TABLE[_overload] = _of_squares(_overload)
 
 
-def linalg_norm(
-    A: ComplexTensor,
-    ord: Any = None,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    dims = range(A.ndim) if dim is None else dim
-    _check_norm("ord", ord, is_matrix=isinstance(dims, Iterable) and len(list(dims)) == 2)
-    return torch.linalg.norm(A.abs(), ord, dim, keepdim, dtype=dtype_of_parts(dtype))
+@implements(*overloads_of("std"))
+def std(self: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return torch.sqrt(self.var(*args, **kwargs))
 
 
-def vector_norm(
-    x: ComplexTensor,
-    ord: Any = 2,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    return torch.linalg.vector_norm(x.abs(), ord, dim, keepdim, dtype=dtype_of_parts(dtype))
+@implements(*overloads_of("var_mean"))
+def var_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+    dim = args[0] if args and not isinstance(args[0], bool) else kwargs.get("dim")
+    mean = self.mean(dim, kwargs.get("keepdim", False)) if dim is not None else self.mean()
+    return self.var(*args, **kwargs), mean
 
 
-def _check_norm(name: str, order: Any, is_matrix: bool) -> None:
-    if order == "nuc" or (is_matrix and order in (2, -2)):
-        raise TypeError(
-            f"argument '{name}' is {order!r}, a norm of singular values, which ComplexTensor has "
-            f"not; allowed are the norms of absolute values; call it on x.to_complex()"
-        )
+@implements(*overloads_of("std_mean"))
+def std_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+    var, mean = var_mean(self, *args, **kwargs)
+    return torch.sqrt(var), mean
+
+
+def _of_absolute(function: Any) -> Any:
+    """The operator of the absolute values, in the dtype of which is real."""
+
+    def implementation(
+        self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+    ) -> torch.Tensor:
+        x = absolute(self._real, self._imag)
+        return function(x if dtype is None else x.to(dtype.to_real()), *args, **kwargs)
+
+    return implementation
+
+
+for _overload in overloads_of("linalg_vector_norm norm"):
+    TABLE[_overload] = _of_absolute(_overload)
+
+
+@implements(aten.logcumsumexp.default)
+def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
+    # exp of what is left after the largest real part is taken out neither overflows nor all underflows.
+    if not self.ndim:
+        return self.clone()
+    a, b = self._real, self._imag
+    largest = _finite(torch.amax(a, dim, keepdim=True))
+    real, imag = (part.cumsum(dim) for part in complex_exp(a - largest, b))
+    real, imag = complex_log(real, imag)
+    return joined(real + largest, imag)
+
+
+@implements(aten.logsumexp.default)
+def logsumexp(self: ComplexTensor, dim: Any, keepdim: bool = False) -> ComplexTensor:
+    if not self.numel():
+        total = self.sum(dim, keepdim)
+        return joined(torch.full_like(total._real, -math.inf), torch.zeros_like(total._imag))
+    largest = _finite(torch.amax(self._real, dim, keepdim=True))
+    sums = (
+        part.sum(dim, keepdim=True) for part in complex_exp(self._real - largest, self._imag)
+    )
+    real, imag = complex_log(*sums)
+    real = real + largest
+    return joined(real, imag) if keepdim else joined(real, imag).squeeze(dim)
+
+
+def _finite(x: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(~x.isfinite(), 0)
+
+
+@implements(aten._local_scalar_dense.default)
+def item(self: ComplexTensor) -> complex:
+    return complex(self._real.item(), self._imag.item())
+
+
+@implements(aten.is_nonzero.default)
+def is_nonzero(self: ComplexTensor) -> bool:
+    return bool((self != 0).item()) if self.numel() == 1 else bool(self._real)
+
+
+@implements(aten.is_same_size.default)
+def is_same_size(self: Any, other: Any) -> bool:
+    return self.shape == other.shape

@@ -1,27 +1,27 @@
-"""Choices between numbers by a mask, named as in torch."""
+"""Operators that choose between numbers, write some of them, or find them."""
 
 from typing import Any
 
 import torch
 
-from trnfft.complex.parts import both_parts_of
+from trnfft.complex.dispatch import TABLE, aten, both, implements, joined, overloads_of
 from trnfft.complex.tensor import ComplexTensor
 
 
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    if input is None:
-        return torch.nonzero(condition != 0, as_tuple=True)
+@implements(*overloads_of("where"))
+def where(condition: Any, self: Any = None, other: Any = None) -> Any:
+    if self is None:
+        return list(torch.nonzero(is_nonzero(condition), as_tuple=True))
     _check_mask("condition", condition)
-    (a_real, a_imag), (b_real, b_imag) = both_parts_of(input), both_parts_of(other)
-    return ComplexTensor(
-        torch.where(condition, a_real, b_real), torch.where(condition, a_imag, b_imag)
-    )
+    (a_real, a_imag), (b_real, b_imag) = both(self), both(other)
+    return joined(torch.where(condition, a_real, b_real), torch.where(condition, a_imag, b_imag))
 
 
-def masked_fill(input: ComplexTensor, mask: torch.Tensor, value: Any) -> ComplexTensor:
+@implements(*overloads_of("masked_fill"))
+def masked_fill(self: ComplexTensor, mask: torch.Tensor, value: Any) -> ComplexTensor:
     _check_mask("mask", mask)
-    real, imag = both_parts_of(value)
-    return ComplexTensor(input.real.masked_fill(mask, real), input.imag.masked_fill(mask, imag))
+    (a_real, a_imag), (real, imag) = both(self), both(value)
+    return joined(a_real.masked_fill(mask, real), a_imag.masked_fill(mask, imag))
 
 
 def _check_mask(name: str, mask: Any) -> None:
@@ -30,3 +30,77 @@ def _check_mask(name: str, mask: Any) -> None:
             f"argument '{name}' has dtype {mask.dtype}, allowed is torch.bool; "
             f"compare first, for example x != 0"
         )
+
+
+@implements(aten.fill.Scalar, aten.fill.Tensor)
+def fill(self: ComplexTensor, value: Any) -> ComplexTensor:
+    real, imag = both(value)
+    return joined(self._real.clone().fill_(real), self._imag.clone().fill_(imag))
+
+
+def _with_value(function: Any) -> Any:
+    """The operator of each part that writes a number at an index."""
+
+    def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Any) -> Any:
+        (a_real, a_imag), (real, imag) = both(self), both(value)
+        return joined(function(a_real, dim, index, real), function(a_imag, dim, index, imag))
+
+    return implementation
+
+
+for _operator in overloads_of("index_fill"):
+    TABLE[_operator] = _with_value(_operator)
+for _operator in (aten.scatter.value, aten.scatter.src):
+    TABLE[_operator] = _with_value(_operator)
+
+
+@implements(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(
+    self: torch.Tensor, indices: Any, values: Any, accumulate: bool = False
+) -> ComplexTensor:
+    parts = zip(both(self), both(values), strict=True)
+    return joined(*(aten.index_put(part, indices, value, accumulate) for part, value in parts))
+
+
+@implements(aten.index_put_.default, aten._index_put_impl_.default)
+def index_put_(self: torch.Tensor, indices: Any, values: Any, *options: bool) -> torch.Tensor:
+    if not isinstance(self, ComplexTensor):
+        values = values.to_complex() if self.is_complex() else values
+        return aten._index_put_impl_(self, indices, values, *options)
+    for part, value in zip((self._real, self._imag), both(values), strict=True):
+        aten._index_put_impl_(part, indices, value, *options)
+    return self
+
+
+def is_nonzero(x: Any) -> torch.Tensor:
+    """Which numbers are not zero."""
+    if not isinstance(x, ComplexTensor):
+        return x != 0
+    return (x._real != 0) | (x._imag != 0)
+
+
+def _of_nonzero(function: Any) -> Any:
+    """The operator of which numbers are not zero."""
+
+    def implementation(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(is_nonzero(self), *args, **kwargs)
+
+    return implementation
+
+
+for _operator in overloads_of("all any argwhere count_nonzero logical_not nonzero nonzero_static"):
+    TABLE[_operator] = _of_nonzero(_operator)
+
+
+def _of_both_nonzero(function: Any) -> Any:
+    def implementation(self: Any, other: Any) -> torch.Tensor:
+        return function(is_nonzero(self), is_nonzero(other))
+
+    return implementation
+
+
+for _operator in overloads_of("logical_and logical_or logical_xor"):
+    TABLE[_operator] = _of_both_nonzero(_operator)
+for _operator in overloads_of("isnan isinf"):
+    TABLE[_operator] = lambda self, _of=_operator: _of(self._real) | _of(self._imag)
+TABLE[aten.isfinite.default] = lambda self: self._real.isfinite() & self._imag.isfinite()

@@ -1,35 +1,49 @@
-"""Functions that change shapes, named as in torch, where it takes more than each part's."""
+"""Operators that move numbers and compute none: the same on each part."""
 
 from typing import Any
 
 import torch
 
-from trnfft.complex.parts import both_parts_of, parts_of
+from trnfft.complex.dispatch import TABLE, aten, each_part, implements, joined, overloads_of
 from trnfft.complex.tensor import ComplexTensor
 
+_ON_EACH_PART = """
+    _chunk_cat _neg_view _reshape_alias _reshape_copy _unsafe_view _unsafe_index alias alias_copy
+    as_strided as_strided_copy as_strided_scatter cat channel_shuffle clone constant_pad_nd detach
+    detach_copy diag_embed diagonal diagonal_backward diagonal_copy diagonal_scatter expand
+    expand_copy flip gather index index_add index_copy index_select lift lift_fresh lift_fresh_copy
+    masked_scatter masked_scatter_backward masked_select neg permute permute_copy pixel_shuffle
+    pixel_unshuffle put reflection_pad1d reflection_pad1d_backward reflection_pad2d
+    reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward repeat
+    replication_pad1d replication_pad1d_backward replication_pad2d replication_pad2d_backward
+    replication_pad3d replication_pad3d_backward roll rot90 scatter scatter_add select
+    select_backward select_copy select_scatter slice slice_backward slice_copy slice_scatter split
+    split_copy split_with_sizes split_with_sizes_copy squeeze squeeze_copy stack sum t t_copy take
+    trace transpose transpose_copy tril triu unbind unbind_copy unfold unfold_backward unfold_copy
+    unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy view_copy im2col col2im
+    cumsum mean
+"""
 
-def view(input: ComplexTensor, *shape: Any) -> ComplexTensor:
-    if isinstance(shape[0], torch.dtype):
-        raise TypeError(
-            f"argument 'dtype' is {shape[0]}, allowed is a shape only; convert with x.to(dtype), "
-            f"or take both parts with torch.view_as_real(x)"
-        )
-    return ComplexTensor(input.real.view(*shape), input.imag.view(*shape))
+for _overload in overloads_of(_ON_EACH_PART):
+    TABLE[_overload] = each_part(_overload)
+TABLE[aten.view.default] = each_part(aten.view.default)
 
 
-def pad(input: ComplexTensor, pad: Any, mode: str = "constant", value: Any = None) -> ComplexTensor:
-    parts = zip(
-        parts_of(input), (None, None) if value is None else both_parts_of(value), strict=True
+@implements(aten.view.dtype)
+def view_dtype(self: ComplexTensor, dtype: torch.dtype) -> Any:
+    if dtype == self.dtype:
+        return joined(self._real, self._imag)
+    raise TypeError(
+        f"argument 'dtype' is {dtype}, allowed is a shape only; convert with x.to(dtype), "
+        f"or take both parts with torch.view_as_real(x)"
     )
-    return ComplexTensor(*(torch.nn.functional.pad(x, pad, mode, v) for x, v in parts))
 
 
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    tensors = sequence(tensors)
-    shape = torch.broadcast_shapes(*(x.shape for x in tensors))
-    return tuple(x.expand(shape) for x in tensors)
+@implements(aten._conj.default, aten.conj_physical.default, aten._conj_physical.default)
+def conj(self: ComplexTensor) -> Any:
+    return joined(self._real, -self._imag)
 
 
-def sequence(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments, whether they were passed one by one or as one list."""
-    return tuple(arguments[0]) if isinstance(arguments[0], (list, tuple)) else arguments
+@implements(aten.view_as_real.default, aten.view_as_real_copy.default)
+def view_as_real(self: ComplexTensor) -> torch.Tensor:
+    return torch.stack([self._real, self._imag], -1)

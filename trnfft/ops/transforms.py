@@ -22,7 +22,7 @@ from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
 from trnfft.ops import autocast
 
 
@@ -53,10 +53,10 @@ def c2c(
     backend, precision = _settings(x.device)
     if not planned and _takes_whole(backend, x, dims):
         return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
-    x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
+    x_parts = _split(x)
     if not dims:
-        return x.clone(memory_format=torch.contiguous_format)
-    parts = tuple(_moved_last(part, dims, sizes) for part in (x.real, x.imag))
+        return join(*(part.clone(memory_format=torch.contiguous_format) for part in x_parts))
+    parts = tuple(_moved_last(part, dims, sizes) for part in x_parts)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
     if _is_of_torch_operations(backend, x.device):
         parts = backend.c2c(parts, call)
@@ -67,7 +67,7 @@ def c2c(
     else:
         run = _C2C.apply if backend else _c2c
         parts = run(*parts, *_flat(call, backend), planned)
-    return ComplexTensor(*(_moved_back(part, dims) for part in parts))
+    return join(*(_moved_back(part, dims) for part in parts))
 
 
 def r2c(
@@ -88,7 +88,7 @@ def r2c(
     else:
         run = _R2C.apply if backend else _r2c
         parts = run(moved, *_flat(call, backend))
-    return ComplexTensor(*(_moved_back(part, dims) for part in parts))
+    return join(*(_moved_back(part, dims) for part in parts))
 
 
 def c2r(
@@ -102,9 +102,8 @@ def c2r(
     backend, precision = _settings(x.device)
     if _takes_whole(backend, x, dims):
         return backend.c2r_whole(x, Transform(sizes, dims, inverse, norm, precision))
-    x = ComplexTensor.from_complex(x) if isinstance(x, torch.Tensor) else x
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
-    parts = tuple(_moved_last(part, dims, given) for part in (x.real, x.imag))
+    parts = tuple(_moved_last(part, dims, given) for part in _split(x))
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
     if _is_of_torch_operations(backend, x.device):
         (y,) = backend.c2r(parts, call)
@@ -134,6 +133,10 @@ def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
     if norm == "ortho":
         return 1.0 / math.sqrt(n)
     return 1.0 / n if (norm == "backward") == inverse else 1.0
+
+
+def _split(x: torch.Tensor) -> Parts:
+    return parts_of(x) if x.is_complex() else (x, torch.zeros_like(x))
 
 
 def _settings(device: torch.device) -> tuple[Any, str]:

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
 from trnfft import ComplexTensor
-from trnfft.complex.tensor import FUNCTIONS
+
 
 DTYPES = [torch.complex64, torch.complex128]
 SHAPES = [(), (0,), (1,), (5,), (2, 3), (2, 1, 4), (3, 0, 2)]

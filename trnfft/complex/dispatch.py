@@ -1,0 +1,218 @@
+"""What ATen's operators do on ComplexTensors: a table, operator by operator, below autograd.
+
+An implementation gets the arguments of its operator, calls real operators on the parts, and makes
+ComplexTensors of their results. Its derivative is torch's own, whose formula calls operators of the
+table again. The files of this folder register theirs, by kind, with `implements`; what writes in place
+or into `out=` follows from the operator that does not, and what has no entry is decomposed, if torch
+knows into what.
+
+Names of arguments are those of ATen's schemas.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, of_parts
+
+aten = torch.ops.aten
+Implementation = Callable[..., Any]
+
+TABLE: dict[OpOverload, Implementation] = {}
+
+# Arguments of these names say which elements are meant. The others are numbers, and have parts.
+_CHOOSING = {"condition", "index", "indices", "mask", "repeats"}
+
+
+def implements(*overloads: OpOverload) -> Callable[[Implementation], Implementation]:
+    """Decorator: what these operators do on ComplexTensors."""
+
+    def register(implementation: Implementation) -> Implementation:
+        TABLE.update((overload, implementation) for overload in overloads)
+        return implementation
+
+    return register
+
+
+def overloads_of(names: str) -> Iterable[OpOverload]:
+    """All functional overloads of ATen's operators of these names."""
+    for name in names.split():
+        packet = getattr(aten, name)
+        for overload in packet.overloads():
+            if overload != "out" and not overload.endswith("_out"):
+                yield getattr(packet, overload)
+
+
+# Parts
+
+
+def split(value: Any) -> tuple[Any, Any]:
+    """Real and imaginary part of a number or a tensor; None for the latter of real ones."""
+    if isinstance(value, ComplexTensor):
+        return value._real, value._imag
+    if isinstance(value, torch.Tensor):
+        return (value.real, value.imag) if value.is_complex() else (value, None)
+    if isinstance(value, complex):
+        return value.real, value.imag
+    return value, None
+
+
+def both(value: Any) -> tuple[Any, Any]:
+    """Real and imaginary part of a number or a tensor; zeros for that of a real one."""
+    real, imag = split(value)
+    if imag is None:
+        imag = torch.zeros_like(real) if isinstance(real, torch.Tensor) else 0
+    return real, imag
+
+
+def each_part(overload: OpOverload) -> Implementation:
+    """The operator of the real parts of all arguments, and of the imaginary parts."""
+    names = [argument.name for argument in overload._schema.arguments]
+
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 or not any(isinstance(x, (torch.Tensor, list)) for x in args[1:]):
+            if isinstance(args[0], ComplexTensor) and not kwargs:
+                z, *rest = args
+                return joined(overload(z._real, *rest), overload(z._imag, *rest))
+        given = dict(zip(names, args, strict=False)) | kwargs
+        real, imag = {}, {}
+        for name, value in given.items():
+            real[name], imag[name] = (value, value) if name in _CHOOSING else _parts(value)
+        return joined(_called(overload, real), _called(overload, imag))
+
+    return implementation
+
+
+def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
+    """The operator with arguments by name, of which some are positional in Python."""
+    positional = [a.name for a in overload._schema.arguments if not a.kwarg_only]
+    args = []
+    for name in positional:
+        if name not in given:
+            break
+        args.append(given.pop(name))
+    return overload(*args, **given)
+
+
+def _parts(value: Any) -> tuple[Any, Any]:
+    """Those of an argument: of tensors, of lists of such, of complex numbers; the rest is the same twice."""
+    if isinstance(value, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in value):
+        real, imag = zip(*map(both, value), strict=True)
+        return list(real), list(imag)
+    if isinstance(value, torch.Tensor):
+        return both(value)
+    value = dtype_of_parts(value)
+    return (value.real, value.imag) if isinstance(value, complex) else (value, value)
+
+
+def joined(real: Any, imag: Any) -> Any:
+    """A ComplexTensor, or a list of them."""
+    if isinstance(real, torch.Tensor):
+        return of_parts(real, imag)
+    return type(real)(map(joined, real, imag))
+
+
+# Lookup
+
+
+def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `ComplexTensor.__torch_dispatch__` returns."""
+    implementation = TABLE.get(overload)
+    if implementation is None:
+        implementation = _derived(overload)
+        TABLE[overload] = implementation
+    return implementation(*args, **kwargs)
+
+
+def _derived(overload: OpOverload) -> Implementation:
+    """An implementation by other entries of the table, or by torch's decomposition."""
+    functional = _functional(overload)
+    if functional is not None:
+        return _writing(overload, functional)
+    if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
+        return overload.decompose
+    decomposition = _torch_decompositions().get(overload)
+    if decomposition is not None:
+        return decomposition
+    return functools.partial(_refuse, overload)
+
+
+@functools.cache
+def _torch_decompositions() -> dict[Any, Implementation]:
+    from torch._decomp import decomposition_table  # here: it loads many modules
+
+    return dict(decomposition_table)
+
+
+def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        f"{overload} has no implementation for ComplexTensor, allowed are the operators of "
+        f"docs/complex_operators.md; call it on a native tensor: x.cpu().to_complex()"
+    )
+
+
+def _functional(overload: OpOverload) -> OpOverload | None:
+    """The operator that returns what this one writes into its first argument, or into `out`."""
+    schema = overload._schema
+    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    if not written:
+        return None
+    name = overload.overloadpacket.__name__
+    is_in_place = len(written) == 1 and written[0].name == "self"
+    packet = getattr(aten, name.removesuffix("_") if is_in_place else name, None)
+    if packet is None:
+        return None
+    wanted = [(a.name, str(a.type)) for a in schema.arguments if is_in_place or a not in written]
+    for other in packet.overloads():
+        candidate = getattr(packet, other)
+        arguments = candidate._schema.arguments
+        is_pure = all(a.alias_info is None or not a.alias_info.is_write for a in arguments)
+        if is_pure and [(a.name, str(a.type)) for a in arguments] == wanted:
+            return candidate
+    return None
+
+
+def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
+    """The operator by the functional one, whose results are written into the arguments."""
+    outs = [
+        a.name
+        for a in overload._schema.arguments
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+
+    def in_place(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return write(self, functional(self, *args, **kwargs))
+
+    def into_out(*args: Any, **kwargs: Any) -> Any:
+        targets = [kwargs.pop(name) for name in outs]
+        results = functional(*args, **kwargs)
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        for target, result in zip(targets, results, strict=True):
+            if target.shape != result.shape:
+                target.resize_(result.shape)
+            write(target, result)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    return in_place if outs == ["self"] else into_out
+
+
+def write(target: torch.Tensor, source: Any) -> torch.Tensor:
+    """Write a tensor or number into a tensor, real, native complex or a ComplexTensor."""
+    if isinstance(target, ComplexTensor):
+        real, imag = both(source)
+        for part, value in ((target._real, real), (target._imag, imag)):
+            part.copy_(value) if isinstance(value, torch.Tensor) else part.fill_(value)
+        return target
+    if not target.is_complex():
+        if isinstance(source, ComplexTensor):
+            raise RuntimeError(
+                f"argument 'out' has dtype {target.dtype}, allowed is {source.dtype} for a complex "
+                f"result; take its part with .real or .imag"
+            )
+        return target.copy_(source)
+    return target.copy_(source.to_complex() if isinstance(source, ComplexTensor) else source)
