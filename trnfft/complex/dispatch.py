@@ -131,6 +131,8 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def _derived(overload: OpOverload) -> Implementation:
     """An implementation by other entries of the table, or by torch's decomposition."""
+    if torch.Tag.inplace_view in overload.tags:
+        return functools.partial(_changing_shape, overload)
     functional = _functional(overload)
     if functional is not None:
         return _writing(overload, functional)
@@ -199,6 +201,30 @@ def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     return in_place if outs == ["self"] else into_out
+
+
+@implements(aten.copy_.default)
+def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
+    return write(self, src)
+
+
+@implements(aten.copy.default)
+def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTensor:
+    parts = zip(both(self), both(src), strict=True)
+    return of_parts(*(aten.copy(part, value, non_blocking) for part, value in parts))
+
+
+def _changing_shape(
+    overload: OpOverload, self: ComplexTensor, *args: Any, **kwargs: Any
+) -> ComplexTensor:
+    """An operator such as squeeze_, on the parts and on what torch knows of the whole."""
+    if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
+        _refuse(overload)
+    overload(self._real, *args, **kwargs)
+    overload(self._imag, *args, **kwargs)
+    with torch._C._DisableTorchDispatch():
+        overload(self, *args, **kwargs)
+    return self
 
 
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:

@@ -4,12 +4,12 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, aten, each_part, implements, joined, overloads_of
+from trnfft.complex.dispatch import TABLE, aten, both, each_part, implements, joined, overloads_of
 from trnfft.complex.tensor import ComplexTensor
 
 _ON_EACH_PART = """
     _chunk_cat _neg_view _reshape_alias _reshape_copy _unsafe_view _unsafe_index alias alias_copy
-    as_strided as_strided_copy as_strided_scatter cat channel_shuffle clone constant_pad_nd detach
+    as_strided as_strided_copy as_strided_scatter cat channel_shuffle clone detach
     detach_copy diag_embed diagonal diagonal_backward diagonal_copy diagonal_scatter expand
     expand_copy flip gather index index_add index_copy index_select lift lift_fresh lift_fresh_copy
     masked_scatter masked_scatter_backward masked_select neg permute permute_copy pixel_shuffle
@@ -27,6 +27,12 @@ _ON_EACH_PART = """
 for _overload in overloads_of(_ON_EACH_PART):
     TABLE[_overload] = each_part(_overload)
 TABLE[aten.view.default] = each_part(aten.view.default)
+
+
+@implements(aten.constant_pad_nd.default)
+def constant_pad_nd(self: ComplexTensor, pad: Any, value: Any = 0) -> Any:
+    parts = zip((self._real, self._imag), both(value), strict=True)
+    return joined(*(aten.constant_pad_nd(part, pad, number) for part, number in parts))
 
 
 @implements(aten.view.dtype)
