@@ -56,6 +56,11 @@ def split(value: Any) -> tuple[Any, Any]:
     if isinstance(value, ComplexTensor):
         return value._real, value._imag
     if isinstance(value, torch.Tensor):
+        # What is conjugated or negated lazily is so above this place, and would not be here.
+        if value.is_conj():
+            value = value._conj()
+            return value.real, -value.imag
+        value = -value._neg_view() if value.is_neg() else value
         return (value.real, value.imag) if value.is_complex() else (value, None)
     if isinstance(value, complex):
         return value.real, value.imag

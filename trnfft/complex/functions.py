@@ -4,6 +4,9 @@ Parts are views, and a real dtype names that of the parts; torch.fft is this lib
 derivatives; torch's formulas for some derivatives would make native complex tensors.
 """
 
+import itertools
+import numbers
+import operator
 from typing import Any
 
 import torch
@@ -56,8 +59,7 @@ def view_as_real(input: ComplexTensor) -> torch.Tensor:
 
 def conj(input: ComplexTensor) -> ComplexTensor:
     """A copy: a view would have to keep that its imaginary part is the negative of another."""
-    with torch._C.DisableTorchFunctionSubclass():
-        return torch.conj_physical(input)
+    return _as_torch(torch.conj_physical, input)
 
 
 def angle(input: ComplexTensor) -> torch.Tensor:
@@ -87,6 +89,104 @@ def _as_dtype(dtype: torch.dtype) -> Any:
 def _stft(input: Any, *args: Any, **kwargs: Any) -> Any:
     return signal.stft(input, *args, **kwargs)
 
+
+def _of_mixed(function: Any) -> Any:
+    """A function linear in each of its tensors, of which some are real.
+
+    torch's products take tensors of one dtype, and so do their derivatives.
+    """
+
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
+        if all(args[i].is_complex() for i in places):
+            return _as_torch(function, *args, **kwargs)
+        sums: list[Any] = [None, None]
+        for choice in itertools.product(*(enumerate(_parts(args[i])) for i in places)):
+            # The factor of this term is i ** power: 1, i, -1, -i.
+            power = sum(i for i, _ in choice)
+            chosen = dict(zip(places, (part for _, part in choice), strict=True))
+            term = function(*(chosen.get(i, x) for i, x in enumerate(args)), **kwargs)
+            term = -term if power % 4 >= 2 else term
+            total = sums[power % 2]
+            sums[power % 2] = term if total is None else total + term
+        return join(*sums)
+
+    return implementation
+
+
+def _parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return parts_of(x) if x.is_complex() else (x,)
+
+
+def _as_torch(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function by torch's own means, which call operators."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return function(*args, **kwargs)
+
+
+def _linear(input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+    if input.is_complex() and weight.is_complex():
+        return _as_torch(torch.nn.functional.linear, input, weight, bias)
+    product = torch.matmul(input, weight.mT if weight.ndim > 1 else weight)
+    return product if bias is None else product + bias
+
+
+def _einsum(equation: Any, *operands: Any) -> Any:
+    operands = tuple(operands[0]) if isinstance(operands[0], (list, tuple)) else operands
+    return _of_mixed(torch.einsum)(equation, *operands)
+
+
+def _of_numbers(function: Any) -> Any:
+    """A function of two operands, one perhaps a complex number.
+
+    Of a number torch makes a native complex tensor, and takes those of NumPy for real.
+    """
+
+    def implementation(input: Any, other: Any, **kwargs: Any) -> Any:
+        if isinstance(other, ComplexTensor):
+            input = _as_tensor(input, other)
+        else:
+            other = _as_tensor(other, input)
+        return _as_torch(function, input, other, **kwargs)
+
+    return implementation
+
+
+def _as_tensor(value: Any, like: torch.Tensor) -> Any:
+    """A complex number as a ComplexTensor without dimensions; all others as they are."""
+    if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
+        return value
+    if isinstance(value, numbers.Real):
+        return float(value)
+    number = complex(value)
+    like = real(like) if isinstance(like, ComplexTensor) else like
+    return join(*(like.new_ones(()) * part for part in (number.real, number.imag)))
+
+
+_WITH_NUMBERS = """
+    add div divide float_power mul multiply pow rsub sub subtract true_divide __add__ __iadd__
+    __imul__ __ipow__ __isub__ __itruediv__ __mul__ __pow__ __radd__ __rdiv__ __rmul__ __rpow__
+    __rsub__ __rtruediv__ __sub__ __truediv__ add_ div_ divide_ float_power_ mul_ multiply_ pow_
+    sub_ subtract_ true_divide_
+"""
+for _name in _WITH_NUMBERS.split():
+    for _owner in (torch, torch.Tensor):
+        if hasattr(_owner, _name):
+            _function = getattr(_owner, _name)
+            FUNCTIONS[_function] = _of_numbers(_function)
+
+_PRODUCTS = "matmul mm bmm mv dot inner tensordot linalg.matmul"
+for _name in _PRODUCTS.split():
+    for _owner in (torch, torch.Tensor):
+        try:
+            _function = operator.attrgetter(_name)(_owner)
+        except AttributeError:
+            continue
+        FUNCTIONS[_function] = _of_mixed(_function)
+FUNCTIONS[torch.Tensor.__matmul__] = _of_mixed(torch.matmul)
+FUNCTIONS[torch.Tensor.__rmatmul__] = lambda self, other: torch.matmul(other, self)
+FUNCTIONS[torch.einsum] = _einsum
+FUNCTIONS[torch.nn.functional.linear] = _linear
 
 _ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
 for _name, (_get, _set) in _ATTRIBUTES.items():

@@ -15,7 +15,7 @@ with autograd of its own:
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -277,11 +277,13 @@ def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    # torch.compile does not take an offset, and has no use for it.
+    offset = 0 if torch.compiler.is_compiling() else real.storage_offset()
     made = torch.Tensor._make_wrapper_subclass(
         ComplexTensor,
         real.shape,
         strides=real.stride(),
-        storage_offset=real.storage_offset(),
+        storage_offset=offset,
         dtype=COMPLEX_DTYPES[real.dtype],
         device=real.device,
     )
@@ -291,9 +293,18 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     """The ComplexTensor of parts that are known to fit. Differentiable."""
+    if torch.compiler.is_compiling():
+        from trnfft.complex import in_graph
+
+        return in_graph.join(real, imag)
     if _is_followed(real) or _is_followed(imag):
-        return _Join.apply(real, imag)
-    return of_parts(real.detach(), imag.detach())
+        return _JoinUnderTransforms.apply(real, imag)
+    return of_parts(*_own(real, imag))
+
+
+def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Parts without a graph, and not lazily negated, which operators below autograd do not see."""
+    return (part.detach().resolve_neg() for part in parts)
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -301,11 +312,13 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Inside of torch.func's transforms a ComplexTensor is a tensor of torch's own type around it.
     """
+    if torch.compiler.is_compiling():
+        from trnfft.complex import in_graph
+
+        return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if not isinstance(z, ComplexTensor) and not torch._C._are_functorch_transforms_active():
         return z.real, z.imag
-    if _is_followed(z):
-        return _Split.apply(z)
-    return _views(z)
+    return _SplitUnderTransforms.apply(z) if _is_followed(z) else _views(z)
 
 
 def _views(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -317,8 +330,6 @@ def _views(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _is_followed(x: torch.Tensor) -> bool:
     """Whether autograd or a transform of torch.func looks at what becomes of a tensor."""
-    if torch.compiler.is_compiling():
-        return True
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return True
     return x.requires_grad and torch.is_grad_enabled()
@@ -329,7 +340,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        return of_parts(real.detach(), imag.detach())
+        return of_parts(*_own(real, imag))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -337,19 +348,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return _Split.apply(gradient)
-
-    @staticmethod
-    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        return _Join.apply(real, imag)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        parts = [
-            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
-            for part, dim in zip((real, imag), in_dims, strict=True)
-        ]
-        return _Join.apply(*parts), 0
+        return parts_of(gradient)
 
 
 class _Split(torch.autograd.Function):
@@ -365,15 +364,32 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        return _Join.apply(real, imag)
+        return join(real, imag)
+
+
+# With what forward mode and torch.func ask for, which torch.compile does not take.
+class _JoinUnderTransforms(_Join):
+    @staticmethod
+    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+        return join(real, imag)
 
     @staticmethod
+    def vmap(info: Any, in_dims: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+        parts = [
+            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            for part, dim in zip((real, imag), in_dims, strict=True)
+        ]
+        return join(*parts), 0
+
+
+class _SplitUnderTransforms(_Split):
+    @staticmethod
     def jvp(ctx: Any, z: torch.Tensor) -> Any:
-        return _Split.apply(z)
+        return parts_of(z)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, z: torch.Tensor) -> Any:
-        return _Split.apply(z.movedim(in_dims[0], 0)), (0, 0)
+        return parts_of(z.movedim(in_dims[0], 0)), (0, 0)
 
 
 def _check_part(name: str, part: object) -> None:
