@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -24,6 +25,9 @@ aten = torch.ops.aten
 Implementation = Callable[..., Any]
 
 TABLE: dict[OpOverload, Implementation] = {}
+
+_RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
+_KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 
 # Arguments of these names say which elements are meant. The others are numbers, and have parts.
 _CHOOSING = {"condition", "index", "indices", "mask", "repeats"}
@@ -131,16 +135,40 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     if implementation is None:
         implementation = _derived(overload)
         TABLE[overload] = implementation
-    return implementation(*args, **kwargs)
+    keys = _KEYS_OF_EXPORT.get()
+    if keys is None:
+        return implementation(*args, **kwargs)
+    with torch._C._ForceDispatchKeyGuard(*keys):
+        return implementation(*args, **kwargs)
+
+
+def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function for torch.export, which records operators before they come to this table.
+
+    It cannot record those of ComplexTensors; it is to record the real ones that they are made of.
+    """
+    keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    token = _KEYS_OF_EXPORT.set(_KEYS_OF_EXPORT.get() or keys)
+    try:
+        with torch._C._ExcludeDispatchKeyGuard(_RECORDING):
+            return function(*args, **kwargs)
+    finally:
+        _KEYS_OF_EXPORT.reset(token)
 
 
 def _derived(overload: OpOverload) -> Implementation:
     """An implementation by other entries of the table, or by torch's decomposition."""
     if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
-    functional = _functional(overload)
+    if overload.overloadpacket.__name__.startswith("_foreach_"):
+        return functools.partial(each_of_lists, overload)
+    functional = _functional_of(overload)
     if functional is not None:
         return _writing(overload, functional)
+    if overload.namespace == "prims":  # of torch's decompositions, named as ATen's
+        packet = getattr(aten, overload.overloadpacket.__name__, None)
+        same = (getattr(packet, name, None) for name in ("Tensor", "default"))
+        return next((TABLE[x] for x in same if x in TABLE), functools.partial(_refuse, overload))
     if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
         return overload.decompose
     decomposition = _torch_decompositions().get(overload)
@@ -163,7 +191,7 @@ def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def _functional(overload: OpOverload) -> OpOverload | None:
+def _functional_of(overload: OpOverload) -> OpOverload | None:
     """The operator that returns what this one writes into its first argument, or into `out`."""
     schema = overload._schema
     written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
@@ -217,6 +245,20 @@ def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Ten
 def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTensor:
     parts = zip(both(self), both(src), strict=True)
     return of_parts(*(aten.copy(part, value, non_blocking) for part, value in parts))
+
+
+def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """An operator on lists, such as _foreach_add, one by one."""
+    name = overload.overloadpacket.__name__.removeprefix("_foreach_")
+    function = getattr(aten, {"norm": "linalg_vector_norm"}.get(name, name))
+    results = [
+        function(
+            *(x[i] if isinstance(x, (list, tuple)) else x for x in args),
+            **{key: x[i] if isinstance(x, (list, tuple)) else x for key, x in kwargs.items()},
+        )
+        for i in range(len(args[0]))
+    ]
+    return None if name.endswith("_") else results
 
 
 def _changing_shape(

@@ -14,10 +14,13 @@ import torch
 from trnfft import signal, transforms
 from trnfft.complex import arithmetic as arithmetic  # these four fill the table of operators
 from trnfft.complex import creation as creation
+from trnfft.complex import dispatch
 from trnfft.complex import linear_algebra as linear_algebra
+from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
+from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
 from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts, join, parts_of
 
 _TRANSFORMS = """
@@ -54,7 +57,9 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
-    return torch.stack(parts_of(input), dim=-1)
+    if torch.is_grad_enabled() and input.requires_grad:
+        return torch.stack(parts_of(input), dim=-1)
+    return _as_torch(torch.view_as_real, input)
 
 
 def conj(input: ComplexTensor) -> ComplexTensor:
@@ -121,6 +126,8 @@ def _parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def _as_torch(function: Any, *args: Any, **kwargs: Any) -> Any:
     """The function by torch's own means, which call operators."""
     with torch._C.DisableTorchFunctionSubclass():
+        if torch.compiler.is_exporting():
+            return dispatch.exported(function, args, kwargs)
         return function(*args, **kwargs)
 
 
@@ -154,7 +161,11 @@ def _of_numbers(function: Any) -> Any:
 
 def _as_tensor(value: Any, like: torch.Tensor) -> Any:
     """A complex number as a ComplexTensor without dimensions; all others as they are."""
-    if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
+    if isinstance(value, torch.Tensor):
+        # Its gradient is to be as native as it is.
+        is_followed = value.requires_grad and value.is_complex()
+        return ComplexTensor.from_complex(value) if is_followed else value
+    if isinstance(value, (int, float)) or not isinstance(value, numbers.Complex):
         return value
     if isinstance(value, numbers.Real):
         return float(value)
@@ -219,3 +230,12 @@ FUNCTIONS |= {
 FUNCTIONS.update(
     (getattr(torch.fft, name), getattr(transforms, name)) for name in _TRANSFORMS.split()
 )
+
+
+def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
+    """One tensor of those of a batch, which a DataLoader's process hands over in shared memory."""
+    z = torch.stack(batch)
+    return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
+
+
+torch.utils.data._utils.collate.default_collate_fn_map[ComplexTensor] = _collated

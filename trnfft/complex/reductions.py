@@ -132,6 +132,11 @@ def is_nonzero(self: ComplexTensor) -> bool:
     return bool((self != 0).item()) if self.numel() == 1 else bool(self._real)
 
 
+@implements(aten._has_same_storage_numel.default)
+def has_same_storage_numel(self: Any, other: Any) -> bool:
+    return self.numel() == other.numel()
+
+
 @implements(aten.is_same_size.default)
 def is_same_size(self: Any, other: Any) -> bool:
     return self.shape == other.shape

@@ -50,6 +50,6 @@ def conj(self: ComplexTensor) -> Any:
     return joined(self._real, -self._imag)
 
 
-@implements(aten.view_as_real.default, aten.view_as_real_copy.default)
-def view_as_real(self: ComplexTensor) -> torch.Tensor:
+@implements(aten.view_as_real_copy.default)
+def view_as_real_copy(self: ComplexTensor) -> torch.Tensor:
     return torch.stack([self._real, self._imag], -1)

@@ -191,6 +191,8 @@ class ComplexTensor(torch.Tensor):
         if function is not None:
             return function(*args, **kwargs)
         with torch._C.DisableTorchFunctionSubclass():
+            if torch.compiler.is_exporting():
+                return dispatch.exported(func, args, kwargs)
             return func(*args, **kwargs)
 
     @classmethod
