@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
@@ -51,8 +51,21 @@ def overloads_of(names: str) -> Iterable[OpOverload]:
 # Parts
 
 
+class Parts(NamedTuple):
+    """Real and imaginary part: tensors of one shape and dtype, or numbers.
+
+    What is written in terms of them serves below autograd, of the parts of a ComplexTensor, and
+    above it, of parts that have a derivative.
+    """
+
+    real: Any
+    imag: Any
+
+
 def split(value: Any) -> tuple[Any, Any]:
     """Real and imaginary part of a number or a tensor; None for the latter of real ones."""
+    if isinstance(value, Parts):
+        return value
     if isinstance(value, ComplexTensor):
         return value._real, value._imag
     if isinstance(value, torch.Tensor):
@@ -62,12 +75,12 @@ def split(value: Any) -> tuple[Any, Any]:
     return value, None
 
 
-def both(value: Any) -> tuple[Any, Any]:
+def both(value: Any) -> Parts:
     """Real and imaginary part of a number or a tensor; zeros for that of a real one."""
     real, imag = split(value)
     if imag is None:
         imag = torch.zeros_like(real) if isinstance(real, torch.Tensor) else 0
-    return real, imag
+    return Parts(real, imag)
 
 
 def each_part(overload: OpOverload) -> Implementation:

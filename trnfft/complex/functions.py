@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from trnfft import signal, transforms
-from trnfft.complex import arithmetic as arithmetic  # these four fill the table of operators
+from trnfft.complex import arithmetic as arithmetic  # these fill the tables
+from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
 from trnfft.complex import linear_algebra as linear_algebra
 from trnfft.complex import products as products
