@@ -139,7 +139,21 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     if implementation is None:
         implementation = _derived(overload)
         TABLE[overload] = implementation
-    return implementation(*args, **kwargs)
+    result = implementation(*args, **kwargs)
+    if overload._schema.is_mutable:
+        _note_writing(overload, args, kwargs)
+    return result
+
+
+def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Tell autograd that parts have changed: it may have kept views of them, as x.real is one."""
+    given = dict(zip((a.name for a in overload._schema.arguments), args, strict=False)) | kwargs
+    for argument in overload._schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = given.get(argument.name)
+            for z in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(z, ComplexTensor) and not z.is_inference():
+                    torch.autograd.graph.increment_version([z._real, z._imag])
 
 
 def _derived(overload: OpOverload) -> Implementation:
