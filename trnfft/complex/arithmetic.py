@@ -7,11 +7,9 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, aten, both, implements, joined, split
-from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt
+from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
+from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
-
-Parts = tuple[torch.Tensor, torch.Tensor]
 
 
 def _checked(function: Any) -> Any:
@@ -46,7 +44,7 @@ def add(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
     (a, b), (c, d) = split(self), split(other)
     if alpha != 1:
         if isinstance(alpha, complex):
-            c, d = _product(alpha, other)
+            c, d = product(alpha, other)
         else:
             c, d = alpha * c, None if d is None else alpha * d
     # The zeros of a real operand still broadcast and promote the imaginary part.
@@ -76,16 +74,16 @@ def _zeros(x: Any) -> Any:
 
 @_operator(aten.mul.Tensor, aten.mul.Scalar)
 def mul(self: Any, other: Any) -> ComplexTensor:
-    return joined(*_product(self, other))
+    return joined(*product(self, other))
 
 
-def _product(self: Any, other: Any) -> tuple[Any, Any]:
+def product(self: Any, other: Any) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     if d is None:
-        return (a * c, _zeros(a * c)) if b is None else (a * c, b * c)
+        return Parts(a * c, _zeros(a * c) if b is None else b * c)
     if b is None:
-        return a * c, a * d
-    return a * c - b * d, a * d + b * c
+        return Parts(a * c, a * d)
+    return Parts(a * c - b * d, a * d + b * c)
 
 
 @_operator(aten.div.Tensor, aten.div.Scalar)
@@ -96,16 +94,6 @@ def div(self: Any, other: Any) -> ComplexTensor:
     if not isinstance(c, torch.Tensor):
         c, d = (a.new_full((), part, dtype=torch.float64).to(a.dtype) for part in (c, d))
     return joined(*divided(a, _zeros(a) if b is None else b, c, d))
-
-
-def divided(
-    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(a + ib) / (c + id) = (a + ib)(c - id) / |c + id|^2, scaled so that nothing overflows."""
-    scale = torch.maximum(c.abs(), d.abs())
-    a, b, c, d = a / scale, b / scale, c / scale, d / scale
-    square = c * c + d * d
-    return (a * c + b * d) / square, (b * c - a * d) / square
 
 
 @implements(aten.reciprocal.default)
@@ -141,6 +129,11 @@ def isclose(
     return close | (error.isfinite() & (error <= atol + rtol * abs(other)))
 
 
+@implements(aten.allclose.default)
+def allclose(self: Any, other: Any, *tolerances: Any, **kwargs: Any) -> bool:
+    return bool(isclose(self, other, *tolerances, **kwargs).all())
+
+
 @implements(aten.lerp.Scalar, aten.lerp.Tensor)
 def lerp(self: Any, end: Any, weight: Any) -> ComplexTensor:
     return add(self, mul(sub(end, self), weight))
@@ -161,14 +154,20 @@ def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Complex
 
 @_operator(aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def pow(self: Any, exponent: Any) -> ComplexTensor:
-    z, w = _numbers(self, exponent), _numbers(exponent, self)
-    is_zero = (z[0] == 0) & (z[1] == 0)
-    # The logarithm of zero is infinite: compute elsewhere, then write the limit.
-    limit = torch.where(w[0] > 0, 0.0, torch.nan).to(z[0].dtype)
-    limit = limit.masked_fill((w[0] == 0) & (w[1] == 0), 1)
-    a, b = complex_log(z[0].masked_fill(is_zero, 1), z[1].masked_fill(is_zero, 0))
-    real, imag = complex_exp(a * w[0] - b * w[1], a * w[1] + b * w[0])
-    return joined(torch.where(is_zero, limit, real), imag.masked_fill(is_zero, 0))
+    return joined(*complex_pow(self, exponent))
+
+
+def complex_pow(base: Any, exponent: Any) -> Parts:
+    """exp(exponent log(base)) of tensors, parts or numbers."""
+    (a, b), (c, d) = _numbers(base, exponent), _numbers(exponent, base)
+    is_zero = (a == 0) & (b == 0)
+    # The logarithm of zero is infinite: compute elsewhere, then write the limit. Where the exponent
+    # is 1, the limit is the base itself, which has a derivative.
+    limit = torch.where(c > 0, 0.0, torch.nan).to(a.dtype).masked_fill((c == 0) & (d == 0), 1)
+    limit = torch.where((c == 1) & (d == 0), a, limit)
+    x, y = complex_log(a.masked_fill(is_zero, 1), b.masked_fill(is_zero, 0))
+    real, imag = complex_exp(x * c - y * d, x * d + y * c)
+    return Parts(torch.where(is_zero, limit, real), torch.where(is_zero, b * (c == 1), imag))
 
 
 @implements(aten.pow.Tensor_Scalar)
@@ -201,7 +200,7 @@ def _numbers(value: Any, like: Any) -> Parts:
     dtype = torch.promote_types(*(x.dtype for x in parts)) if None not in parts else None  # type: ignore[union-attr, misc]
     known = next(x for x in parts if x is not None)
     dtype = dtype if dtype in PART_DTYPES else known.dtype
-    return tuple(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value))  # type: ignore[return-value]
+    return Parts(*(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value)))
 
 
 @implements(aten.float_power.Tensor_Tensor, aten.float_power.Scalar, aten.float_power.Tensor_Scalar)

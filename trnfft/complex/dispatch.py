@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
@@ -55,8 +55,21 @@ def overloads_of(names: str) -> Iterable[OpOverload]:
 # Parts
 
 
+class Parts(NamedTuple):
+    """Real and imaginary part: tensors of one shape and dtype, or numbers.
+
+    What is written in terms of them serves below autograd, of the parts of a ComplexTensor, and
+    above it, of parts that have a derivative.
+    """
+
+    real: Any
+    imag: Any
+
+
 def split(value: Any) -> tuple[Any, Any]:
     """Real and imaginary part of a number or a tensor; None for the latter of real ones."""
+    if isinstance(value, Parts):
+        return value
     if isinstance(value, ComplexTensor):
         return value._real, value._imag
     if isinstance(value, torch.Tensor):
@@ -71,12 +84,12 @@ def split(value: Any) -> tuple[Any, Any]:
     return value, None
 
 
-def both(value: Any) -> tuple[Any, Any]:
+def both(value: Any) -> Parts:
     """Real and imaginary part of a number or a tensor; zeros for that of a real one."""
     real, imag = split(value)
     if imag is None:
         imag = torch.zeros_like(real) if isinstance(real, torch.Tensor) else 0
-    return real, imag
+    return Parts(real, imag)
 
 
 def each_part(overload: OpOverload) -> Implementation:
@@ -137,9 +150,24 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
         TABLE[overload] = implementation
     keys = _KEYS_OF_EXPORT.get()
     if keys is None:
-        return implementation(*args, **kwargs)
-    with torch._C._ForceDispatchKeyGuard(*keys):
-        return implementation(*args, **kwargs)
+        result = implementation(*args, **kwargs)
+    else:
+        with torch._C._ForceDispatchKeyGuard(*keys):
+            result = implementation(*args, **kwargs)
+    if overload._schema.is_mutable:
+        _note_writing(overload, args, kwargs)
+    return result
+
+
+def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Tell autograd that parts have changed: it may have kept views of them, as x.real is one."""
+    given = dict(zip((a.name for a in overload._schema.arguments), args, strict=False)) | kwargs
+    for argument in overload._schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = given.get(argument.name)
+            for z in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(z, ComplexTensor) and not z.is_inference():
+                    torch.autograd.graph.increment_version([z._real, z._imag])
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import aten, implements, joined
+from trnfft.complex.dispatch import Parts, aten, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
-Parts = tuple[torch.Tensor, torch.Tensor]
 Function = Callable[[torch.Tensor, torch.Tensor], Parts]
 
 
@@ -43,7 +42,7 @@ def angle(self: ComplexTensor) -> torch.Tensor:
 @_operator(aten.exp.default)
 def complex_exp(a: torch.Tensor, b: torch.Tensor) -> Parts:
     magnitude = torch.exp(a)
-    return magnitude * torch.cos(b), magnitude * torch.sin(b)
+    return Parts(magnitude * torch.cos(b), magnitude * torch.sin(b))
 
 
 @_operator(aten.exp2.default)
@@ -55,7 +54,7 @@ def complex_exp2(a: torch.Tensor, b: torch.Tensor) -> Parts:
 def complex_expm1(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b / 2), without a difference that cancels.
     half = torch.sin(b / 2)
-    return torch.expm1(a) * torch.cos(b) - 2 * half * half, torch.exp(a) * torch.sin(b)
+    return Parts(torch.expm1(a) * torch.cos(b) - 2 * half * half, torch.exp(a) * torch.sin(b))
 
 
 @_operator(aten.log.default)
@@ -65,7 +64,7 @@ def complex_log(a: torch.Tensor, b: torch.Tensor) -> Parts:
     is_near = (size > 0.5) & (size < 2)
     excess = ((a - 1) * (a + 1) + b * b).masked_fill(~is_near, 0)
     real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(size))
-    return real, torch.atan2(b, a)
+    return Parts(real, torch.atan2(b, a))
 
 
 @_operator(aten.log1p.default)
@@ -74,19 +73,21 @@ def complex_log1p(a: torch.Tensor, b: torch.Tensor) -> Parts:
     size = absolute(1 + a, b)
     is_near = (size > 0.5) & (size < 2)
     excess = (a * (2 + a) + b * b).masked_fill(~is_near, 0)
-    return torch.where(is_near, torch.log1p(excess) / 2, torch.log(size)), torch.atan2(b, 1 + a)
+    return Parts(
+        torch.where(is_near, torch.log1p(excess) / 2, torch.log(size)), torch.atan2(b, 1 + a)
+    )
 
 
 @_operator(aten.log2.default)
 def complex_log2(a: torch.Tensor, b: torch.Tensor) -> Parts:
     real, imag = complex_log(a, b)
-    return real / math.log(2), imag / math.log(2)
+    return Parts(real / math.log(2), imag / math.log(2))
 
 
 @_operator(aten.log10.default)
 def complex_log10(a: torch.Tensor, b: torch.Tensor) -> Parts:
     real, imag = complex_log(a, b)
-    return real / math.log(10), imag / math.log(10)
+    return Parts(real / math.log(10), imag / math.log(10))
 
 
 @_operator(aten.sqrt.default)
@@ -97,7 +98,7 @@ def complex_sqrt(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # The larger of the parts, then the smaller one without a difference that cancels.
     large = torch.sqrt(torch.where(is_right, a, -a) / 2 + absolute(a, b) / 2)
     small = sign * b / (2 * large.masked_fill(large == 0, 1))
-    return torch.where(is_right, large, small), sign * torch.where(is_right, small, large)
+    return Parts(torch.where(is_right, large, small), sign * torch.where(is_right, small, large))
 
 
 @_operator(aten.rsqrt.default)
@@ -105,33 +106,41 @@ def complex_rsqrt(a: torch.Tensor, b: torch.Tensor) -> Parts:
     return _reciprocal(*complex_sqrt(a, b))
 
 
+def divided(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Parts:
+    """(a + ib) / (c + id) = (a + ib)(c - id) / |c + id|^2, scaled so that nothing overflows."""
+    scale = torch.maximum(c.abs(), d.abs())
+    a, b, c, d = a / scale, b / scale, c / scale, d / scale
+    square = c * c + d * d
+    return Parts((a * c + b * d) / square, (b * c - a * d) / square)
+
+
 def _reciprocal(a: torch.Tensor, b: torch.Tensor) -> Parts:
     scale = torch.maximum(a.abs(), b.abs())
     a, b = a / scale, b / scale
     square = (a * a + b * b) * scale
-    return a / square, -b / square
+    return Parts(a / square, -b / square)
 
 
 @_operator(aten.sgn.default)
 def complex_sgn(a: torch.Tensor, b: torch.Tensor) -> Parts:
     size = absolute(a, b)
     size = size.masked_fill(size == 0, 1)
-    return a / size, b / size
+    return Parts(a / size, b / size)
 
 
 @_operator(aten.square.default)
 def complex_square(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return a * a - b * b, 2 * a * b
+    return Parts(a * a - b * b, 2 * a * b)
 
 
 @_operator(aten.sin.default)
 def complex_sin(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return torch.sin(a) * torch.cosh(b), torch.cos(a) * torch.sinh(b)
+    return Parts(torch.sin(a) * torch.cosh(b), torch.cos(a) * torch.sinh(b))
 
 
 @_operator(aten.cos.default)
 def complex_cos(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return torch.cos(a) * torch.cosh(b), -torch.sin(a) * torch.sinh(b)
+    return Parts(torch.cos(a) * torch.cosh(b), -torch.sin(a) * torch.sinh(b))
 
 
 @_operator(aten.tan.default)
@@ -140,14 +149,23 @@ def complex_tan(a: torch.Tensor, b: torch.Tensor) -> Parts:
     return _turned_back(*complex_tanh(-b, a))
 
 
+@_operator(aten.sinc.default)
+def complex_sinc(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    """sin(pi z) / (pi z), and 1 at zero."""
+    is_zero = (a == 0) & (b == 0)
+    a, b = math.pi * a.masked_fill(is_zero, 1), math.pi * b
+    real, imag = divided(*complex_sin(a, b), a, b)
+    return Parts(real.masked_fill(is_zero, 1), imag.masked_fill(is_zero, 0))
+
+
 @_operator(aten.sinh.default)
 def complex_sinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return torch.sinh(a) * torch.cos(b), torch.cosh(a) * torch.sin(b)
+    return Parts(torch.sinh(a) * torch.cos(b), torch.cosh(a) * torch.sin(b))
 
 
 @_operator(aten.cosh.default)
 def complex_cosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b)
+    return Parts(torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b))
 
 
 @_operator(aten.tanh.default)
@@ -155,14 +173,14 @@ def complex_tanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # The addition theorem: unlike sinh / cosh, it does not overflow.
     t, s = torch.tanh(a), torch.tan(b)
     square = 1 + (t * s) ** 2
-    return t * (1 + s * s) / square, s * (1 - t * t) / square
+    return Parts(t * (1 + s * s) / square, s * (1 - t * t) / square)
 
 
 @_operator(aten.sigmoid.default)
 def complex_sigmoid(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # 1 / (1 + e^-z) = (1 + tanh(z / 2)) / 2
     real, imag = complex_tanh(a / 2, b / 2)
-    return (1 + real) / 2, imag / 2
+    return Parts((1 + real) / 2, imag / 2)
 
 
 @_operator(aten.asin.default)
@@ -176,7 +194,7 @@ def complex_acos(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # Kahan: acos z = 2 atan(Re sqrt(1 - z) / Re sqrt(1 + z)) and i asinh(Im(conj(sqrt(1 + z)) sqrt(1 - z)))
     p, q = complex_sqrt(1 - a, -b)
     r, s = complex_sqrt(1 + a, b)
-    return 2 * torch.atan2(p, r), torch.asinh(r * q - s * p)
+    return Parts(2 * torch.atan2(p, r), torch.asinh(r * q - s * p))
 
 
 @_operator(aten.asinh.default)
@@ -184,7 +202,7 @@ def complex_asinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # Kahan: asinh z = asinh(Re(conj(p) q')) + i atan2(b, Re(p q)), p = sqrt(1 - i z), q = sqrt(1 + i z)
     p, q = complex_sqrt(1 + b, -a)
     r, s = complex_sqrt(1 - b, a)
-    return torch.asinh(p * s - q * r), torch.atan2(b, p * r - q * s)
+    return Parts(torch.asinh(p * s - q * r), torch.atan2(b, p * r - q * s))
 
 
 @_operator(aten.acosh.default)
@@ -192,7 +210,7 @@ def complex_acosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # Kahan: acosh z = asinh(Re(conj(sqrt(z - 1)) sqrt(z + 1))) + 2 i atan(Im sqrt(z - 1) / Re sqrt(z + 1))
     p, q = complex_sqrt(a - 1, b)
     r, s = complex_sqrt(a + 1, b)
-    return torch.asinh(p * r + q * s), 2 * torch.atan2(q, r)
+    return Parts(torch.asinh(p * r + q * s), 2 * torch.atan2(q, r))
 
 
 @_operator(aten.atan.default)
@@ -205,9 +223,9 @@ def complex_atan(a: torch.Tensor, b: torch.Tensor) -> Parts:
 def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # Re = log1p(4 a / ((1 - a)^2 + b^2)) / 4, Im = atan2(2 b, (1 - a)(1 + a) - b^2) / 2
     square = (1 - a) ** 2 + b * b
-    return torch.log1p(4 * a / square) / 4, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2
+    return Parts(torch.log1p(4 * a / square) / 4, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
 
 
 def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
     """-i (a + ib)"""
-    return b, -a
+    return Parts(b, -a)

@@ -12,15 +12,16 @@ from typing import Any
 import torch
 
 from trnfft import signal, transforms
-from trnfft.complex import arithmetic as arithmetic  # these four fill the table of operators
+from trnfft.complex import arithmetic as arithmetic  # these fill the tables
+from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
-from trnfft.complex import dispatch
 from trnfft.complex import linear_algebra as linear_algebra
 from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
 from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
+from trnfft.complex.composites import as_torch
 from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts, join, parts_of
 
 _TRANSFORMS = """
@@ -59,12 +60,12 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
     if torch.is_grad_enabled() and input.requires_grad:
         return torch.stack(parts_of(input), dim=-1)
-    return _as_torch(torch.view_as_real, input)
+    return as_torch(torch.view_as_real, input)
 
 
 def conj(input: ComplexTensor) -> ComplexTensor:
     """A copy: a view would have to keep that its imaginary part is the negative of another."""
-    return _as_torch(torch.conj_physical, input)
+    return as_torch(torch.conj_physical, input)
 
 
 def angle(input: ComplexTensor) -> torch.Tensor:
@@ -104,7 +105,7 @@ def _of_mixed(function: Any) -> Any:
     def implementation(*args: Any, **kwargs: Any) -> Any:
         places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
         if all(args[i].is_complex() for i in places):
-            return _as_torch(function, *args, **kwargs)
+            return as_torch(function, *args, **kwargs)
         sums: list[Any] = [None, None]
         for choice in itertools.product(*(enumerate(_parts(args[i])) for i in places)):
             # The factor of this term is i ** power: 1, i, -1, -i.
@@ -123,17 +124,9 @@ def _parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return parts_of(x) if x.is_complex() else (x,)
 
 
-def _as_torch(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function by torch's own means, which call operators."""
-    with torch._C.DisableTorchFunctionSubclass():
-        if torch.compiler.is_exporting():
-            return dispatch.exported(function, args, kwargs)
-        return function(*args, **kwargs)
-
-
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
     if input.is_complex() and weight.is_complex():
-        return _as_torch(torch.nn.functional.linear, input, weight, bias)
+        return as_torch(torch.nn.functional.linear, input, weight, bias)
     product = torch.matmul(input, weight.mT if weight.ndim > 1 else weight)
     return product if bias is None else product + bias
 
@@ -154,7 +147,7 @@ def _of_numbers(function: Any) -> Any:
             input = _as_tensor(input, other)
         else:
             other = _as_tensor(other, input)
-        return _as_torch(function, input, other, **kwargs)
+        return as_torch(function, input, other, **kwargs)
 
     return implementation
 
@@ -175,10 +168,9 @@ def _as_tensor(value: Any, like: torch.Tensor) -> Any:
 
 
 _WITH_NUMBERS = """
-    add div divide float_power mul multiply pow rsub sub subtract true_divide __add__ __iadd__
-    __imul__ __ipow__ __isub__ __itruediv__ __mul__ __pow__ __radd__ __rdiv__ __rmul__ __rpow__
-    __rsub__ __rtruediv__ __sub__ __truediv__ add_ div_ divide_ float_power_ mul_ multiply_ pow_
-    sub_ subtract_ true_divide_
+    add div divide mul multiply rsub sub subtract true_divide __add__ __iadd__ __imul__ __isub__
+    __itruediv__ __mul__ __radd__ __rdiv__ __rmul__ __rsub__ __rtruediv__ __sub__ __truediv__ add_
+    div_ divide_ mul_ multiply_ sub_ subtract_ true_divide_
 """
 for _name in _WITH_NUMBERS.split():
     for _owner in (torch, torch.Tensor):

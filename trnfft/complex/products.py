@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from trnfft.complex.arithmetic import add, mul
-from trnfft.complex.dispatch import TABLE, aten, implements, joined, split
+from trnfft.complex.dispatch import TABLE, Parts, aten, implements, joined, split
 from trnfft.complex.shape import conj
 from trnfft.complex.tensor import ComplexTensor
 
@@ -14,13 +14,20 @@ Real = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def bilinear(function: Real, x: Any, y: Any) -> ComplexTensor:
-    """(a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c), of a real bilinear function."""
+    return joined(*bilinear_parts(function, x, y))
+
+
+def bilinear_parts(function: Real, x: Any, y: Any) -> Parts:
+    """(a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c), of a real bilinear function.
+
+    One of the factors may be real.
+    """
     (a, b), (c, d) = split(x), split(y)
     if d is None:
-        return joined(function(a, c), function(b, c))
+        return Parts(function(a, c), function(b, c))
     if b is None:
-        return joined(function(a, c), function(a, d))
-    return joined(function(a, c) - function(b, d), function(a, d) + function(b, c))
+        return Parts(function(a, c), function(a, d))
+    return Parts(function(a, c) - function(b, d), function(a, d) + function(b, c))
 
 
 def _bilinear(overload: Any) -> Any:

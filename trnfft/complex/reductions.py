@@ -1,48 +1,81 @@
 """Operators that make one number of many: products, variances, norms, and running ones."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from trnfft.complex.arithmetic import mul
-from trnfft.complex.dispatch import TABLE, aten, implements, joined, overloads_of
+from trnfft.complex.arithmetic import product
+from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, overloads_of
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
 
 
 @implements(aten.prod.default)
 def prod(self: ComplexTensor, *, dtype: torch.dtype | None = None) -> ComplexTensor:
-    return prod_dim(self.reshape(-1), 0, dtype=dtype)
+    return joined(*complex_prod(both(self), dtype=dtype))
 
 
 @implements(aten.prod.dim_int)
 def prod_dim(
     self: ComplexTensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> ComplexTensor:
+    return joined(*complex_prod(both(self), dim, keepdim, dtype=dtype))
+
+
+def complex_prod(
+    z: Parts, dim: int | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Parts:
     """By products of halves: log2(size) roundings."""
-    x = self if dtype is None else self.to(dtype)
-    x = x.movedim(dim, -1) if x.ndim else x.reshape(1)
-    while (size := x.shape[-1]) > 1:
-        product = mul(x[..., : size // 2], x[..., size // 2 : size // 2 * 2])
-        x = torch.cat([product, x[..., size // 2 * 2 :]], dim=-1)
-    x = x[..., 0] if x.shape[-1] else torch.ones_like(x.sum(-1))
-    return x.unsqueeze(dim) if keepdim and self.ndim else x
+    ndim = z.real.ndim
+    if dim is None or not ndim:
+        z = _on_both(z, lambda part: part.reshape(-1))
+    else:
+        z = _on_both(z, lambda part: part.movedim(dim, -1))
+    z = _in_dtype(z, dtype)
+    while (size := z.real.shape[-1]) > 1:
+        half, even = size // 2, size // 2 * 2
+        first, second = (
+            _on_both(z, lambda x, s=s: x[..., s]) for s in (slice(half), slice(half, even))
+        )
+        pairs = zip(product(first, second), z, strict=True)
+        z = Parts(*(torch.cat([part, rest[..., even:]], -1) for part, rest in pairs))
+    if z.real.shape[-1]:
+        z = _on_both(z, lambda part: part[..., 0])
+    else:
+        empty = z.real.sum(-1)
+        z = Parts(torch.ones_like(empty), torch.zeros_like(empty))
+    return _on_both(z, lambda part: part.unsqueeze(dim)) if keepdim and ndim else z
 
 
 @implements(aten.cumprod.default)
 def cumprod(self: ComplexTensor, dim: int, *, dtype: torch.dtype | None = None) -> ComplexTensor:
+    return joined(*complex_cumprod(both(self), dim, dtype=dtype))
+
+
+def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> Parts:
     """By doubling of the distance: log2(size) roundings."""
-    x = self if dtype is None else self.to(dtype)
-    if not x.ndim:
-        return x.clone()
-    x = x.movedim(dim, -1)
+    z = _in_dtype(z, dtype)
+    if not z.real.ndim:
+        return _on_both(z, torch.clone)
+    z = _on_both(z, lambda part: part.movedim(dim, -1))
     distance = 1
-    while distance < x.shape[-1]:
-        product = mul(x[..., distance:], x[..., :-distance])
-        x = torch.cat([x[..., :distance], product], dim=-1)
+    while distance < z.real.shape[-1]:
+        later = _on_both(z, lambda part, start=distance: part[..., start:])
+        earlier = _on_both(z, lambda part, start=distance: part[..., :-start])
+        pairs = zip(z, product(later, earlier), strict=True)
+        z = Parts(*(torch.cat([first[..., :distance], part], -1) for first, part in pairs))
         distance *= 2
-    return x.movedim(-1, dim).clone()
+    return _on_both(z, lambda part: part.movedim(-1, dim).clone())
+
+
+def _on_both(z: Parts, function: Callable[[torch.Tensor], torch.Tensor]) -> Parts:
+    return Parts(function(z.real), function(z.imag))
+
+
+def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
+    return z if dtype is None else _on_both(z, lambda part: part.to(dtype_of_parts(dtype)))
 
 
 def _of_squares(function: Any) -> Any:
@@ -66,7 +99,8 @@ def std(self: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 @implements(*overloads_of("var_mean"))
 def var_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
     dim = args[0] if args and not isinstance(args[0], bool) else kwargs.get("dim")
-    mean = self.mean(dim, kwargs.get("keepdim", False)) if dim is not None else self.mean()
+    keepdim = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
+    mean = self.mean(dim, keepdim)
     return self.var(*args, **kwargs), mean
 
 
@@ -110,9 +144,7 @@ def logsumexp(self: ComplexTensor, dim: Any, keepdim: bool = False) -> ComplexTe
         total = self.sum(dim, keepdim)
         return joined(torch.full_like(total._real, -math.inf), torch.zeros_like(total._imag))
     largest = _finite(torch.amax(self._real, dim, keepdim=True))
-    sums = (
-        part.sum(dim, keepdim=True) for part in complex_exp(self._real - largest, self._imag)
-    )
+    sums = (part.sum(dim, keepdim=True) for part in complex_exp(self._real - largest, self._imag))
     real, imag = complex_log(*sums)
     real = real + largest
     return joined(real, imag) if keepdim else joined(real, imag).squeeze(dim)

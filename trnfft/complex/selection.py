@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, aten, both, implements, joined, overloads_of
+from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, overloads_of
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -12,16 +12,24 @@ from trnfft.complex.tensor import ComplexTensor
 def where(condition: Any, self: Any = None, other: Any = None) -> Any:
     if self is None:
         return list(torch.nonzero(is_nonzero(condition), as_tuple=True))
+    return joined(*chosen(condition, self, other))
+
+
+def chosen(condition: Any, self: Any, other: Any) -> Parts:
     _check_mask("condition", condition)
-    (a_real, a_imag), (b_real, b_imag) = both(self), both(other)
-    return joined(torch.where(condition, a_real, b_real), torch.where(condition, a_imag, b_imag))
+    pairs = zip(both(self), both(other), strict=True)
+    return Parts(*(torch.where(condition, part, its_other) for part, its_other in pairs))
 
 
 @implements(*overloads_of("masked_fill"))
 def masked_fill(self: ComplexTensor, mask: torch.Tensor, value: Any) -> ComplexTensor:
+    return joined(*filled(self, mask, value))
+
+
+def filled(self: Any, mask: Any, value: Any) -> Parts:
     _check_mask("mask", mask)
-    (a_real, a_imag), (real, imag) = both(self), both(value)
-    return joined(a_real.masked_fill(mask, real), a_imag.masked_fill(mask, imag))
+    pairs = zip(both(self), both(value), strict=True)
+    return Parts(*(part.masked_fill(mask, number) for part, number in pairs))
 
 
 def _check_mask(name: str, mask: Any) -> None:

@@ -47,7 +47,7 @@ def view_dtype(self: ComplexTensor, dtype: torch.dtype) -> Any:
 
 @implements(aten._conj.default, aten.conj_physical.default, aten._conj_physical.default)
 def conj(self: ComplexTensor) -> Any:
-    return joined(self._real, -self._imag)
+    return joined(self._real.clone(), -self._imag)
 
 
 @implements(aten.view_as_real_copy.default)

@@ -272,9 +272,9 @@ class ComplexTensor(torch.Tensor):
 def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     """The ComplexTensor of parts that are known to fit, below autograd or without it."""
     if imag.stride() != real.stride():  # as a view of the whole is one of each part
-        imag = torch.empty_strided(
-            real.shape, real.stride(), dtype=imag.dtype, device=imag.device
-        ).copy_(imag)
+        imag = torch.empty_like(real).copy_(imag)
+        # Of a part that has gaps, or one number in several places, that is another order.
+        real = real if imag.stride() == real.stride() else torch.empty_like(real).copy_(real)
     return _wrapped(real, imag)
 
 

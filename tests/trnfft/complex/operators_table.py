@@ -1,0 +1,168 @@
+"""Which of torch's operators ComplexTensor has: those that pass all of torch's own samples.
+
+Samples are those of OpInfo, torch's list of its operators, that have a complex tensor among their
+arguments. Forward and derivative have to be those of native complex64, without making any native
+complex tensor. To write the table into docs/complex_operators.md:
+
+    python -m tests.trnfft.complex.operators_table
+"""
+
+import functools
+import pathlib
+import re
+import warnings
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+import trnfft
+from tests.trnfft.complex.strict import NoComplexDtypes
+from trnfft import ComplexTensor
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "complex_operators.md"
+START, END = "<!-- table -->", "<!-- end of table -->"
+
+# Of numbers drawn by chance, only shape and dtype are compared.
+RANDOM = {
+    *("empty_like", "new_empty", "new_empty_strided"),
+    *("rand_like", "randn_like", "normal", "uniform"),
+    "nn.functional.feature_alpha_dropout",
+}
+
+
+@functools.cache
+def entries():
+    """The entries of OpInfo for complex64, by name and variant."""
+    from torch.testing._internal.common_methods_invocations import op_db  # takes seconds
+
+    found = [entry for entry in op_db if torch.complex64 in entry.dtypes]
+    return {" ".join(filter(None, (x.name, x.variant_test_name))): x for x in found}
+
+
+def has_derivative(entry):
+    return entry.supports_autograd and torch.complex64 in entry.supported_backward_dtypes("cpu")
+
+
+def check(entry):
+    """Compare all samples; return how many there are. AssertionError or the operator's own error."""
+    count = 0
+    torch.manual_seed(0)
+    with warnings.catch_warnings(), trnfft.backend("matmul"):
+        warnings.simplefilter("ignore")
+        samples = entry.sample_inputs("cpu", torch.complex64, requires_grad=has_derivative(entry))
+        count = sum(_check_sample(entry, sample) for sample in samples)
+    return count
+
+
+def _check_sample(entry, sample):
+    """False for a sample without a complex tensor, and one that torch itself refuses."""
+    arguments = ([sample.input, *sample.args], sample.kwargs)
+    if not any(isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves(arguments)):
+        return False
+    try:
+        expected = _outputs(entry, sample, arguments)
+    except (RuntimeError, NotImplementedError):
+        return False
+    copies = tree_map(_copy, arguments)
+    with NoComplexDtypes():
+        outputs = _outputs(entry, sample, copies)
+    assert len(outputs) == len(expected)
+    for output, its_expected in zip(outputs, expected, strict=True):
+        _assert_same(output, its_expected, values=entry.name not in RANDOM)
+    if any(isinstance(x, torch.Tensor) and x.requires_grad for x in expected):
+        gradients = _gradients(expected, arguments)
+        with NoComplexDtypes():
+            pairs = zip(_gradients(outputs, copies), gradients, strict=True)
+        for gradient, its_expected in pairs:
+            _assert_same_gradients(gradient, its_expected)
+    return True
+
+
+def _outputs(entry, sample, arguments):
+    """What the operator returns, of which the sample says what is defined: of eigenvectors, no phase."""
+    args, kwargs = arguments
+    torch.manual_seed(1)
+    return tree_leaves(sample.output_process_fn_grad(entry(*args, **kwargs)))
+
+
+def _copy(x):
+    """A tensor with the same layout in memory, ComplexTensor for complex; the rest as it is."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    with torch.no_grad():
+        x_resolved = x.resolve_conj().resolve_neg()
+        size = x_resolved.untyped_storage().nbytes() // x.element_size()
+        memory = x_resolved.as_strided((size,), (1,), 0)
+        parts = (memory.real, memory.imag) if x.is_complex() else (memory,)
+        layout = x_resolved.size(), x_resolved.stride(), x_resolved.storage_offset()
+        parts = [part.clone(memory_format=torch.contiguous_format) for part in parts]
+        parts = [part.as_strided(*layout) for part in parts]
+    copied = ComplexTensor(*parts) if x.is_complex() else parts[0]
+    return copied.requires_grad_(x.requires_grad)
+
+
+def _gradients(outputs, arguments):
+    """Of all inputs that have one, for cotangents drawn by chance."""
+    generator = torch.Generator().manual_seed(0)
+    outputs = [x for x in outputs if isinstance(x, torch.Tensor) and x.requires_grad]
+    inputs = [x for x in tree_leaves(arguments) if isinstance(x, torch.Tensor) and x.requires_grad]
+    cotangents = []
+    for x in outputs:
+        real, imag = (torch.randn(x.shape, generator=generator) for _ in range(2))
+        if isinstance(x, ComplexTensor):
+            cotangents.append(ComplexTensor(real, imag))
+        else:
+            cotangents.append(torch.complex(real, imag) if x.is_complex() else real.to(x.dtype))
+    return torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+
+
+def _assert_same(output, expected, values=True):
+    if not isinstance(expected, torch.Tensor):
+        assert output == expected and type(output) is type(expected)
+        return
+    assert isinstance(output, torch.Tensor)
+    assert isinstance(output, ComplexTensor) == expected.is_complex()
+    assert output.dtype == expected.dtype and output.shape == expected.shape
+    if values:
+        output, expected = output.detach(), expected.detach().resolve_conj().resolve_neg()
+        output = output.to_complex() if isinstance(output, ComplexTensor) else output
+        torch.testing.assert_close(output, expected, equal_nan=True, rtol=1e-4, atol=1e-5)
+
+
+def _assert_same_gradients(gradient, expected):
+    """No gradient is the same as one of zeros."""
+    if gradient is not None and expected is not None:
+        _assert_same(gradient, expected)
+    for present, absent in ((gradient, expected), (expected, gradient)):
+        if absent is None and present is not None:
+            assert not present.abs().any()
+
+
+def passes(entry):
+    """Whether there are samples and all of them pass."""
+    try:
+        return check(entry) > 0
+    except Exception:
+        return False
+
+
+def names_in_table():
+    """The operators, as the page has them."""
+    table = PAGE.read_text().partition(START)[2].partition(END)[0]
+    return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+
+
+def _row(name, entry):
+    return f"| `{name}` | {'yes' if has_derivative(entry) else 'none'} |"
+
+
+def write():
+    head, _, rest = PAGE.read_text().partition(START)
+    rows = [_row(name, entry) for name, entry in sorted(entries().items()) if passes(entry)]
+    table = "\n".join(["| operator | derivative |", "|---|---|", *rows])
+    PAGE.write_text(f"{head}{START}\n\n{table}\n\n{END}{rest.partition(END)[2]}")
+    print(f"{len(rows)} operators of {len(entries())}")
+
+
+if __name__ == "__main__":
+    write()

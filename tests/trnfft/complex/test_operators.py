@@ -1,0 +1,22 @@
+"""The operators of docs/complex_operators.md against native complex64, by torch's own samples."""
+
+import pytest
+
+from tests.trnfft.complex import operators_table as table
+
+NAMES = table.names_in_table()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operators_of_the_table(name):
+    assert table.check(table.entries()[name]) > 0
+
+
+def test_no_operator_is_missing_in_the_table():
+    others = {name: entry for name, entry in table.entries().items() if name not in NAMES}
+    passing = [name for name, entry in others.items() if table.passes(entry)]
+    assert passing == [], "write it: python -m tests.trnfft.complex.operators_table"
+
+
+def test_the_table_is_long():
+    assert len(set(NAMES)) == len(NAMES) >= 200

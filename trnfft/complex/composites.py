@@ -1,0 +1,273 @@
+"""Functions whose derivatives, or whose composition, torch writes in native complex tensors.
+
+Here they are real functions of the parts, above autograd: the derivative is that of the parts. What
+they compute is what the operator of the table below autograd does, of the same functions of parts.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trnfft.complex import selection
+from trnfft.complex.arithmetic import complex_pow
+from trnfft.complex.dispatch import Parts, both, exported
+from trnfft.complex.elementary import complex_sinc
+from trnfft.complex.products import bilinear_parts
+from trnfft.complex.reductions import complex_cumprod, complex_prod
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, join, parts_of
+
+Function = Callable[..., Any]
+
+
+def _composite(names: str, *owners: Any) -> Callable[[Function], Function]:
+    """Decorator: functions of these names, of torch and of its tensors, if not into `out`."""
+
+    def register(function: Function) -> Function:
+        for name in names.split():
+            for owner in owners or (torch, torch.Tensor):
+                original = getattr(owner, name, None)
+                if original is not None:
+                    FUNCTIONS[original] = _unless_written(function, original)
+        return function
+
+    return register
+
+
+def _unless_written(function: Function, original: Function) -> Function:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (
+            function(*args, **kwargs)
+            if kwargs.get("out") is None
+            else as_torch(original, *args, **kwargs)
+        )
+
+    return call
+
+
+def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """The function as torch has it, of which the operators come to the table."""
+    with torch._C.DisableTorchFunctionSubclass():
+        if torch.compiler.is_exporting():
+            return exported(function, args, kwargs)
+        return function(*args, **kwargs)
+
+
+def opened(value: Any) -> Any:
+    """The parts of a ComplexTensor, with derivatives; anything else as it is."""
+    return Parts(*parts_of(value)) if isinstance(value, ComplexTensor) else value
+
+
+def _on_each_part(function: Function, numbers: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+    """The function of a list of real parts, and of imaginary ones."""
+    reals, imags = zip(*(both(opened(x)) for x in numbers), strict=True)
+    return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
+
+
+# Choosing numbers
+
+
+@_composite("where", torch)
+def where(condition: Any, *branches: Any, **named: Any) -> Any:
+    if not branches and not named:
+        return as_torch(torch.where, condition)
+    return _chosen(condition, *branches, **named)
+
+
+@_composite("where", torch.Tensor)
+def _where(self: Any, condition: Any, other: Any) -> Any:
+    return _chosen(condition, self, other)
+
+
+def _chosen(condition: Any, input: Any, other: Any) -> ComplexTensor:
+    return join(*selection.chosen(condition, opened(input), opened(other)))
+
+
+@_composite("masked_fill")
+def masked_fill(input: Any, mask: Any, value: Any) -> ComplexTensor:
+    return join(*selection.filled(opened(input), mask, opened(value)))
+
+
+# Powers and products
+
+
+@_composite("pow __pow__")
+def pow(input: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, torch.Tensor):
+        return as_torch(torch.pow, input, exponent)
+    return join(*complex_pow(opened(input), opened(exponent)))
+
+
+@_composite("__rpow__")
+def _rpow(self: Any, other: Any) -> Any:
+    return pow(other, self)
+
+
+@_composite("float_power")
+def float_power(input: Any, exponent: Any) -> Any:
+    return pow(_double(input), _double(exponent))
+
+
+def _double(value: Any) -> Any:
+    return value.to(torch.float64) if isinstance(value, torch.Tensor) else value
+
+
+@_composite("sinc", torch, torch.Tensor, torch.special)
+def sinc(input: ComplexTensor) -> ComplexTensor:
+    return join(*complex_sinc(*opened(input)))
+
+
+@_composite("prod")
+def prod(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+    return join(*complex_prod(opened(input), *args, **kwargs))
+
+
+@_composite("cumprod")
+def cumprod(input: ComplexTensor, dim: int, *, dtype: torch.dtype | None = None) -> ComplexTensor:
+    return join(*complex_cumprod(opened(input), dim, dtype=dtype))
+
+
+# Moving numbers
+
+
+@_composite("cat concat concatenate")
+def cat(tensors: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+    if all(x.numel() for x in tensors):
+        return as_torch(torch.cat, tensors, *args, **kwargs)
+    return _on_each_part(lambda *parts: torch.cat(parts, *args, **kwargs), tensors)
+
+
+@_composite("block_diag")
+def block_diag(*tensors: Any) -> ComplexTensor:
+    return _on_each_part(torch.block_diag, tensors)
+
+
+@_composite("trace")
+def trace(input: ComplexTensor) -> ComplexTensor:
+    return _on_each_part(torch.trace, [input])
+
+
+@_composite("repeat", torch.Tensor)
+def repeat(self: ComplexTensor, *sizes: Any) -> ComplexTensor:
+    return _on_each_part(torch.Tensor.repeat, [self], *sizes)
+
+
+@_composite("tile", torch.Tensor)
+def _tile(self: ComplexTensor, *dims: Any) -> ComplexTensor:
+    return _on_each_part(torch.Tensor.tile, [self], *dims)
+
+
+@_composite("tile", torch)
+def tile(input: ComplexTensor, dims: Any) -> ComplexTensor:
+    return _on_each_part(torch.tile, [input], dims)
+
+
+@_composite("put")
+def put(input: Any, index: torch.Tensor, source: Any, accumulate: bool = False) -> ComplexTensor:
+    return _on_each_part(
+        lambda part, written: torch.put(part, index, written, accumulate), [input, source]
+    )
+
+
+@_composite("index_put")
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> ComplexTensor:
+    return _on_each_part(
+        lambda part, written: torch.index_put(part, indices, written, accumulate), [input, values]
+    )
+
+
+@_composite("__setitem__")
+def _set_item(self: Any, index: Any, value: Any) -> None:
+    if isinstance(self, ComplexTensor) and isinstance(value, complex):
+        value = join(*(self._real.new_tensor(part) for part in both(value)))
+    if not isinstance(self, ComplexTensor) or not _has_derivative(self, value):
+        as_torch(torch.Tensor.__setitem__, self, index, value)
+        return
+    written = [part.clone() for part in opened(self)]
+    for part, number in zip(written, both(opened(value)), strict=True):
+        part[index] = number
+    self.copy_(join(*written))
+
+
+@_composite("diagonal_scatter")
+def diagonal_scatter(input: Any, src: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+    return _on_each_part(torch.diagonal_scatter, [input, src], *args, **kwargs)
+
+
+def _in_place(function: Function, original: Function) -> Function:
+    """The function, whose result is written into its first argument."""
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(self, ComplexTensor) or not _has_derivative(self, *args):
+            return as_torch(original, self, *args, **kwargs)
+        # Of a copy, because what the derivative needs of it is kept.
+        return self.copy_(function(self.clone(), *args, **kwargs))
+
+    return call
+
+
+def _has_derivative(*values: Any) -> bool:
+    followed = any(isinstance(x, torch.Tensor) and x.requires_grad for x in values)
+    return followed and torch.is_grad_enabled()
+
+
+for _function in (masked_fill, pow, put, index_put, cumprod):
+    _original = getattr(torch.Tensor, _function.__name__ + "_")
+    FUNCTIONS[_original] = _in_place(_function, _original)
+
+
+# Convolutions
+
+
+def _convolution(function: Function) -> Function:
+    """A convolution, which is linear in its input and in its weight."""
+
+    @functools.wraps(function)
+    def convolution(input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any) -> Any:
+        def convolved(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return function(x, w, None, *args, **kwargs)
+
+        parts = [opened(input), opened(weight)]
+        if any(isinstance(x, Parts) for x in parts):
+            sums = join(*bilinear_parts(convolved, *parts))
+        else:
+            sums = convolved(input, weight)
+        # The dimensions after that of the channels are as many as those of a kernel.
+        return sums if bias is None else sums + bias.reshape(-1, *[1] * (weight.ndim - 2))
+
+    return convolution
+
+
+for _name in (
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+):
+    _composite(_name, torch)(_convolution(getattr(torch, _name)))
+
+
+# Statistics
+
+
+@_composite("cov")
+def cov(input: ComplexTensor, **kwargs: Any) -> ComplexTensor:
+    if input.ndim == 2 and input.shape[0] > 1:
+        return as_torch(torch.cov, input, **kwargs)
+    # Of one variable, torch makes a native complex number: take it twice.
+    return as_torch(torch.cov, torch.stack([input, input]).flatten(0, -2), **kwargs)[0, 0]
+
+
+@_composite("corrcoef")
+def corrcoef(input: ComplexTensor) -> ComplexTensor:
+    covariance = cov(input)
+    if not covariance.ndim:
+        return covariance / covariance
+    deviation = covariance.diagonal().real.sqrt()
+    coefficients = covariance / deviation[:, None] / deviation
+    return join(*(part.clip(-1, 1) for part in parts_of(coefficients)))
