@@ -197,7 +197,7 @@ def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
 def _numbers(value: Any, like: Any) -> Parts:
     """The parts of an operand, both in the dtype that torch promotes it and `like` to."""
     parts = [x if isinstance(x, torch.Tensor) else None for x in (split(value)[0], split(like)[0])]
-    dtype = torch.promote_types(*(x.dtype for x in parts)) if None not in parts else None  # type: ignore[union-attr, misc]
+    dtype = torch.result_type(*parts) if None not in parts else None  # type: ignore[arg-type]
     known = next(x for x in parts if x is not None)
     dtype = dtype if dtype in PART_DTYPES else known.dtype
     return Parts(*(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value)))

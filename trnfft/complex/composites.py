@@ -5,6 +5,7 @@ they compute is what the operator of the table below autograd does, of the same 
 """
 
 import functools
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -56,13 +57,15 @@ def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 def opened(value: Any) -> Any:
-    """The parts of a ComplexTensor, with derivatives; anything else as it is."""
+    """The parts of a ComplexTensor, with derivatives; NumPy's numbers as Python's; the rest as it is."""
+    if isinstance(value, numbers.Complex) and not isinstance(value, (int, float)):
+        return complex(value)
     return Parts(*parts_of(value)) if isinstance(value, ComplexTensor) else value
 
 
-def _on_each_part(function: Function, numbers: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
     """The function of a list of real parts, and of imaginary ones."""
-    reals, imags = zip(*(both(opened(x)) for x in numbers), strict=True)
+    reals, imags = zip(*(both(opened(x)) for x in values), strict=True)
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
 
 
@@ -96,7 +99,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> ComplexTensor:
 @_composite("pow __pow__")
 def pow(input: Any, exponent: Any) -> Any:
     if not isinstance(exponent, torch.Tensor):
-        return as_torch(torch.pow, input, exponent)
+        return as_torch(torch.pow, input, opened(exponent))
     return join(*complex_pow(opened(input), opened(exponent)))
 
 

@@ -26,6 +26,9 @@ Implementation = Callable[..., Any]
 
 TABLE: dict[OpOverload, Implementation] = {}
 
+# Of operators that have no entry of their own, as they are met: at most all that torch has.
+_DERIVED: dict[OpOverload, Implementation] = {}
+
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 
@@ -144,10 +147,9 @@ def joined(real: Any, imag: Any) -> Any:
 
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `ComplexTensor.__torch_dispatch__` returns."""
-    implementation = TABLE.get(overload)
+    implementation = TABLE.get(overload) or _DERIVED.get(overload)
     if implementation is None:
-        implementation = _derived(overload)
-        TABLE[overload] = implementation
+        implementation = _DERIVED[overload] = _derived(overload)
     keys = _KEYS_OF_EXPORT.get()
     if keys is None:
         result = implementation(*args, **kwargs)
@@ -201,7 +203,7 @@ def _derived(overload: OpOverload) -> Implementation:
         return overload.decompose
     decomposition = _torch_decompositions().get(overload)
     if decomposition is not None:
-        return decomposition
+        return functools.partial(_decomposed, overload, decomposition)
     return functools.partial(_refuse, overload)
 
 
@@ -210,6 +212,16 @@ def _torch_decompositions() -> dict[Any, Implementation]:
     from torch._decomp import decomposition_table  # here: it loads many modules
 
     return dict(decomposition_table)
+
+
+def _decomposed(
+    overload: OpOverload, decomposition: Implementation, *args: Any, **kwargs: Any
+) -> Any:
+    """torch's decomposition, with an error that names the operator rather than a part of it."""
+    try:
+        return decomposition(*args, **kwargs)
+    except NotImplementedError:
+        return _refuse(overload)
 
 
 def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
