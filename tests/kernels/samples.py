@@ -7,3 +7,13 @@ def error(result, reference):
     """Relative L2 error of an array of the same shape."""
     assert result.shape == reference.shape
     return np.linalg.norm(result - reference) / np.linalg.norm(reference)
+
+
+def large_rows(n):
+    """float64 [3, n], rounded to float32, whose spectra are below the largest float, by a factor from 1.1 on."""
+    x = np.zeros((3, n))
+    x[0, min(3, n - 1)] = 3e38
+    x[1] = 3e38 / n
+    # Times a chirp it has one large number in its spectrum, as Bluestein's algorithm has it.
+    x[2] = 1e38 / n**0.5 * np.cos(np.pi * np.arange(n, dtype=np.float64) ** 2 / n)
+    return x.astype(np.float32).astype(np.float64)

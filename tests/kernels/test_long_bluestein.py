@@ -18,7 +18,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
-from .samples import error
+from .samples import error, large_rows
 
 RNG = np.random.default_rng(50)
 
@@ -77,6 +77,17 @@ def test_split_transforms_both_ways(n, radices):
         assert error(forward, np.fft.fft(x)) <= 2e-6
     backward, _, x = transform(normal(2, n), radices, inverse=True, split=True)
     assert error(backward, np.fft.ifft(x)) <= 2e-6
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(
+    ("n", "radices", "split"),
+    [(131, (128, 3), False), (4099, (80, 2, 52), False), (1009, (4, 20, 2, 13), True)],
+)
+def test_no_number_on_the_way_overflows(n, radices, split, inverse):
+    for row in large_rows(n):
+        result, _, x = transform(row[None], radices, inverse, split)
+        assert error(result, (np.fft.ifft if inverse else np.fft.fft)(x)) <= 2e-6
 
 
 @pytest.mark.slow

@@ -276,18 +276,9 @@ def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
-    """Parts of b* / s [n, 1], the filter [m, 1] and t b* [n, 1]: see bluestein.py.
+    """Parts of the factors [n, 1], [m, 1] and [n, 1] of a convolution with a chirp."""
+    from nki_kernels.kernels import bluestein  # here, so that only its users load the kernels
 
-    The filter is s / t times scale / m times the spectrum of b. On the way there numbers may be
-    sqrt(n) times as large as the data, on the way back a little larger than the result: s and t
-    keep them from an overflow. They are powers of two, which round nothing.
-    """
-    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
-    chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
-    wrapped = np.zeros(m, np.complex128)
-    wrapped[:n] = chirp.conj()
-    wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
-    s, t = 2.0 ** math.isqrt(n).bit_length(), 4.0
-    spectrum = s / t * scale / m * np.fft.fft(wrapped)
-    tables = chirp / s, spectrum, t * chirp
-    return [part[:, None] for z in tables for part in (z.real, z.imag)]
+    opening, spectrum, closing = bluestein.chirp_factors(n, m, inverse, scale)
+    factors = opening[:n], spectrum, closing[:n]
+    return [part[:, None] for z in factors for part in (z.real, z.imag)]
