@@ -37,6 +37,7 @@ from trnfft.arguments import (
 )
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import traced
 from trnfft.ops.convolution import (
     convolve_rows,
     has_kernels,
@@ -300,7 +301,7 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
     Raises:
         TypeError, IndexError, ValueError: as `convolve`.
     """
-    x, h = _operand("input", input), _operand("filter", filter)
+    x, h = traced.held(_operand("input", input)), traced.held(_operand("filter", filter))
     check_choice("mode", mode, MODES)
     if x.device != h.device:
         raise ValueError(
@@ -323,6 +324,7 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
                 f"convolve; allowed is a size of 1 or more along the dimensions {tuple(axes)}"
             )
     _check_others(x, h, axes)
+    x, h = traced.held(x, axes), traced.held(h, axes)
     dtype = torch.promote_types(x.real.dtype, h.real.dtype)
     x, h = x.to(dtype), h.to(dtype)
     if mode == "valid":

@@ -10,7 +10,7 @@ import torch
 import trnfft
 from trnfft import ComplexTensor, nn
 
-BACKENDS = ["matmul", "nki-sim"]
+BACKENDS = ["torch", "matmul", "nki-sim"]
 SHAPES = [(8,), (1, 8), (4, 8), (4, 1), (2, 3, 8), (1, 11), (70, 12)]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
@@ -125,16 +125,45 @@ def test_one_row_is_compiled_and_exported(name, backend):
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
-@pytest.mark.parametrize("backend", ["torch", *BACKENDS])
-@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2"])
-def test_traces_hold_for_other_shapes(name, backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2", "fftn", "fft of first"])
+@pytest.mark.parametrize("norm", ["backward", "ortho"])
+def test_traces_hold_for_other_shapes(name, norm, backend):
+    function = getattr(trnfft, name.split()[0])
+    dim = {"dim": 0} if "first" in name else {}
+
     def run(x):
-        return tuple(parts_of(getattr(trnfft, name)(x)))
+        return tuple(parts_of(function(x, norm=norm, **dim)))
 
     with trnfft.backend(backend):
         traced = torch.jit.trace(run, (random(4, 8),), check_trace=False)
-        for shape in ((6, 8), (1, 8), (4, 16)):
+        for shape in ((6, 8), (1, 8), (4, 16), (4, 9)):
             torch.testing.assert_close(traced(random(*shape)), run(random(*shape)), **CLOSE)
+        for shape in ((8,), (2, 3, 8), (1, 4, 8)):  # of which it would transform other dimensions
+            for _ in range(3):  # it is optimized from the second call on
+                with pytest.raises(RuntimeError, match="(?i)dimension"):
+                    traced(random(*shape))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+def test_traces_have_factors_in_float64():
+    with trnfft.backend("matmul"):
+        traced = torch.jit.trace(lambda x: trnfft.ifft(x).real, (random(4, 8),), check_trace=False)
+        x = random(2, 9).double()
+        torch.testing.assert_close(traced(x), trnfft.ifft(x).real, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("name", ["convolve", "convolve same", "convolve circular", "oaconvolve"])
+def test_traces_of_convolutions_refuse_other_lengths(name, backend):
+    with trnfft.backend(backend):
+        run = TRANSFORMS[name]
+        traced = torch.jit.trace(run, (random(4, 8),), check_trace=False)
+        torch.testing.assert_close(traced(random(4, 8)), run(random(4, 8)), **CLOSE)
+        for shape in ((4, 9), (4, 16), (4, 7), (2, 4, 8)):
+            with pytest.raises(RuntimeError):
+                traced(random(*shape))
 
 
 @pytest.mark.parametrize("name", ["ifft", "ihfft", "ifftn", "ihfftn", "hfft"])
@@ -146,7 +175,7 @@ def test_torch_leaves_no_lazy_sign(name):
 
 
 @pytest.mark.parametrize("name", ["ifft", "ihfft"])
-@pytest.mark.parametrize("backend", ["torch", *BACKENDS])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_functional_derivatives(name, backend):
     def energies(x):
         y = TRANSFORMS[name](x)
