@@ -34,6 +34,8 @@ HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
+MANY_AXES = 5  # from which on their order counts for some percent at most
+MANY_AXES_INSTRUCTIONS = 1500  # simulated for them instead, in some 0.1 s
 REMEMBERED = 4096  # plans kept in memory
 
 Names = tuple[str, ...] | None  # of algorithms to choose from: (SEED,) alone, None for all
@@ -263,10 +265,12 @@ def search(problem: Problem, names: Names = None) -> Plan:
     if names is None and (exact := _exact_choice(problem)) is not None:
         candidates.append(exact)
         recipes = [recipe for recipe in recipes if recipe != exact.recipe]
+    is_long = len(problem.shape) >= MANY_AXES
+    budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
     simulated = 0
     tried: set[str] = set()
     for recipe in recipes:
-        skipped = simulated > SEARCH_INSTRUCTIONS or _error(recipe) > problem.max_error
+        skipped = simulated > budget or _error(recipe) > problem.max_error
         if skipped and recipe.algorithm in tried:
             continue
         candidate, instructions = _priced(recipe, problem, chip, fitting)
