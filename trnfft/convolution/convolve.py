@@ -36,6 +36,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import backend_for, named
+from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.convolution import (
     convolve_rows,
@@ -341,8 +342,8 @@ def _axes(dims: Any, ndim: int) -> list[int]:
     axes = [dimension("dims", dim, ndim) for dim in chosen]
     if not axes or len(set(axes)) < len(axes):
         raise ValueError(
-            f"argument 'dims' is {dims} for operands of {ndim} dimensions, allowed are distinct "
-            f"dimensions, at least one"
+            f"argument 'dims' is {shown(dims)} for operands of {ndim} dimensions, allowed are "
+            f"distinct dimensions, at least one"
         )
     return axes
 

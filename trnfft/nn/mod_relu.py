@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from trnfft.arguments import as_complex, check_positive, check_real_dtype
+from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -33,12 +33,13 @@ class ModReLU(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(num_features=num_features)
-        check_real_dtype(dtype)
+        check_parameters(device, dtype, (num_features,), num_features=num_features)
         self.num_features = num_features
         self.bias = nn.Parameter(torch.zeros(num_features, device=device, dtype=dtype))
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
         x = as_complex("input", input)
+        check_device("input", x.device, "the bias", self.bias.device)
         if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
