@@ -162,7 +162,7 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
             f"torch.nested.to_padded_tensor, or take its parts with .unbind()"
         )
     if part.layout != torch.strided:
-        raise TypeError(
+        raise NotImplementedError(
             f"argument '{name}' has the layout {part.layout}, allowed is torch.strided; convert "
             f"it with .to_dense()"
         )

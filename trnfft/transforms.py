@@ -37,6 +37,7 @@ from trnfft.arguments import (
     check_choice,
     check_length,
     check_memory,
+    check_tensor,
     dimension,
     floating_point,
     integer,
@@ -581,8 +582,8 @@ def _one(
     else:
         size = integer("n", n)
     check_length("n", n, size, x.shape[dim])
-    _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
     _check_longest(size, x.device)
+    _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
     arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
@@ -690,6 +691,7 @@ def _written(result: Any, out: Any) -> Any:
     """The result, or `out` with the result in it."""
     if out is None:
         return result
+    check_tensor("out", out)
     if type(out) is not type(result) and not isinstance(out, type(result)):
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"

@@ -17,7 +17,10 @@ from tests.fuzz.values import OMIT, value
 
 TYPES = (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError)
 MOST_ELEMENTS = 2**20  # of what is compared
-LARGEST = 1e30  # of the numbers in what is compared: float32 has room for their sums
+SMALLEST, LARGEST = (
+    1e-30,
+    1e30,
+)  # of the numbers in what is compared: float32 has room for their sums
 
 
 @dataclass(frozen=True)
@@ -93,16 +96,11 @@ def _is_comparable(x: Any) -> bool:
     if not isinstance(x, (torch.Tensor, trnfft.ComplexTensor)):
         return True
     with contextlib.suppress(Exception):
-        parts = (x.real, x.imag) if isinstance(x, trnfft.ComplexTensor) else (x,)
-        if (
-            x.device.type == "cpu"
-            and x.numel() <= MOST_ELEMENTS
-            and parts[0].layout == torch.strided
-        ):
-            wide = _widened(x).abs()
-            return (
-                wide.numel() == 0 or 1e-30 < float(wide.max()) < LARGEST or float(wide.max()) == 0
-            )
+        part = x.real if isinstance(x, trnfft.ComplexTensor) else x
+        is_plain = part.device.type == "cpu" and part.layout == torch.strided
+        if is_plain and 0 < part.numel() <= MOST_ELEMENTS:
+            largest = float(_widened(x).abs().max())
+            return largest == 0 or SMALLEST < largest < LARGEST
     return False
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -154,3 +155,13 @@ def test_targets_and_the_host():
 def test_errors(arguments, error, message):
     with pytest.raises(error, match=message):
         trnfft.fft_workspace_bytes(**arguments)
+
+
+@pytest.mark.parametrize("size", [None, 0, True, (4, 0), np.array([4, -4]), (2.0, 3)], ids=str)
+def test_errors_name_the_argument(size):
+    with pytest.raises((TypeError, ValueError), match="argument 'n_or_shape'"):
+        trnfft.fft_workspace_bytes(size)
+    with pytest.raises(TypeError, match="argument 'convolution' is"):
+        trnfft.fft_workspace_bytes(64, convolution=torch.tensor(True))
+    with pytest.raises(NotImplementedError, match="argument 'batch' is 1099511627776"):
+        trnfft.fft_workspace_bytes(64, batch=2**40, target="trn1")

@@ -45,6 +45,8 @@ class ModReLU(nn.Module):
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the features to dimension 1"
             )
+        # The phase of a bfloat16 number has its accuracy only if it is computed in the wider dtype.
+        x = x.to(torch.promote_types(x.real.dtype, self.bias.dtype))
         bias = self.bias.view((-1,) + (1,) * max(x.ndim - 2, 0))
         size = x.abs()
         # The phase first: quotients of small numbers stay at most 1.
