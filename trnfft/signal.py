@@ -349,7 +349,7 @@ def _check_envelope(envelope: torch.Tensor | ComplexTensor) -> None:
     least = envelope.abs().min().item()
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(
-            f"argument 'window', squared, adds up to {least} at some sample, allowed is {_LEAST_ENVELOPE} or "
-            f"more (nonzero overlap add); pass center=True, a smaller 'hop_length', a window "
+            f"argument 'window', squared, adds up to {least} at some sample, allowed is "
+            f"{_LEAST_ENVELOPE} or more (nonzero overlap add); pass center=True, a smaller 'hop_length', a window "
             f"without zeros or a 'length' without the last samples"
         )

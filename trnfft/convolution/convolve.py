@@ -49,6 +49,7 @@ from trnfft.transforms import fftn, ifftn, irfft, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
+MOST_DIMENSIONS = 64  # of a tensor, as many of torch's functions have it
 LONGEST_BLOCK = 2**16  # of oaconvolve: above, a transform takes longer for each of its points
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -265,6 +266,11 @@ def _mirrored(x: Any, dim: int) -> Any:
 
 def _blocks(x: Any, dim: int, size: int) -> Any:
     """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
+    if x.ndim == MOST_DIMENSIONS:
+        raise ValueError(
+            f"arguments 'input' and 'filter' have {MOST_DIMENSIONS} dimensions with those of the "
+            f"blocks that they are cut into, allowed are fewer; flatten some that are not in 'dims'"
+        )
     count = -(-x.shape[dim] // size)
     return torch.unflatten(lengthened(x, dim, count * size), dim, (count, size))
 

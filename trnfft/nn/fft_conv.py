@@ -60,7 +60,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         shape = (out_channels, in_channels // groups, *(size,) * self._DIMENSIONS)
         sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": size}
         check_parameters(device, dtype, shape, **sizes)
-        super().__init__(
+        super().__init__(  # type: ignore[call-arg]  # of Conv1d or Conv2d, which have no others
             in_channels,
             out_channels,
             kernel_size,
@@ -69,7 +69,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
             dilation,
             groups=groups,
             bias=bias,
-            padding_mode=padding_mode,
+            padding_mode=padding_mode,  # type: ignore[arg-type]
             device=device,
             dtype=dtype,
         )
