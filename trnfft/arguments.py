@@ -20,8 +20,8 @@ Input = torch.Tensor | ComplexTensor
 
 _COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
-
-_SMALL = 2**28  # bytes that any computer has
+FEW = 2**24  # elements, for which any computer has the memory
+_MOST_BYTES = 2**63 - 1  # of a tensor, wherever it is
 _INTEGERS = (
     torch.bool,
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -171,14 +171,15 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
             f"argument '{name}' is quantized ({part.dtype}), allowed are plain numbers; convert "
             f"it with .dequantize()"
         )
-    what = f"argument '{name}' has shape {tuple(part.shape)}"
-    check_memory(what, part.shape, part.element_size(), part.device)
+    if part.numel() > FEW:
+        what = f"argument '{name}' has shape {tuple(part.shape)}"
+        check_memory(what, part.shape, part.element_size(), part.device)
 
 
 def check_memory(
     what: str, shape: Iterable[int], itemsize: int, device: torch.device | str
 ) -> None:
-    """RuntimeError for an array that this computer's memory cannot hold.
+    """RuntimeError for an array that no tensor, or on the CPU no memory here, can hold.
 
     torch's own error would name no argument, and where the system promises more memory than it
     has, the process would be ended.
@@ -187,20 +188,21 @@ def check_memory(
         what: says the argument that makes the array, and its value.
         shape, itemsize, device: of the array.
     """
-    if torch.device(device).type != "cpu" or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         return
     size = math.prod(shape) * itemsize
-    if size > _SMALL and size > (memory := _memory()):
+    memory = _memory() if torch.device(device).type == "cpu" else _MOST_BYTES
+    if size > memory:
         raise RuntimeError(
-            f"{what}, which takes {size >> 30} GiB, allowed are the {memory >> 30} GiB of this "
-            f"computer; use less, or split it"
+            f"{what}, which takes {size >> 30} GiB, allowed are {memory >> 30} GiB here; use less, "
+            f"or split it"
         )
 
 
 def _memory() -> int:
     """Bytes that an array can have at most here."""
     if not hasattr(os, "sysconf"):  # as on Windows
-        return 2**63
+        return _MOST_BYTES
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -40,6 +40,8 @@ def index(name: str, value: Any) -> int:
     Raises:
         TypeError: it is none, or a bool.
     """
+    if type(value) is int:  # nearly always
+        return value
     # bool is an int in Python; torch.fft rejects it, as n=True is surely a mistake.
     if not isinstance(value, bool) and "bool" not in str(getattr(value, "dtype", "")):
         with contextlib.suppress(TypeError, RuntimeError):  # the latter of tensors without data

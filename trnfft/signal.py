@@ -350,6 +350,6 @@ def _check_envelope(envelope: torch.Tensor | ComplexTensor) -> None:
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(
             f"argument 'window', squared, adds up to {least} at some sample, allowed is "
-            f"{_LEAST_ENVELOPE} or more (nonzero overlap add); pass center=True, a smaller 'hop_length', a window "
-            f"without zeros or a 'length' without the last samples"
+            f"{_LEAST_ENVELOPE} or more (nonzero overlap add); pass center=True, a smaller "
+            f"'hop_length', a window without zeros or a 'length' without the last samples"
         )

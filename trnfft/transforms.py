@@ -25,7 +25,8 @@ raise
 This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
+    FEW,
     Input,
     check_choice,
     check_length,
@@ -583,7 +585,8 @@ def _one(
         size = integer("n", n)
     check_length("n", n, size, x.shape[dim])
     _check_longest(size, x.device)
-    _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
+    if n is not None:
+        _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
     arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
@@ -617,8 +620,10 @@ def _many(
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
         _check_longest(sizes[i], x.device)
-    shape = [dict(zip(dims, sizes, strict=True)).get(d, size) for d, size in enumerate(x.shape)]
-    _check_result("s", given, shape, x)
+    if given is not None:
+        lengths = dict(zip(dims, sizes, strict=True))
+        shape = [lengths.get(d, size) for d, size in enumerate(x.shape)]
+        _check_result("s", given, shape, x)
     return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
 
 
@@ -633,9 +638,9 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
     return widened(x)
 
 
-def _check_result(name: str, given: object, shape: Iterable[int], x: Input) -> None:
+def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
-    if given is not None:
+    if math.prod(shape) > FEW:
         what = f"argument '{name}' is {shown(given)}"
         check_memory(what, shape, x.real.element_size(), x.device)
 

@@ -8,7 +8,13 @@ import torch
 
 from trnfft.arguments import check_flags, check_parameters, check_positive, integers
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.conv_arguments import check_channels, check_conv, check_points, check_shape
+from trnfft.nn.conv_arguments import (
+    check_channels,
+    check_conv,
+    check_points,
+    check_shape,
+    plain_sizes,
+)
 from trnfft.nn.split import SplitWeight, bilinear
 
 Size = int | tuple[int, ...]
@@ -63,7 +69,12 @@ class _ComplexConv(SplitWeight):
             out_channels,
             kernel_size,
         )
-        self.settings = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+        self.settings = dict(
+            stride=plain_sizes("stride", stride),
+            padding=plain_sizes("padding", padding),
+            dilation=plain_sizes("dilation", dilation),
+            groups=groups,
+        )
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
         convolve = functools.partial(self._convolve, **self.settings)

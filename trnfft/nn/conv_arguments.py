@@ -22,6 +22,14 @@ def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dil
         )
 
 
+def plain_sizes(name: str, sizes: Any) -> Any:
+    """An int or a tuple of ints, as torch.nn takes them, and no array; a str as it is."""
+    if isinstance(sizes, str):
+        return sizes
+    found = integers(name, sizes)
+    return found[0] if len(found) == 1 else found
+
+
 def check_channels(in_channels: int, out_channels: int, groups: int) -> None:
     """ValueError for numbers of channels that are no multiples of the groups."""
     for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):

@@ -20,7 +20,13 @@ from trnfft.arguments import (
 from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
-from trnfft.nn.conv_arguments import check_channels, check_conv, check_padded, check_shape
+from trnfft.nn.conv_arguments import (
+    check_channels,
+    check_conv,
+    check_padded,
+    check_shape,
+    plain_sizes,
+)
 from trnfft.nn.split import bilinear
 from trnfft.transforms import irfftn, rfftn
 
@@ -63,10 +69,10 @@ class _FFTConv(nn.modules.conv._ConvNd):
         super().__init__(  # type: ignore[call-arg]  # of Conv1d or Conv2d, which have no others
             in_channels,
             out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
+            plain_sizes("kernel_size", kernel_size),
+            plain_sizes("stride", stride),
+            plain_sizes("padding", padding),
+            plain_sizes("dilation", dilation),
             groups=groups,
             bias=bias,
             padding_mode=padding_mode,  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """Arguments of convolution layers: each error names one, and comes when the layer is made."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,3 +66,11 @@ def test_inputs_that_do_not_fit(x, layer, sentence):
 def test_an_input_as_long_as_the_filter_fits():
     assert ComplexConv1d(4, 6, 3, padding=1)(torch.ones(4, 1)).shape == (6, 1)
     assert ComplexConv1d(4, 6, 3, padding="same")(torch.ones(4, 1)).shape == (6, 1)
+
+
+@pytest.mark.parametrize("layer", [ComplexConv2d, FFTConv2d])
+def test_sizes_may_be_arrays(layer):
+    x = torch.ones(2, 4, 9, 9)
+    for sizes in (np.array([2, 2]), torch.tensor([2, 2]), torch.tensor(2), np.int64(2)):
+        made = layer(4, 6, sizes, stride=sizes, padding=sizes, dilation=sizes)
+        assert made(x).shape == (2, 6, 6, 6)
