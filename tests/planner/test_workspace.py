@@ -142,13 +142,13 @@ def test_targets_and_the_host():
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
-        ({"n_or_shape": 0}, ValueError, "'n' is 0"),
-        ({"n_or_shape": 2.0}, TypeError, "'shape' must be a tuple of ints"),
-        ({"n_or_shape": (4, 0)}, ValueError, "'shape' is 0"),
+        ({"n_or_shape": 0}, ValueError, "'n_or_shape' is 0"),
+        ({"n_or_shape": 2.0}, TypeError, "'n_or_shape' must be an int"),
+        ({"n_or_shape": (4, 0)}, ValueError, "'n_or_shape' is 0"),
         ({"n_or_shape": 8, "batch": 0}, ValueError, "'batch' is 0"),
         ({"n_or_shape": 2**30}, NotImplementedError, "N = 1073741824"),
         ({"n_or_shape": (257, 4)}, NotImplementedError, "axis 0 of length 257"),
-        ({"n_or_shape": 2**20, "batch": 1024}, NotImplementedError, "a batch of 1024.*2 GiB"),
+        ({"n_or_shape": 2**20, "batch": 1024}, NotImplementedError, "'batch' is 1024.*2 Gi"),
     ],
     ids=str,
 )
