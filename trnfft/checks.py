@@ -1,6 +1,5 @@
 """Checks of arguments that need no torch: numbers, names and flags, and how messages show them."""
 
-import contextlib
 import math
 import numbers
 import operator
@@ -40,12 +39,15 @@ def index(name: str, value: Any) -> int:
     Raises:
         TypeError: it is none, or a bool.
     """
-    if type(value) is int:  # nearly always
-        return value
     # bool is an int in Python; torch.fft rejects it, as n=True is surely a mistake.
-    if not isinstance(value, bool) and "bool" not in str(getattr(value, "dtype", "")):
-        with contextlib.suppress(TypeError, RuntimeError):  # the latter of tensors without data
+    is_bool = isinstance(value, bool)
+    if isinstance(value, int) and not is_bool:
+        return operator.index(value)
+    try:
+        if not is_bool and "bool" not in str(getattr(value, "dtype", "")):
             return operator.index(value)
+    except (TypeError, RuntimeError):  # the latter of tensors without data
+        pass
     raise TypeError(f"argument '{name}' must be an int, not {type(value).__name__}")
 
 

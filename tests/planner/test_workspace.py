@@ -163,5 +163,7 @@ def test_errors_name_the_argument(size):
         trnfft.fft_workspace_bytes(size)
     with pytest.raises(TypeError, match="argument 'convolution' is"):
         trnfft.fft_workspace_bytes(64, convolution=torch.tensor(True))
+    with pytest.raises(NotImplementedError, match="argument 'batch' is an int of 16610 bits"):
+        trnfft.fft_workspace_bytes(64, batch=10**5000)
     with pytest.raises(NotImplementedError, match="argument 'batch' is 1099511627776"):
         trnfft.fft_workspace_bytes(64, batch=2**40, target="trn1")

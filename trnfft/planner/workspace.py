@@ -12,7 +12,9 @@ from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.planner import plan, plan_convolution
-from trnfft.planner.problem import checked_shape
+from trnfft.planner.problem import at_least_one, checked_shape
+
+MOST_BATCH = 2**62  # beyond, no number of bytes is one
 
 
 def fft_workspace_bytes(
@@ -50,6 +52,11 @@ def fft_workspace_bytes(
     is_length = not isinstance(n_or_shape, Iterable)
     checked_shape("n_or_shape", (n_or_shape,) if is_length else n_or_shape)
     check_flag("convolution", convolution)
+    if at_least_one("batch", batch) > MOST_BATCH:
+        raise NotImplementedError(
+            f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch; use a "
+            f"smaller batch"
+        )
     if convolution:
         shape: Any = (n_or_shape,) if is_length else n_or_shape
         found = plan_convolution(shape, batch=batch, target=target)
