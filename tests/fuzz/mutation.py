@@ -59,8 +59,12 @@ def _containers(value: Any) -> list[Any]:
 
 
 def changed_bytes(draw: Callable[..., Any], content: bytes) -> bytes:
-    """Some bytes overwritten, removed or added, most of them in the header."""
+    """Some bytes overwritten, removed or added: behind the header, or anywhere."""
     data = bytearray(content)
+    if draw(st.booleans()) and len(data) > 200:  # other numbers behind a header that stays
+        for _ in range(draw(st.integers(1, 6))):
+            data[draw(st.integers(130, len(data) - 1))] = draw(st.integers(0, 255))
+        return bytes(data)
     for _ in range(draw(st.integers(1, 6))):
         end = draw(st.sampled_from((len(data), min(len(data), 128))))
         place = draw(st.integers(0, max(end - 1, 0)))

@@ -2,7 +2,7 @@
 
 import torch
 
-from trnfft.arguments import check_device, check_parameters, check_positive, check_real
+from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
@@ -29,7 +29,7 @@ class SpectralConv1d(SplitWeight):
 
     Raises:
         ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
         RuntimeError: on call, the input is complex.
     """
 
@@ -49,7 +49,7 @@ class SpectralConv1d(SplitWeight):
         self.in_channels, self.out_channels, self.modes = in_channels, out_channels, modes
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        check_real("input", input)
+        floating_point("input", input, TypeError, with_integers=False)
         _check_shape(input, 3, self.in_channels)
         length = input.shape[-1]
         _check_modes("modes", self.modes, length // 2 + 1, length)
@@ -83,7 +83,7 @@ class SpectralConv2d(SplitWeight):
 
     Raises:
         ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
         RuntimeError: on call, the input is complex.
     """
 
@@ -106,7 +106,7 @@ class SpectralConv2d(SplitWeight):
         self.modes1, self.modes2 = modes1, modes2
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        check_real("input", input)
+        floating_point("input", input, TypeError, with_integers=False)
         _check_shape(input, 4, self.in_channels)
         height, width = input.shape[-2:]
         _check_modes("modes1", self.modes1, height // 2, height)
