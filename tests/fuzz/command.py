@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import tempfile
 import wave
 from dataclasses import dataclass
@@ -82,7 +81,8 @@ def _judged_refusal(code: int, message: str) -> str:
 
 def _judged_result(run: Run) -> str:
     """Of bloom the picture; of the others that there is one, as they check their results."""
-    written = [name for name in os.listdir(".") if name not in dict(run.files)]
+    before = dict(run.files)
+    written = [path for path in Path().iterdir() if path.read_bytes() != before.get(path.name)]
     if run.arguments[0] != "bloom":
         return RIGHT if written or run.arguments[0] == "plan" else "writes no picture"
     if run.arguments[-2:] != ("--out", "out.npy") or len(run.arguments) != 6:

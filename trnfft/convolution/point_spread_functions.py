@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from trnfft.arguments import check_positive, integer
-from trnfft.checks import finite
+from trnfft.checks import finite, index, shown
 
 _LARGEST = 2**14  # pixels a side, which take 2 GiB in float64
 _MOST_BLADES = 360
@@ -74,9 +74,9 @@ def heart(size: int) -> torch.Tensor:
 
 
 def _check_size(size: int) -> None:
+    if index("size", size) > _LARGEST:
+        raise ValueError(f"argument 'size' is {shown(size)}, allowed is 1 to {_LARGEST}")
     check_positive(size=size)
-    if size > _LARGEST:
-        raise ValueError(f"argument 'size' is {size}, allowed is 1 to {_LARGEST}")
 
 
 def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
