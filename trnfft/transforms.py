@@ -15,16 +15,18 @@ trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps
 raise
 
     TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+    ValueError: a length or a dimension has more than 64 bits.
     IndexError: a dimension is out of range.
     RuntimeError: a length is less than 1, dimensions are not distinct or not as many as lengths,
         `norm` or `order` is unknown, `input` has a dtype that cannot be transformed or is complex
-        where it must be real, or `out` does not fit.
+        where it must be real, `out` does not fit, or an array is larger than the memory.
     NotImplementedError: the length or the precision is beyond what the backend can do.
 
 This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +34,12 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
+    FEW,
     Input,
     check_choice,
     check_length,
+    check_memory,
+    check_tensor,
     dimension,
     floating_point,
     integer,
@@ -42,6 +47,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import backend_for
+from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import transforms as ops
 
@@ -579,6 +585,8 @@ def _one(
         size = integer("n", n)
     check_length("n", n, size, x.shape[dim])
     _check_longest(size, x.device)
+    if n is not None:
+        _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
     arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
@@ -612,6 +620,10 @@ def _many(
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
         _check_longest(sizes[i], x.device)
+    if given is not None:
+        lengths = dict(zip(dims, sizes, strict=True))
+        shape = [lengths.get(d, size) for d, size in enumerate(x.shape)]
+        _check_result("s", given, shape, x)
     return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
 
 
@@ -624,6 +636,13 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
             f"take its .real, or use {name.replace('r', '').replace('h', '')}"
         )
     return widened(x)
+
+
+def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
+    """Refuses lengths for which the result does not fit in memory. RuntimeError."""
+    if math.prod(shape) > FEW:
+        what = f"argument '{name}' is {shown(given)}"
+        check_memory(what, shape, x.real.element_size(), x.device)
 
 
 def _check_longest(size: int, device: torch.device) -> None:
@@ -677,11 +696,15 @@ def _written(result: Any, out: Any) -> Any:
     """The result, or `out` with the result in it."""
     if out is None:
         return result
+    check_tensor("out", out)
     if type(out) is not type(result) and not isinstance(out, type(result)):
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"
         )
-    given, made = (f"shape {tuple(x.shape)}, dtype {x.dtype}, {x.device}" for x in (out, result))
+    given, made = (
+        f"shape {tuple(x.shape)}, dtype {x.dtype}, parts of {x.real.dtype}, {x.device}"
+        for x in (out, result)
+    )
     if given != made:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
     parts = [(out, result)]

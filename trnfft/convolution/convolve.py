@@ -36,6 +36,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import backend_for, named
+from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import traced
 from trnfft.ops.convolution import (
@@ -49,6 +50,7 @@ from trnfft.transforms import fftn, ifftn, irfft, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
+MOST_DIMENSIONS = 64  # of a tensor, as many of torch's functions have it
 LONGEST_BLOCK = 2**16  # of oaconvolve: above, a transform takes longer for each of its points
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -265,6 +267,11 @@ def _mirrored(x: Any, dim: int) -> Any:
 
 def _blocks(x: Any, dim: int, size: int) -> Any:
     """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
+    if x.ndim == MOST_DIMENSIONS:
+        raise ValueError(
+            f"arguments 'input' and 'filter' have {MOST_DIMENSIONS} dimensions with those of the "
+            f"blocks that they are cut into, allowed are fewer; flatten some that are not in 'dims'"
+        )
     count = -(-x.shape[dim] // size)
     return torch.unflatten(lengthened(x, dim, count * size), dim, (count, size))
 
@@ -343,8 +350,8 @@ def _axes(dims: Any, ndim: int) -> list[int]:
     axes = [dimension("dims", dim, ndim) for dim in chosen]
     if not axes or len(set(axes)) < len(axes):
         raise ValueError(
-            f"argument 'dims' is {dims} for operands of {ndim} dimensions, allowed are distinct "
-            f"dimensions, at least one"
+            f"argument 'dims' is {shown(dims)} for operands of {ndim} dimensions, allowed are "
+            f"distinct dimensions, at least one"
         )
     return axes
 

@@ -21,8 +21,9 @@ import math
 
 import numpy as np
 
+from trnfft.checks import shown
 from trnfft.planner.planner import LONGEST, plan
-from trnfft.planner.problem import at_least_one, shown
+from trnfft.planner.problem import at_least_one
 
 MOST_POSITIONS = 2**28  # 2 GiB of int64
 

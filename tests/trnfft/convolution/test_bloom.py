@@ -347,3 +347,17 @@ def test_a_point_spread_function_wider_than_any_picture_is_even():
 def test_arguments_of_other_types(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+def test_errors_name_the_argument_of_any_value():
+    for strength in (torch.ones(2), np.ones(2), torch.empty((), device="meta")):
+        with pytest.raises(TypeError, match="argument 'strength'"):
+            trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength=strength)
+    with pytest.raises(ValueError, match="argument 'strength' is an int of 16610 bits"):
+        trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength=10**5000)
+    with pytest.raises(ValueError, match="argument 'padding' is"):
+        trnfft.bloom(torch.ones(3, 3), delta(1, 1), padding=np.array(["zero", "mirror"]))
+    with pytest.raises(ValueError, match="argument 'blades' is 1099511627776, allowed is 3 to 360"):
+        point_spread_functions.star(8, 2**40)
+    with pytest.raises(ValueError, match="argument 'sigma' is an int of 16610 bits"):
+        point_spread_functions.gaussian(8, 10**5000)

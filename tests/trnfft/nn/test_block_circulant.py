@@ -388,3 +388,15 @@ def test_kernels_under_torch_func():
 def test_what_cannot_be_converted(model, block_size, error, sentence):
     with pytest.raises(error, match=sentence):
         convert_linear(model, block_size)
+
+
+@pytest.mark.parametrize("predicate", [3, "x", torch.tensor(1)], ids=str)
+def test_predicates_are_functions(predicate):
+    with pytest.raises(TypeError, match="argument 'predicate' is"):
+        convert_linear(nn.Linear(8, 4), 2, predicate)
+
+
+def test_layers_that_cannot_be_converted_are_named():
+    layer = nn.Linear(4, 4, dtype=torch.complex64)
+    with pytest.raises(TypeError, match="argument 'model' has the layer '0', for which"):
+        convert_linear(nn.Sequential(layer), 2)
