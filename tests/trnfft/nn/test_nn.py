@@ -21,13 +21,9 @@ from trnfft.nn import (
     SpectralConv2d,
 )
 
-from ..samples import native, random
+from ..samples import native, random, random_complex
 
 F64 = dict(dtype=torch.float64)
-
-
-def random_complex(*shape, seed=0):
-    return random(*shape, dtype=torch.complex128, seed=seed)
 
 
 def randomized(layer, seed=5):

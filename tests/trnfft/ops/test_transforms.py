@@ -7,9 +7,7 @@ from torch.autograd import forward_ad
 import trnfft
 from trnfft import ComplexTensor
 
-
-def random(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from ..samples import single
 
 
 def relative(actual, expected):
@@ -17,7 +15,7 @@ def relative(actual, expected):
 
 
 def test_compiled_functions_have_the_precision_at_run_time():
-    x = random(3, 512)
+    x = single(3, 512)
     compiled = torch.compile(lambda x: trnfft.rfft(x).real, fullgraph=True, backend="eager")
     expected = torch.fft.rfft(x.double()).real
     errors = {}
@@ -32,7 +30,7 @@ def test_compiled_functions_have_the_precision_at_run_time():
 @pytest.mark.parametrize("part", ["real", "imag"])
 @pytest.mark.parametrize("name", ["fft", "ifft", "irfft"])
 def test_tangents_of_one_part(name, part, backend):
-    real, imag, tangent = random(2, 8), random(2, 8, seed=1), random(2, 8, seed=2)
+    real, imag, tangent = single(2, 8), single(2, 8, seed=1), single(2, 8, seed=2)
     function = getattr(trnfft, name)
     with trnfft.backend(backend), forward_ad.dual_level():
         moving = forward_ad.make_dual(real if part == "real" else imag, tangent)
