@@ -62,7 +62,7 @@ def launch(kernel, arrays, passes, degree=1):
 
 
 def parts(x):
-    return [np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)]
+    return [np.ascontiguousarray(part, np.float32) for part in (x.real, x.imag)]
 
 
 def transform(x, radices, order, kept=None, inverse=False, degree=1):

@@ -87,6 +87,9 @@ def test_lengths_are_checked(function):
         function(0)
     with pytest.raises(TypeError, match="'n' must be an int"):
         function("8")
+    message = f"'n' is {2**40}, allowed is 1 to {order.MOST_POSITIONS}; from 2097153 on there is"
+    with pytest.raises(ValueError, match=message):
+        function(2**40)
 
 
 # Transforms
