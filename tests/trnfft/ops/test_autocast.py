@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
 from trnfft import nn
+from trnfft.ops import autocast
 
 from ..samples import single
 
@@ -84,6 +86,22 @@ def test_bfloat16_widens_as_without(backend):
         expected = torch.fft.rfft(of.float())
         assert found.dtype == torch.complex64
         assert (found - expected).norm() < 1e-6 * expected.norm()
+
+
+def test_operators_take_the_place_of_matrix_products_only_under_it():
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            seen.add(operation.namespace)
+            return operation(*args, **(kwargs or {}))
+
+    device = torch.device("cpu")
+    with trnfft.backend("matmul"):
+        for enabled in (False, True):
+            seen = set()
+            with torch.autocast("cpu", torch.bfloat16, enabled=enabled), Operators():
+                trnfft.fft(single(2, 8))
+                assert autocast.is_on(device) == enabled
+            assert ("trnfft" in seen) == enabled
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

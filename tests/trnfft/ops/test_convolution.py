@@ -6,7 +6,12 @@ import torch
 
 import trnfft
 from nki_kernels import simulator
-from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
+from trnfft.ops.convolution import (
+    convolve_images,
+    convolve_rows,
+    has_kernels,
+    spectrum_for_images,
+)
 
 from ..samples import single
 
@@ -85,6 +90,30 @@ def test_each_row_may_have_its_own_filter():
     with trnfft.backend("torch"):
         expected = trnfft.convolve(x.double(), h.double(), dims=-1)
     assert relative(trnfft.convolve(x, h, dims=-1), expected) < 1e-6
+
+
+def test_one_filter_of_many_planes_has_the_gradient_of_all():
+    x, h = single(2, 3, 20).requires_grad_(), single(1, 1, 5, seed=1).requires_grad_()
+    y = trnfft.convolve(x, h, dims=-1)
+    with trnfft.backend("torch"):
+        expected = trnfft.convolve(x.double(), h.double(), dims=-1)
+    gradients = torch.autograd.grad((y**2).sum(), (x, h))
+    references = torch.autograd.grad((expected**2).sum(), (x, h))
+    for actual, reference in zip(gradients, references, strict=True):
+        assert relative(actual, reference) < 2e-6
+
+
+def test_kernels_take_float32_under_fast_where_there_is_something_to_compute():
+    for x in (single(2, 8), single(1)):
+        assert has_kernels(x) and has_kernels(x, x)
+    for x in (single(0, 8), single(2, 8).double()):
+        assert not has_kernels(x) and not has_kernels(single(2, 8), x)
+    for mode in ("kahan", "bf16"):
+        with trnfft.precision(mode):
+            assert not has_kernels(single(2, 8))
+    for name in ("torch", "matmul"):
+        with trnfft.backend(name):
+            assert not has_kernels(single(2, 8))
 
 
 def test_second_derivatives_and_vmap():
