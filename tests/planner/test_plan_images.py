@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from nki_kernels.kernels import image_convolution
 from trnfft.planner import lengths
 from trnfft.planner.lengths import plan_images
 
@@ -40,6 +41,17 @@ def test_two_even_lengths_of_each_axis_are_priced_both_ways(priced):
             assert all(size % 2 == 0 for size in sizes)
             # All that is longer takes an eighth more, or 16 points.
             assert all(least[axis] <= size < least[axis] * 9 // 8 + 16 for size in sizes)
+
+
+def test_columns_take_the_least_work(priced):
+    _, asked = priced
+    plan_images((100, 5), (111, 9))
+    work = {}
+    for m in range(112, 140, 2):
+        if pairs := image_convolution.column_radices(m):
+            work[m] = m * image_convolution.column_work(pairs[0])
+    best = sorted(work, key=work.get)[:2]
+    assert {shape[0] for shape, padded_from, _ in asked if padded_from == (100, 5)} == set(best)
 
 
 def test_rows_are_as_short_as_they_can_be_where_one_product_transforms_them(priced):

@@ -231,6 +231,13 @@ def test_a_plan_of_another_problem_is_not_believed(folder, change):
     assert trnfft.plan(337, batch=4, target="trn1").to_dict() == row
 
 
+def test_a_plan_of_another_problem_is_named(folder):
+    write({**entry_of(337, batch=4), "max_error": 1.0, "inverse": True})
+    message = "a plan for inverse FFT, N = 337.* stands for FFT, N = 337"
+    with pytest.warns(UserWarning, match=message):
+        trnfft.plan(337, batch=4, target="trn1")
+
+
 def test_a_less_accurate_algorithm_is_no_choice(folder):
     row = trnfft.plan(94, target="trn1", cores=1).to_dict()
     rough = Recipe("dft_gemm_bf16", 94)
@@ -240,6 +247,15 @@ def test_a_less_accurate_algorithm_is_no_choice(folder):
         write({**row, "candidates": [choice]})
         with pytest.warns(UserWarning, match="error of dft_gemm_bf16"):
             assert trnfft.plan(94, target="trn1", cores=1).to_dict() == row
+
+
+def test_a_layout_is_tried_on_the_chip_and_the_degree_of_its_plan(folder, monkeypatch):
+    plan = planner.plan_block_circulant((2, 2, 8), batch=64, target="trn2", cores=2)
+    wisdom.remember(plan)
+    found, asked = cost.timeline, []
+    monkeypatch.setattr(cost, "timeline", lambda *each: asked.append(each) or found(*each))
+    assert wisdom.recall(plan) == plan
+    assert asked == [(plan.recipe, 64, hardware.chip("trn2"), 2)]
 
 
 def test_a_layout_that_cannot_run_is_no_choice(folder):
@@ -408,6 +424,14 @@ def test_what_examine_says(folder, monkeypatch):
     assert wisdom.examine("trn1")[1] == wisdom.Examined("in use", 3, 2, reason)
     monkeypatch.setattr(wisdom, "EXAMINED", 1)  # the second row is read, and not asked about
     assert wisdom.examine("trn1")[1] == wisdom.Examined("in use", 3, 1, reason)
+
+
+def test_a_shipped_file_of_another_format_is_damaged(tmp_path, monkeypatch):
+    (tmp_path / "trn1.json").write_text('{"format": 2, "plans": []}')
+    monkeypatch.setattr(wisdom, "files", lambda package: tmp_path)
+    (tmp_path / "plans").symlink_to(tmp_path)
+    expected = wisdom.Examined("damaged", reason="it has format 2, not 1")
+    assert wisdom.examine("trn1")[0] == expected
 
 
 def test_an_error_as_large_as_allowed_is_believed():
