@@ -3,8 +3,10 @@
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
+from nki_kernels import simulator
 from trnfft import ComplexTensor
 
 from ..samples import single
@@ -24,6 +26,62 @@ def test_compiled_functions_have_the_precision_at_run_time():
             with trnfft.precision(precision):
                 errors[precision] = relative(compiled(x), expected)
     assert errors["kahan"] < 6e-8 < 1.2e-7 < errors["fast"] < 1e-6
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft"])
+def test_the_backward_pass_is_on_the_backend_of_the_forward_pass(name):
+    x = single(2, 8).requires_grad_()
+    with trnfft.backend("nki-sim"):
+        y = getattr(trnfft, name)(x)
+    with simulator.record() as timeline:
+        (y.real.sum() if isinstance(y, ComplexTensor) else y.sum()).backward()
+    assert timeline.launches == 1
+
+
+def test_planned_spectra_of_kernels_are_those_of_matrix_products():
+    x = single(2, 1000)
+    with trnfft.backend("matmul"):
+        expected = trnfft.fft(x.double(), order="planned").to_complex()
+    with trnfft.backend("nki-sim"):
+        planned = trnfft.fft(x, order="planned")
+        back = trnfft.ifft(planned, order="planned")
+    assert relative(planned.to_complex(), expected) < 1e-6
+    assert relative(back.to_complex(), x.double() + 0j) < 1e-6
+
+
+@pytest.mark.parametrize("precision, most", [("kahan", 3e-8), ("double", 1e-14)])
+def test_torch_computes_every_kind_in_the_precision(precision, most):
+    x = single(3, 1000)
+    x = x.double() if precision == "double" else x
+    half = torch.fft.rfft(x)
+    with trnfft.backend("torch"), trnfft.precision(precision):
+        found = trnfft.fft(x), trnfft.rfft(x), trnfft.irfft(half, 1000)
+    for actual, name in zip(found[:2], ("fft", "rfft"), strict=True):
+        assert relative(actual.to_complex(), getattr(torch.fft, name)(x.double())) < most
+    assert relative(found[2], torch.fft.irfft(half.to(torch.complex128), 1000)) < most
+
+
+def test_torch_transforms_a_tensor_as_it_is():
+    class Shapes(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            seen.append(operation.name())
+            return operation(*args, **(kwargs or {}))
+
+    x = torch.complex(single(4, 8), single(4, 8, seed=1))
+    for dims in ((0, 1), (1,)):
+        seen = []
+        with trnfft.backend("torch"), Shapes():
+            trnfft.fftn(x, dim=dims)
+        assert seen.count("aten::_fft_c2c") == 1 and "aten::permute" not in seen
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_nothing_to_transform_and_nothing_in_the_batch(backend):
+    with trnfft.backend(backend):
+        assert trnfft.fft(single(0, 8)).shape == (0, 8)
+        assert trnfft.rfft(single(8, 0, 3), dim=0).shape == (5, 0, 3)
+        # Padding makes numbers of none.
+        assert not trnfft.fft(single(3, 0), 4).to_complex().any()
 
 
 @pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
