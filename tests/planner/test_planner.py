@@ -214,7 +214,8 @@ def test_bad_shapes(arguments, message):
 
 
 def test_the_seeds_table():
-    assert trnfft.plan(200, algorithms="seed").algorithm == "dft_gemm"
+    for n in (200, 256):
+        assert trnfft.plan(n, algorithms="seed").algorithm == "dft_gemm"
     plan = trnfft.plan(1024, algorithms="seed")
     assert (plan.algorithm, plan.radices) == ("stockham", (8, 8, 4, 4))
     assert trnfft.plan(1000, algorithms="seed").algorithm == "bluestein"
@@ -317,6 +318,9 @@ def test_heavier_algorithms_are_not_simulated_where_lighter_ones_fit():
     found = planner.search(request(1000)).candidates
     rejected = {each.rejected for each in found if each.recipe.algorithm == "long_bluestein"}
     assert rejected == {"four_step does the same with less work"}
+    found = {each.recipe.algorithm: each for each in planner.search(request(1024)).candidates}
+    assert found["butterfly_kahan"].rejected == "butterfly does the same with less work"
+    assert found["butterfly"].predicted_ns
 
 
 def test_a_long_search_tries_every_algorithm_once(monkeypatch):
