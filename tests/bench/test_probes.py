@@ -240,11 +240,16 @@ def test_probes_that_a_chip_cannot_be_asked_are_told(invoke, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("run", "speed"), ("run", "--target", "gpu"), ("run", "--out", "no/such/folder.json")],
+    ("words", "message"),
+    [
+        (("run", "speed"), "argument 'PROBE' is 'speed', allowed are launch, "),
+        (("run", "--target", "gpu"), "target 'gpu' is not known: use one of trn1, "),
+        (("run", "--out", "no/such/folder.json"), "there is no folder no/such"),
+    ],
 )
-def test_bad_arguments(invoke, words):
-    assert invoke(*words).exit_code == 2
+def test_bad_arguments(invoke, words, message):
+    result = invoke(*words)
+    assert result.exit_code == 2 and message in result.output
 
 
 def test_a_file_that_is_no_report(invoke, tmp_path):

@@ -18,10 +18,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
-from .samples import error, large_rows
-
-RNG = np.random.default_rng(50)
-
+from .samples import error, large_rows, normal
 
 CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
 
@@ -37,10 +34,6 @@ def transform(x, radices, inverse=False, split=False, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(kernel[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 @pytest.mark.parametrize(

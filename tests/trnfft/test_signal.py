@@ -60,7 +60,7 @@ pad_modes = st.sampled_from(["constant", "reflect", "replicate", "circular"])
     st.booleans(),
     st.sampled_from([None, False, True]),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_stft_as_torch(chosen, shape, pad_mode, kind, onesided, return_complex, align):
     assume(kind == "real" or not onesided)
     assume(kind != "complex window" or chosen["window"] is not None)
@@ -91,7 +91,7 @@ def test_stft_as_torch(chosen, shape, pad_mode, kind, onesided, return_complex, 
     st.sampled_from(["real", "both sides", "complex", "complex window"]),
     st.none() | st.integers(0, 80),
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_istft_as_torch(chosen, by_default, batch, frames, kind, length):
     assume(kind != "complex window" or chosen["window"] is not None)
     if kind == "complex window":

@@ -12,6 +12,8 @@ import trnfft
 from nki_kernels import simulator
 from trnfft import ComplexTensor
 
+from .samples import random_complex
+
 # Bounds on the relative error in the L2 norm, for lengths up to 1000.
 DOUBLE, SINGLE = 1e-13, 5e-7
 
@@ -24,10 +26,6 @@ both_directions = pytest.mark.parametrize("ours, theirs", PAIRS, ids=["fft", "if
 direction = st.sampled_from([trnfft.fft, trnfft.ifft])
 lengths = st.integers(1, 300)
 seeds = st.integers(0, 2**32 - 1)
-
-
-def random_complex(*shape, dtype=torch.complex128, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def as_array(x):

@@ -90,7 +90,8 @@ def _stages(n: int) -> tuple[tuple[int, ...], int]:
     recipe = plan(n, precision="fast", target="trn1", cores=1).recipe
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n
-    return recipe.radices or _default_radices(recipe.n), recipe.n
+    # DFT-GEMM is one stage; so is the butterfly of two points, the only one that is a choice.
+    return recipe.radices or (recipe.n,), recipe.n
 
 
 def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
@@ -102,11 +103,3 @@ def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
             f"there is no plan, and the planned order is the natural one"
         )
     return np.arange(n).reshape(radices).transpose().reshape(-1)
-
-
-def _default_radices(n: int) -> tuple[int, ...]:
-    """For plans without radices: DFT-GEMM is one stage, a butterfly of a power of two some."""
-    if n <= 256:
-        return (n,)
-    half = 1 << (n.bit_length() // 2)
-    return (half, n // half)

@@ -133,8 +133,6 @@ def plan_convolution(
         NotImplementedError: no kernel can do it.
     """
     sizes = checked_sizes(None, shape, padded_from)
-    if len(shape) > 1 and not sizes.shape:
-        sizes = replace(sizes, shape=shape, padded_from=shape)
     return solved(_float32_problem(CONVOLUTION, sizes, batch, target, cores))
 
 

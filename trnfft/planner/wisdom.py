@@ -206,7 +206,7 @@ def _examined(rows: Callable[[], list[bytes]]) -> Examined:
     unknown, reason = 0, ""
     for index, text in enumerate(found):
         try:
-            row = _row(text)
+            row = _decoder.decode(text)
             if index < EXAMINED:
                 believed(row, Plan.from_row(row))
         except ValueError as error:
@@ -325,20 +325,12 @@ def _remove_stale(folder: Path) -> None:
                     path.unlink()
 
 
-def _row(text: bytes) -> PlanRow:
-    """A row by the schema. ValueError where it is something else."""
-    try:
-        return _decoder.decode(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
 def _entries(source: Path | Traversable, rows: list[bytes]) -> Entries:
     """Rows by key; those that are none are left out, with a warning."""
     entries: Entries = {}
     for number, text in enumerate(rows, 1):
         try:
-            row = _row(text)
+            row = _decoder.decode(text)
         except ValueError as error:
             _warn(source, f"row {number} is no plan: {error}")
         else:
