@@ -24,7 +24,7 @@ def error(result, reference):
 
 
 def large_rows(n):
-    """float64 [3, n], rounded to float32, whose spectra are below the largest float, by a factor from 1.1 on."""
+    """float64 [3, n] of values of float32, whose spectra are below its largest by 1.1 or more."""
     x = np.zeros((3, n))
     x[0, min(3, n - 1)] = 3e38
     x[1] = 3e38 / n
