@@ -22,6 +22,7 @@ from trnfft.config import (
 from trnfft.convolution.bloom import BloomFilter, bloom
 from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
@@ -61,6 +62,10 @@ __all__ = [
     "backend",
     "bloom",
     "convolve",
+    "dct",
+    "dctn",
+    "dst",
+    "dstn",
     "fft",
     "fft2",
     "fft_workspace_bytes",
@@ -70,6 +75,10 @@ __all__ = [
     "hfft",
     "hfft2",
     "hfftn",
+    "idct",
+    "idctn",
+    "idst",
+    "idstn",
     "ifft",
     "ifft2",
     "ifftn",

@@ -20,12 +20,12 @@ operands have a real result, others a ComplexTensor. All is differentiable in bo
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
-from trnfft import config
+from trnfft import cache, config
 from trnfft.arguments import (
     Input,
     check_choice,
@@ -50,7 +50,6 @@ MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
 LONGEST_BLOCK = 2**16  # of oaconvolve: above, a transform takes longer for each of its points
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Kept = list[tuple[int, int]]  # where the result starts and stops in y, for each dimension
 
 
@@ -149,12 +148,6 @@ def oaconvolve(
     return _cropped(y, axes, kept)
 
 
-def _constant_when_compiled(function: Function) -> Function:
-    """As torch.compiler.assume_constant_result, which imports the compiler: that takes a second."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
-
-
 def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
     """A length from `least` on that the backend of tensors on this device is fast with.
 
@@ -164,7 +157,7 @@ def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
     return _fast_length(operator.index(least), device, rows)
 
 
-@_constant_when_compiled
+@cache.constant_when_compiled
 def _fast_length(least: int, device: torch.device, rows: bool) -> int:
     if not _is_planned(device):
         return next_smooth_number(least)
@@ -193,7 +186,7 @@ def _block_size(n: int, m: int, device: torch.device) -> int:
     return best if best < longer else fast_length(whole, device)
 
 
-@_constant_when_compiled
+@cache.constant_when_compiled
 def _cost(size: int, device: torch.device) -> float:
     """What a transform of this length takes, a power of two up to `LONGEST_BLOCK`."""
     if not _is_planned(device):
