@@ -159,7 +159,7 @@ def check_length(name: str, given: object, length: int, available: int) -> None:
 def check_choice(
     name: str,
     value: object,
-    choices: Collection[str | None],
+    choices: Collection[str | int | None],
     error_type: type[Exception] = ValueError,
 ) -> None:
     """Error of this type for a value that is none of the choices."""

@@ -38,13 +38,12 @@ from trnfft.arguments import (
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.convolution import (
-    convolve_rows,
-    has_kernels,
+    filtered_rows,
     has_rows_kernel_for,
 )
 from trnfft.planner.factorization import next_smooth_number
 from trnfft.signal import overlap_add
-from trnfft.transforms import fftn, ifftn, irfft, irfftn, rfft, rfftn
+from trnfft.transforms import fftn, ifftn, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
@@ -214,18 +213,11 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
         return irfftn(rfftn(x, sizes, axes) * rfftn(h, sizes, axes), sizes, axes)
     dim, size = axes[0], sizes[0]
     rows = [lengthened(part.transpose(dim, -1), -1, size) for part in (x, h)]
-    return _circular_rows(*rows).transpose(dim, -1)
+    return filtered_rows(rows[0], rfft(rows[1])).transpose(dim, -1)
 
 
 def _are_real(x: Any, h: Any) -> bool:
     return not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
-
-
-def _circular_rows(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-    """Circular convolution of real rows [..., N], whose leading dimensions broadcast."""
-    if has_kernels(x, h) and has_rows_kernel_for(x.shape[-1]):
-        return convolve_rows(x, rfft(h))
-    return irfft(rfft(x) * rfft(h), x.shape[-1])
 
 
 def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:

@@ -43,6 +43,7 @@ are those of torch's operations and of the transforms.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -234,7 +235,8 @@ def _type_4_odd(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tensor
 
 def _every_second(x: torch.Tensor, dim: int, first: int) -> torch.Tensor:
     """x[first], x[first + 2] ... along a dimension, which counts from the end."""
-    return x[(..., slice(first, None, 2), *[slice(None)] * (-dim - 1))]
+    index: Any = (..., slice(first, None, 2), *[slice(None)] * (-dim - 1))
+    return x[index]
 
 
 def _interleaved(even: torch.Tensor, odd: torch.Tensor, dim: int) -> torch.Tensor:
