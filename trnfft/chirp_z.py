@@ -214,9 +214,9 @@ def _spiral(
     growth = abs(_polar(w)[1]) * max(n, m) ** 2 / 2
     if growth > math.log(lost):
         raise ValueError(
-            f"argument 'w' is {w}, of absolute value {abs(w)}, with which {n} numbers and {m} points "
-            f"lose more than half of the digits, as errors grow by |w|^(max(n, m)^2 / 2); take "
-            f"fewer of them, an absolute value nearer to 1, or float64"
+            f"argument 'w' is {w}, of absolute value {abs(w)}, with which {n} numbers and {m} "
+            f"points lose more than half of the digits, as errors grow by |w|^(max(n, m)^2 / 2); "
+            f"take fewer of them, an absolute value nearer to 1, or float64"
         )
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
         tables = _tables(n, m, length, _polar(w), _polar(a))
