@@ -178,7 +178,7 @@ def _nonzero(name: str, value: complex) -> complex:
     if not isinstance(value, numbers.Complex):
         raise TypeError(f"argument '{name}' must be a number, not {type(value).__name__}")
     value = complex(value)
-    if value == 0 or not cmath.isfinite(value):
+    if value == 0 or not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise ValueError(f"argument '{name}' is {value}, allowed are finite numbers but 0")
     return value
 
@@ -260,4 +260,6 @@ def _polar(z: complex) -> Polar:
         angle = Fraction(round(2 * cmath.phase(z) / math.pi), 4)
     else:
         angle = Fraction(cmath.phase(z)) / _TURN
-    return angle, math.log(abs(z))
+    # Near the circle abs(z) would be rounded to 1, and powers multiply that by a square.
+    beyond = Fraction(z.real) ** 2 + Fraction(z.imag) ** 2 - 1
+    return angle, math.log1p(beyond) / 2 if abs(beyond) < 0.5 else math.log(abs(z))

@@ -369,7 +369,7 @@ def _transformed(
     # operator.index: torch.compile shall take a symbolic size as it is now, for the tables.
     sizes = tuple(operator.index(n) for n in sizes)
     for n, dim in zip(sizes, dims, strict=True):
-        check_length(name, lengths, n, x.shape[dim])
+        check_length(name, None if lengths is None else n, n, x.shape[dim])
         kind.check_logical_length(type, n, x.device)
     norm = normalization(norm)
     logical = tuple(kind.logical_length(type, n) for n in sizes)
