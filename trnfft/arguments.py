@@ -18,6 +18,8 @@ from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
 
 Input = torch.Tensor | ComplexTensor
 
+NORMS = ("backward", "ortho", "forward")
+
 _COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 FEW = 2**24  # elements, for which any computer has the memory
@@ -82,6 +84,46 @@ def dimension(name: str, dim: int, ndim: int) -> int:
     return dim % ndim
 
 
+def dimensions(
+    name: str, dims: int | Iterable[int] | None, lengths: tuple[int, ...] | None, ndim: int
+) -> tuple[int, ...]:
+    """The distinct dimensions of an argument, from 0 on; as many as there are lengths, if any.
+
+    None stands for all of an input of `ndim` dimensions, or for the last ones where there are
+    lengths, those of argument 's'.
+
+    Raises:
+        IndexError: the input has no such dimension.
+        RuntimeError: they are not distinct, or not as many as lengths.
+        TypeError: one is no int.
+    """
+    if dims is None:
+        count = ndim if lengths is None else len(lengths)
+        if count > ndim:
+            raise RuntimeError(
+                f"argument 's' has {count} lengths, but argument 'input' has only {ndim} dimensions"
+            )
+        return tuple(range(ndim - count, ndim))
+    chosen = integers(name, dims)
+    if lengths is not None and len(lengths) != len(chosen):
+        raise RuntimeError(
+            f"argument 's' has {len(lengths)} lengths and argument '{name}' {len(chosen)} "
+            f"dimensions; there must be as many"
+        )
+    found = tuple(dimension(name, dim, ndim) for dim in chosen)
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argument '{name}' is {chosen}, the dimensions must be distinct")
+    return found
+
+
+def normalization(norm: str | None) -> str:
+    """The name of argument 'norm'. RuntimeError for an unknown one, TypeError for none."""
+    if norm is not None and not isinstance(norm, str):
+        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
+    check_choice("norm", norm, (None, *NORMS), RuntimeError)
+    return "backward" if norm is None else norm
+
+
 def check_positive(**sizes: int) -> None:
     """ValueError for an argument, given by its name, that is less than 1; TypeError for no int."""
     for name, size in sizes.items():
@@ -130,7 +172,7 @@ def check_length(name: str, given: object, length: int, available: int) -> None:
 def check_choice(
     name: str,
     value: object,
-    choices: Collection[str | None],
+    choices: Collection[str | int | None],
     error_type: type[Exception] = ValueError,
 ) -> None:
     """Error of this type for a value that is none of the choices."""

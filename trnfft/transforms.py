@@ -41,9 +41,11 @@ from trnfft.arguments import (
     check_memory,
     check_tensor,
     dimension,
+    dimensions,
     floating_point,
     integer,
     integers,
+    normalization,
     widened,
 )
 from trnfft.backends.choice import backend_for
@@ -53,7 +55,6 @@ from trnfft.ops import transforms as ops
 
 Sizes = int | Iterable[int] | None
 
-NORMS = ("backward", "ortho", "forward")
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
 _LONG = 2**16  # below, no length is beyond the kernels
@@ -584,10 +585,10 @@ def _one(
     else:
         size = integer("n", n)
     check_length("n", n, size, x.shape[dim])
-    _check_longest(size, x.device)
+    check_longest(size, x.device)
     if n is not None:
         _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
-    arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
+    arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
     if kind.inverse and size != x.shape[dim]:
@@ -610,7 +611,7 @@ def _many(
     """A transform along several dimensions."""
     x = _prepared(name, kind, input)
     given = None if s is None else integers("s", s)
-    dims = _dimensions(given, dim, x.ndim)
+    dims = dimensions("dim", dim, given, x.ndim)
     if not dims and kind.operation is not ops.c2c:
         raise RuntimeError(f"argument 'dim' is (), {name} must transform at least one dimension")
     sizes = [x.shape[d] for d in dims] if given is None else list(given)
@@ -619,12 +620,12 @@ def _many(
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
-        _check_longest(sizes[i], x.device)
+        check_longest(sizes[i], x.device)
     if given is not None:
         lengths = dict(zip(dims, sizes, strict=True))
         shape = [lengths.get(d, size) for d, size in enumerate(x.shape)]
         _check_result("s", given, shape, x)
-    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
+    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, normalization(norm)), out)
 
 
 def _prepared(name: str, kind: _Kind, input: Input) -> Input:
@@ -645,44 +646,14 @@ def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> N
         check_memory(what, shape, x.real.element_size(), x.device)
 
 
-def _check_longest(size: int, device: torch.device) -> None:
+def check_longest(size: int, device: torch.device) -> None:
     """Refuses what no kernel can do before the input is padded to it. NotImplementedError."""
     if size < _LONG or torch.compiler.is_compiling() or config.get_precision() == "double":
         return
     if backend_for(device) != "torch":
-        from trnfft.planner.planner import check_longest  # here: only its users load the kernels
+        from trnfft.planner import planner  # here: only its users load the kernels
 
-        check_longest(size)
-
-
-def _dimensions(
-    given: tuple[int, ...] | None, dim: int | Iterable[int] | None, ndim: int
-) -> tuple[int, ...]:
-    """The dimensions to transform, from 0 on; as many as there are lengths."""
-    if dim is None:
-        count = ndim if given is None else len(given)
-        if count > ndim:
-            raise RuntimeError(
-                f"argument 's' has {count} lengths, but argument 'input' has only {ndim} dimensions"
-            )
-        return tuple(range(ndim - count, ndim))
-    chosen = integers("dim", dim)
-    if given is not None and len(given) != len(chosen):
-        raise RuntimeError(
-            f"argument 's' has {len(given)} lengths and argument 'dim' {len(chosen)} dimensions; "
-            f"there must be as many"
-        )
-    dims = tuple(dimension("dim", d, ndim) for d in chosen)
-    if len(set(dims)) != len(dims):
-        raise RuntimeError(f"argument 'dim' is {chosen}, the dimensions must be distinct")
-    return dims
-
-
-def _norm(norm: str | None) -> str:
-    if norm is not None and not isinstance(norm, str):
-        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
-    check_choice("norm", norm, (None, *NORMS), RuntimeError)
-    return "backward" if norm is None else norm
+        planner.check_longest(size)
 
 
 def _is_planned(order: str) -> bool:
