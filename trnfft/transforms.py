@@ -15,16 +15,18 @@ trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps
 raise
 
     TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+    ValueError: a length or a dimension has more than 64 bits.
     IndexError: a dimension is out of range.
     RuntimeError: a length is less than 1, dimensions are not distinct or not as many as lengths,
         `norm` or `order` is unknown, `input` has a dtype that cannot be transformed or is complex
-        where it must be real, or `out` does not fit.
+        where it must be real, `out` does not fit, or an array is larger than the memory.
     NotImplementedError: the length or the precision is beyond what the backend can do.
 
 This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,22 +34,27 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
+    FEW,
     Input,
     check_choice,
     check_length,
+    check_memory,
+    check_tensor,
     dimension,
+    dimensions,
     floating_point,
     integer,
     integers,
+    normalization,
     widened,
 )
 from trnfft.backends.choice import backend_for
+from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import transforms as ops
 
 Sizes = int | Iterable[int] | None
 
-NORMS = ("backward", "ortho", "forward")
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
 _LONG = 2**16  # below, no length is beyond the kernels
@@ -578,8 +585,10 @@ def _one(
     else:
         size = integer("n", n)
     check_length("n", n, size, x.shape[dim])
-    _check_longest(size, x.device)
-    arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
+    check_longest(size, x.device)
+    if n is not None:
+        _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
+    arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
     if kind.inverse and size != x.shape[dim]:
@@ -602,7 +611,7 @@ def _many(
     """A transform along several dimensions."""
     x = _prepared(name, kind, input)
     given = None if s is None else integers("s", s)
-    dims = _dimensions(given, dim, x.ndim)
+    dims = dimensions("dim", dim, given, x.ndim)
     if not dims and kind.operation is not ops.c2c:
         raise RuntimeError(f"argument 'dim' is (), {name} must transform at least one dimension")
     sizes = [x.shape[d] for d in dims] if given is None else list(given)
@@ -611,8 +620,12 @@ def _many(
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
-        _check_longest(sizes[i], x.device)
-    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
+        check_longest(sizes[i], x.device)
+    if given is not None:
+        lengths = dict(zip(dims, sizes, strict=True))
+        shape = [lengths.get(d, size) for d, size in enumerate(x.shape)]
+        _check_result("s", given, shape, x)
+    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, normalization(norm)), out)
 
 
 def _prepared(name: str, kind: _Kind, input: Input) -> Input:
@@ -626,44 +639,21 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
     return widened(x)
 
 
-def _check_longest(size: int, device: torch.device) -> None:
+def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
+    """Refuses lengths for which the result does not fit in memory. RuntimeError."""
+    if math.prod(shape) > FEW:
+        what = f"argument '{name}' is {shown(given)}"
+        check_memory(what, shape, x.real.element_size(), x.device)
+
+
+def check_longest(size: int, device: torch.device) -> None:
     """Refuses what no kernel can do before the input is padded to it. NotImplementedError."""
     if size < _LONG or torch.compiler.is_compiling() or config.get_precision() == "double":
         return
     if backend_for(device) != "torch":
-        from trnfft.planner.planner import check_longest  # here: only its users load the kernels
+        from trnfft.planner import planner  # here: only its users load the kernels
 
-        check_longest(size)
-
-
-def _dimensions(
-    given: tuple[int, ...] | None, dim: int | Iterable[int] | None, ndim: int
-) -> tuple[int, ...]:
-    """The dimensions to transform, from 0 on; as many as there are lengths."""
-    if dim is None:
-        count = ndim if given is None else len(given)
-        if count > ndim:
-            raise RuntimeError(
-                f"argument 's' has {count} lengths, but argument 'input' has only {ndim} dimensions"
-            )
-        return tuple(range(ndim - count, ndim))
-    chosen = integers("dim", dim)
-    if given is not None and len(given) != len(chosen):
-        raise RuntimeError(
-            f"argument 's' has {len(given)} lengths and argument 'dim' {len(chosen)} dimensions; "
-            f"there must be as many"
-        )
-    dims = tuple(dimension("dim", d, ndim) for d in chosen)
-    if len(set(dims)) != len(dims):
-        raise RuntimeError(f"argument 'dim' is {chosen}, the dimensions must be distinct")
-    return dims
-
-
-def _norm(norm: str | None) -> str:
-    if norm is not None and not isinstance(norm, str):
-        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
-    check_choice("norm", norm, (None, *NORMS), RuntimeError)
-    return "backward" if norm is None else norm
+        planner.check_longest(size)
 
 
 def _is_planned(order: str) -> bool:
@@ -677,11 +667,15 @@ def _written(result: Any, out: Any) -> Any:
     """The result, or `out` with the result in it."""
     if out is None:
         return result
+    check_tensor("out", out)
     if type(out) is not type(result) and not isinstance(out, type(result)):
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"
         )
-    given, made = (f"shape {tuple(x.shape)}, dtype {x.dtype}, {x.device}" for x in (out, result))
+    given, made = (
+        f"shape {tuple(x.shape)}, dtype {x.dtype}, parts of {x.real.dtype}, {x.device}"
+        for x in (out, result)
+    )
     if given != made:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
     return out.copy_(result)

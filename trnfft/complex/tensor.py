@@ -459,6 +459,11 @@ def _check_part(name: str, part: object) -> None:
             f"argument '{name}' is of type {type(part).__name__}, allowed is a real "
             f"torch.Tensor; convert it with torch.as_tensor"
         )
+    if part.is_nested or part.layout != torch.strided:
+        raise TypeError(
+            f"argument '{name}' is {'nested' if part.is_nested else part.layout}, allowed is a "
+            f"tensor of one shape and layout torch.strided; convert it, for example with .to_dense()"
+        )
     if part.dtype not in PART_DTYPES:
         advice = (
             "split a complex tensor with ComplexTensor.from_complex"

@@ -2,7 +2,7 @@
 
 import torch
 
-from trnfft.arguments import check_device, check_positive
+from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
@@ -29,7 +29,7 @@ class SpectralConv1d(SplitWeight):
 
     Raises:
         ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
         RuntimeError: on call, the input is complex.
     """
 
@@ -41,16 +41,19 @@ class SpectralConv1d(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_channels=in_channels, out_channels=out_channels, modes=modes)
+        sizes = {"in_channels": in_channels, "out_channels": out_channels, "modes": modes}
+        check_positive(**sizes)
         shape = (in_channels, out_channels, modes)
+        check_parameters(device, dtype, shape, **sizes)
         super().__init__(shape, in_channels, out_channels, 0, device, dtype)
         self.in_channels, self.out_channels, self.modes = in_channels, out_channels, modes
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        spectrum = rfft(input)
-        length = input.shape[-1]
+        floating_point("input", input, TypeError, with_integers=False)
         _check_shape(input, 3, self.in_channels)
+        length = input.shape[-1]
         _check_modes("modes", self.modes, length // 2 + 1, length)
+        spectrum = rfft(input)
         kept = _mixed("bik,iok->bok", spectrum[..., : self.modes], self.weight)
         return irfft(kept, length).to(input.dtype)
 
@@ -80,7 +83,7 @@ class SpectralConv2d(SplitWeight):
 
     Raises:
         ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
         RuntimeError: on call, the input is complex.
     """
 
@@ -93,20 +96,22 @@ class SpectralConv2d(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(
-            in_channels=in_channels, out_channels=out_channels, modes1=modes1, modes2=modes2
-        )
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        sizes = {**channels, "modes1": modes1, "modes2": modes2}
+        check_positive(**sizes)
         shape = (in_channels, out_channels, 2 * modes1, modes2)
+        check_parameters(device, dtype, shape, **sizes)
         super().__init__(shape, in_channels, out_channels, 0, device, dtype)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.modes1, self.modes2 = modes1, modes2
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        spectrum = rfft2(input)
-        height, width = input.shape[-2:]
+        floating_point("input", input, TypeError, with_integers=False)
         _check_shape(input, 4, self.in_channels)
+        height, width = input.shape[-2:]
         _check_modes("modes1", self.modes1, height // 2, height)
         _check_modes("modes2", self.modes2, width // 2 + 1, width)
+        spectrum = rfft2(input)
         rows, low = self.modes1, spectrum[..., : self.modes2]
         low = each_part(
             lambda part: torch.cat([part[..., :rows, :], part[..., -rows:, :]], -2), low

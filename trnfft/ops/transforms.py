@@ -23,7 +23,7 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor, join, parts_of
-from trnfft.ops import autocast
+from trnfft.ops import autocast, traced
 
 
 def c2c(
@@ -50,6 +50,7 @@ def c2c(
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
+    x = traced.held(x)
     backend, precision = _settings(x.device)
     if not planned and _takes_whole(backend, x, dims):
         return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
@@ -74,6 +75,7 @@ def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> ComplexTensor:
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
+    x = traced.held(x)
     backend, precision = _settings(x.device)
     if _takes_whole(backend, x, dims):
         return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
@@ -99,6 +101,7 @@ def c2r(
     norm: str,
 ) -> torch.Tensor:
     """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
+    x = traced.held(x)
     backend, precision = _settings(x.device)
     if _takes_whole(backend, x, dims):
         return backend.c2r_whole(x, Transform(sizes, dims, inverse, norm, precision))
@@ -130,8 +133,10 @@ def irfft(spectra: ComplexTensor, n: int) -> torch.Tensor:
 def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
     """The factor on a sum over `sizes` points that `norm` stands for."""
     n = math.prod(sizes)
+    if isinstance(n, torch.Tensor):  # of a trace, which else would keep it or round it to float32
+        n = n.double()
     if norm == "ortho":
-        return 1.0 / math.sqrt(n)
+        return n**-0.5
     return 1.0 / n if (norm == "backward") == inverse else 1.0
 
 

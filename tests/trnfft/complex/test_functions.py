@@ -16,7 +16,6 @@ import trnfft
 from tests.trnfft.complex.strict import NoComplexDtypes
 from trnfft import ComplexTensor
 
-
 DTYPES = [torch.complex64, torch.complex128]
 SHAPES = [(), (0,), (1,), (5,), (2, 3), (2, 1, 4), (3, 0, 2)]
 
