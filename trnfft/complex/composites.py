@@ -14,6 +14,7 @@ from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
 from trnfft.complex.dispatch import Parts, both
 from trnfft.complex.elementary import complex_sinc
+from trnfft.complex.linear_algebra import complex_matrix_exp, sign_of_pivots
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
 from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, join, parts_of
@@ -178,7 +179,8 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 @_composite("__setitem__")
 def _set_item(self: Any, index: Any, value: Any) -> None:
-    if isinstance(self, ComplexTensor) and isinstance(value, complex):
+    if isinstance(self, ComplexTensor) and isinstance(value, (int, float, complex)):
+        # Of a number torch would make a native tensor of the same dtype.
         value = join(*(self._real.new_tensor(part) for part in both(value)))
     if not isinstance(self, ComplexTensor) or not _has_derivative(self, value):
         as_torch(torch.Tensor.__setitem__, self, index, value)
@@ -269,3 +271,34 @@ def corrcoef(input: ComplexTensor) -> ComplexTensor:
     deviation = covariance.diagonal().real.sqrt()
     coefficients = covariance / deviation[:, None] / deviation
     return join(*(part.clip(-1, 1) for part in parts_of(coefficients)))
+
+
+# Functions of matrices
+
+
+@_composite("matrix_exp", torch, torch.Tensor, torch.linalg)
+def matrix_exp(input: ComplexTensor) -> ComplexTensor:
+    return join(*complex_matrix_exp(opened(input)))
+
+
+@_composite("matrix_power", torch, torch.Tensor, torch.linalg)
+def matrix_power(input: ComplexTensor, n: int) -> ComplexTensor:
+    if n != 0 or input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        return as_torch(torch.linalg.matrix_power, input, n)
+    real = parts_of(input)[0]
+    identity = torch.eye(input.shape[-1], dtype=real.dtype, device=real.device).expand_as(real)
+    return join(identity.clone(), torch.zeros_like(real))
+
+
+@_composite("slogdet", torch, torch.Tensor, torch.linalg)
+def slogdet(input: ComplexTensor) -> Any:
+    factors, pivots, _ = torch.linalg.lu_factor_ex(input)
+    diagonal = factors.diagonal(dim1=-2, dim2=-1)
+    sign = prod(torch.sgn(diagonal), -1) * sign_of_pivots(pivots)
+    return torch.return_types.linalg_slogdet((sign, torch.log(abs(diagonal)).sum(-1)))
+
+
+@_composite("logdet")
+def logdet(input: ComplexTensor) -> ComplexTensor:
+    sign, logarithm = slogdet(input)
+    return torch.log(sign) + logarithm

@@ -15,6 +15,7 @@ from trnfft.complex import creation as creation
 from trnfft.complex import linear_algebra as linear_algebra
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
+from trnfft.complex import reflections as reflections
 from trnfft.complex import selection as selection
 from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts, join, parts_of
 
