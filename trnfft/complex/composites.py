@@ -302,3 +302,50 @@ def slogdet(input: ComplexTensor) -> Any:
 def logdet(input: ComplexTensor) -> ComplexTensor:
     sign, logarithm = slogdet(input)
     return torch.log(sign) + logarithm
+
+
+@_composite("qr", torch, torch.Tensor, torch.linalg)
+def qr(input: ComplexTensor, mode: Any = "reduced") -> Any:
+    mode = {True: "reduced", False: "complete"}.get(mode, mode)  # `some` of torch.qr
+    rows, columns = input.shape[-2:]
+    if not _has_derivative(input):
+        return as_torch(torch.linalg.qr, input, mode)
+    if mode == "r" or (mode == "complete" and rows > columns):
+        raise NotImplementedError(
+            f"argument 'mode' is '{mode}', which has no derivative for a matrix of {rows} rows and "
+            f"{columns} columns, allowed is 'reduced'"
+        )
+    q, r = _TallQR.apply(input[..., :rows])
+    if columns > rows:
+        r = torch.cat([r, q.mH @ input[..., rows:]], dim=-1)
+    return torch.return_types.linalg_qr((q, r))
+
+
+class _TallQR(torch.autograd.Function):
+    """Q and R of a matrix of not more columns than rows. Torch's formula writes into real parts."""
+
+    @staticmethod
+    def forward(ctx: Any, a: ComplexTensor) -> Any:
+        q, r = torch.linalg.qr(a.detach())
+        ctx.save_for_backward(q, r)
+        ctx.set_materialize_grads(False)
+        return q, r
+
+    @staticmethod
+    def backward(ctx: Any, of_q: Any, of_r: Any) -> Any:
+        # (gQ + Q X) R^-H, X Hermitian with the upper triangle of gR R^H - Q^H gQ
+        q, r = ctx.saved_tensors
+        of_q = torch.zeros_like(q) if of_q is None else of_q
+        x = -q.mH @ of_q if of_r is None else of_r @ r.mH - q.mH @ of_q
+        diagonal = torch.diag_embed(x.diagonal(dim1=-2, dim2=-1).real)
+        x = x.triu(1) + x.triu(1).mH + diagonal
+        return torch.linalg.solve_triangular(r.mH, of_q + q @ x, upper=False, left=False)
+
+
+@_composite("vander", torch.linalg)
+def vander(x: ComplexTensor, *, N: int | None = None) -> ComplexTensor:
+    count = x.shape[-1] if N is None else N
+    if count < 2:
+        return as_torch(torch.linalg.vander, x, N=N)
+    powers = cumprod(x[..., None].expand(*x.shape, count - 1), -1)
+    return torch.cat([torch.ones_like(x)[..., None], powers], dim=-1)
