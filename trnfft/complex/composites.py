@@ -231,10 +231,9 @@ def _convolution(function: Function) -> Function:
             return function(x, w, None, *args, **kwargs)
 
         parts = [opened(input), opened(weight)]
-        if any(isinstance(x, Parts) for x in parts):
-            sums = join(*bilinear_parts(convolved, *parts))
-        else:
-            sums = convolved(input, weight)
+        is_complex = any(isinstance(x, Parts) for x in parts)
+        sums: Any = bilinear_parts(convolved, *parts) if is_complex else convolved(input, weight)
+        sums = join(*sums) if is_complex else sums
         # The dimensions after that of the channels are as many as those of a kernel.
         return sums if bias is None else sums + bias.reshape(-1, *[1] * (weight.ndim - 2))
 
@@ -295,7 +294,9 @@ def slogdet(input: ComplexTensor) -> Any:
     factors, pivots, _ = torch.linalg.lu_factor_ex(input)
     diagonal = factors.diagonal(dim1=-2, dim2=-1)
     sign = prod(torch.sgn(diagonal), -1) * sign_of_pivots(pivots)
-    return torch.return_types.linalg_slogdet((sign, torch.log(abs(diagonal)).sum(-1)))
+    return torch.return_types.linalg_slogdet(  # type: ignore[attr-defined]
+        (sign, torch.log(abs(diagonal)).sum(-1))
+    )
 
 
 @_composite("logdet")
@@ -318,7 +319,7 @@ def qr(input: ComplexTensor, mode: Any = "reduced") -> Any:
     q, r = _TallQR.apply(input[..., :rows])
     if columns > rows:
         r = torch.cat([r, q.mH @ input[..., rows:]], dim=-1)
-    return torch.return_types.linalg_qr((q, r))
+    return torch.return_types.linalg_qr((q, r))  # type: ignore[attr-defined]
 
 
 class _TallQR(torch.autograd.Function):
@@ -343,9 +344,9 @@ class _TallQR(torch.autograd.Function):
 
 
 @_composite("vander", torch.linalg)
-def vander(x: ComplexTensor, *, N: int | None = None) -> ComplexTensor:
+def vander(x: ComplexTensor, *, N: int | None = None) -> torch.Tensor:
     count = x.shape[-1] if N is None else N
-    if count < 2:
-        return as_torch(torch.linalg.vander, x, N=N)
-    powers = cumprod(x[..., None].expand(*x.shape, count - 1), -1)
+    if N is not None and N < 2:
+        return as_torch(torch.linalg.vander, x, N=N)  # which says what is allowed
+    powers = cumprod(x[..., None].expand(*x.shape, max(count - 1, 0)), -1)
     return torch.cat([torch.ones_like(x)[..., None], powers], dim=-1)

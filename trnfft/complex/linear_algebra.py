@@ -1,11 +1,11 @@
 """Systems of equations: triangular ones, LU and Cholesky decompositions and what follows from them.
 
-The algorithms are LAPACK's without blocks, a column at a time, on ComplexTensors: some ten operations
-of whole matrices a column. Pivots are those of LAPACK, which compares |a| + |b|. What torch computes
-from a decomposition, and its derivatives, follow.
+The algorithms are LAPACK's without blocks, a column at a time, on ComplexTensors: some ten
+operations of whole matrices a column. Pivots are those of LAPACK, which compares |a| + |b|. What
+torch computes from a decomposition, and its derivatives, follow.
 
-The exponential is that of a real matrix of twice the size: [[A, -B], [B, A]] in place of A + iB maps
-sums to sums and products to products.
+The exponential is that of a real matrix of twice the size: [[A, -B], [B, A]] in place of A + iB
+maps sums to sums and products to products.
 """
 
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from trnfft.complex.dispatch import Parts, aten, both, implements, joined
-from trnfft.complex.tensor import ComplexTensor
 
 # Triangular systems
 
@@ -21,7 +20,7 @@ from trnfft.complex.tensor import ComplexTensor
 @implements(aten.linalg_solve_triangular.default)
 def solve_triangular(
     self: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> ComplexTensor:
+) -> torch.Tensor:
     if not left:
         return solve_triangular(
             self.mT, B.mT, upper=not upper, unitriangular=unitriangular
@@ -48,7 +47,7 @@ def _forward(lower: Any, b: Any, is_unit: bool) -> Any:
 @implements(aten.triangular_solve.default)
 def triangular_solve_old(
     self: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> tuple[ComplexTensor, ComplexTensor]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     matrix = A.mT if transpose else A
     solution = solve_triangular(matrix, self, upper=upper != transpose, unitriangular=unitriangular)
     return solution, A.expand(*solution.shape[:-2], *A.shape[-2:]).clone()
@@ -59,8 +58,8 @@ def triangular_solve_old(
 
 @implements(aten.linalg_lu_factor_ex.default)
 def lu_factor_ex(
-    A: ComplexTensor, *, pivot: bool = True, check_errors: bool = False
-) -> tuple[ComplexTensor, torch.Tensor, torch.Tensor]:
+    A: torch.Tensor, *, pivot: bool = True, check_errors: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     if not pivot:
         raise NotImplementedError(
             "argument 'pivot' is False, allowed is True for a ComplexTensor; "
@@ -71,7 +70,7 @@ def lu_factor_ex(
     pivots, info = [], _zeros(lu.shape[:-2], lu, torch.int32)
     for k in range(min(rows, columns)):
         below = lu[..., k:, k]
-        chosen = k + (below._real.abs() + below._imag.abs()).argmax(-1)
+        chosen = k + (both(below).real.abs() + both(below).imag.abs()).argmax(-1)
         pivots.append(chosen + 1)
         lu = _with_rows_swapped(lu, k, chosen)
         value = lu[..., k, k]
@@ -86,20 +85,20 @@ def lu_factor_ex(
     return lu, torch.stack(pivots, dim=-1).to(torch.int32), info.to(torch.int32)
 
 
-def _with_rows_swapped(x: ComplexTensor, k: int, chosen: torch.Tensor) -> ComplexTensor:
+def _with_rows_swapped(x: torch.Tensor, k: int, chosen: torch.Tensor) -> torch.Tensor:
     order = torch.arange(x.shape[-2], device=x.device).expand(*chosen.shape, -1)
     order = order.where(order != chosen[..., None], k).clone()
     order[..., k] = chosen
     return _rows(x, order)
 
 
-def _rows(x: ComplexTensor, order: torch.Tensor) -> ComplexTensor:
+def _rows(x: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     batch = torch.broadcast_shapes(x.shape[:-2], order.shape[:-1])
     index = order[..., None].expand(*batch, x.shape[-2], x.shape[-1])
     return x.expand(*batch, *x.shape[-2:]).gather(-2, index)
 
 
-def _zeros(shape: Any, like: ComplexTensor, dtype: torch.dtype) -> torch.Tensor:
+def _zeros(shape: Any, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.zeros(shape, dtype=dtype, device=like.device)
 
 
@@ -108,25 +107,25 @@ def _check(info: torch.Tensor, name: str, wanted: bool) -> None:
         aten._linalg_check_errors(info, name, is_matrix=not info.ndim)
 
 
-def identity(like: ComplexTensor, rows: int, columns: int | None = None) -> ComplexTensor:
+def identity(like: torch.Tensor, rows: int, columns: int | None = None) -> torch.Tensor:
     columns = rows if columns is None else columns
-    eye = torch.eye(rows, columns, dtype=like._real.dtype, device=like.device)
+    eye = torch.eye(rows, columns, dtype=both(like).real.dtype, device=like.device)
     eye = eye.expand(*like.shape[:-2], rows, columns).contiguous()
     return joined(eye, torch.zeros_like(eye))
 
 
 @implements(aten.lu_unpack.default)
 def lu_unpack(
-    LU_data: ComplexTensor,
+    LU_data: torch.Tensor,
     LU_pivots: torch.Tensor,
     unpack_data: bool = True,
     unpack_pivots: bool = True,
-) -> tuple[ComplexTensor, ComplexTensor, ComplexTensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     rows, columns = LU_data.shape[-2:]
     size = min(rows, columns)
     permutation, lower, upper = (LU_data.new_empty(0) for _ in range(3))
     if unpack_pivots:
-        real = aten.lu_unpack(LU_data._real, LU_pivots, False, True)[0]
+        real = aten.lu_unpack(both(LU_data).real, LU_pivots, False, True)[0]
         permutation = joined(real, torch.zeros_like(real))
     if unpack_data:
         lower = LU_data[..., :, :size].tril(-1) + identity(LU_data, rows, size)
@@ -135,21 +134,21 @@ def lu_unpack(
 
 
 @implements(aten.linalg_lu.default)
-def lu(A: ComplexTensor, *, pivot: bool = True) -> tuple[ComplexTensor, ...]:
+def lu(A: torch.Tensor, *, pivot: bool = True) -> tuple[torch.Tensor, ...]:
     factors, pivots, _ = lu_factor_ex(A, pivot=pivot)
     return lu_unpack(factors, pivots)
 
 
 @implements(aten.linalg_lu_solve.default)
 def lu_solve(
-    LU: ComplexTensor, pivots: torch.Tensor, B: Any, *, left: bool = True, adjoint: bool = False
-) -> ComplexTensor:
+    LU: torch.Tensor, pivots: torch.Tensor, B: Any, *, left: bool = True, adjoint: bool = False
+) -> torch.Tensor:
     if not left:
         return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH.contiguous()
     if not LU.numel():
         return B.expand(*torch.broadcast_shapes(LU.shape[:-2], B.shape[:-2]), *B.shape[-2:]).clone()
     # A = P L U, so that row i of P^T B is row order[i] of B.
-    order = aten.lu_unpack(LU._real, pivots, False, True)[0].argmax(-2)
+    order = aten.lu_unpack(both(LU).real, pivots, False, True)[0].argmax(-2)
     if adjoint:
         x = solve_triangular(LU.mH, B, upper=False)
         x = solve_triangular(LU.mH, x, upper=True, unitriangular=True)
@@ -161,7 +160,7 @@ def lu_solve(
 @implements(aten._linalg_solve_ex.default)
 def solve_ex(
     A: Any, B: Any, *, left: bool = True, check_errors: bool = False
-) -> tuple[ComplexTensor, ComplexTensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     A, B = joined(*both(A)), joined(*both(B))
     factors, pivots, info = lu_factor_ex(A)
     _check(info, "torch.linalg.solve_ex", check_errors)
@@ -171,21 +170,21 @@ def solve_ex(
 
 
 @implements(aten.linalg_inv_ex.default)
-def inv_ex(A: ComplexTensor, *, check_errors: bool = False) -> tuple[ComplexTensor, torch.Tensor]:
+def inv_ex(A: torch.Tensor, *, check_errors: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     factors, pivots, info = lu_factor_ex(A)
     _check(info, "torch.linalg.inv_ex", check_errors)
     return lu_solve(factors, pivots, identity(A, A.shape[-1])), info
 
 
 @implements(aten._linalg_det.default)
-def det(A: ComplexTensor) -> tuple[ComplexTensor, ComplexTensor, torch.Tensor]:
+def det(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     factors, pivots, _ = lu_factor_ex(A)
     diagonal = factors.diagonal(dim1=-2, dim2=-1)
     return diagonal.prod(-1) * sign_of_pivots(pivots), factors, pivots
 
 
 @implements(aten._linalg_slogdet.default)
-def slogdet(A: ComplexTensor) -> tuple[ComplexTensor, torch.Tensor, ComplexTensor, torch.Tensor]:
+def slogdet(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     factors, pivots, _ = lu_factor_ex(A)
     diagonal = factors.diagonal(dim1=-2, dim2=-1)
     return (
@@ -207,8 +206,8 @@ def sign_of_pivots(pivots: torch.Tensor) -> torch.Tensor:
 
 @implements(aten.linalg_cholesky_ex.default)
 def cholesky_ex(
-    self: ComplexTensor, *, upper: bool = False, check_errors: bool = False
-) -> tuple[ComplexTensor, torch.Tensor]:
+    self: torch.Tensor, *, upper: bool = False, check_errors: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
     rest = (self.mH if upper else self).clone(memory_format=torch.contiguous_format)
     size = rest.shape[-1]
     factor = torch.zeros_like(rest)
@@ -226,21 +225,21 @@ def cholesky_ex(
 
 
 @implements(aten.cholesky.default)
-def cholesky_old(self: ComplexTensor, upper: bool = False) -> ComplexTensor:
+def cholesky_old(self: torch.Tensor, upper: bool = False) -> torch.Tensor:
     factor, info = cholesky_ex(self, upper=upper)
     _check(info, "cholesky", True)
     return factor
 
 
 @implements(aten.cholesky_solve.default)
-def cholesky_solve(self: Any, input2: Any, upper: bool = False) -> ComplexTensor:
+def cholesky_solve(self: Any, input2: Any, upper: bool = False) -> torch.Tensor:
     lower = input2.mH if upper else input2
     x = solve_triangular(lower, self, upper=False)
     return solve_triangular(lower.mH, x, upper=True)
 
 
 @implements(aten.cholesky_inverse.default)
-def cholesky_inverse(self: ComplexTensor, upper: bool = False) -> ComplexTensor:
+def cholesky_inverse(self: torch.Tensor, upper: bool = False) -> torch.Tensor:
     return cholesky_solve(identity(self, self.shape[-1]), self, upper)
 
 
@@ -248,7 +247,7 @@ def cholesky_inverse(self: ComplexTensor, upper: bool = False) -> ComplexTensor:
 
 
 @implements(aten.linalg_matrix_exp.default)
-def matrix_exp(self: ComplexTensor) -> ComplexTensor:
+def matrix_exp(self: torch.Tensor) -> torch.Tensor:
     return joined(*complex_matrix_exp(both(self)))
 
 

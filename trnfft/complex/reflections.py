@@ -1,6 +1,6 @@
 """QR decomposition, eigenvalues of Hermitian matrices and singular values, by reflections.
 
-A Householder reflection H = I - tau v v^H, with v[0] = 1, is unitary, and with LAPACK's choice of tau
+A Householder reflection H = I - tau v v^H, with v[0] = 1, is unitary, and with LAPACK's choice
 
     H^H x = beta e1,  beta = -sign(Re x[0]) ||x||  real,  tau = (beta - x[0]) / beta.
 
@@ -15,29 +15,28 @@ import torch
 
 from trnfft.complex.dispatch import aten, implements, joined
 from trnfft.complex.linear_algebra import identity
-from trnfft.complex.tensor import ComplexTensor
 
 
 class Reflection(NamedTuple):
     """One for each matrix of a batch: of the vectors from element `start` on."""
 
     start: int
-    vector: ComplexTensor  # (..., size - start, 1)
-    tau: ComplexTensor  # (..., 1, 1)
+    vector: torch.Tensor  # (..., size - start, 1)
+    tau: torch.Tensor  # (..., 1, 1)
 
-    def times(self, x: ComplexTensor, adjoint: bool = False) -> None:
+    def times(self, x: torch.Tensor, adjoint: bool = False) -> None:
         """H x or H^H x, in place of x."""
         rows = x[..., self.start :, :]
         tau = self.tau.conj() if adjoint else self.tau
         rows -= tau * self.vector @ (self.vector.mH @ rows)
 
-    def after(self, x: ComplexTensor) -> None:
+    def after(self, x: torch.Tensor) -> None:
         """x H, in place of x."""
         columns = x[..., self.start :]
         columns -= (columns @ self.vector) @ (self.tau * self.vector.mH)
 
 
-def _reflection(x: ComplexTensor, start: int) -> Reflection:
+def _reflection(x: torch.Tensor, start: int) -> Reflection:
     """The one that maps column vectors x (..., size - start, 1) to multiples of e1."""
     first = x[..., :1, :]
     norm = torch.linalg.vector_norm(x, dim=-2, keepdim=True)
@@ -52,7 +51,7 @@ def _reflection(x: ComplexTensor, start: int) -> Reflection:
     return Reflection(start, vector, tau)
 
 
-def _product(reflections: list[Reflection], x: ComplexTensor) -> ComplexTensor:
+def _product(reflections: list[Reflection], x: torch.Tensor) -> torch.Tensor:
     """H0 H1 ... x, in place of x."""
     for reflection in reversed(reflections):
         reflection.times(x)
@@ -63,7 +62,7 @@ def _product(reflections: list[Reflection], x: ComplexTensor) -> ComplexTensor:
 
 
 @implements(aten.geqrf.default)
-def geqrf(self: ComplexTensor) -> tuple[ComplexTensor, ComplexTensor]:
+def geqrf(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     a = self.clone(memory_format=torch.contiguous_format)
     taus = a.new_zeros(*a.shape[:-2], min(a.shape[-2:]))
     for k in range(taus.shape[-1]):
@@ -74,7 +73,7 @@ def geqrf(self: ComplexTensor) -> tuple[ComplexTensor, ComplexTensor]:
     return a, taus
 
 
-def _reflections(packed: ComplexTensor, taus: ComplexTensor) -> list[Reflection]:
+def _reflections(packed: torch.Tensor, taus: torch.Tensor) -> list[Reflection]:
     """What `geqrf` has written below the diagonal."""
     reflections = []
     for k in range(taus.shape[-1]):
@@ -85,18 +84,18 @@ def _reflections(packed: ComplexTensor, taus: ComplexTensor) -> list[Reflection]
 
 
 @implements(aten.linalg_householder_product.default)
-def householder_product(input: ComplexTensor, tau: ComplexTensor) -> ComplexTensor:
+def householder_product(input: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
     return _product(_reflections(input, tau), identity(input, *input.shape[-2:]))
 
 
 @implements(aten.ormqr.default)
 def ormqr(
-    self: ComplexTensor,
-    input2: ComplexTensor,
+    self: torch.Tensor,
+    input2: torch.Tensor,
     input3: Any,
     left: bool = True,
     transpose: bool = False,
-) -> ComplexTensor:
+) -> torch.Tensor:
     if not left:
         return ormqr(self, input2, input3.mH, True, not transpose).mH.contiguous()
     x = input3.clone(memory_format=torch.contiguous_format)
@@ -109,7 +108,7 @@ def ormqr(
 
 
 @implements(aten.linalg_qr.default)
-def qr(A: ComplexTensor, mode: str = "reduced") -> tuple[ComplexTensor, ComplexTensor]:
+def qr(A: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Tensor]:
     packed, taus = geqrf(A)
     rows, columns = A.shape[-2:]
     size = rows if mode == "complete" else min(rows, columns)
@@ -124,8 +123,8 @@ def qr(A: ComplexTensor, mode: str = "reduced") -> tuple[ComplexTensor, ComplexT
 
 @implements(aten._linalg_eigh.default)
 def eigh(
-    A: ComplexTensor, UPLO: str = "L", compute_v: bool = True
-) -> tuple[torch.Tensor, ComplexTensor]:
+    A: torch.Tensor, UPLO: str = "L", compute_v: bool = True
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Of the Hermitian matrix of which A holds one triangle."""
     lower = A.tril(-1) if UPLO.upper() == "L" else A.triu(1).mH
     diagonal = A.diagonal(dim1=-2, dim2=-1).real
@@ -143,19 +142,19 @@ def eigh(
     return values, _product(reflections, _of_real(vectors))
 
 
-def _of_real(x: torch.Tensor) -> ComplexTensor:
+def _of_real(x: torch.Tensor) -> torch.Tensor:
     x = x.contiguous()
     return joined(x, torch.zeros_like(x))
 
 
 @implements(aten._linalg_svd.default)
 def svd(
-    A: ComplexTensor,
+    A: torch.Tensor,
     full_matrices: bool = False,
     compute_uv: bool = True,
     *,
     driver: str | None = None,
-) -> tuple[ComplexTensor, torch.Tensor, ComplexTensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     rows, columns = A.shape[-2:]
     if rows < columns:
         u, values, vh = svd(A.mH, full_matrices, compute_uv)
@@ -171,7 +170,7 @@ def svd(
     return _product(left, u), values, _product(right, _of_real(real_vh.mT)).mH.contiguous()
 
 
-def _make_bidiagonal(a: ComplexTensor) -> tuple[list[Reflection], list[Reflection]]:
+def _make_bidiagonal(a: torch.Tensor) -> tuple[list[Reflection], list[Reflection]]:
     """Reflections from the left and from the right, which are done to a, with rows >= columns."""
     left, right = [], []
     for k in range(a.shape[-1]):
@@ -185,8 +184,8 @@ def _make_bidiagonal(a: ComplexTensor) -> tuple[list[Reflection], list[Reflectio
 
 @implements(aten.linalg_pinv.atol_rtol_tensor)
 def pinv(
-    self: ComplexTensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
-) -> ComplexTensor:
+    self: torch.Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> torch.Tensor:
     rows, columns = self.shape[-2:]
     if hermitian:
         values, vectors = eigh(self)

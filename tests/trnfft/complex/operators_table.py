@@ -44,7 +44,7 @@ def has_derivative(entry):
 
 
 def check(entry, limit=None):
-    """Compare all samples, or `limit` spread over them; return of how many the operator is compared.
+    """Compare all samples, or `limit` spread over them; return how many have a complex tensor.
 
     What differs is an AssertionError, and what is not there the operator's own error.
     """

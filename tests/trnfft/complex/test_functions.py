@@ -11,11 +11,10 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
+from tests.trnfft.complex.strict import NoComplexDtypes
 from trnfft import ComplexTensor
-
 
 DTYPES = [torch.complex64, torch.complex128]
 SHAPES = [(), (0,), (1,), (5,), (2, 3), (2, 1, 4), (3, 0, 2)]
@@ -53,18 +52,6 @@ def assert_same(result, expected, **tolerances):
 TIGHT = {torch.complex64: {}, torch.complex128: {"rtol": 1e-12, "atol": 1e-12}}
 INDEX = torch.tensor([1, 0, 1])
 MASK = torch.tensor([True, False, True])
-
-
-class NoComplexDtypes(TorchDispatchMode):
-    """An error wherever an operation makes a native complex tensor, as on a NeuronCore."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if ComplexTensor in types:
-            return NotImplemented  # whose operators come here themselves
-        result = func(*args, **(kwargs or {}))
-        for x in result if isinstance(result, (list, tuple)) else (result,):
-            assert not (isinstance(x, torch.Tensor) and x.is_complex()), func
-        return result
 
 
 def on_parts(function, *operands):

@@ -7,7 +7,7 @@ from tests.trnfft.complex import operators_table as table
 NAMES = table.names_in_table()
 
 # The table is written from all samples. Most operators have fewer than this, solve_triangular 432.
-SAMPLES = 24
+SAMPLES = 16
 
 
 @pytest.mark.parametrize("name", NAMES)
