@@ -291,6 +291,8 @@ def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTen
 def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """An operator on lists, such as _foreach_add, one by one."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
+    if name.startswith("addc") and len(args) == 4:  # a factor, which has to be named there
+        args, kwargs = args[:3], {"value": args[3]}
     function = getattr(aten, {"norm": "linalg_vector_norm"}.get(name, name))
     results = [
         function(
