@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
+from trnfft.complex.collectives import on_each_part
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, of_parts
 
 aten = torch.ops.aten
@@ -191,6 +192,10 @@ def _derived(overload: OpOverload) -> Implementation:
     """An implementation by other entries of the table, or by torch's decomposition."""
     if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
+    if overload.namespace == "c10d":
+        return lambda *args, **kwargs: on_each_part(overload, ComplexTensor, args, kwargs)
+    if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "_dtensor"):
+        return each_part(overload)
     if overload.overloadpacket.__name__.startswith("_foreach_"):
         return functools.partial(each_of_lists, overload)
     functional = _functional_of(overload)
