@@ -20,6 +20,7 @@ Input = torch.Tensor | ComplexTensor
 
 NORMS = ("backward", "ortho", "forward")
 
+_KNOWN = (torch.Tensor, torch.nn.Parameter, ComplexTensor)
 _COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 FEW = 2**24  # elements, for which any computer has the memory
@@ -333,7 +334,8 @@ def floating_point(
     """
     check_tensor(name, x)
     if x.is_complex():
-        return x
+        # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
+        return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)
     if with_integers and x.dtype in _INTEGERS:
         x = x.to(torch.get_default_dtype())
     if x.dtype not in PART_DTYPES:

@@ -155,11 +155,7 @@ def _of_numbers(function: Any) -> Any:
 
 def _as_tensor(value: Any, like: torch.Tensor) -> Any:
     """A complex number as a ComplexTensor without dimensions; all others as they are."""
-    if isinstance(value, torch.Tensor):
-        # Its gradient is to be as native as it is.
-        is_followed = value.requires_grad and value.is_complex()
-        return ComplexTensor.from_complex(value) if is_followed else value
-    if isinstance(value, (int, float)) or not isinstance(value, numbers.Complex):
+    if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
         return value
     if isinstance(value, numbers.Real):
         return float(value)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch.autograd import forward_ad
+from torch.utils._pytree import tree_map_only
 
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -190,7 +191,9 @@ class ComplexTensor(torch.Tensor):
     ) -> Any:
         """A function of torch, above autograd."""
         kwargs = kwargs or {}
-        _rejoin(args)
+        if _rejoin(args) and not _is_in_place(func):
+            # Their gradients are to be as native as they are.
+            args, kwargs = tree_map_only(torch.Tensor, _split_if_followed, (args, kwargs))
         function = FUNCTIONS.get(func)
         if function is not None:
             return function(*args, **kwargs)
@@ -354,16 +357,38 @@ class _Followed(NamedTuple):
         return versions != (self.real_version, self.imag_version)
 
 
-def _rejoin(values: Any) -> None:
-    """Make those ComplexTensors of which a part was written in place, for autograd, of these parts."""
+def _rejoin(values: Any) -> bool:
+    """Tell autograd of parts that were written in place; whether there are native tensors, too.
+
+    Those ComplexTensors whose parts have changed are made of them anew. Native are complex tensors
+    that are none of these, and that autograd follows.
+    """
+    has_native = False
     for z in values:
-        if isinstance(z, (list, tuple)):
-            _rejoin(z)
-        elif isinstance(z, ComplexTensor) and z._followed is not None and z._followed.is_behind():
-            real, imag = z._followed.real, z._followed.imag
-            z._followed = None
-            _Rejoin.apply(z, real, imag)
-            z._followed = _Followed(real, imag, real._version, imag._version)
+        if isinstance(z, ComplexTensor):
+            followed = z._followed
+            if followed is not None and followed.is_behind():
+                z._followed = None
+                _Rejoin.apply(z, followed.real, followed.imag)
+                versions = followed.real._version, followed.imag._version
+                z._followed = _Followed(followed.real, followed.imag, *versions)
+        elif isinstance(z, torch.Tensor):
+            has_native = has_native or (z.requires_grad and z.is_complex())
+        elif isinstance(z, (list, tuple)):
+            has_native = _rejoin(z) or has_native
+    return has_native
+
+
+def _is_in_place(function: Any) -> bool:
+    name: str = getattr(function, "__name__", "")
+    return name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
+
+
+_IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
+
+
+def _split_if_followed(x: torch.Tensor) -> torch.Tensor:
+    return ComplexTensor.from_complex(x) if x.requires_grad and x.is_complex() else x
 
 
 def _views(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
