@@ -350,6 +350,7 @@ class _TallQR(torch.autograd.Function):
 
 @_composite("vander", torch.linalg)
 def vander(x: ComplexTensor, *, N: int | None = None) -> torch.Tensor:
+    x = torch.atleast_1d(x)
     count = x.shape[-1] if N is None else N
     if N is not None and N < 2:
         return as_torch(torch.linalg.vander, x, N=N)  # which says what is allowed

@@ -132,9 +132,9 @@ for _overload in overloads_of("linalg_vector_norm norm"):
 
 @implements(aten.logcumsumexp.default)
 def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
-    # exp of what is left after the largest real part is taken out neither overflows nor all underflows.
+    # Without the largest real part, exp neither overflows nor does all of it underflow.
     if not self.ndim:
-        return self.clone()
+        return joined(self._real.clone(), self._imag.clone())
     a, b = self._real, self._imag
     largest = _finite(torch.amax(a, dim, keepdim=True))
     real, imag = (part.cumsum(dim) for part in complex_exp(a - largest, b))
@@ -145,8 +145,8 @@ def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
 @implements(aten.logsumexp.default)
 def logsumexp(self: ComplexTensor, dim: Any, keepdim: bool = False) -> ComplexTensor:
     if not self.numel():
-        total = self.sum(dim, keepdim)
-        return joined(torch.full_like(total._real, -math.inf), torch.zeros_like(total._imag))
+        empty = self._real.sum(dim, keepdim)
+        return joined(torch.full_like(empty, -math.inf), torch.zeros_like(empty))
     largest = _finite(torch.amax(self._real, dim, keepdim=True))
     sums = (part.sum(dim, keepdim=True) for part in complex_exp(self._real - largest, self._imag))
     real, imag = complex_log(*sums)
