@@ -12,6 +12,7 @@ Names of arguments are those of ATen's schemas.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ TABLE: dict[OpOverload, Implementation] = {}
 # Of operators that have no entry of their own, as they are met: at most all that torch has.
 _DERIVED: dict[OpOverload, Implementation] = {}
 
+_FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 
@@ -151,7 +153,7 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     implementation = TABLE.get(overload) or _DERIVED.get(overload)
     if implementation is None:
         implementation = _DERIVED[overload] = _derived(overload)
-    keys = _KEYS_OF_EXPORT.get()
+    keys = _KEYS_OF_EXPORT.get() or _keys_of_xla()
     if keys is None:
         result = implementation(*args, **kwargs)
     else:
@@ -172,6 +174,17 @@ def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
                 if isinstance(z, ComplexTensor) and not z.is_inference():
                     torch.autograd.graph.increment_version([z._real, z._imag])
                     z._followed = None
+
+
+def _keys_of_xla() -> Any:
+    """Keys with which PyTorch-XLA's tensors have views, and may be written; None without it.
+
+    Both are made by a key above that of this table, which torch leaves out below it.
+    """
+    if "torch_xla" not in sys.modules:
+        return None
+    excluded = torch._C._dispatch_tls_local_exclude_set() - _FUNCTIONALIZE
+    return torch._C._dispatch_tls_local_include_set(), excluded
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
