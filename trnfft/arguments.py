@@ -14,7 +14,7 @@ import torch
 
 from trnfft.checks import check_flag, index, shown
 from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
 
 Input = torch.Tensor | ComplexTensor
 
@@ -177,7 +177,7 @@ def check_choice(
     error_type: type[Exception] = ValueError,
 ) -> None:
     """Error of this type for a value that is none of the choices."""
-    if not isinstance(value, (str, type(None))) or value not in choices:
+    if not isinstance(value, (str, int, type(None))) or value not in choices:
         raise error_type(
             f"argument '{name}' is {shown(value)}, allowed are {', '.join(map(repr, choices))}"
         )
@@ -333,6 +333,8 @@ def floating_point(
         TypeError: `x` is no tensor.
     """
     check_tensor(name, x)
+    if isinstance(x, ComplexTensor):
+        return x
     if x.is_complex():
         # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
         return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)
@@ -371,7 +373,8 @@ def computed_dtype(dtype: torch.dtype) -> torch.dtype:
 def widened(x: Numbers) -> Numbers:
     """Floating point numbers in a dtype that is computed in, by the rule of `computed_dtype`."""
     if isinstance(x, ComplexTensor):
-        return x if x.real.dtype == torch.float64 else x.to(torch.float32)  # type: ignore[return-value]
+        dtype = described(x).dtype if not torch.compiler.is_compiling() else x.real.dtype
+        return x if dtype in (torch.float32, torch.float64) else x.to(torch.float32)  # type: ignore[return-value]
     if x.dtype in _COMPUTED:
         return x
     return x.to(torch.complex64 if x.is_complex() else torch.float32)  # type: ignore[return-value]

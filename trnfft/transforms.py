@@ -50,7 +50,7 @@ from trnfft.arguments import (
 )
 from trnfft.backends.choice import backend_for
 from trnfft.checks import shown
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, described
 from trnfft.ops import transforms as ops
 
 Sizes = int | Iterable[int] | None
@@ -578,23 +578,24 @@ def _one(
 ) -> Any:
     """A transform along one dimension."""
     x = _prepared(name, kind, input)
-    dim = dimension("dim", integer("dim", dim), x.ndim)
+    like = described(x)
+    dim = dimension("dim", integer("dim", dim), like.ndim)
     if n is None:
-        size = x.shape[dim]
+        size = like.shape[dim]
         size = 2 * (size - 1) if kind.operation is ops.c2r else size
     else:
         size = integer("n", n)
-    check_length("n", n, size, x.shape[dim])
-    check_longest(size, x.device)
+    check_length("n", n, size, like.shape[dim])
+    check_longest(size, like.device)
     if n is not None:
-        _check_result("n", n, (*x.shape[:dim], size, *x.shape[dim + 1 :]), x)
+        _check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
     arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
-    if kind.inverse and size != x.shape[dim]:
+    if kind.inverse and size != like.shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
-            f"{x.shape[dim]}: a spectrum in planned order has no end to trim or pad"
+            f"{like.shape[dim]}: a spectrum in planned order has no end to trim or pad"
         )
     return _written(ops.c2c(*arguments, planned=True), out)
 
@@ -610,20 +611,21 @@ def _many(
 ) -> Any:
     """A transform along several dimensions."""
     x = _prepared(name, kind, input)
+    like = described(x)
     given = None if s is None else integers("s", s)
-    dims = dimensions("dim", dim, given, x.ndim)
+    dims = dimensions("dim", dim, given, like.ndim)
     if not dims and kind.operation is not ops.c2c:
         raise RuntimeError(f"argument 'dim' is (), {name} must transform at least one dimension")
-    sizes = [x.shape[d] for d in dims] if given is None else list(given)
+    sizes = [like.shape[d] for d in dims] if given is None else list(given)
     for i, (size, d) in enumerate(zip(sizes, dims, strict=True)):
         if given is None or size == -1:
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
-            sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
-        check_length("s", given, sizes[i], x.shape[d])
-        check_longest(sizes[i], x.device)
+            sizes[i] = 2 * (like.shape[d] - 1) if is_half else like.shape[d]
+        check_length("s", given, sizes[i], like.shape[d])
+        check_longest(sizes[i], like.device)
     if given is not None:
         lengths = dict(zip(dims, sizes, strict=True))
-        shape = [lengths.get(d, size) for d, size in enumerate(x.shape)]
+        shape = [lengths.get(d, size) for d, size in enumerate(like.shape)]
         _check_result("s", given, shape, x)
     return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, normalization(norm)), out)
 
@@ -643,7 +645,8 @@ def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> N
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
     if math.prod(shape) > FEW:
         what = f"argument '{name}' is {shown(given)}"
-        check_memory(what, shape, x.real.element_size(), x.device)
+        part = described(x)
+        check_memory(what, shape, part.element_size(), part.device)
 
 
 def check_longest(size: int, device: torch.device) -> None:
@@ -668,7 +671,11 @@ def _written(result: Any, out: Any) -> Any:
     if out is None:
         return result
     check_tensor("out", out)
-    if type(out) is not type(result) and not isinstance(out, type(result)):
+    if (
+        type(out) is not type(result)
+        and not isinstance(out, type(result))
+        or (isinstance(out, ComplexTensor) and not isinstance(result, ComplexTensor))
+    ):
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"
         )

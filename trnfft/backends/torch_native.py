@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
 
 Input = torch.Tensor | ComplexTensor
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
@@ -90,7 +90,7 @@ def _r2c(x: Input, asked: Transform) -> torch.Tensor:
 
 def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) -> torch.Tensor:
     """torch.fft's function in the precision; the result of "double" is on the host."""
-    if asked.precision == "double" and x.device.type != "meta":
+    if asked.precision == "double" and described(x).device.type != "meta":
         x = x.to("cpu")  # before the parts become complex, which the device may not have
     z = torch.complex(*parts_of(x)) if isinstance(x, ComplexTensor) else x
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None

@@ -28,8 +28,10 @@ Implementation = Callable[..., Any]
 
 TABLE: dict[OpOverload, Implementation] = {}
 
-# Of operators that have no entry of their own, as they are met: at most all that torch has.
+# Of operators that have no entry of their own, and which ones write, as they are met: at most as
+# many as torch has.
 _DERIVED: dict[OpOverload, Implementation] = {}
+_WRITES: dict[OpOverload, bool] = {}
 
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
@@ -159,7 +161,10 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     else:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
-    if overload._schema.is_mutable:
+    writes = _WRITES.get(overload)
+    if writes is None:
+        writes = _WRITES[overload] = overload._schema.is_mutable
+    if writes:
         _note_writing(overload, args, kwargs)
     return result
 
@@ -172,7 +177,9 @@ def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
             value = given.get(argument.name)
             for z in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(z, ComplexTensor) and not z.is_inference():
-                    torch.autograd.graph.increment_version([z._real, z._imag])
+                    parts = [z._real, z._imag]
+                    parts += [] if z._followed is None else [z._followed.real, z._followed.imag]
+                    torch.autograd.graph.increment_version(parts)
                     z._followed = None
 
 

@@ -330,14 +330,27 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if not isinstance(z, ComplexTensor) and not torch._C._are_functorch_transforms_active():
         return z.real, z.imag
-    if not _is_followed(z):
-        return _views(z)
     if torch._C._are_functorch_transforms_active():
         return _SplitUnderTransforms.apply(z)
-    if z._followed is None:
-        real, imag = _SplitUnderTransforms.apply(z)
-        z._followed = _Followed(real, imag, real._version, imag._version)
-    return z._followed.real, z._followed.imag
+    followed = z._followed
+    is_followed = _is_followed(z)
+    # Views from before autograd followed the whole, or while it was told not to, are not enough.
+    if followed is None or (is_followed and not followed.has_graph()):
+        real, imag = (
+            _SplitUnderTransforms.apply(z) if is_followed else (z._real.detach(), z._imag.detach())
+        )
+        followed = _Followed(real, imag, real._version, imag._version)
+        if not z.is_inference():
+            z._followed = followed
+    if followed.has_graph() and not torch.is_grad_enabled():
+        return followed.real.detach(), followed.imag.detach()
+    return followed.real, followed.imag
+
+
+def described(x: torch.Tensor) -> torch.Tensor:
+    """A tensor with the shape and device of one that may be a ComplexTensor, whose are slow to get."""
+    is_split = isinstance(x, ComplexTensor) and not torch.compiler.is_compiling()
+    return x._real if is_split else x
 
 
 class _Followed(NamedTuple):
@@ -353,8 +366,11 @@ class _Followed(NamedTuple):
 
     def is_behind(self) -> bool:
         """Whether a part was written."""
-        versions = self.real._version, self.imag._version
-        return versions != (self.real_version, self.imag_version)
+        return self.real._version != self.real_version or self.imag._version != self.imag_version
+
+    def has_graph(self) -> bool:
+        """Whether autograd follows a part."""
+        return self.real.requires_grad or self.imag.requires_grad
 
 
 def _rejoin(values: Any) -> bool:
@@ -367,16 +383,21 @@ def _rejoin(values: Any) -> bool:
     for z in values:
         if isinstance(z, ComplexTensor):
             followed = z._followed
-            if followed is not None and followed.is_behind():
-                z._followed = None
-                _Rejoin.apply(z, followed.real, followed.imag)
-                versions = followed.real._version, followed.imag._version
-                z._followed = _Followed(followed.real, followed.imag, *versions)
+            if followed is not None and followed.is_behind() and torch.is_grad_enabled():
+                _rejoin_one(z, followed)
         elif isinstance(z, torch.Tensor):
             has_native = has_native or (z.requires_grad and z.is_complex())
         elif isinstance(z, (list, tuple)):
             has_native = _rejoin(z) or has_native
     return has_native
+
+
+def _rejoin_one(z: ComplexTensor, followed: _Followed) -> None:
+    z._followed = None
+    if followed.has_graph():
+        _Rejoin.apply(z, followed.real, followed.imag)
+        versions = followed.real._version, followed.imag._version
+        z._followed = _Followed(followed.real, followed.imag, *versions)
 
 
 def _is_in_place(function: Any) -> bool:
@@ -389,13 +410,6 @@ _IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", 
 
 def _split_if_followed(x: torch.Tensor) -> torch.Tensor:
     return ComplexTensor.from_complex(x) if x.requires_grad and x.is_complex() else x
-
-
-def _views(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
-    # Without a graph, so that torch refuses to write what has one into a view, of which the whole
-    # would not know.
-    with torch.no_grad():
-        return z._real.view_as(z._real), z._imag.view_as(z._imag)
 
 
 def _is_followed(x: torch.Tensor) -> bool:

@@ -227,9 +227,7 @@ def test_compiled_functions(backend):
     compiled = torch.compile(model, backend=backend, fullgraph=True)
     torch.testing.assert_close(compiled(x), model(x))
     expected = torch.autograd.grad(model(x).abs().sum(), model.weight)
-    torch.testing.assert_close(
-        torch.autograd.grad(compiled(x).abs().sum(), model.weight), expected
-    )
+    torch.testing.assert_close(torch.autograd.grad(compiled(x).abs().sum(), model.weight), expected)
 
 
 def test_exported_functions():
