@@ -70,6 +70,14 @@ def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) ->
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
 
 
+@_composite("abs absolute __abs__")
+def abs(input: ComplexTensor) -> torch.Tensor:
+    a, b = opened(input)
+    # hypot has the derivative 0 / 0 at zero: compute it elsewhere, then write the zero.
+    zero = (a == 0) & (b == 0)
+    return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
+
+
 # Choosing numbers
 
 

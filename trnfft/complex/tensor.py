@@ -334,6 +334,8 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return _SplitUnderTransforms.apply(z)
     followed = z._followed
     is_followed = _is_followed(z)
+    if z._real.is_inference():  # of which torch does not note what is written
+        return z._real.view_as(z._real), z._imag.view_as(z._imag)
     # Views from before autograd followed the whole, or while it was told not to, are not enough.
     if followed is None or (is_followed and not followed.has_graph()):
         real, imag = (
