@@ -23,7 +23,15 @@ from trnfft.complex import reflections as reflections
 from trnfft.complex import selection as selection
 from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
 from trnfft.complex.composites import as_torch, opened
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts, join, parts_of
+from trnfft.complex.tensor import (
+    FUNCTIONS,
+    ComplexTensor,
+    dtype_of_parts,
+    is_followed,
+    join,
+    of_parts,
+    parts_of,
+)
 
 _TRANSFORMS = """
     fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
@@ -137,7 +145,7 @@ def _einsum(equation: Any, *operands: Any) -> Any:
     return _of_mixed(torch.einsum)(equation, *operands)
 
 
-def _of_numbers(function: Any, of_parts: Any, is_reflected: bool, is_in_place: bool) -> Any:
+def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bool) -> Any:
     """A function of two operands, of which one may be a number or a real tensor.
 
     Of a complex number torch makes a native complex tensor, and takes those of NumPy for real. Real
@@ -147,7 +155,15 @@ def _of_numbers(function: Any, of_parts: Any, is_reflected: bool, is_in_place: b
 
     def implementation(input: Any, other: Any, **kwargs: Any) -> Any:
         if isinstance(input, ComplexTensor) and isinstance(other, ComplexTensor):
-            return as_torch(function, input, other, **kwargs)
+            if (
+                kwargs
+                or is_in_place
+                or is_followed(input, other)
+                or not _fit(input._real, other._real)
+            ):
+                return as_torch(function, input, other, **kwargs)
+            operands = (other, input) if is_reflected else (input, other)
+            return of_parts(*compute(*operands))
         if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
         else:
@@ -155,7 +171,7 @@ def _of_numbers(function: Any, of_parts: Any, is_reflected: bool, is_in_place: b
         if kwargs or not (_is_real(input) or _is_real(other)) or not _fit(input, other):
             return as_torch(function, input, other, **kwargs)
         operands = (other, input) if is_reflected else (input, other)
-        result = join(*of_parts(*map(opened, operands)))
+        result = join(*compute(*map(opened, operands)))
         return input.copy_(result) if is_in_place else result
 
     return implementation
@@ -167,6 +183,8 @@ def _is_real(x: Any) -> bool:
 
 def _fit(input: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether shapes broadcast; if not, the operator says how they do not."""
+    if input.shape == other.shape:
+        return True
     pairs = zip(reversed(input.shape), reversed(other.shape), strict=False)
     return all(size == its or 1 in (size, its) for size, its in pairs)
 
@@ -189,14 +207,14 @@ _WITH_NUMBERS = {
     arithmetic.quotient: "div divide true_divide __truediv__ __rtruediv__ __rdiv__ __itruediv__ "
     "div_ divide_ true_divide_",
 }
-for _of_parts, _names in _WITH_NUMBERS.items():
+for _compute, _names in _WITH_NUMBERS.items():
     for _name in _names.split():
         for _owner in (torch, torch.Tensor):
             if hasattr(_owner, _name):
                 _function = getattr(_owner, _name)
                 FUNCTIONS[_function] = _of_numbers(
                     _function,
-                    _of_parts,
+                    _compute,
                     is_reflected=_name.lstrip("_").startswith("r"),
                     is_in_place=_name.startswith("__i") or _name[-1] == "_" != _name[0],
                 )

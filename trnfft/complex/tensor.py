@@ -306,8 +306,9 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         from trnfft.complex import in_graph
 
         return in_graph.join(real, imag)
-    if not _is_followed(real) and not _is_followed(imag):
-        return of_parts(*_own(real, imag))
+    if not is_followed(real, imag):
+        is_lazy = real.is_neg() or imag.is_neg()
+        return of_parts(*_own(real, imag)) if is_lazy else of_parts(real, imag)
     joined: ComplexTensor = _JoinUnderTransforms.apply(real, imag)
     if isinstance(joined, ComplexTensor) and not (real.is_neg() or imag.is_neg()):
         joined._followed = _Followed(real, imag, real._version, imag._version)
@@ -333,13 +334,13 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if torch._C._are_functorch_transforms_active():
         return _SplitUnderTransforms.apply(z)
     followed = z._followed
-    is_followed = _is_followed(z)
+    has_graph = is_followed(z)
     if z._real.is_inference():  # of which torch does not note what is written
         return z._real.view_as(z._real), z._imag.view_as(z._imag)
     # Views from before autograd followed the whole, or while it was told not to, are not enough.
-    if followed is None or (is_followed and not followed.has_graph()):
+    if followed is None or (has_graph and not followed.has_graph()):
         real, imag = (
-            _SplitUnderTransforms.apply(z) if is_followed else (z._real.detach(), z._imag.detach())
+            _SplitUnderTransforms.apply(z) if has_graph else (z._real.detach(), z._imag.detach())
         )
         followed = _Followed(real, imag, real._version, imag._version)
         if not z.is_inference():
@@ -414,11 +415,16 @@ def _split_if_followed(x: torch.Tensor) -> torch.Tensor:
     return ComplexTensor.from_complex(x) if x.requires_grad and x.is_complex() else x
 
 
-def _is_followed(x: torch.Tensor) -> bool:
-    """Whether autograd or a transform of torch.func looks at what becomes of a tensor."""
+def is_followed(*tensors: torch.Tensor) -> bool:
+    """Whether autograd, a compiler or a transform of torch.func looks at what becomes of them."""
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return True
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return True
-    return x.requires_grad and torch.is_grad_enabled()
+    if not torch.is_grad_enabled():
+        return False
+    with torch._C.DisableTorchFunctionSubclass():
+        return any(x.requires_grad for x in tensors)
 
 
 class _Join(torch.autograd.Function):
