@@ -22,6 +22,7 @@ from trnfft.config import (
 from trnfft.convolution.bloom import BloomFilter, bloom
 from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.fft_plan import FftPlan, plan_fft
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
@@ -57,6 +58,7 @@ __version__ = version("trnfft")
 __all__ = [
     "BloomFilter",
     "ComplexTensor",
+    "FftPlan",
     "__version__",
     "backend",
     "bloom",
@@ -93,6 +95,7 @@ __all__ = [
     "get_precision",
     "pack_spectrum",
     "plan",
+    "plan_fft",
     "point_spread_functions",
     "precision",
     "scipy_backend",

@@ -571,15 +571,8 @@ def _one(
 ) -> Any:
     """A transform along one dimension."""
     x = _prepared(name, kind, input)
-    dim = dimension("dim", integer("dim", dim), x.ndim)
-    if n is None:
-        size = x.shape[dim]
-        size = 2 * (size - 1) if kind.operation is ops.c2r else size
-    else:
-        size = integer("n", n)
-    check_length("n", n, size, x.shape[dim])
-    _check_longest(size, x.device)
-    arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
+    size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
+    arguments = (x, (size,), (dim,), kind.inverse, checked_norm(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
     if kind.inverse and size != x.shape[dim]:
@@ -588,6 +581,24 @@ def _one(
             f"{x.shape[dim]}: a spectrum in planned order has no end to trim or pad"
         )
     return _written(ops.c2c(*arguments, planned=True), out)
+
+
+def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tuple[int, int]:
+    """The length of a transform along one dimension, and this dimension counted from 0 on.
+
+    Args:
+        x: the input; with `is_half` half a spectrum, of a real result.
+        n, dim: arguments of the public functions.
+
+    Raises:
+        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
+    """
+    dim = dimension("dim", integer("dim", dim), x.ndim)
+    usual = 2 * (x.shape[dim] - 1) if is_half else x.shape[dim]
+    size = usual if n is None else integer("n", n)
+    check_length("n", n, size, x.shape[dim])
+    _check_longest(size, x.device)
+    return size, dim
 
 
 def _many(
@@ -612,7 +623,7 @@ def _many(
             sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
         check_length("s", given, sizes[i], x.shape[d])
         _check_longest(sizes[i], x.device)
-    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
+    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, checked_norm(norm)), out)
 
 
 def _prepared(name: str, kind: _Kind, input: Input) -> Input:
@@ -659,7 +670,8 @@ def _dimensions(
     return dims
 
 
-def _norm(norm: str | None) -> str:
+def checked_norm(norm: str | None) -> str:
+    """An argument 'norm', with its default. TypeError, RuntimeError where it is none."""
     if norm is not None and not isinstance(norm, str):
         raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
     check_choice("norm", norm, (None, *NORMS), RuntimeError)
