@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from trnfft import nn, scipy_backend
     from trnfft.convolution import point_spread_functions
     from trnfft.planner import order
+    from trnfft.planner.exchange import export_wisdom, forget_wisdom, import_wisdom
     from trnfft.planner.lengths import next_fast_len
     from trnfft.planner.planner import plan
     from trnfft.planner.workspace import fft_workspace_bytes
@@ -63,6 +64,7 @@ __all__ = [
     "backend",
     "bloom",
     "convolve",
+    "export_wisdom",
     "fft",
     "fft2",
     "fft_workspace_bytes",
@@ -82,6 +84,7 @@ __all__ = [
     "irfft",
     "irfft2",
     "irfftn",
+    "import_wisdom",
     "istft",
     "next_fast_len",
     "nn",
@@ -91,6 +94,7 @@ __all__ = [
     "rfft2",
     "rfftfreq",
     "rfftn",
+    "forget_wisdom",
     "get_backend",
     "get_precision",
     "pack_spectrum",
@@ -106,7 +110,14 @@ __all__ = [
 ]
 
 
-_PLANNER = {"plan": "planner", "next_fast_len": "lengths", "fft_workspace_bytes": "workspace"}
+_PLANNER = {
+    "plan": "planner",
+    "next_fast_len": "lengths",
+    "fft_workspace_bytes": "workspace",
+    "export_wisdom": "exchange",
+    "import_wisdom": "exchange",
+    "forget_wisdom": "exchange",
+}
 
 
 def __getattr__(name: str) -> Any:
