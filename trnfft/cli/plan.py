@@ -202,8 +202,8 @@ def draw_prices(found: Plan) -> Figure:
             color = line.get_color()
         if own:
             label = None if points else name
-            star = {"marker": "*", "markersize": 10, "markeredgecolor": "white"}
-            axes.plot(*zip(*own, strict=True), color=color, label=label, **star)
+            (star,) = axes.plot(*zip(*own, strict=True), marker="*", color=color, label=label)
+            star.set(markersize=10, markeredgecolor="white")
     floor = sorted((one.n, one.dma_floor_ns / 1e3) for one in [found, *plans])
     axes.plot(*zip(*floor, strict=True), "k--", label="DMA floor")
     axes.axvline(found.n, color="grey", linewidth=1, zorder=0, label=f"N = {found.n}")
