@@ -53,7 +53,7 @@ def table_of(
     title: str,
     files: Sequence[plots.File],
     columns: Callable[[Sequence[plots.File]], list[str]],
-    cells: Callable[[list[Row | None], list[str]], list[str]],
+    cells: Callable[[Sequence[plots.File], list[Row | None], list[str]], list[str]],
     reasons: Reasons,
 ) -> Table:
     """A line for each case. `cells` takes each file's row, and what stands in for a missing one."""
@@ -71,7 +71,7 @@ def table_of(
         operation, case, algorithm, _, batch, precision = key
         name = case + (f" by {algorithm}" if algorithm else "")
         name += "" if precision == "fast" else f", {precision}"
-        table.add_row(escape(name), str(batch), *map(escape, cells(rows, absent)))
+        table.add_row(escape(name), str(batch), *map(escape, cells(files, rows, absent)))
         if index + 1 < len(keys) and keys[index + 1][0] != operation:
             table.add_section()
     return table
@@ -80,19 +80,37 @@ def table_of(
 def time_columns(files: Sequence[plots.File]) -> list[str]:
     ratios = [f"{file.name} / {files[0].name}" for file in files[1:]]
     times = [f"{file.name} ({file.results.where}), us" for file in files]
-    return [*times, *ratios, "DMA floor, us"]
+    over = [f"{file.name} over floor" for file in files if has_floors(file)]
+    return [*times, *ratios, *over, "DMA floor, us"]
 
 
-def time_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
-    """Times with what they are, ratios to the first file, and the floor."""
+def has_floors(file: plots.File) -> bool:
+    """Whether times of a kernel alone are in it, which its DMA floor is a part of."""
+    return any(row.kernel_us and row.dma_floor_us for row in file.rows.values())
+
+
+def shown_ratio(ratio: float) -> str:
+    """Three digits, or all that an integer has."""
+    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
+
+
+def time_cells(files: Sequence[plots.File], rows: list[Row | None], absent: list[str]) -> list[str]:
+    """Times with what they are, ratios to the first file and of a kernel's to its floor."""
     times = [row.time_us if row is not None else None for row in rows]
     shown = [
         instead if row is None or row.time_us is None else f"{row.time_us:,.1f} {row.time_source}"
         for row, instead in zip(rows, absent, strict=True)
     ]
-    ratios = [f"{time / times[0]:.3g}" if time and times[0] else "" for time in times[1:]]
+    ratios = [shown_ratio(time / times[0]) if time and times[0] else "" for time in times[1:]]
     floors = [row.dma_floor_us for row in rows if row is not None and row.dma_floor_us is not None]
-    return [*shown, *ratios, f"{floors[0]:.3g}" if floors else ""]
+    over = [
+        shown_ratio(row.kernel_us / row.dma_floor_us)
+        if row is not None and row.kernel_us and row.dma_floor_us
+        else ""
+        for file, row in zip(files, rows, strict=True)
+        if has_floors(file)
+    ]
+    return [*shown, *ratios, *over, f"{floors[0]:.3g}" if floors else ""]
 
 
 def error_columns(files: Sequence[plots.File]) -> list[str]:
@@ -101,7 +119,9 @@ def error_columns(files: Sequence[plots.File]) -> list[str]:
     ]
 
 
-def error_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
+def error_cells(
+    files: Sequence[plots.File], rows: list[Row | None], absent: list[str]
+) -> list[str]:
     cells: list[str] = []
     for row, instead in zip(rows, absent, strict=True):
         if row is None:
@@ -116,7 +136,9 @@ def parity_columns(files: Sequence[plots.File]) -> list[str]:
     return [f"{file.name}: {name}" for file in files for name in ("difference", "allowed")]
 
 
-def parity_cells(rows: list[Row | None], absent: list[str]) -> list[str]:
+def parity_cells(
+    files: Sequence[plots.File], rows: list[Row | None], absent: list[str]
+) -> list[str]:
     cells: list[str] = []
     for row, instead in zip(rows, absent, strict=True):
         values = (None, None) if row is None else (row.relative_difference, row.tolerance)

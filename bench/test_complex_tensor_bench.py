@@ -1,6 +1,6 @@
 """ComplexTensor on the CPU beside native complex tensors and torch's own tensor of two parts.
 
-OMP_NUM_THREADS=1 pytest bench/test_complex_tensor_bench.py --benchmark-only --benchmark-group-by=group
+OMP_NUM_THREADS=1 pytest bench/test_complex_tensor_bench.py --benchmark-only
 
 Read the ratios within a group: these are times of this machine, not of a NeuronCore.
 """

@@ -24,6 +24,7 @@ from trnfft.config import (
 from trnfft.convolution.bloom import BloomFilter, bloom
 from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.fft_plan import FftPlan, plan_fft
 from trnfft.fftlog import fht, fhtoffset, ifht
 from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from trnfft.signal import istft, stft
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from trnfft import nn, scipy_backend
     from trnfft.convolution import point_spread_functions
     from trnfft.planner import order
+    from trnfft.planner.exchange import export_wisdom, forget_wisdom, import_wisdom
     from trnfft.planner.lengths import next_fast_len
     from trnfft.planner.planner import plan
     from trnfft.planner.workspace import fft_workspace_bytes
@@ -61,6 +63,7 @@ __version__ = version("trnfft")
 __all__ = [
     "BloomFilter",
     "ComplexTensor",
+    "FftPlan",
     "__version__",
     "backend",
     "bloom",
@@ -70,6 +73,7 @@ __all__ = [
     "dctn",
     "dst",
     "dstn",
+    "export_wisdom",
     "fft",
     "fft2",
     "fft_workspace_bytes",
@@ -78,6 +82,7 @@ __all__ = [
     "fftshift",
     "fht",
     "fhtoffset",
+    "forget_wisdom",
     "get_backend",
     "get_precision",
     "hfft",
@@ -98,6 +103,7 @@ __all__ = [
     "irfft",
     "irfft2",
     "irfftn",
+    "import_wisdom",
     "istft",
     "next_fast_len",
     "nn",
@@ -105,6 +111,7 @@ __all__ = [
     "order",
     "pack_spectrum",
     "plan",
+    "plan_fft",
     "point_spread_functions",
     "precision",
     "rfft",
@@ -120,7 +127,14 @@ __all__ = [
 ]
 
 
-_PLANNER = {"plan": "planner", "next_fast_len": "lengths", "fft_workspace_bytes": "workspace"}
+_PLANNER = {
+    "plan": "planner",
+    "next_fast_len": "lengths",
+    "fft_workspace_bytes": "workspace",
+    "export_wisdom": "exchange",
+    "import_wisdom": "exchange",
+    "forget_wisdom": "exchange",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -578,26 +578,37 @@ def _one(
 ) -> Any:
     """A transform along one dimension."""
     x = _prepared(name, kind, input)
+    size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
+    arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
+    if not _is_planned(order):
+        return _written(kind.operation(*arguments), out)
+    if kind.inverse and size != described(x).shape[dim]:
+        raise RuntimeError(
+            f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
+            f"{described(x).shape[dim]}: a spectrum in planned order has no end to trim or pad"
+        )
+    return _written(ops.c2c(*arguments, planned=True), out)
+
+
+def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tuple[int, int]:
+    """The length of a transform along one dimension, and this dimension counted from 0 on.
+
+    Args:
+        x: the input; with `is_half` half a spectrum, of a real result.
+        n, dim: arguments of the public functions.
+
+    Raises:
+        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
+    """
     like = described(x)
     dim = dimension("dim", integer("dim", dim), like.ndim)
-    if n is None:
-        size = like.shape[dim]
-        size = 2 * (size - 1) if kind.operation is ops.c2r else size
-    else:
-        size = integer("n", n)
+    usual = 2 * (like.shape[dim] - 1) if is_half else like.shape[dim]
+    size = usual if n is None else integer("n", n)
     check_length("n", n, size, like.shape[dim])
     check_longest(size, like.device)
     if n is not None:
         _check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
-    arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
-    if not _is_planned(order):
-        return _written(kind.operation(*arguments), out)
-    if kind.inverse and size != like.shape[dim]:
-        raise RuntimeError(
-            f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
-            f"{like.shape[dim]}: a spectrum in planned order has no end to trim or pad"
-        )
-    return _written(ops.c2c(*arguments, planned=True), out)
+    return size, dim
 
 
 def _many(

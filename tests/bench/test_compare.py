@@ -73,11 +73,22 @@ def test_times_and_ratios(invoke, write, tmp_path):
     assert result.exit_code == 0, result.output
     cells = line_with(result.stdout, "fft 256", "80.0 modelled").split("│")
     assert [cell.strip() for cell in cells[1:-1]] == [
-        *("fft 256", "4096", "80.0 modelled", "100.0 measured", "1.25", "20")
+        *("fft 256", "4096", "80.0 modelled", "100.0 measured", "1.25", "4", "4", "20")
     ]
     assert "2e-07" in line_with(result.stdout, "fft 256", "3e-07")
     for name in ("time.png", "error.png"):
         assert (tmp_path / "a/plots" / name).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_only_times_of_kernels_are_over_a_floor(invoke, write, no_plots):
+    host = write("host", "torch", [row(256, 8, "torch", 50.0)])
+    rows = [row(256, 8, "nki-sim", 30.0).model_copy(update={"dma_floor_us": 0.004})]
+    result = invoke(host, write("chip", "nki-sim", [*rows, row(64, 8, "nki-sim", 6.0)]))
+    assert result.stdout.count("over floor") == 1
+    cells = line_with(result.stdout, "fft 256", "30.0 modelled").split("│")
+    assert [cell.strip() for cell in cells[4:-1]][-3:] == ["0.6", "7,500", "0.004"]
+    cells = line_with(result.stdout, "fft 64", "missing").split("│")
+    assert [cell.strip() for cell in cells[-4:-1]] == ["", "4", "1.5"]
 
 
 def test_rows_that_a_file_lacks_are_shown_as_missing(invoke, write, no_plots):

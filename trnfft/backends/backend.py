@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -85,6 +87,14 @@ class Backend:
             return self.c2r_rows(parts, call)
         parts = self._dimensions(parts, replace(call, scale=1.0), len(call.sizes) - 1)
         return self.c2r_rows(parts, replace(call, sizes=call.sizes[-1:]))
+
+    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        """The method `kind` for this call, of parts like this one: what can be looked up is.
+
+        Raises:
+            NotImplementedError, RuntimeError, TypeError: the backend cannot do it.
+        """
+        return partial(getattr(self, kind), call=call)
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0

@@ -23,9 +23,16 @@ def _bytes_of(tables: Any) -> int:
 def tables_like(
     x: torch.Tensor, make: Callable[..., Any], *arguments: Hashable
 ) -> tuple[torch.Tensor, ...]:
-    """`make(*arguments)`, a sequence of arrays, on the device and in the dtype of a real tensor."""
-    tables = uploaded(x.device, x.dtype, make, *arguments)
-    if x.device.type == "xla" and torch.is_inference_mode_enabled():
+    """`tables_for` the device and the dtype of a real tensor."""
+    return tables_for(x.device, x.dtype, make, *arguments)
+
+
+def tables_for(
+    device: torch.device, dtype: torch.dtype, make: Callable[..., Any], *arguments: Hashable
+) -> tuple[torch.Tensor, ...]:
+    """`make(*arguments)`, a sequence of arrays, on the device and in the dtype of real tensors."""
+    tables = uploaded(device, dtype, make, *arguments)
+    if device.type == "xla" and torch.is_inference_mode_enabled():
         # In that mode torch_xla makes no views of tensors from outside of it.
         return tuple(table.clone() for table in tables)
     return tables

@@ -20,19 +20,30 @@ the inverse goes the same way back.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.backends.device_tables import tables_like
+from trnfft.backends.device_tables import tables_for
+from trnfft.backends.half_spectrum import half_of, whole_of
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
 WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
 
 Tables = tuple[torch.Tensor, ...]
+Transform = Callable[[Parts], Parts]
+
+
+class _Chirp(NamedTuple):
+    """Tables of Bluestein's convolution: those of `_chirp_tables`, and of its two transforms."""
+
+    factors: Tables
+    forward: Tables
+    inverse: Tables
 
 
 class Matmul(Backend):
@@ -48,28 +59,61 @@ class Matmul(Backend):
         Raises:
             NotImplementedError: "kahan" on a device that may have no float64, or no plan.
         """
-        real, imag = parts
-        if call.precision == "kahan" and real.dtype != torch.float64:
-            if real.device.type not in FLOAT64_DEVICES:
-                raise NotImplementedError(
-                    f'precision "kahan" needs float64 in backend "matmul", which device '
-                    f'\'{real.device}\' may not have; use precision "fast", or "double" on the host'
-                )
-            wide = self.c2c_rows((real.double(), imag.double()), call)
-            return wide[0].to(real.dtype), wide[1].to(imag.dtype)
-        n = real.shape[-1]
-        if n == 1:  # no sum, in which -0.0 would become 0.0 and an infinity NaN
-            return tuple(part * call.scale for part in parts)
-        radices, padded = _radices(n)
-        inverse, scale = call.inverse, call.scale
-        if call.planned and padded == n and len(radices) > 1:
-            return _planned(real, imag, radices, inverse, scale)
-        x = torch.stack([part.reshape(-1, n).mT for part in parts])  # [2, N, B]
-        if padded == n:
-            y = _stages(x, radices, tables_like(x, _stage_tables, radices, inverse, scale))
-        else:
-            y = _convolved(x, radices, inverse, scale)
-        return tuple(part.mT.reshape(real.shape) for part in y)
+        real = parts[0]
+        return _transform(real.shape[-1], real.dtype, real.device, call)(parts)
+
+    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Transform:
+        if len(call.sizes) > 1 or like.device.type == "xla":  # whose tables depend on modes
+            return super().prepared(kind, like, call)
+        n = call.sizes[0]
+        rows = _transform(n, like.dtype, like.device, call)
+        if kind == "r2c":
+            return lambda parts: half_of(*rows((parts[0], torch.zeros_like(parts[0]))))
+        if kind == "c2r":
+            return lambda parts: rows(whole_of(parts[0], parts[1], n))[:1]
+        return rows
+
+
+def _transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> Transform:
+    """What transforms parts [..., n], with its plan and tables.
+
+    Raises:
+        NotImplementedError: as `c2c_rows`.
+    """
+    if call.precision == "kahan" and dtype != torch.float64:
+        if device.type not in FLOAT64_DEVICES:
+            raise NotImplementedError(
+                f'precision "kahan" needs float64 in backend "matmul", which device '
+                f'\'{device}\' may not have; use precision "fast", or "double" on the host'
+            )
+        wide = _transform(n, torch.float64, device, call)
+        return lambda parts: tuple(y.to(dtype) for y in wide(tuple(x.double() for x in parts)))
+    if n == 1:  # no sum, in which -0.0 would become 0.0 and an infinity NaN
+        return lambda parts: tuple(part * call.scale for part in parts)
+    radices, padded = _radices(n)
+    inverse, scale = call.inverse, call.scale
+    if call.planned and padded == n and len(radices) > 1:
+        return lambda parts: _planned(parts[0], parts[1], radices, inverse, scale)
+
+    def made(make: Callable[..., Any], *arguments: Any) -> Tables:
+        return tables_for(device, dtype, make, *arguments)
+
+    if padded == n:
+        tables = made(_stage_tables, radices, inverse, scale)
+        return lambda parts: _by_columns(parts, lambda x: _stages(x, radices, tables))
+    chirp = _Chirp(
+        made(_chirp_tables, n, padded, inverse, scale),
+        made(_stage_tables, radices, False, 1.0),
+        made(_stage_tables, radices, True, 1.0),
+    )
+    return lambda parts: _by_columns(parts, lambda x: _convolved(x, radices, chirp))
+
+
+def _by_columns(parts: Parts, transform: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> Parts:
+    """Parts [..., N], transformed as [2, N, B]."""
+    shape = parts[0].shape
+    x = torch.stack([part.reshape(-1, shape[-1]).mT for part in parts])
+    return tuple(part.mT.reshape(shape) for part in transform(x))
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
@@ -86,9 +130,10 @@ def _planned(
     n = real.shape[-1]
     rows = [part.reshape(-1, n) for part in (real, imag)]
     if len(rows[0]) >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
-        y = _wide(rows, tables_like(real, _wide_tables, radices, inverse, scale), inverse)
+        tables = tables_for(real.device, real.dtype, _wide_tables, radices, inverse, scale)
+        y = _wide(rows, tables, inverse)
     else:
-        tables = tables_like(real, _narrow_tables, radices, inverse, scale)
+        tables = tables_for(real.device, real.dtype, _narrow_tables, radices, inverse, scale)
         y = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
     return tuple(part.reshape(real.shape) for part in y)
 
@@ -165,17 +210,13 @@ def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[t
     return [(half @ state).reshape(n, batch) for half in tables[-1].chunk(2)]
 
 
-def _convolved(
-    x: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
-) -> list[torch.Tensor]:
+def _convolved(x: torch.Tensor, radices: tuple[int, ...], chirp: _Chirp) -> list[torch.Tensor]:
     """Bluestein: transform x [2, N, B] along N by a convolution with a chirp: parts [N, B]."""
     n, m = x.shape[1], math.prod(radices)
-    tables = tables_like(x, _chirp_tables, n, m, inverse, scale)
-    before, filter, after = tables[:2], tables[2:4], tables[4:]
+    before, filter, after = chirp.factors[:2], chirp.factors[2:4], chirp.factors[4:]
     z = torch.nn.functional.pad(_multiply(x, *before), (0, 0, 0, m - n))
-    spectrum = _stages(z, radices, tables_like(x, _stage_tables, radices, False, 1.0))
-    z = torch.stack(_product(spectrum, *filter))
-    y = _stages(z, radices, tables_like(x, _stage_tables, radices, True, 1.0))
+    spectrum = _stages(z, radices, chirp.forward)
+    y = _stages(torch.stack(_product(spectrum, *filter)), radices, chirp.inverse)
     return _product([part[:n] for part in y], *after)
 
 

@@ -6,7 +6,7 @@ Several dimensions are one launch where the planner knows one, else one launch e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,11 @@ class Nki(Backend):
 
     # By single dimensions, where there is no kernel for several.
     c2c_rows, r2c_rows, c2r_rows = c2c, r2c, c2r
+
+    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        if not _is_one_point(call):
+            self._recipe(kind, (like,), call)  # searched for now, and remembered
+        return super().prepared(kind, like, call)
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0

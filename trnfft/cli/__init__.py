@@ -5,15 +5,32 @@ chooses and why, `trnfft bloom` the glow of a picture's lights, `trnfft doctor` 
 and whether it works.
 """
 
+from typing import Annotated
+
 import typer
 
+import trnfft
 from trnfft.cli import bloom, doctor, plan, spectrum
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
+def show_version(asked: bool) -> None:
+    """Prints the version and ends the command."""
+    if asked:
+        typer.echo(f"trnfft {trnfft.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Fast Fourier transforms for AWS Trainium."""
 
 

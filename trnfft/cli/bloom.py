@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import torch
 import typer
 from rich.console import Console
@@ -15,13 +16,21 @@ from rich.table import Table
 from nki_kernels.whole_file import write_whole
 from trnfft.backends.choice import backend_for
 from trnfft.cli.output_file import check_output, writing
-from trnfft.cli.picture import Picture, PictureError, check_writable, read_picture, write_picture
+from trnfft.cli.picture import (
+    LARGEST,
+    Picture,
+    PictureError,
+    check_writable,
+    read_picture,
+    write_picture,
+)
 from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import BloomFilter
 
 PSF_NAMES = ("gaussian", "star", "heart")
+MOST_STOPS = 32.0
 WIDEST_PSF = 2048  # pixels: more takes minutes to make
 
 
@@ -29,7 +38,7 @@ def bloom(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="IMAGE", help="Picture: .png, .jpg or .npy; a portrait if left out."
+            metavar="IMAGE", help="Picture: .png, .jpg, .npy or .exr; a portrait if left out."
         ),
     ] = None,
     psf: Annotated[
@@ -40,12 +49,17 @@ def bloom(
         typer.Option(help="Its pixels; half of the picture's shorter side when left out."),
     ] = None,
     strength: Annotated[float, typer.Option(help="From 0, the picture itself, to 1.")] = 0.4,
+    exposure: Annotated[
+        float, typer.Option(help="Stops: the picture's light times 2 to this power, at first.")
+    ] = 0.0,
     padding: Annotated[str, typer.Option(help="Around the picture: zero or mirror.")] = "zero",
-    out: Annotated[Path, typer.Option(help="Picture to write, .png or .npy.")] = Path("bloom.png"),
+    out: Annotated[Path, typer.Option(help="Picture to write, .png, .npy or .exr.")] = Path(
+        "bloom.png"
+    ),
 ) -> None:
     """A picture with the glow of its lights: a convolution in linear light."""
     try:
-        picture = read_picture(file)
+        picture = exposed(read_picture(file), exposure)
         check_output(out, file)
         check_writable(out, len(picture.light))
         kernel = point_spread_function(psf, size, picture)
@@ -64,6 +78,25 @@ def bloom(
     Console().print(bloom_summary(picture, psf, bloom_filter, strength, light, bloomed))
     with writing(out):
         write_whole(out, lambda file: write_picture(bloomed.numpy(), file, out))
+
+
+def exposed(picture: Picture, stops: float) -> Picture:
+    """The picture with its light times 2^stops. ValueError where that is out of range."""
+    if not abs(stops) <= MOST_STOPS:  # also catches NaN
+        raise ValueError(
+            f"argument '--exposure' is {stops:g}, allowed is {-MOST_STOPS:g} to {MOST_STOPS:g}"
+        )
+    if stops == 0:
+        return picture
+    light = picture.light
+    brightest = float(max(light.max(), -light.min())) * 2.0**stops
+    if brightest > LARGEST:
+        raise ValueError(
+            f"argument '--exposure' is {stops:g}, which makes light of {brightest:.2g}, allowed is "
+            f"up to {LARGEST:g}"
+        )
+    light *= np.float32(2.0**stops)
+    return Picture(f"{picture.name}, exposed by {stops:+g} stops", light)
 
 
 def point_spread_function(name: str, size: int | None, picture: Picture) -> torch.Tensor:

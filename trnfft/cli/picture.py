@@ -1,20 +1,27 @@
-"""Pictures in linear light, read from and written to PNG, JPEG and .npy files.
+"""Pictures in linear light, read from PNG, JPEG, .npy and OpenEXR files, written to all but JPEG.
 
 PNG and JPEG values are taken as sRGB (IEC 61966-2-1), whatever profile the file names:
 
     light = v / 12.92 for v <= 0.04045, else ((v + 0.055) / 1.055)^2.4
 
-with v in [0, 1]. .npy arrays hold linear light of any range (HDR), [H, W] or [H, W, C]. A file that
-holds no usable picture raises PictureError: one sentence with the file's name and what is wrong.
+with v in [0, 1]. .npy arrays hold linear light of any range (HDR), [H, W] or [H, W, C]; OpenEXR
+files do as channels R, G and B, or Y. A file that holds no usable picture raises PictureError: one
+sentence with the file's name and what is wrong.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import os
+import shutil
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +32,8 @@ from trnfft.cli.printable import printable
 LARGEST = 1e30  # so that a transform of all pixels stays within float32
 MOST_PIXELS = 24 * 2**20  # 6000 x 4000 and a little more
 MOST_VALUES = 3 * MOST_PIXELS
+EXR_CHANNELS = {1: ("Y",), 3: ("R", "G", "B")}
+NO_OPENEXR = '.exr pictures need OpenEXR: pip install "trnfft[hdr]"'
 
 Pixels = NDArray[np.float32]
 
@@ -57,16 +66,19 @@ def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
 def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
     """Writes light [C, H, W] into ``file`` as the name of ``out`` says.
 
-    A PNG has 8 bits, to which light is clipped; .npy has float32, [H, W] or [H, W, C], as it is.
+    A PNG has 8 bits, to which light is clipped; .npy and .exr have float32 as it is.
 
     Raises:
-        PictureError: `out` is neither, or a PNG cannot have that many channels.
+        PictureError: `out` is none of these, or a PNG or .exr cannot have that many channels.
         OSError: writing failed.
     """
     check_writable(out, len(light))
     if out.suffix.lower() == ".npy":
         pixels = light[0] if len(light) == 1 else np.moveaxis(light, 0, -1)
         np.save(file, np.ascontiguousarray(pixels))
+        return
+    if out.suffix.lower() == ".exr":
+        _write_exr(light, file)
         return
     from PIL import Image
 
@@ -78,12 +90,15 @@ def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
 def check_writable(out: Path, channels: int) -> None:
     """PictureError where `write_picture` cannot write such a picture."""
     suffix = out.suffix.lower()
-    if suffix not in (".png", ".npy"):
-        raise PictureError(f"cannot write {out}: its name must end in .png or .npy")
-    if suffix == ".png" and channels not in (1, 3):
+    if suffix not in (".png", ".npy", ".exr"):
+        raise PictureError(f"cannot write {out}: its name must end in .png, .npy or .exr")
+    if suffix != ".npy" and channels not in EXR_CHANNELS:
         raise PictureError(
-            f"cannot write {out}: a PNG has 1 or 3 channels, the picture {channels}; use .npy"
+            f"cannot write {out}: a {suffix} picture has 1 or 3 channels, this one {channels}; "
+            f"use .npy"
         )
+    if suffix == ".exr" and importlib.util.find_spec("OpenEXR") is None:
+        raise PictureError(f"cannot write {out}: {NO_OPENEXR}")
 
 
 def _portrait() -> Path:
@@ -151,6 +166,82 @@ def _read_npy(file: BinaryIO) -> Pixels:
     return light[None] if light.ndim == 2 else np.ascontiguousarray(np.moveaxis(light, -1, 0))
 
 
+def _read_exr(file: BinaryIO) -> Pixels:
+    """Channels R, G and B, or Y, of an image with pixels side by side; others are left out.
+
+    An alpha channel is one of them: OpenEXR's colours are multiplied by it, so on black.
+    """
+    try:
+        import OpenEXR
+    except ImportError as error:
+        raise PictureError(NO_OPENEXR) from error
+    try:
+        with _quiet():
+            header = OpenEXR.File(file.name, header_only=True).header()
+            names = _exr_channels(header)
+            with OpenEXR.File(file.name, separate_channels=True) as stored:
+                found = stored.channels()
+                planes = [np.asarray(found[name].pixels, np.float32) for name in names]
+    except (PictureError, MemoryError):
+        raise
+    except Exception as error:  # whatever the library raises of broken files
+        raise PictureError(f"it is no complete OpenEXR picture ({error})") from error
+    return np.stack(planes)
+
+
+def _exr_channels(header: dict[str, Any]) -> tuple[str, ...]:
+    """The names of the channels to read. PictureError where the picture cannot be used."""
+    kind = str(header["type"]).rpartition(".")[2]
+    if "deep" in kind:
+        raise PictureError(f"it is a {kind}, allowed are pictures with one number a pixel")
+    first, last = (corner.astype(int).tolist() for corner in header["dataWindow"])
+    width, height = (1 + end - start for start, end in zip(first, last, strict=True))
+    channels = {one.name: one for one in header["channels"]}
+    if width * height * max(len(channels), 3) > 2 * MOST_VALUES or width * height > MOST_PIXELS:
+        raise PictureError(
+            f"it has {width} x {height} pixels of {len(channels)} channels, allowed are "
+            f"{MOST_PIXELS} pixels and {2 * MOST_VALUES} numbers in all: make it smaller"
+        )
+    for names in (EXR_CHANNELS[3], EXR_CHANNELS[1]):
+        if all(name in channels for name in names):
+            if any((channels[n].xSampling, channels[n].ySampling) != (1, 1) for n in names):
+                raise PictureError("some of its channels lack pixels, allowed are whole ones")
+            return names
+    raise PictureError(f"its channels are {', '.join(channels)}; R, G and B, or Y are needed")
+
+
+def _write_exr(light: Pixels, file: BinaryIO) -> None:
+    import OpenEXR
+
+    channels = dict(zip(EXR_CHANNELS[len(light)], map(np.ascontiguousarray, light), strict=True))
+    header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
+    with tempfile.TemporaryDirectory() as folder:  # the library writes by name alone
+        written = Path(folder) / "light.exr"
+        try:
+            with _quiet():
+                OpenEXR.File(header, channels).write(str(written))
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
+        with written.open("rb") as source:
+            shutil.copyfileobj(source, file)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing on stdout and stderr, where OpenEXR says, too, what is broken."""
+    kept = [(stream, os.dup(stream)) for stream in (1, 2)]
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            for stream, _ in kept:
+                os.dup2(nowhere.fileno(), stream)
+        with redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        for stream, copy in kept:
+            os.dup2(copy, stream)
+            os.close(copy)
+
+
 def _from_srgb(v: np.ndarray) -> Pixels:
     return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4).astype(np.float32)
 
@@ -159,4 +250,10 @@ def _to_srgb(light: Pixels) -> np.ndarray:
     return np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
 
 
-_READERS = {".png": _read_image, ".jpg": _read_image, ".jpeg": _read_image, ".npy": _read_npy}
+_READERS = {
+    ".png": _read_image,
+    ".jpg": _read_image,
+    ".jpeg": _read_image,
+    ".npy": _read_npy,
+    ".exr": _read_exr,
+}

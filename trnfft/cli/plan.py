@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,6 +60,9 @@ def plan(
     everything: Annotated[
         bool, typer.Option("--all", help="List every candidate, not the best of each algorithm.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the plan as JSON, with every candidate.")
+    ] = False,
     perfetto: Annotated[
         Path | None, typer.Option(help="Save the timeline here, for ui.perfetto.dev.")
     ] = None,
@@ -72,6 +76,11 @@ def plan(
             if out is not None:
                 check_output(out, None)
         check_size(n, shape)
+        if as_json and (perfetto or plot):
+            raise ValueError(
+                "argument '--json' prints nothing but the plan, allowed only without --perfetto "
+                "and --plot; run the command twice"
+            )
         if plot is not None and (shape or padded_from):
             raise ValueError(
                 f"argument '--plot' is {plot}, allowed only with N, which it draws prices against; "
@@ -90,6 +99,9 @@ def plan(
         )
     except (ValueError, NotImplementedError) as error:
         stop(str(error), 2)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+        return
     console = Console()
     console.print(found.tree(), markup=False, highlight=False, soft_wrap=True)
     console.print(candidate_table(found, everything))
@@ -128,10 +140,11 @@ def candidate_table(found: Plan, everything: bool) -> Table:
         is_number = name in ("time", "error", "launches")
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     shown = found.candidates if everything else best_of_each(found.candidates)
-    for candidate in shown:
+    rows = [(str(one.recipe), one) for one in shown] if everything else folded(shown)
+    for recipe, candidate in rows:
         time, error = candidate.predicted_ns, candidate.predicted_error
         table.add_row(
-            escape(str(candidate.recipe)),
+            escape(recipe),
             "" if time is None else f"{time / 1e3:.4g} us",
             candidate.bound,
             "" if error is None else f"{error:.1e}",
@@ -149,6 +162,19 @@ def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
+def folded(candidates: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
+    """Candidates with what stands for their recipes: one for all that cannot run for one reason."""
+    alike: dict[object, list[Candidate]] = {}
+    for index, candidate in enumerate(candidates):
+        is_possible = candidate.predicted_error is not None
+        alike.setdefault(index if is_possible else candidate.rejected, []).append(candidate)
+    return [
+        (", ".join(one.recipe.algorithm for one in same) if same[1:] else str(first.recipe), first)
+        for same in alike.values()
+        for first in same[:1]
+    ]
+
+
 def save_timeline(found: Plan, out: Path) -> None:
     """Writes the plan's timeline, or ends the command with the reason why not."""
     if not found.launches:
@@ -159,24 +185,28 @@ def save_timeline(found: Plan, out: Path) -> None:
 
 
 def draw_prices(found: Plan) -> Figure:
-    """Modelled time against N, a line an algorithm, for the plan's batch, chip and precision."""
+    """Modelled time against N, a line an algorithm, for the plan's batch, chip and precision.
+
+    Lines are through powers of two; the plan's own N, which may factor otherwise, has stars.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots()
-    plans = [found, *priced_lengths(found)]
-    plans.sort(key=lambda one: one.n)
+    plans = priced_lengths(found)
     for name in algorithms.ALGORITHMS:
-        points = [
-            (one.n, candidate.predicted_ns / 1e3)
-            for one in plans
-            for candidate in best_of_each(one.candidates)
-            if candidate.recipe.algorithm == name and candidate.predicted_ns is not None
-        ]
+        points, own = prices_of(name, plans), prices_of(name, [found])
+        color = None
         if points:
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
-    floor = [one.dma_floor_ns / 1e3 for one in plans]
-    axes.plot([one.n for one in plans], floor, "k--", label="DMA floor")
+            (line,) = axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+            color = line.get_color()
+        if own:
+            label = None if points else name
+            (star,) = axes.plot(*zip(*own, strict=True), marker="*", color=color, label=label)
+            star.set(markersize=10, markeredgecolor="white")
+    floor = sorted((one.n, one.dma_floor_ns / 1e3) for one in [found, *plans])
+    axes.plot(*zip(*floor, strict=True), "k--", label="DMA floor")
+    axes.axvline(found.n, color="grey", linewidth=1, zorder=0, label=f"N = {found.n}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("N")
@@ -186,6 +216,16 @@ def draw_prices(found: Plan) -> Figure:
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
+
+
+def prices_of(algorithm: str, plans: Sequence[Plan]) -> list[tuple[int, float]]:
+    """N and microseconds of the best candidate of an algorithm in each plan that has a price."""
+    return [
+        (one.n, candidate.predicted_ns / 1e3)
+        for one in plans
+        for candidate in best_of_each(one.candidates)
+        if candidate.recipe.algorithm == algorithm and candidate.predicted_ns is not None
+    ]
 
 
 def priced_lengths(found: Plan) -> list[Plan]:

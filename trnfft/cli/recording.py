@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import warnings
 import wave
 from array import array
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from trnfft.cli.printable import printable
 
 MOST_SAMPLES = 2**25  # of all channels: two channels for six minutes at 44.1 kHz
 MOST_LINES = 2**22  # that a .csv file has: reading takes about a second a million
+
+# What Python's own module says of floats (3) and extended headers, newer ones of floats in these.
+_NOT_PLAIN_PCM = r"unknown format: (3|65534)$|unknown extended format"
 
 FloatArray = NDArray[np.float64]
 
@@ -78,7 +82,7 @@ def _check(samples: FloatArray) -> None:
 
 
 def _read_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
-    """PCM of 8, 16, 24 or 32 bits in [-1, 1); several channels become their mean."""
+    """PCM of 8, 16, 24 or 32 bits in [-1, 1), or floats; several channels become their mean."""
     try:
         with wave.open(stream, "rb") as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
@@ -89,9 +93,13 @@ def _read_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
                     f"in all: cut a part out"
                 )
             data = file.readframes(frames)
-    except (wave.Error, EOFError, RuntimeError) as error:  # the last: a seek beyond a chunk
+    except wave.Error as error:
+        if re.match(_NOT_PLAIN_PCM, str(error)):
+            return _read_float_wav(stream)
+        raise RecordingError(f"only WAV files of PCM or floats are supported ({error})") from error
+    except (EOFError, RuntimeError) as error:  # the last: a seek beyond a chunk
         reason = str(error) or "it ends too early"
-        raise RecordingError(f"only PCM WAV files are supported ({reason})") from error
+        raise RecordingError(f"only WAV files of PCM or floats are supported ({reason})") from error
     if width > 4 or rate <= 0:
         raise RecordingError(f"only 8 to 32 bit PCM WAV is supported ({8 * width} bit, {rate} Hz)")
     if len(data) != frames * channels * width:
@@ -103,6 +111,38 @@ def _read_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
     padded[:, 4 - width :] = raw ^ 0x80 if width == 1 else raw
     samples = padded.view("<i4").reshape(-1, channels).mean(axis=1) / 2**31
     return samples, float(rate)
+
+
+def _read_float_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
+    """Floats of 32 or 64 bits as they are, and PCM with an extended header in [-1, 1)."""
+    try:
+        from scipy.io import wavfile
+    except ImportError as error:
+        raise RecordingError(
+            'WAV files other than PCM need SciPy: pip install "trnfft[demo]"'
+        ) from error
+    stream.seek(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # chunks with names of songs, for example
+            warnings.filterwarnings("error", "Reached EOF prematurely")
+            rate, samples = wavfile.read(stream)
+    except Warning as error:
+        raise RecordingError("it is cut short") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever its parser raises of broken headers
+        raise RecordingError(f"it is no complete WAV file of PCM or floats ({error})") from error
+    if samples.size > MOST_SAMPLES or rate <= 0:
+        raise RecordingError(
+            f"it has {samples.size} samples at {rate} Hz, allowed are {MOST_SAMPLES} at 1 or more"
+        )
+    scale, middle = 1.0, 0.0
+    if samples.dtype.kind != "f":  # 8 bits are unsigned, 24 come in the high bytes of 32
+        scale = 2.0 ** (8 * samples.dtype.itemsize - 1)
+        middle = 1.0 if samples.dtype.kind == "u" else 0.0
+    values = samples.astype(np.float64).reshape(len(samples), -1) / scale - middle
+    return values.mean(axis=1), float(rate)
 
 
 def _read_npy(file: BinaryIO) -> tuple[FloatArray, None]:

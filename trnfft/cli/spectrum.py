@@ -41,7 +41,7 @@ ENGINES = {
 def spectrum(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Recording: .wav (PCM), .npy or .csv; an ECG when left out."),
+        typer.Argument(help="Recording: .wav, .npy or .csv; an ECG when left out."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Picture to write, a PNG.")] = Path("spectrum.png"),
     target: Annotated[

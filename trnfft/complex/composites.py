@@ -58,7 +58,7 @@ def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 def opened(value: Any) -> Any:
-    """The parts of a ComplexTensor, with derivatives; NumPy's numbers as Python's; the rest as it is."""
+    """The parts of a ComplexTensor, with derivatives; numbers as Python's; else the value."""
     if isinstance(value, numbers.Complex) and not isinstance(value, (int, float)):
         return complex(value)
     return Parts(*parts_of(value)) if isinstance(value, ComplexTensor) else value

@@ -85,7 +85,7 @@ def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
 
 @implements(aten._to_copy.default)
 def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
-    """A copy; in a real dtype without the imaginary part, as torch's, in bool whether it is zero."""
+    """A copy; in a real dtype of the real part, in bool of whether numbers are not zero."""
     if dtype == torch.bool:
         return (self._real != 0) | (self._imag != 0)
     kwargs["dtype"] = dtype_of_parts(dtype)

@@ -1,10 +1,10 @@
 """What ATen's operators do on ComplexTensors: a table, operator by operator, below autograd.
 
 An implementation gets the arguments of its operator, calls real operators on the parts, and makes
-ComplexTensors of their results. Its derivative is torch's own, whose formula calls operators of the
-table again. The files of this folder register theirs, by kind, with `implements`; what writes in place
-or into `out=` follows from the operator that does not, and what has no entry is decomposed, if torch
-knows into what.
+ComplexTensors of their results. Its derivative is torch's own, whose formula calls operators of
+the table again. The files of this folder register theirs, by kind, with `implements`; what writes
+in place or into `out=` follows from the operator that does not, and what has no entry is
+decomposed, if torch knows into what.
 
 Names of arguments are those of ATen's schemas.
 """
@@ -105,10 +105,10 @@ def each_part(overload: OpOverload) -> Implementation:
     names = [argument.name for argument in overload._schema.arguments]
 
     def implementation(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 or not any(isinstance(x, (torch.Tensor, list)) for x in args[1:]):
-            if isinstance(args[0], ComplexTensor) and not kwargs:
-                z, *rest = args
-                return joined(overload(z._real, *rest), overload(z._imag, *rest))
+        is_alone = not any(isinstance(x, (torch.Tensor, list)) for x in args[1:])
+        if is_alone and isinstance(args[0], ComplexTensor) and not kwargs:
+            z, *rest = args
+            return joined(overload(z._real, *rest), overload(z._imag, *rest))
         given = dict(zip(names, args, strict=False)) | kwargs
         real, imag = {}, {}
         for name, value in given.items():
@@ -130,7 +130,7 @@ def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
 
 
 def _parts(value: Any) -> tuple[Any, Any]:
-    """Those of an argument: of tensors, of lists of such, of complex numbers; the rest is the same twice."""
+    """Those of an argument: of tensors, lists of such, complex numbers; the rest twice."""
     if isinstance(value, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in value):
         real, imag = zip(*map(both, value), strict=True)
         return list(real), list(imag)
@@ -317,7 +317,8 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """An operator on lists, such as _foreach_add, one by one."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
     if name.startswith("addc") and len(args) == 4:  # a factor, which has to be named there
-        args, kwargs = args[:3], {"value": args[3]}
+        *args, value = args  # type: ignore[assignment]
+        kwargs = {"value": value}
     function = getattr(aten, {"norm": "linalg_vector_norm"}.get(name, name))
     results = [
         function(

@@ -191,7 +191,7 @@ def complex_asin(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.acos.default)
 def complex_acos(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    # Kahan: acos z = 2 atan(Re sqrt(1 - z) / Re sqrt(1 + z)) and i asinh(Im(conj(sqrt(1 + z)) sqrt(1 - z)))
+    # Kahan: acos z = 2 atan(Re p / Re r) + i asinh(Im(conj(r) p)), p = sqrt(1 - z), r = sqrt(1 + z)
     p, q = complex_sqrt(1 - a, -b)
     r, s = complex_sqrt(1 + a, b)
     return Parts(2 * torch.atan2(p, r), torch.asinh(r * q - s * p))
@@ -199,7 +199,7 @@ def complex_acos(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.asinh.default)
 def complex_asinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    # Kahan: asinh z = asinh(Re(conj(p) q')) + i atan2(b, Re(p q)), p = sqrt(1 - i z), q = sqrt(1 + i z)
+    # Kahan: asinh(Im(p conj(r))) + i atan(b / Re(p r)), p = sqrt(1 - i z), r = sqrt(1 + i z)
     p, q = complex_sqrt(1 + b, -a)
     r, s = complex_sqrt(1 - b, a)
     return Parts(torch.asinh(p * s - q * r), torch.atan2(b, p * r - q * s))
@@ -207,7 +207,7 @@ def complex_asinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.acosh.default)
 def complex_acosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    # Kahan: acosh z = asinh(Re(conj(sqrt(z - 1)) sqrt(z + 1))) + 2 i atan(Im sqrt(z - 1) / Re sqrt(z + 1))
+    # Kahan: asinh(Re(conj(p) r)) + 2 i atan(Im p / Re r), p = sqrt(z - 1), r = sqrt(z + 1)
     p, q = complex_sqrt(a - 1, b)
     r, s = complex_sqrt(a + 1, b)
     return Parts(torch.asinh(p * r + q * s), 2 * torch.atan2(q, r))

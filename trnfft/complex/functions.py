@@ -267,7 +267,7 @@ FUNCTIONS.update(
 
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
     """One tensor of those of a batch, which a DataLoader's process hands over in shared memory."""
-    z = torch.stack(batch)
+    z: Any = torch.stack(batch)  # type: ignore[arg-type]
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 
 

@@ -21,7 +21,7 @@ class RealPairs(torch.Tensor):
 
     _real: torch.Tensor
     _imag: torch.Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls: type[RealPairs], real: torch.Tensor, imag: torch.Tensor) -> RealPairs:
@@ -34,7 +34,7 @@ class RealPairs(torch.Tensor):
     def __init__(self, real: torch.Tensor, imag: torch.Tensor) -> None:
         """All is done by `__new__`."""
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"RealPairs({self._copied()!r})"
 
     def _copied(self) -> torch.Tensor:
@@ -50,7 +50,7 @@ class RealPairs(torch.Tensor):
         return RealPairs(parts["_real"], parts["_imag"])
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}

@@ -1,5 +1,6 @@
 """Operators linear in each of their tensors: sums of products, convolutions, transforms."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -113,9 +114,7 @@ def convolution_backward(
     for which, other in ((0, weight), (1, input)):
         if mask[which]:
             other = conj(other) if isinstance(other, ComplexTensor) else other
-            gradients[which] = bilinear(
-                lambda g, y, which=which: of(which, g, y), grad_output, other
-            )
+            gradients[which] = bilinear(functools.partial(of, which), grad_output, other)
     if mask[2]:
         gradients[2] = grad_output.sum([0, *range(2, grad_output.ndim)])
     return tuple(gradients)  # type: ignore[return-value]

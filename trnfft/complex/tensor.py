@@ -4,10 +4,10 @@ A NeuronCore has no complex dtype, so real and imaginary parts stay separate ten
 call down to the kernel. To torch this is a tensor of dtype complex64 (or complex128, or complex32),
 with autograd of its own:
 
-    torch's functions          above autograd: `trnfft.complex.functions`, for the few that have to be
-      autograd, torch.func     torch's formulas, which call operators again
-      ATen's operators         below autograd: `trnfft.complex.dispatch`, real operators on the parts
-        the parts              `_real` and `_imag`, on any device
+    torch's functions         above autograd: `trnfft.complex.functions`, for those that have to be
+      autograd, torch.func    torch's formulas, which call operators again
+      ATen's operators        below autograd: `trnfft.complex.dispatch`, real operators on the parts
+        the parts             `_real` and `_imag`, on any device
 
 `join` and `parts_of` lead from real tensors to a ComplexTensor and back, with derivatives.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -63,6 +63,35 @@ class ComplexTensor(torch.Tensor):
     _real: torch.Tensor
     _imag: torch.Tensor
     _followed: _Followed | None = None
+
+    if TYPE_CHECKING:  # torch's annotations say Tensor
+        __add__: Any
+        __getitem__: Any
+        __mul__: Any
+        __neg__: Any
+        __radd__: Any
+        __rmul__: Any
+        __rsub__: Any
+        __sub__: Any
+        __truediv__: Any
+        clone: Any
+        conj: Any
+        detach: Any
+        expand: Any
+        flatten: Any
+        flip: Any
+        mean: Any
+        mH: Any
+        mT: Any
+        movedim: Any
+        narrow: Any
+        permute: Any
+        reshape: Any
+        sum: Any
+        to: Any
+        transpose: Any
+        unsqueeze: Any
+        view: Any
 
     # NumPy arrays and scalars on the left of an operator leave it to this class.
     __array_ufunc__ = None
@@ -203,7 +232,7 @@ class ComplexTensor(torch.Tensor):
             return func(*args, **kwargs)
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """An operator of ATen, below autograd."""
@@ -233,15 +262,15 @@ class ComplexTensor(torch.Tensor):
             if not self.is_leaf:
                 return super().__deepcopy__(memo)  # which says what is allowed
             is_parameter = isinstance(self, torch.nn.Parameter)
-            parts = (part.clone() for part in parts_of(self.detach()))
-            memo[id(self)] = copied = _rebuilt(*parts, self.requires_grad, is_parameter)
+            real, imag = (part.clone() for part in parts_of(self.detach()))
+            memo[id(self)] = copied = _rebuilt(real, imag, self.requires_grad, is_parameter)
             if self.grad is not None:
                 copied.grad = self.grad.__deepcopy__(memo)
         return memo[id(self)]
 
     # Description
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         # torch prints complex numbers well, but not of every dtype and not on every device.
         real, imag = parts_of(self.detach())
         device = "meta" if self.device.type == "meta" else "cpu"
@@ -321,7 +350,7 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Real and imaginary part of a ComplexTensor or native complex tensor, as views. Differentiable.
+    """Real and imaginary part of a ComplexTensor or native complex tensor. Differentiable.
 
     Inside of torch.func's transforms a ComplexTensor is a tensor of torch's own type around it.
     """
@@ -329,31 +358,31 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         from trnfft.complex import in_graph
 
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
-    if not isinstance(z, ComplexTensor) and not torch._C._are_functorch_transforms_active():
-        return z.real, z.imag
     if torch._C._are_functorch_transforms_active():
-        return _SplitUnderTransforms.apply(z)
-    followed = z._followed
-    has_graph = is_followed(z)
+        return _SplitUnderTransforms.apply(z)  # type: ignore[no-any-return]
+    return _kept_parts(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
+
+
+def _kept_parts(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
     if z._real.is_inference():  # of which torch does not note what is written
         return z._real.view_as(z._real), z._imag.view_as(z._imag)
+    followed, has_graph = z._followed, is_followed(z)
     # Views from before autograd followed the whole, or while it was told not to, are not enough.
     if followed is None or (has_graph and not followed.has_graph()):
         real, imag = (
             _SplitUnderTransforms.apply(z) if has_graph else (z._real.detach(), z._imag.detach())
         )
-        followed = _Followed(real, imag, real._version, imag._version)
-        if not z.is_inference():
-            z._followed = followed
+        z._followed = followed = _Followed(real, imag, real._version, imag._version)
     if followed.has_graph() and not torch.is_grad_enabled():
         return followed.real.detach(), followed.imag.detach()
     return followed.real, followed.imag
 
 
 def described(x: torch.Tensor) -> torch.Tensor:
-    """A tensor with the shape and device of one that may be a ComplexTensor, whose are slow to get."""
-    is_split = isinstance(x, ComplexTensor) and not torch.compiler.is_compiling()
-    return x._real if is_split else x
+    """A tensor of the shape and device of one that may be a ComplexTensor, whose take long."""
+    if isinstance(x, ComplexTensor) and not torch.compiler.is_compiling():
+        return x._real
+    return x
 
 
 class _Followed(NamedTuple):
@@ -509,7 +538,7 @@ def _check_part(name: str, part: object) -> None:
     if part.is_nested or part.layout != torch.strided:
         raise TypeError(
             f"argument '{name}' is {'nested' if part.is_nested else part.layout}, allowed is a "
-            f"tensor of one shape and layout torch.strided; convert it, for example with .to_dense()"
+            f"tensor of one shape and layout torch.strided; convert it, as with .to_dense()"
         )
     if part.dtype not in PART_DTYPES:
         advice = (
@@ -535,7 +564,7 @@ def _rebuilt(
     z = ComplexTensor(real, imag)
     if is_parameter:
         return torch.nn.Parameter(z, requires_grad)  # type: ignore[return-value]
-    return z.requires_grad_(requires_grad)
+    return z.requires_grad_(requires_grad)  # type: ignore[return-value]
 
 
 # So that torch.load, which by default reads tensors but no other classes, reads this one.

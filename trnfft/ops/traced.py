@@ -17,7 +17,7 @@ Numbers = TypeVar("Numbers", torch.Tensor, ComplexTensor, torch.Tensor | Complex
 def held(x: Numbers, dims: Iterable[int] = ()) -> Numbers:
     """`x`; its trace raises a RuntimeError for another number of dimensions, or sizes of `dims`."""
     if torch.jit.is_tracing():
-        x = x.permute(*range(x.ndim))  # views of the same shape, which need this one
+        x = x.permute(*range(x.ndim))  # type: ignore[assignment]  # views of the same shape, which need this one
         for dim in dims:
             x = x.unflatten(dim, (int(x.shape[dim]),))
     return x

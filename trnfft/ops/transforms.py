@@ -12,7 +12,8 @@ again, hence differentiable any number of times:
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,6 +25,31 @@ from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
 from trnfft.ops import autocast, traced
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A transform of tensors of one shape, dtype and device, for settings that stay.
+
+    Attributes:
+        backend, precision: the names of the settings.
+        device: of the tensors.
+        direct: does it where nothing is traced and autocast is off.
+        operator: does it by operators of torch.library.
+    """
+
+    backend: str
+    precision: str
+    device: torch.device
+    direct: Callable[[Any], Any]
+    operator: Callable[[Any], Any]
+
+    def __call__(self, x: torch.Tensor | ComplexTensor) -> Any:
+        if torch.compiler.is_compiling():
+            return self.operator(x)
+        if torch.jit.is_tracing():
+            return self.operator(traced.held(x, range(x.ndim)))
+        return self.operator(x) if autocast.is_on(self.device) else self.direct(x)
 
 
 def c2c(
@@ -118,6 +144,83 @@ def c2r(
         run = _C2R.apply if backend else _c2r
         y = run(*parts, sizes[-1], *_flat(call, backend))
     return _moved_back(y, dims)
+
+
+def prepared(
+    kind: str,
+    like: torch.Tensor | ComplexTensor,
+    sizes: tuple[int, ...],
+    dims: tuple[int, ...],
+    inverse: bool,
+    norm: str,
+) -> Prepared:
+    """`c2c`, `r2c` or `c2r` of tensors like this one, for the settings of this context.
+
+    Args:
+        kind: which of the three.
+        like: of the shape, dtype and device, not empty; its numbers do not matter.
+        sizes, dims, inverse, norm: as for the three.
+
+    Raises:
+        RuntimeError, TypeError, NotImplementedError: as the three.
+    """
+    backend, precision = _settings(like.device)
+    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
+    flat = _flat(call, backend)
+    moves = _Moves(dims, (*sizes[:-1], sizes[-1] // 2 + 1) if kind == "c2r" else sizes, like.shape)
+    operator = _of_parts(kind, moves, lambda parts: _by_operator(kind, parts, call, flat))
+    if _takes_whole(backend, like, dims):
+        whole = getattr(backend, f"{kind}_whole")
+        asked = Transform(sizes, dims, inverse, norm, precision)
+        return Prepared(backend.name, precision, like.device, lambda x: whole(x, asked), operator)
+    real = like.real if isinstance(like, ComplexTensor) or like.is_complex() else like
+    transform = backend.prepared(kind, moves.last(real), call)
+    direct = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
+    return Prepared(backend.name, precision, like.device, direct, operator)
+
+
+class _Moves:
+    """Dimensions to the end and back: nothing, where they are there with their sizes."""
+
+    def __init__(self, dims: tuple[int, ...], sizes: tuple[int, ...], shape: torch.Size) -> None:
+        self.dims, self.sizes = dims, sizes
+        first = len(shape) - len(dims)
+        self.are_none = dims == tuple(range(first, len(shape))) and shape[first:] == sizes
+
+    def last(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.are_none else _moved_last(x, self.dims, self.sizes)
+
+    def back(self, x: torch.Tensor) -> torch.Tensor:
+        return x.contiguous() if self.are_none else _moved_back(x, self.dims)
+
+
+def _of_parts(
+    kind: str, moves: _Moves, transform: Callable[[Parts], Parts]
+) -> Callable[[Any], Any]:
+    """A transform of parts with the dimensions last as one of whole tensors."""
+
+    def run(x: Any) -> Any:
+        parts: Parts = (x,)
+        if kind != "r2c":
+            parts = _split(x)
+        results = [moves.back(y) for y in transform(tuple(map(moves.last, parts)))]
+        return results[0] if kind == "c2r" else join(*results)
+
+    return run
+
+
+def _by_operator(kind: str, parts: Parts, call: Call, flat: tuple[Any, ...]) -> Parts:
+    """An operator of torch.library, or in a graph for TorchNeuron's compiler one of its own."""
+    is_compiling = torch.compiler.is_compiling()
+    if is_compiling and _is_neuron_graph(None, parts[0].device):
+        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
+
+        return neuron_graph.transform(kind, parts, call.sizes, call.inverse, call.scale)
+    if kind == "c2c":
+        return (_c2c if is_compiling else _C2C.apply)(*parts, *flat, call.planned)
+    if kind == "r2c":
+        return (_r2c if is_compiling else _R2C.apply)(*parts, *flat)
+    return ((_c2r if is_compiling else _C2R.apply)(*parts, call.sizes[-1], *flat),)
 
 
 def rfft(x: torch.Tensor) -> ComplexTensor:

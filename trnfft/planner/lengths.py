@@ -101,6 +101,11 @@ def _likeliest(lengths: list[int]) -> list[int]:
     return sorted(set(best))
 
 
+def forget() -> None:
+    """Forget the lengths found; the plans that say so remain."""
+    _next_fast_len.cache_clear()
+
+
 def plan_images(
     image: tuple[int, int], least: tuple[int, int], *, target: str | None = None
 ) -> Plan:

@@ -20,6 +20,13 @@ Engine = Literal["", "dma", "tensor", "vector", "scalar", "gpsimd"]
 Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]
 
 
+class WisdomHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="wisdom"):
+    """The first line of an exported file."""
+
+    format: Number
+    fingerprint: Name
+
+
 class StepRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A transform of one length that is part of another recipe."""
 

@@ -77,7 +77,7 @@ def recall(problem: Problem) -> Plan | None:
     if own is not None:
         try:
             plan = believed(own, problem)
-            _check_layout(plan)
+            check_layout(plan)
             return plan
         except ValueError as reason:
             _warn(user_file(chip), str(reason))
@@ -112,7 +112,7 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
     return plan
 
 
-def _check_layout(plan: Plan) -> None:
+def check_layout(plan: Plan) -> None:
     """Runs dry what only a run can tell: not every layout of a weight takes every number of rows.
 
     Raises:
@@ -139,6 +139,28 @@ def remember(plan: Plan) -> Plan:
         with contextlib.suppress(OSError):  # a folder that cannot be written: memory must do
             _append(user_file(plan.target), b"\n%b\n" % msgspec.json.encode(entry))
     return plan
+
+
+def own(chip: str) -> Entries:
+    """The plans in the user's files and those found since, by key."""
+    with _lock:
+        known = dict(_user_entries(chip))
+        _user.pop(chip)  # other processes may have written since these were read
+        _user[chip] = {**_user_entries(chip), **known}
+        return dict(_user[chip])
+
+
+def remove(chip: str) -> None:
+    """Removes the user's files of this version for a chip, and forgets what was in them.
+
+    Raises:
+        OSError: there is one that cannot be removed.
+    """
+    with _lock:
+        path = user_file(chip)
+        for file in (_older(path), path):
+            file.unlink(missing_ok=True)
+        _user[chip] = {}
 
 
 def forget() -> None:
@@ -206,7 +228,7 @@ def _examined(rows: Callable[[], list[bytes]]) -> Examined:
     unknown, reason = 0, ""
     for index, text in enumerate(found):
         try:
-            row = _decoder.decode(text)
+            row = row_of(text)
             if index < EXAMINED:
                 believed(row, Plan.from_row(row))
         except ValueError as error:
@@ -269,15 +291,24 @@ def _user_rows(path: Path) -> list[bytes]:
     """The rows of a user's file, but for those that a process was killed in.
 
     Raises:
-        ValueError: it is no regular file, or larger than we write.
+        ValueError, OSError: as `rows_of`.
+    """
+    rows = rows_of(path, 2 * FULL)
+    return [row for row in rows if not (row.startswith(b'{"n":') and row[-1:] != b"}")]
+
+
+def rows_of(path: Path, most: int) -> list[bytes]:
+    """The lines of a file, but for empty ones.
+
+    Raises:
+        ValueError: it is no regular file, or has more than `most` bytes.
         OSError: it cannot be read.
     """
     with open(_opened(path, os.O_RDONLY), "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if size > 2 * FULL:
+        if size > most:
             raise ValueError(f"it has {size} bytes, more than trnfft writes")
-        rows = file.read(2 * FULL).split(b"\n")
-    return [row for row in rows if row and not (row.startswith(b'{"n":') and row[-1:] != b"}")]
+        return [row for row in file.read(most).split(b"\n") if row]
 
 
 def _opened(path: Path, flags: int) -> int:
@@ -325,12 +356,18 @@ def _remove_stale(folder: Path) -> None:
                     path.unlink()
 
 
+def row_of(text: bytes) -> PlanRow:
+    """A row by the schema. ValueError where it is something else."""
+    row: PlanRow = _decoder.decode(text)
+    return row
+
+
 def _entries(source: Path | Traversable, rows: list[bytes]) -> Entries:
     """Rows by key; those that are none are left out, with a warning."""
     entries: Entries = {}
     for number, text in enumerate(rows, 1):
         try:
-            row = _decoder.decode(text)
+            row = row_of(text)
         except ValueError as error:
             _warn(source, f"row {number} is no plan: {error}")
         else:

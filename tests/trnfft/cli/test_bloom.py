@@ -60,6 +60,19 @@ def test_npy_in_and_out(run, tmp_path, lights):
     assert actual.max() > 1
 
 
+def test_exposure_is_in_stops(run, lights):
+    def bloomed(*arguments):
+        result = run("lights.npy", "--out", "a.npy", *arguments)
+        assert result.exit_code == 0, result.output
+        assert ("exposed by +1.5 stops" in result.stdout) == bool(arguments)
+        return np.load("a.npy")
+
+    plain = bloomed()
+    np.testing.assert_allclose(
+        bloomed("--exposure", 1.5), plain * 2**1.5, rtol=1e-5, atol=1e-5 * plain.max()
+    )
+
+
 @pytest.mark.parametrize("psf", ["gaussian", "star", "heart"])
 @pytest.mark.parametrize("padding", ["zero", "mirror"])
 def test_every_kernel_to_png(run, tmp_path, lights, psf, padding):
@@ -128,9 +141,12 @@ def test_backend_that_cannot(run, lights, monkeypatch):
         (["lights.npy", "--size", 0], "'--size' is 0, allowed is 1 to 2048"),
         (["lights.npy", "--size", 5000], "'--size' is 5000"),
         (["lights.npy", "--strength", 2], "'strength' is 2.0, allowed is 0 to 1"),
+        (["lights.npy", "--exposure", 33], "'--exposure' is 33, allowed is -32 to 32"),
+        (["lights.npy", "--exposure", "nan"], "'--exposure' is nan, allowed is -32 to 32"),
+        (["bright.npy", "--exposure", 5], "which makes light of 3.2e+30, allowed is up to 1e+30"),
         (["lights.npy", "--padding", "wrap"], "'padding' is 'wrap', allowed are"),
-        (["lights.npy", "--out", "a.jpg"], "must end in .png or .npy"),
-        (["pair.npy", "--out", "a.png"], "1 or 3 channels, the picture 2"),
+        (["lights.npy", "--out", "a.jpg"], "must end in .png, .npy or .exr"),
+        (["pair.npy", "--out", "a.png"], "1 or 3 channels, this one 2"),
         (["lights.npy", "--out", "lights.npy"], "the input itself"),
         (["lights.npy", "--psf", "pair.npy", "--out", "pair.npy"], "2 channels and"),
         (["pair.npy", "--psf", "dim.npy", "--out", "dim.npy"], "the input itself"),
@@ -140,6 +156,7 @@ def test_backend_that_cannot(run, lights, monkeypatch):
 )
 def test_refused(run, tmp_path, lights, arguments, sentence):
     np.save(tmp_path / "dark.npy", np.zeros((3, 3)))
+    np.save(tmp_path / "bright.npy", np.full((3, 3), 1e29))
     np.save(tmp_path / "dim.npy", np.ones((3, 3)))
     np.save(tmp_path / "pair.npy", np.ones((3, 3, 2)))
     before = sorted(path.name for path in tmp_path.iterdir())

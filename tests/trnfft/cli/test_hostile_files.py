@@ -99,7 +99,7 @@ def test_npy_that_claims_more_than_is_read(folder, shape):
 )
 def test_wav_whose_chunks_lead_outside(folder, before):
     (folder / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", 50) + b"WAVE" + before)
-    assert "cannot read a.wav: only PCM WAV files" in refused("spectrum", "a.wav")
+    assert "cannot read a.wav: only WAV files of PCM or floats" in refused("spectrum", "a.wav")
 
 
 def test_recordings_have_a_limit(folder, monkeypatch):

@@ -5,8 +5,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import trnfft
 from nki_kernels import hardware
 from trnfft import cli
+from trnfft.cli.plan import draw_prices, priced_lengths
+from trnfft.planner.plan import Plan
 
 
 @pytest.fixture
@@ -52,6 +55,49 @@ def test_all_lists_every_candidate(run):
     assert full.count("stockham 1024") > short.count("stockham 1024") >= 1
 
 
+def test_algorithms_that_cannot_for_one_reason_share_a_row(run):
+    table = run(60000, "--target", "trn1").stdout
+    assert table.count("takes N <= 256") == 1
+    assert "dft_gemm, dft_gemm_bf16_refined, dft_gemm_bf16 " in table
+    assert "bluestein 60000 " in table  # alone with its reason
+    assert run(60000, "--target", "trn1", "--all").stdout.count("takes N <= 256") == 3
+
+
+def test_verdicts_say_what_a_price_is_worth():
+    """Nothing takes 1 times as long: little more is given in percent."""
+    seen = set()
+    for n, batch in ((256, 1), (384, 128), (1000, 128)):
+        for cores in (1, 2):
+            plan = trnfft.plan(n, batch=batch, target="trn2", cores=cores)
+            for other in plan.candidates[1:]:
+                if other.predicted_ns is None:
+                    continue
+                ratio = other.predicted_ns / plan.predicted_ns
+                if ratio == 1:
+                    assert other.rejected == "takes as long"
+                elif ratio < 1.005:
+                    percent = float(other.rejected.removeprefix("takes ").removesuffix("% longer"))
+                    assert percent == pytest.approx(100 * (ratio - 1), rel=0.5)
+                else:
+                    assert other.rejected == f"takes {ratio:.3g} times as long"
+                seen.add(other.rejected.split()[-1])
+    assert {"long", "longer"} <= seen
+
+
+def test_json(run):
+    result = run(1000, "--batch", 128, "--target", "trn1", "--json")
+    assert result.exit_code == 0, result.output
+    assert Plan.from_json(result.stdout) == trnfft.plan(1000, batch=128, target="trn1")
+    shape = run("--shape", "48x256", "--real", "--target", "trn1", "--json").stdout
+    assert Plan.from_json(shape) == trnfft.plan(shape=(48, 256), real=True, target="trn1")
+
+
+def test_version():
+    for arguments in (["--version"], ["--version", "plan"]):
+        result = CliRunner().invoke(cli.app, arguments)
+        assert (result.exit_code, result.stdout) == (0, f"trnfft {trnfft.__version__}\n")
+
+
 def test_chip_and_degree_of_lnc(run, monkeypatch):
     """By option, else by the environment, else what the chip has; said with every time."""
 
@@ -95,6 +141,24 @@ def test_plot(run, tmp_path):
     assert (tmp_path / "prices.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
+def test_plot_marks_n_and_draws_lines_through_powers_of_two():
+    pytest.importorskip("matplotlib")
+    found = trnfft.plan(1000, batch=128, target="trn1")
+    (axes,) = draw_prices(found).axes
+    assert [plan.n for plan in priced_lengths(found)] == [2**k for k in range(1, 17)]
+    lines = {line.get_label(): line.get_xdata() for line in axes.lines}
+    assert list(lines["N = 1000"]) == [1000, 1000]
+    assert set(lines["four_step"]) == {2**k for k in range(8, 17)}
+    stars = [line for line in axes.lines if line.get_marker() == "*"]
+    prices = {one.predicted_ns / 1e3 for one in found.candidates if one.predicted_ns}
+    assert len(stars) == 3
+    for star in stars:
+        assert list(star.get_xdata()) == [1000]
+        assert star.get_ydata()[0] in prices
+        (line,) = (o for o in axes.lines if o.get_color() == star.get_color() and o not in stars)
+        assert line.get_label() in ("four_step", "stockham", "bluestein")
+
+
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
@@ -119,6 +183,8 @@ def test_plot(run, tmp_path):
         (("--shape", "8x8", "--padded-from", "-1x8"), "'--padded-from' is '-1x8'"),
         (("--shape", "257x8"), "axis 0 of length 257"),
         (("--shape", "8x8", "--plot", "a.png"), "'--plot' is a.png, allowed only with N"),
+        ((8, "--json", "--plot", "a.png"), "'--json' prints nothing but the plan"),
+        ((8, "--json", "--perfetto", "a.json"), "'--json' prints nothing but the plan"),
         ((8, "--padded-from", "4", "--plot", "a.png"), "'--plot' is a.png, allowed only with N"),
     ],
     ids=str,

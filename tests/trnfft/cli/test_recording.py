@@ -1,5 +1,7 @@
 """Recordings are read exactly, and a file that holds none is refused in one sentence."""
 
+import io
+import struct
 import sys
 import wave
 
@@ -34,6 +36,69 @@ def test_wav_channels_become_their_mean(tmp_path):
     stereo = np.array([[8192, 16384], [-8192, 8192]], "<i2").tobytes()
     recording = read_recording(write_wav(tmp_path / "a.WAV", stereo, channels=2))
     np.testing.assert_array_equal(recording.samples, [0.375, 0.0])
+
+
+def float_wav(array, change=lambda data: data):
+    """Bytes of a WAV file of this array, by SciPy."""
+    wavfile = pytest.importorskip("scipy.io.wavfile")
+    file = io.BytesIO()
+    wavfile.write(file, 8000, array)
+    return change(file.getvalue())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wav_of_floats(tmp_path, dtype):
+    samples = np.random.default_rng(0).standard_normal((50, 2)).astype(dtype)  # beyond 1, too
+    (tmp_path / "a.wav").write_bytes(float_wav(samples))
+    recording = read_recording(tmp_path / "a.wav")
+    np.testing.assert_array_equal(recording.samples, samples.astype(np.float64).mean(1))
+    assert (recording.name, recording.sample_rate) == ("a.wav", 8000.0)
+    (tmp_path / "mono.wav").write_bytes(float_wav(samples[:, 0]))
+    np.testing.assert_array_equal(read_recording(tmp_path / "mono.wav").samples, samples[:, 0])
+
+
+@pytest.mark.parametrize("bits, full", [(8, b"\xc0\x00"), (16, b"\x00\x40\x00\x80")])
+def test_wav_of_pcm_with_an_extended_header(tmp_path, bits, full):
+    """WAVE_FORMAT_EXTENSIBLE, whose format is a GUID: what recorders write."""
+    pytest.importorskip("scipy")
+    guid = bytes.fromhex("0100000000001000800000aa00389b71")
+    size = bits // 8
+    head = struct.pack("<HHIIHHHHI", 0xFFFE, 1, 8000, 8000 * size, size, bits, 22, bits, 4)
+    chunks = b"fmt " + struct.pack("<I", 40) + head + guid + b"data" + struct.pack("<I", len(full))
+    body = b"WAVE" + chunks + full
+    (tmp_path / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", len(body)) + body)
+    np.testing.assert_array_equal(read_recording(tmp_path / "a.wav").samples, [0.5, -1.0])
+
+
+def test_wav_of_floats_needs_scipy(tmp_path, monkeypatch):
+    (tmp_path / "a.wav").write_bytes(float_wav(np.ones(4, np.float32)))
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(RecordingError, match=r"need SciPy: pip install \"trnfft\[demo\]\""):
+        read_recording(tmp_path / "a.wav")
+
+
+FLOATS = np.linspace(-1, 1, 100, dtype=np.float32)
+BAD_FLOATS = {
+    "cut in the data": (lambda data: data[:-100], "it is cut short"),
+    "cut in a sample": (lambda data: data[:-99], "it is cut short"),
+    "cut in a chunk's name": (lambda data: data[:40], "Incomplete chunk"),
+    "no channels": (lambda data: data[:22] + b"\0\0" + data[24:], "no complete WAV file"),
+    "no bits": (lambda data: data[:34] + b"\0\0" + data[36:], "0-bit floating-point"),
+    "no rate": (lambda data: data[:24] + bytes(4) + data[28:], "at 0 Hz"),
+    "mp3 inside": (
+        lambda data: data[:20] + b"\x55\0" + data[22:],
+        "only WAV files of PCM or floats.*unknown format: 85",
+    ),
+    "nan": (lambda data: data[:-4] + b"\xff\xff\xff\x7f", "sample 99 is nan"),
+}
+
+
+@pytest.mark.parametrize("change, sentence", BAD_FLOATS.values(), ids=BAD_FLOATS.keys())
+def test_bad_wav_of_floats_is_refused_in_one_sentence(tmp_path, change, sentence):
+    (tmp_path / "a.wav").write_bytes(float_wav(FLOATS, change))
+    with pytest.raises(RecordingError, match=sentence) as caught:
+        read_recording(tmp_path / "a.wav")
+    assert "a.wav" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +170,17 @@ BAD = {
     "empty wav": ("a.wav", _bytes(b""), "empty"),
     "empty npy": ("a.npy", _bytes(b""), "empty"),
     "empty csv": ("a.csv", _bytes(b""), "empty"),
-    "not a wav": ("a.wav", _bytes(b"not a wav at all"), "only PCM WAV"),
-    "wav cut in the header": ("a.wav", _spoiled_wav(lambda data: data[:30]), "only PCM WAV"),
+    "not a wav": ("a.wav", _bytes(b"not a wav at all"), "only WAV files of PCM or floats"),
+    "wav cut in the header": (
+        "a.wav",
+        _spoiled_wav(lambda data: data[:30]),
+        "only WAV files of PCM or floats",
+    ),
     "wav cut in the data": ("a.wav", _spoiled_wav(lambda data: data[:-100]), "50 of 100 samples"),
     "float wav": (
         "a.wav",
         _spoiled_wav(lambda data: data[:20] + b"\x03\x00" + data[22:]),
-        "only PCM WAV.*unknown format: 3",
+        "no complete WAV file of PCM or floats.*16-bit floating-point",
     ),
     "40 bit wav": ("a.wav", _spoiled_wav(lambda data: data[:34] + b"\x28\x00" + data[36:]), "40"),
     "wav without samples": ("a.wav", _spoiled_wav(lambda data: data[:40] + bytes(4)), "has 0"),

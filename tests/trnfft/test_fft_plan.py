@@ -1,0 +1,205 @@
+"""`trnfft.plan_fft` does what the transforms do, for one kind of input and the settings it had."""
+
+import pytest
+import torch
+
+import trnfft
+from trnfft.planner import planner
+
+FUNCTIONS = {
+    ("c2c", False): trnfft.fft,
+    ("c2c", True): trnfft.ifft,
+    ("r2c", False): trnfft.rfft,
+    ("r2c", True): trnfft.ihfft,
+    ("c2r", False): trnfft.hfft,
+    ("c2r", True): trnfft.irfft,
+}
+BACKENDS = ("torch", "matmul", "nki-sim")
+
+
+def sample(kind, shape, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(len(shape))
+    real, imag = (torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2))
+    return real if kind == "r2c" else trnfft.ComplexTensor(real, imag)
+
+
+def same(one, other):
+    if isinstance(one, trnfft.ComplexTensor):
+        return (
+            type(other) is type(one) and same(one.real, other.real) and same(one.imag, other.imag)
+        )
+    return one.dtype == other.dtype and one.is_contiguous() and torch.equal(one, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind, inverse", FUNCTIONS)
+@pytest.mark.parametrize(
+    "shape, arguments",
+    [
+        ((3, 20), {}),
+        ((3, 20), {"n": 12, "norm": "ortho"}),
+        ((4, 11, 2), {"dim": 1, "n": 16, "norm": "forward"}),
+        ((37,), {}),
+        ((2, 2), {"n": 1}),
+    ],
+    ids=str,
+)
+def test_results_are_those_of_the_function(backend, kind, inverse, shape, arguments):
+    x = sample(kind, shape)
+    with trnfft.backend(backend):
+        plan = trnfft.plan_fft(x, kind, inverse=inverse, **arguments)
+        expected = FUNCTIONS[kind, inverse](x, **arguments)
+    assert same(plan(x), expected)  # with the backend that it was made with
+    assert (plan.backend, plan.precision) == (backend, "fast")
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.complex64]
+)
+def test_dtypes(backend, dtype):
+    x = torch.arange(16).reshape(2, 8).to(dtype)
+    with trnfft.backend(backend):
+        assert same(trnfft.plan_fft(x)(x), trnfft.fft(x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_both_forms_of_complex_numbers(backend):
+    x = sample("c2c", (2, 8))
+    with trnfft.backend(backend):
+        for plan in (trnfft.plan_fft(x), trnfft.plan_fft(x.to_complex())):
+            assert same(plan(x), trnfft.fft(x))
+            assert same(plan(x.to_complex()), trnfft.fft(x))
+
+
+def test_halves_of_complex_numbers_are_no_complex64():
+    half = sample("c2c", (2, 8)).to(torch.bfloat16)
+    plan = trnfft.plan_fft(half)
+    assert same(plan(half), trnfft.fft(half))
+    with pytest.raises(RuntimeError, match="argument 'x' has shape"):
+        plan(sample("c2c", (2, 8)).to_complex())
+    with pytest.raises(RuntimeError, match="argument 'x' has shape"):
+        trnfft.plan_fft(sample("c2c", (2, 8)))(half)
+
+
+def test_a_spec_on_meta_is_for_the_default_device():
+    plan = trnfft.plan_fft(torch.empty(4, 8, dtype=torch.complex64, device="meta"))
+    assert plan.device == torch.device("cpu")
+    x = sample("c2c", (4, 8))
+    assert same(plan(x), trnfft.fft(x))
+    shapes = trnfft.plan_fft(torch.empty(4, 8), "r2c", device="meta")
+    assert shapes(torch.empty(4, 8, device="meta")).shape == (4, 5)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("precision", ["kahan", "double"])
+def test_the_precision_is_that_of_the_context(backend, precision):
+    x = sample("c2c", (2, 100))
+    with trnfft.backend(backend), trnfft.precision(precision):
+        plan, expected = trnfft.plan_fft(x), trnfft.fft(x)
+    assert plan.precision == precision
+    assert same(plan(x), expected)
+
+
+def test_kernels_are_planned_once(monkeypatch):
+    x = sample("c2c", (2, 24))
+    with trnfft.backend("nki-sim"):
+        plan, expected = trnfft.plan_fft(x), trnfft.fft(x)
+    monkeypatch.setattr(planner, "search", None)
+    assert same(plan(x), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind, inverse", FUNCTIONS)
+def test_derivatives_are_those_of_the_function(backend, kind, inverse):
+    x = sample(kind, (2, 6))
+    parts = [x] if kind == "r2c" else [x.real, x.imag]
+    leaves = [part.requires_grad_() for part in parts]
+
+    def gradients(function):
+        y = function(*leaves) if kind == "r2c" else function(trnfft.ComplexTensor(*leaves))
+        y = y.real**2 + y.imag**3 if isinstance(y, trnfft.ComplexTensor) else y**2
+        first = torch.autograd.grad(y.sum(), leaves, create_graph=True)
+        return *first, *torch.autograd.grad(sum((g**2).sum() for g in first), leaves)
+
+    with trnfft.backend(backend):
+        plan = trnfft.plan_fft(x.detach(), kind, inverse=inverse)
+        expected = gradients(FUNCTIONS[kind, inverse])
+    for one, other in zip(gradients(plan), expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_vmap_trace_and_autocast(backend):
+    x = torch.randn(3, 8)
+    with trnfft.backend(backend):
+        plan, expected = trnfft.plan_fft(x[0], "r2c"), trnfft.rfft(x)
+        whole = trnfft.plan_fft(x, "r2c")
+    torch.testing.assert_close(torch.func.vmap(lambda row: plan(row).real)(x), expected.real)
+    traced = torch.jit.trace(lambda y: whole(y).imag, x)
+    torch.testing.assert_close(traced(x), expected.imag)
+    with pytest.raises(RuntimeError):
+        traced(torch.randn(3, 9))
+    with torch.autocast("cpu"):
+        assert same(whole(x), expected)
+
+
+def test_compiled():
+    x = torch.randn(3, 8)
+    with trnfft.backend("matmul"):
+        plan = trnfft.plan_fft(x, "r2c")
+    compiled = torch.compile(lambda y: plan(y + 1).real * 2, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), 2 * trnfft.rfft(x + 1).real)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_empty_batches(backend):
+    x = torch.empty(0, 8)
+    with trnfft.backend(backend):
+        assert trnfft.plan_fft(x)(x).shape == (0, 8)
+
+
+@pytest.mark.parametrize(
+    "x, error, sentence",
+    [
+        (torch.zeros(4, 9), RuntimeError, r"has shape \(4, 9\), .* allows shape \(4, 8\), dtype"),
+        (torch.zeros(8), RuntimeError, r"has shape \(8,\)"),
+        (torch.zeros(4, 8).double(), RuntimeError, "dtype torch.float64"),
+        (torch.zeros(4, 8) * 1j, RuntimeError, "dtype torch.complex64"),
+        (sample("c2c", (4, 8)), RuntimeError, "dtype torch.complex64"),
+        (torch.zeros(4, 8, device="meta"), RuntimeError, "on meta, this plan allows"),
+        ([1.0], TypeError, "argument 'x' is of type list"),
+        (torch.zeros(4, 8).numpy(), TypeError, "argument 'x' is of type ndarray"),
+    ],
+    ids=str,
+)
+def test_another_input_is_an_error(x, error, sentence):
+    with pytest.raises(error, match=sentence):
+        trnfft.plan_fft(torch.zeros(4, 8))(x)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, sentence",
+    [
+        ({"kind": "fft"}, ValueError, "'kind' is 'fft', allowed are 'c2c', 'r2c', 'c2r'"),
+        ({"inverse": 1}, TypeError, "'inverse' must be a bool, not int"),
+        ({"n": 0}, RuntimeError, "'n' is 0"),
+        ({"n": 2.5}, TypeError, "'n' must be an int"),
+        ({"dim": 2}, IndexError, "'dim' is 2"),
+        ({"norm": "none"}, RuntimeError, "'norm' is 'none'"),
+        ({"x_spec": (4, 8)}, TypeError, "'x_spec' is of type tuple"),
+        ({"x_spec": torch.zeros(4, 8) * 1j, "kind": "r2c"}, RuntimeError, "real dtypes only"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments(arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        trnfft.plan_fft(**{"x_spec": torch.zeros(4, 8), **arguments})
+
+
+def test_what_it_says_of_itself():
+    plan = trnfft.plan_fft(torch.empty(4, 8), "r2c", norm="ortho")
+    assert repr(plan) == (
+        "<r2c, 8 points along dimension 1, norm 'ortho' of shape (4, 8), dtype torch.float32, "
+        "on cpu; backend 'torch', precision 'fast'>"
+    )
