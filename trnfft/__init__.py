@@ -22,6 +22,7 @@ from trnfft.config import (
 from trnfft.convolution.bloom import BloomFilter, bloom
 from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.patch import patch_torch
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
@@ -92,6 +93,7 @@ __all__ = [
     "get_backend",
     "get_precision",
     "pack_spectrum",
+    "patch_torch",
     "plan",
     "point_spread_functions",
     "precision",
@@ -104,6 +106,7 @@ __all__ = [
 
 
 _PLANNER = {"plan": "planner", "next_fast_len": "lengths", "fft_workspace_bytes": "workspace"}
+_OPT_EINSUM = ("einsum", "tensordot", "transpose")  # which asks for them by these names
 
 
 def __getattr__(name: str) -> Any:
@@ -117,4 +120,6 @@ def __getattr__(name: str) -> Any:
         return import_module("trnfft.convolution.point_spread_functions")
     if name in ("nn", "scipy_backend"):
         return import_module(f"trnfft.{name}")
+    if name in _OPT_EINSUM:
+        return getattr(import_module("trnfft.opt_einsum_backend"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
