@@ -170,6 +170,7 @@ def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
             for z in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(z, ComplexTensor) and not z.is_inference():
                     torch.autograd.graph.increment_version([z._real, z._imag])
+                    z._followed = None
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

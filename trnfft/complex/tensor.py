@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ _PARTS_OF = {
     torch.complex64: torch.float32,
     torch.complex128: torch.float64,
 }
+
+aten = torch.ops.aten
 
 # What functions of torch do on ComplexTensors where their operators cannot say it. Filled by
 # trnfft.complex.functions.
@@ -59,6 +61,7 @@ class ComplexTensor(torch.Tensor):
 
     _real: torch.Tensor
     _imag: torch.Tensor
+    _followed: _Followed | None = None
 
     # NumPy arrays and scalars on the left of an operator leave it to this class.
     __array_ufunc__ = None
@@ -187,6 +190,7 @@ class ComplexTensor(torch.Tensor):
     ) -> Any:
         """A function of torch, above autograd."""
         kwargs = kwargs or {}
+        _rejoin(args)
         function = FUNCTIONS.get(func)
         if function is not None:
             return function(*args, **kwargs)
@@ -299,9 +303,12 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         from trnfft.complex import in_graph
 
         return in_graph.join(real, imag)
-    if _is_followed(real) or _is_followed(imag):
-        return _JoinUnderTransforms.apply(real, imag)
-    return of_parts(*_own(real, imag))
+    if not _is_followed(real) and not _is_followed(imag):
+        return of_parts(*_own(real, imag))
+    joined: ComplexTensor = _JoinUnderTransforms.apply(real, imag)
+    if isinstance(joined, ComplexTensor) and not (real.is_neg() or imag.is_neg()):
+        joined._followed = _Followed(real, imag, real._version, imag._version)
+    return joined
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -320,7 +327,43 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if not isinstance(z, ComplexTensor) and not torch._C._are_functorch_transforms_active():
         return z.real, z.imag
-    return _SplitUnderTransforms.apply(z) if _is_followed(z) else _views(z)
+    if not _is_followed(z):
+        return _views(z)
+    if torch._C._are_functorch_transforms_active():
+        return _SplitUnderTransforms.apply(z)
+    if z._followed is None:
+        real, imag = _SplitUnderTransforms.apply(z)
+        z._followed = _Followed(real, imag, real._version, imag._version)
+    return z._followed.real, z._followed.imag
+
+
+class _Followed(NamedTuple):
+    """The parts that a ComplexTensor was made of, or taken apart to, as autograd knows them.
+
+    They share its memory. Where one was written in place since, the whole has to learn of that.
+    """
+
+    real: torch.Tensor
+    imag: torch.Tensor
+    real_version: int
+    imag_version: int
+
+    def is_behind(self) -> bool:
+        """Whether a part was written."""
+        versions = self.real._version, self.imag._version
+        return versions != (self.real_version, self.imag_version)
+
+
+def _rejoin(values: Any) -> None:
+    """Make those ComplexTensors of which a part was written in place, for autograd, of these parts."""
+    for z in values:
+        if isinstance(z, (list, tuple)):
+            _rejoin(z)
+        elif isinstance(z, ComplexTensor) and z._followed is not None and z._followed.is_behind():
+            real, imag = z._followed.real, z._followed.imag
+            z._followed = None
+            _Rejoin.apply(z, real, imag)
+            z._followed = _Followed(real, imag, real._version, imag._version)
 
 
 def _views(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -358,7 +401,10 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return _views(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
+        if not isinstance(z, ComplexTensor):
+            return z.real, z.imag
+        # The same memory, and no views, as those of a function may not be written.
+        return tuple(aten._unsafe_view(part, part.shape) for part in (z._real, z._imag))  # type: ignore[return-value]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -367,6 +413,19 @@ class _Split(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
         return join(real, imag)
+
+
+class _Rejoin(torch.autograd.Function):
+    """`_Join` into a ComplexTensor that has these parts already."""
+
+    @staticmethod
+    def forward(ctx: Any, z: ComplexTensor, real: torch.Tensor, imag: torch.Tensor) -> Any:
+        ctx.mark_dirty(z)
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return None, *parts_of(gradient)
 
 
 # With what forward mode and torch.func ask for, which torch.compile does not take.

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
+from tests.trnfft.complex.strict import NoComplexDtypes
 from trnfft import ComplexTensor
 
 
@@ -53,18 +53,6 @@ def assert_same(result, expected, **tolerances):
 TIGHT = {torch.complex64: {}, torch.complex128: {"rtol": 1e-12, "atol": 1e-12}}
 INDEX = torch.tensor([1, 0, 1])
 MASK = torch.tensor([True, False, True])
-
-
-class NoComplexDtypes(TorchDispatchMode):
-    """An error wherever an operation makes a native complex tensor, as on a NeuronCore."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if ComplexTensor in types:
-            return NotImplemented  # whose operators come here themselves
-        result = func(*args, **(kwargs or {}))
-        for x in result if isinstance(result, (list, tuple)) else (result,):
-            assert not (isinstance(x, torch.Tensor) and x.is_complex()), func
-        return result
 
 
 def on_parts(function, *operands):
@@ -340,49 +328,6 @@ IN_PLACE = {
     "true_divide_": lambda z, w: z.true_divide_(w),
     "zero_": lambda z, w: z.zero_(),
 }
-
-WITH_OTHER_TESTS = {
-    *("bfloat16", "double", "float", "half", "cuda"),
-    *("empty_like", "new_empty", "rand_like", "randn_like"),
-}
-
-
-def test_every_function_has_a_case():
-    cases = {**ANY_SHAPE, **BINARY, **CERTAIN_SHAPES, **IN_PLACE}
-    tested = {name.split()[0].replace(".", "_") for name in cases}
-    transforms = {f.__name__ for f in FUNCTIONS if "fft" in f.__name__}
-    assert {f.__name__ for f in FUNCTIONS} - tested - transforms == WITH_OTHER_TESTS
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ANY_SHAPE)
-def test_functions_of_any_shape(name, dtype):
-    function = ANY_SHAPE[name]
-    for shape in SHAPES:
-        z = random_complex(*shape, dtype=dtype)
-        strided = random_complex(*shape, 2, dtype=dtype)[..., 0]
-        for operand in (z, strided, z.transpose(0, -1) if shape else z):
-            assert_same(on_parts(function, operand), function(operand), **TIGHT[dtype])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", BINARY)
-def test_functions_of_two_tensors(name, dtype):
-    function, z = BINARY[name], random_complex(2, 3, dtype=dtype)
-    real = random_complex(2, 3, seed=1).real.to(dtype.to_real())
-    others = [z, z[0], z[:, :1], z[0, 0], random_complex(4, 2, 3, dtype=dtype, seed=1), z.conj()]
-    for w in (*others, *(() if "close" in name else (real, real[0]))):
-        assert_same(on_parts(function, z, w), function(z, w))
-        assert_same(on_parts(function, w, z), function(w, z))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", CERTAIN_SHAPES)
-def test_functions_of_certain_shapes(name, dtype):
-    shapes = [(3, 3), (3, 3), (2, 3, 4), (2, 3, 4)]
-    operands = [random_complex(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
-    function = CERTAIN_SHAPES[name]
-    assert_same(on_parts(function, *operands), function(*operands), **TIGHT[dtype])
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
