@@ -1,7 +1,7 @@
-"""`patch_torch`: models that call torch.fft, torch.stft and torch.istft run on this library, unchanged.
+"""`patch_torch`: models that call torch.fft, torch.stft and torch.istft run on this library.
 
-On devices without complex dtypes their complex tensors are ComplexTensors, too: those of torch.zeros,
-ones and empty, torch.complex, torch.polar and torch.view_as_complex.
+On devices without complex dtypes their complex tensors are ComplexTensors, too: those of
+torch.zeros, ones and empty, torch.complex, torch.polar and torch.view_as_complex.
 """
 
 import threading
@@ -157,5 +157,5 @@ _PLACES = [
     (owner, name, function)
     for owner in (torch, torch.fft, torch.functional, torch.Tensor)
     for name, function in vars(owner).items()
-    if not isinstance(function, torch.Tensor) and getattr(function, "__hash__", None) and function in _REPLACEMENTS
+    if callable(function) and function in _REPLACEMENTS
 ]

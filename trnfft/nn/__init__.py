@@ -15,7 +15,8 @@ from trnfft.nn.complex_linear import ComplexLinear
 from trnfft.nn.fft_conv import FFTConv1d, FFTConv2d
 from trnfft.nn.fnet_mixer import FNetMixer
 from trnfft.nn.mod_relu import ModReLU
-from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d
+from trnfft.nn.neural_operator import SpectralConv
+from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d, SpectralConv3d
 
 __all__ = [
     "BlockCirculantLinear",
@@ -27,7 +28,9 @@ __all__ = [
     "FFTConv2d",
     "FNetMixer",
     "ModReLU",
+    "SpectralConv",
     "SpectralConv1d",
     "SpectralConv2d",
+    "SpectralConv3d",
     "convert_linear",
 ]
