@@ -14,6 +14,7 @@ from trnfft.nn.complex_conv import ComplexConv1d, ComplexConv2d
 from trnfft.nn.complex_linear import ComplexLinear
 from trnfft.nn.fft_conv import FFTConv1d, FFTConv2d
 from trnfft.nn.fnet_mixer import FNetMixer
+from trnfft.nn.long_conv import LongConv
 from trnfft.nn.mod_relu import ModReLU
 from trnfft.nn.neural_operator import SpectralConv
 from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d, SpectralConv3d
@@ -27,6 +28,7 @@ __all__ = [
     "FFTConv1d",
     "FFTConv2d",
     "FNetMixer",
+    "LongConv",
     "ModReLU",
     "SpectralConv",
     "SpectralConv1d",
