@@ -18,6 +18,7 @@ from trnfft.nn.long_conv import LongConv
 from trnfft.nn.mod_relu import ModReLU
 from trnfft.nn.neural_operator import SpectralConv
 from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d, SpectralConv3d
+from trnfft.nn.spectrogram import InverseSpectrogram, MelScale, MelSpectrogram, Spectrogram
 
 __all__ = [
     "BlockCirculantLinear",
@@ -28,11 +29,15 @@ __all__ = [
     "FFTConv1d",
     "FFTConv2d",
     "FNetMixer",
+    "InverseSpectrogram",
     "LongConv",
+    "MelScale",
+    "MelSpectrogram",
     "ModReLU",
     "SpectralConv",
     "SpectralConv1d",
     "SpectralConv2d",
     "SpectralConv3d",
+    "Spectrogram",
     "convert_linear",
 ]
