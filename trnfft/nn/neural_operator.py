@@ -149,9 +149,9 @@ class SpectralConv(SplitWeight):
             return list(sizes)
         return [round(size * factor) for size, factor in zip(sizes, self.scale, strict=True)]
 
-    def _weight_of(self, counts: Sequence[int]) -> Any:
+    def _weight_of(self, counts: Sequence[int]) -> torch.Tensor:
         """The weight of the lowest frequencies, those from 0 on first."""
-        weight = self.weight
+        weight: torch.Tensor = self.weight
         for dim, (count, size) in enumerate(zip(counts[:-1], self.modes[:-1], strict=True), 2):
             weight = weight.narrow(dim, (size - count) // 2, count)
             weight = weight.roll(-(count // 2), dim)

@@ -172,7 +172,7 @@ class SpectralConv3d(_SpectralConv):
         self.modes1, self.modes2, self.modes3 = modes1, modes2, modes3
 
 
-def lowest(spectrum: ComplexTensor, signed: Sequence[tuple[int, int]]) -> ComplexTensor:
+def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.Tensor:
     """The lowest frequencies of a spectrum [B, C, ..., F], along all dimensions but the last.
 
     signed: for each of these, how many frequencies from 0 on and how many below 0, which follow.
@@ -189,8 +189,8 @@ def lowest(spectrum: ComplexTensor, signed: Sequence[tuple[int, int]]) -> Comple
 
 
 def spread(
-    low: ComplexTensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
-) -> ComplexTensor:
+    low: torch.Tensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
+) -> torch.Tensor:
     """The inverse of `lowest`: a spectrum of these sizes with zeros at the other frequencies."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:
@@ -203,7 +203,7 @@ def spread(
     return each_part(pad, low)
 
 
-def mix(spectrum: ComplexTensor, weight: ComplexTensor) -> ComplexTensor:
+def mix(spectrum: torch.Tensor, weight: torch.Tensor) -> ComplexTensor:
     """The channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
     check_device("input", spectrum.device, "the weight", weight.device)
     weight = weight.to(spectrum.real.dtype)

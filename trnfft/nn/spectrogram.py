@@ -27,7 +27,7 @@ from trnfft.complex.tensor import ComplexTensor
 from trnfft.signal import istft, stft
 
 _SCALES = ("htk", "slaney")
-_NORMALIZED = (False, True, "window", "frame_length")
+_NORMALIZED = (None, "window", "frame_length")
 _BREAK_HZ, _BREAK_MEL = 1000.0, 15.0  # where Slaney's scale turns from linear to logarithmic
 _LOG_STEP = np.log(6.4) / 27
 
@@ -45,12 +45,12 @@ class _Frames(nn.Module):
         normalized: bool | str,
     ) -> None:
         super().__init__()
-        check_choice("normalized", normalized, _NORMALIZED, ValueError)
+        by: Any = "window" if normalized is True else normalized or None
+        check_choice("normalized", by, _NORMALIZED, ValueError)
         self.n_fft, win_length, hop_length = lengths
         self.win_length = self.n_fft if win_length is None else win_length
         self.hop_length = self.win_length // 2 if hop_length is None else hop_length
-        self.by_window = normalized is True or normalized == "window"
-        self.by_length = normalized == "frame_length"
+        self.by_window, self.by_length = by == "window", by == "frame_length"
         self.register_buffer("window", window_fn(self.win_length, **(wkwargs or {})))
 
     def _norm(self) -> torch.Tensor:
@@ -153,7 +153,7 @@ class InverseSpectrogram(_Frames):
         self.pad, self.center, self.onesided = pad, center, onesided
 
     def forward(self, spectrogram: torch.Tensor, length: int | None = None) -> torch.Tensor:
-        spectra = ComplexTensor.from_complex(spectrogram)
+        spectra: torch.Tensor = ComplexTensor.from_complex(spectrogram)
         if self.by_window:
             spectra = spectra * self._norm()
         signal = istft(
