@@ -31,7 +31,8 @@ class patch_torch(TorchFunctionMode):
 
     Inside a `with` block, and from `start` to `stop`. Complex results are ComplexTensors, on every
     device; the backend is the chosen one. On devices without complex dtypes torch.zeros, ones,
-    empty, complex, polar and view_as_complex make ComplexTensors.
+    empty, complex, polar and view_as_complex make ComplexTensors, and `model.to(device)` makes such
+    of complex parameters.
 
     A `with` block is for its own thread, and for every call in it, of functions kept before it as
     well; blocks nest, and torch.compile traces them. `start` is for all threads of the program,
@@ -108,6 +109,25 @@ def _has_complex_dtypes(device: torch.device | str | int | None) -> bool:
     return device.type in COMPLEX_DEVICES
 
 
+def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """torch.Tensor.to, for a native complex tensor on its way to a device that has none."""
+    if not self.is_complex() or isinstance(self, ComplexTensor):
+        return self.to(*args, **kwargs)
+    device = torch._C._nn._parse_to(*args, **kwargs)[0]
+    if device is None or device.type in COMPLEX_DEVICES:
+        return self.to(*args, **kwargs)
+    return ComplexTensor.from_complex(self).to(*args, **kwargs)
+
+
+_MODULE_TO = torch.nn.Module.to
+
+
+def _module_to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    """torch.nn.Module.to in a whole program, where torch.Tensor.to stays torch's."""
+    with patch_torch():
+        return _MODULE_TO(self, *args, **kwargs)
+
+
 def _of_parts(
     function: Callable[..., torch.Tensor], parts: Callable[..., tuple[torch.Tensor, torch.Tensor]]
 ) -> Callable[..., torch.Tensor]:
@@ -145,6 +165,8 @@ _REPLACEMENTS |= {
     torch.Tensor.stft: signal.stft,
     torch.istft: signal.istft,
     torch.Tensor.istft: signal.istft,
+    torch.Tensor.to: _to,
+    _MODULE_TO: _module_to,
     torch.complex: _of_parts(torch.complex, _given),
     torch.polar: _of_parts(torch.polar, _polar),
     torch.view_as_complex: _of_parts(torch.view_as_complex, _last_pair),
@@ -155,7 +177,7 @@ _REPLACEMENTS.update((function, _with_complex_dtypes(function)) for function in 
 # Where programs look the functions up: (owner, name, torch's function).
 _PLACES = [
     (owner, name, function)
-    for owner in (torch, torch.fft, torch.functional, torch.Tensor)
+    for owner in (torch, torch.fft, torch.functional, torch.Tensor, torch.nn.Module)
     for name, function in vars(owner).items()
     if callable(function) and function in _REPLACEMENTS
 ]

@@ -170,7 +170,7 @@ def test_compiled_to_one_graph(backend, inside):
     held = functools.partial(torch.fft.irfft, n=8)
 
     def double(x):
-        return held(2 * torch.fft.rfft(x))
+        return held(2 * torch.fft.rfft(x.to(torch.float64)))
 
     def patched_double(x):
         with trnfft.patch_torch():
@@ -188,3 +188,21 @@ def test_compiled_to_one_graph(backend, inside):
         y.square().sum().backward()
     torch.testing.assert_close(y, 2 * x)
     torch.testing.assert_close(x.grad, 8 * x.detach())
+
+
+def test_compiled_in_a_whole_program():
+    x = random(3, 8, dtype=torch.float32)
+    patch = trnfft.patch_torch()
+    patch.start()
+    try:
+        torch._dynamo.reset()
+        run = torch.compile(
+            lambda x: torch.fft.irfft(2 * torch.fft.rfft(x.to(torch.float64))),
+            fullgraph=True,
+            backend="aot_eager",
+        )
+        with trnfft.backend("matmul"):
+            y = run(x)
+    finally:
+        patch.stop()
+    torch.testing.assert_close(y, 2 * x.double())
