@@ -22,7 +22,6 @@ whole processes from outside; its `total_time` is a check on the slope.
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,9 +32,9 @@ import torch
 
 import trnfft
 from bench.cases.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
-from bench.probes.launcher import WRAPPERS, has_module
 from bench.results import Latency, Row
 from nki_kernels import hardware, simulator
+from trnfft.backends import torch_neuron
 
 SECONDS = 0.5  # to repeat a call for
 CALLS = (10, 1000)  # at least and at most so many
@@ -74,10 +73,8 @@ def device_of(backend: str) -> str:
     """The device whose tensors a backend takes here. ImportError where "nki" has none."""
     if backend != "nki":
         return "cpu"
-    for package, module in WRAPPERS.items():
-        if has_module(module):
-            importlib.import_module(package)  # without which torch does not know the device
-            return "neuron"
+    if torch_neuron.has_launches():
+        return "neuron"
     import torch_xla  # noqa: F401  # without which torch does not know the device
 
     return "xla"

@@ -301,7 +301,7 @@ def _degrees(core: NeuronCore) -> tuple[str, ...]:
     return tuple(str(n + 1) for n in range(core.programs_per_launch))
 
 
-@functools.cache
+@functools.lru_cache(1)
 def _chip_of_instance(file: Path) -> NeuronCore | None:
     """The chip of the EC2 instance that this process runs on; None where it is none."""
     try:

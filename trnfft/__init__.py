@@ -8,7 +8,9 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from trnfft.chirp_z import czt, zoom_fft
 from trnfft.complex import functions as _complex_functions  # noqa: F401
+from trnfft.complex.contraction import einsum, tensordot, transpose  # noqa: F401
 from trnfft.complex.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
@@ -22,7 +24,9 @@ from trnfft.config import (
 from trnfft.convolution.bloom import BloomFilter, bloom
 from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.fftlog import fht, fhtoffset, ifht
 from trnfft.patch import patch_torch
+from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
     fft,
@@ -62,19 +66,33 @@ __all__ = [
     "backend",
     "bloom",
     "convolve",
+    "czt",
+    "dct",
+    "dctn",
+    "dst",
+    "dstn",
     "fft",
     "fft2",
     "fft_workspace_bytes",
     "fftfreq",
     "fftn",
     "fftshift",
+    "fht",
+    "fhtoffset",
+    "get_backend",
+    "get_precision",
     "hfft",
     "hfft2",
     "hfftn",
+    "idct",
+    "idctn",
+    "idst",
+    "idstn",
     "ifft",
     "ifft2",
     "ifftn",
     "ifftshift",
+    "ifht",
     "ihfft",
     "ihfft2",
     "ihfftn",
@@ -86,22 +104,21 @@ __all__ = [
     "nn",
     "oaconvolve",
     "order",
-    "rfft",
-    "rfft2",
-    "rfftfreq",
-    "rfftn",
-    "get_backend",
-    "get_precision",
     "pack_spectrum",
     "patch_torch",
     "plan",
     "point_spread_functions",
     "precision",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
     "scipy_backend",
     "set_backend",
     "set_precision",
     "stft",
     "unpack_spectrum",
+    "zoom_fft",
 ]
 
 

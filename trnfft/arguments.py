@@ -5,19 +5,31 @@ Functions named `check_...` return nothing; the others return the argument as it
 functions follow, so that some checks are told theirs.
 """
 
-import operator
+import math
+import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
 
+from trnfft.checks import check_flag, index, shown
 from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
 
 Input = torch.Tensor | ComplexTensor
 
+NORMS = ("backward", "ortho", "forward")
+
+_KNOWN = (torch.Tensor, torch.nn.Parameter, ComplexTensor)
 _COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
+FEW = 2**24  # elements, for which any computer has the memory
+_MOST_BYTES = 2**63 - 1  # of a tensor, wherever it is
+_INTEGERS = (
+    torch.bool,
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+)
 
 # Numbers and names
 
@@ -27,27 +39,31 @@ def integer(name: str, value: object) -> int:
 
     Raises:
         TypeError: it is none, or a bool.
+        ValueError: it has more than 64 bits.
     """
-    # bool is an int in Python; torch.fft rejects it, as n=True is surely a mistake.
-    if isinstance(value, bool):
-        raise TypeError(f"argument '{name}' must be an int, not bool")
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"argument '{name}' must be an int, not {type(value).__name__}") from None
+    number = index(name, value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"argument '{name}' is {shown(number)}, allowed are ints of 64 bits")
+    return number
 
 
-def integers(name: str, values: int | Iterable[int]) -> tuple[int, ...]:
+def integers(name: str, values: Any) -> tuple[int, ...]:
     """The ints of an argument that is one or several.
 
     Raises:
-        TypeError: one is no int.
+        TypeError, ValueError: one is no int, or has more than 64 bits.
     """
-    if isinstance(values, Iterable) and not isinstance(values, str):
+    if _are_several(values):
         return tuple(integer(name, value) for value in values)
     return (integer(name, values),)
+
+
+def _are_several(values: object) -> bool:
+    """Whether an argument has several values, perhaps one or none of them."""
+    is_iterable = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
+    return is_iterable and getattr(values, "ndim", 1) > 0
 
 
 def dimension(name: str, dim: int, ndim: int) -> int:
@@ -69,11 +85,67 @@ def dimension(name: str, dim: int, ndim: int) -> int:
     return dim % ndim
 
 
+def dimensions(
+    name: str, dims: int | Iterable[int] | None, lengths: tuple[int, ...] | None, ndim: int
+) -> tuple[int, ...]:
+    """The distinct dimensions of an argument, from 0 on; as many as there are lengths, if any.
+
+    None stands for all of an input of `ndim` dimensions, or for the last ones where there are
+    lengths, those of argument 's'.
+
+    Raises:
+        IndexError: the input has no such dimension.
+        RuntimeError: they are not distinct, or not as many as lengths.
+        TypeError: one is no int.
+    """
+    if dims is None:
+        count = ndim if lengths is None else len(lengths)
+        if count > ndim:
+            raise RuntimeError(
+                f"argument 's' has {count} lengths, but argument 'input' has only {ndim} dimensions"
+            )
+        return tuple(range(ndim - count, ndim))
+    chosen = integers(name, dims)
+    if lengths is not None and len(lengths) != len(chosen):
+        raise RuntimeError(
+            f"argument 's' has {len(lengths)} lengths and argument '{name}' {len(chosen)} "
+            f"dimensions; there must be as many"
+        )
+    found = tuple(dimension(name, dim, ndim) for dim in chosen)
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argument '{name}' is {chosen}, the dimensions must be distinct")
+    return found
+
+
+def normalization(norm: str | None) -> str:
+    """The name of argument 'norm'. RuntimeError for an unknown one, TypeError for none."""
+    if norm is not None and not isinstance(norm, str):
+        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
+    check_choice("norm", norm, (None, *NORMS), RuntimeError)
+    return "backward" if norm is None else norm
+
+
 def check_positive(**sizes: int) -> None:
     """ValueError for an argument, given by its name, that is less than 1; TypeError for no int."""
     for name, size in sizes.items():
         if integer(name, size) < 1:
             raise ValueError(f"argument '{name}' is {size}, allowed is 1 or more")
+
+
+def check_flags(**flags: object) -> None:
+    """TypeError for an argument, given by its name, that is no bool."""
+    for name, value in flags.items():
+        check_flag(name, value)
+
+
+def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
+    """Error for what is neither an int, `least` or more, nor one for each dimension."""
+    found = integers(name, sizes)
+    if _are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
+        raise ValueError(
+            f"argument '{name}' is {shown(sizes)}, allowed is an int or a tuple of {dimensions}, "
+            f"each {least} or more"
+        )
 
 
 def check_length(name: str, given: object, length: int, available: int) -> None:
@@ -101,13 +173,13 @@ def check_length(name: str, given: object, length: int, available: int) -> None:
 def check_choice(
     name: str,
     value: object,
-    choices: Collection[str | None],
+    choices: Collection[str | int | None],
     error_type: type[Exception] = ValueError,
 ) -> None:
     """Error of this type for a value that is none of the choices."""
-    if isinstance(value, torch.Tensor) or value not in choices:
+    if not isinstance(value, (str, int, type(None))) or value not in choices:
         raise error_type(
-            f"argument '{name}' is {value!r}, allowed are {', '.join(map(repr, choices))}"
+            f"argument '{name}' is {shown(value)}, allowed are {', '.join(map(repr, choices))}"
         )
 
 
@@ -121,15 +193,65 @@ def check_tensor(name: str, x: object) -> None:
             f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
             f"ComplexTensor; convert it with torch.as_tensor"
         )
-    _check_one_shape(name, x)
+    _check_ordinary(name, x)
 
 
-def _check_one_shape(name: str, x: torch.Tensor | ComplexTensor) -> None:
+def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
+    """Error for a tensor of other numbers, or in another layout, than rows of them in memory."""
+    if isinstance(x, ComplexTensor):  # of which the parts are such
+        return
     if x.is_nested:
         raise TypeError(
             f"argument '{name}' is a nested tensor, allowed are tensors of one shape; pad it with "
             f"torch.nested.to_padded_tensor, or take its parts with .unbind()"
         )
+    if x.layout != torch.strided:
+        raise NotImplementedError(
+            f"argument '{name}' has the layout {x.layout}, allowed is torch.strided; convert "
+            f"it with .to_dense()"
+        )
+    if x.is_quantized:
+        raise TypeError(
+            f"argument '{name}' is quantized ({x.dtype}), allowed are plain numbers; convert "
+            f"it with .dequantize()"
+        )
+    if x.numel() > FEW:
+        what = f"argument '{name}' has shape {tuple(x.shape)}"
+        check_memory(what, x.shape, x.element_size(), x.device)
+
+
+def check_memory(
+    what: str, shape: Iterable[int], itemsize: int, device: torch.device | str
+) -> None:
+    """RuntimeError for an array that no tensor, or on the CPU no memory here, can hold.
+
+    torch's own error would name no argument, and where the system promises more memory than it
+    has, the process would be ended.
+
+    Args:
+        what: says the argument that makes the array, and its value.
+        shape, itemsize, device: of the array.
+    """
+    if torch.compiler.is_compiling():
+        return
+    size = math.prod(shape) * itemsize
+    memory = _memory() if torch.device(device).type == "cpu" else _MOST_BYTES
+    if size > memory:
+        raise RuntimeError(
+            f"{what}, which takes {size >> 30} GiB, allowed are {memory >> 30} GiB here; use less, "
+            f"or split it"
+        )
+
+
+def _memory() -> int:
+    """Bytes that an array can have at most here."""
+    if not hasattr(os, "sysconf"):  # as on Windows
+        return _MOST_BYTES
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return installed if limit == resource.RLIM_INFINITY else min(limit, installed)
 
 
 def check_real(name: str, x: object, advice: str = "") -> None:
@@ -139,11 +261,20 @@ def check_real(name: str, x: object, advice: str = "") -> None:
             f"argument '{name}' is of type {type(x).__name__}, allowed is a real torch.Tensor; "
             f"convert it with torch.as_tensor{advice}"
         )
-    _check_one_shape(name, x)
+    _check_ordinary(name, x)
     if x.dtype not in PART_DTYPES:
         raise TypeError(
             f"argument '{name}' has dtype {x.dtype}, allowed are "
             f"{', '.join(map(str, PART_DTYPES))}; convert it with .float(){advice}"
+        )
+
+
+def check_same_dtype(name: str, x: Input, dtype: torch.dtype) -> None:
+    """RuntimeError, as torch's layers have it, for parts of another dtype than a weight's."""
+    if x.real.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+        raise RuntimeError(
+            f"argument '{name}' has parts of {x.real.dtype}, allowed is {dtype}, the dtype of the "
+            f"weight; convert one with .to(dtype)"
         )
 
 
@@ -156,15 +287,36 @@ def check_device(name: str, device: torch.device, other: str, its: torch.device)
         )
 
 
-def check_real_dtype(dtype: torch.dtype | None) -> None:
-    """TypeError for an argument 'dtype', of parameters of a layer, that is not real."""
-    if dtype is None:
-        return
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+def check_parameters(
+    device: Any, dtype: torch.dtype | None, shape: Iterable[int] = (), **sizes: int
+) -> None:
+    """Errors for arguments of a layer that its parameters cannot have.
+
+    Args:
+        device, dtype: of the parameters.
+        shape: of the largest of them.
+        sizes: the arguments that it comes from, by their names.
+
+    Raises:
+        TypeError: `dtype` is not real, or `device` of another type.
+        RuntimeError: there is no such device, or its memory is too small.
+    """
+    if dtype is not None and dtype not in PART_DTYPES:
         raise TypeError(
-            f"argument 'dtype' is {dtype!r}, allowed are real floating point dtypes, those of the "
-            f"parts; use torch.float32 for complex64, torch.float64 for complex128"
+            f"argument 'dtype' is {shown(dtype)}, allowed are real floating point dtypes, those of "
+            f"the parts: {', '.join(map(str, PART_DTYPES))}; use torch.float32 for complex64, "
+            f"torch.float64 for complex128"
         )
+    try:
+        empty = torch.empty(0, device=device, dtype=dtype)
+    except (TypeError, RuntimeError, AssertionError) as error:  # the last one where CUDA is absent
+        kind = TypeError if isinstance(error, TypeError) else RuntimeError
+        reason = str(error).split("\n")[0]
+        raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
+    if sizes:
+        name = max(sizes, key=lambda name: sizes[name])
+        what = f"argument '{name}' is {sizes[name]}, for a weight of shape {tuple(shape)}"
+        check_memory(what, shape, empty.element_size(), empty.device)
 
 
 def floating_point(
@@ -181,9 +333,12 @@ def floating_point(
         TypeError: `x` is no tensor.
     """
     check_tensor(name, x)
-    if x.is_complex():
+    if isinstance(x, ComplexTensor):
         return x
-    if with_integers and not x.is_floating_point():
+    if x.is_complex():
+        # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
+        return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)
+    if with_integers and x.dtype in _INTEGERS:
         x = x.to(torch.get_default_dtype())
     if x.dtype not in PART_DTYPES:
         others = "complex, integer and bool" if with_integers else "complex"
@@ -218,7 +373,8 @@ def computed_dtype(dtype: torch.dtype) -> torch.dtype:
 def widened(x: Numbers) -> Numbers:
     """Floating point numbers in a dtype that is computed in, by the rule of `computed_dtype`."""
     if isinstance(x, ComplexTensor):
-        return x if x.real.dtype == torch.float64 else x.to(torch.float32)  # type: ignore[return-value]
+        dtype = described(x).dtype if not torch.compiler.is_compiling() else x.real.dtype
+        return x if dtype in (torch.float32, torch.float64) else x.to(torch.float32)  # type: ignore[return-value]
     if x.dtype in _COMPUTED:
         return x
     return x.to(torch.complex64 if x.is_complex() else torch.float32)  # type: ignore[return-value]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Condition
-from typing import Any
+from typing import Any, TypeVar
 
 import cachetools
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
@@ -22,3 +24,9 @@ def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
     """
     kept: Any = cachetools.LRUCache(limit, getsizeof=size)
     return cachetools.cached(kept, condition=Condition(), info=True)
+
+
+def constant_when_compiled(function: Function) -> Function:
+    """As torch.compiler.assume_constant_result, which imports the compiler: that takes a second."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from trnfft.checks import shown
+
 BACKENDS = {
     "auto": "torch on devices with complex dtypes, nki on NeuronCores, else matmul",
     "torch": "torch.fft, for devices that have complex dtypes",
@@ -123,9 +125,9 @@ def precision(name: str) -> Iterator[None]:
         _precision.reset(token)
 
 
-def check_precision(name: str) -> None:
-    """ValueError where `name` is no precision mode."""
-    _checked(name, "argument 'name'", "precision", PRECISIONS)
+def check_precision(name: str, argument: str = "name") -> None:
+    """ValueError where `name`, which is the argument called `argument`, is no precision mode."""
+    _checked(name, f"argument '{argument}'", "precision", PRECISIONS)
 
 
 def has_nki() -> bool:
@@ -148,8 +150,7 @@ def _checked_backend(name: str, source: str) -> str:
 
 
 def _checked(name: str, source: str, kind: str, known: dict[str, str]) -> str:
-    # A tuple, because looking up an unhashable name in the dictionary would be a TypeError.
-    if name not in tuple(known):
+    if not isinstance(name, str) or name not in known:
         choices = "; ".join(f'"{key}": {meaning}' for key, meaning in known.items())
-        raise ValueError(f"{source} is {name!r}, which is no {kind}; use one of {choices}")
+        raise ValueError(f"{source} is {shown(name)}, which is no {kind}; use one of {choices}")
     return name

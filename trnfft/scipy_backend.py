@@ -4,13 +4,15 @@
         scipy.signal.fftconvolve(a, b)
 
 This module is itself the backend, by the protocol of uarray: `__ua_domain__` and
-`__ua_function__`. It takes all complex, real and Hermitian transforms of float16, float32 (both
-computed and returned in single precision), float64, complex64, complex128 and integers (double).
-Everything else stays with SciPy: long double, cosine, sine and Hankel transforms; also after
+`__ua_function__`. It takes every transform: complex, real, Hermitian, cosine, sine and Hankel, of
+float16, float32 (both computed and returned in single precision), float64, complex64, complex128
+and integers (double). Long double stays with SciPy, also after
 `scipy.fft.set_global_backend(trnfft.scipy_backend)`.
 
 Arguments, defaults and types of errors are those of scipy.fft; `overwrite_x`, `workers` and `plan`
-have no effect. `trnfft.backend` and `trnfft.precision` apply.
+have no effect. `trnfft.backend` and `trnfft.precision` apply. Unlike SciPy, complex input of cosine
+and sine transforms obeys `orthogonalize`, and a `bias` leaves the Hankel transform of float32 in
+single precision.
 """
 
 import inspect
@@ -21,14 +23,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft import cache, transforms
-from trnfft.complex.tensor import ComplexTensor
+from trnfft import cache, fftlog, real_transforms, transforms
 
 __ua_domain__ = "numpy.scipy.fft"
 
 _REAL_INPUT = ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn")
 _REAL_RESULT = ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn")
 _COMPLEX = ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn")
+_COSINE_SINE = ("dct", "dst", "idct", "idst", "dctn", "dstn", "idctn", "idstn")
+_HANKEL = ("fht", "ifht")
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 _signature = cache.cached(64)(inspect.signature)
@@ -37,22 +40,22 @@ _signature = cache.cached(64)(inspect.signature)
 def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`method(*args, **kwargs)` for a function of scipy.fft."""
     name = method.__name__
-    if name not in _REAL_INPUT + _REAL_RESULT + _COMPLEX:
+    if name not in _REAL_INPUT + _REAL_RESULT + _COMPLEX + _COSINE_SINE + _HANKEL:
         return _by_others(method, args, kwargs)
     call = _signature(method).bind(*args, **kwargs)
     call.apply_defaults()
-    x, sizes, axes, norm = tuple(call.arguments.values())[:4]
+    given = call.arguments
+    x = next(iter(given.values()))
     array = _array(x)
     if array.dtype not in _DTYPES:
         return _by_others(method, args, kwargs)
-    if name in _REAL_INPUT and array.dtype.kind == "c":
+    if name in _REAL_INPUT + _HANKEL and array.dtype.kind == "c":
         raise TypeError(
             f"argument 'x' has dtype {array.dtype}, {name} allows real dtypes only; take its .real"
         )
-    if name in _COMPLEX and np.size(axes) == 0:
+    if name in _COMPLEX + _COSINE_SINE and np.size(given.get("axes")) == 0:
         return np.asarray(x)  # which stays real
-    result = _transform(name, array, sizes, axes, norm, "axes" in call.arguments)
-    return result.numpy()
+    return _transform(name, array, given).numpy()
 
 
 def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -70,13 +73,21 @@ def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             return method(*args, **kwargs)
 
 
-def _transform(name: str, array: np.ndarray, sizes: Any, axes: Any, norm: Any, many: bool) -> Any:
-    """The transform along one axis or `many`, with the errors of scipy.fft."""
+def _transform(name: str, array: np.ndarray, given: dict[str, Any]) -> Any:
+    """The transform with SciPy's arguments, by their names, and the errors of scipy.fft."""
+    x, many = torch.from_numpy(array), "axes" in given
     mistakes = (RuntimeError, IndexError) if many else RuntimeError
     try:
+        if name in _HANKEL:
+            return getattr(fftlog, name)(x, *list(given.values())[1:])
+        if name in _COSINE_SINE:
+            kind, sizes, axes, norm = list(given.values())[1:5]
+            options = {"orthogonalize": given["orthogonalize"]}
+            return getattr(real_transforms, name)(x, kind, sizes, axes, norm, **options)
+        sizes, axes, norm = list(given.values())[1:4]
         if many and name in _REAL_RESULT:
             sizes = _whole_sizes(sizes, axes, array.shape)
-        return getattr(transforms, name)(torch.from_numpy(array), sizes, axes, norm)
+        return getattr(transforms, name)(x, sizes, axes, norm)
     except NotImplementedError:  # a RuntimeError too, but about the backend
         raise
     except mistakes as error:

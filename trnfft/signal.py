@@ -13,12 +13,22 @@ import warnings
 
 import torch
 
-from trnfft.arguments import Input, check_tensor, floating_point, integer, split_complex, widened
+from trnfft.arguments import (
+    Input,
+    check_choice,
+    check_flags,
+    check_tensor,
+    floating_point,
+    integer,
+    split_complex,
+    widened,
+)
 from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.transforms import fft, ifft, irfft, rfft
 
+PAD_MODES = ("constant", "reflect", "replicate", "circular")
 # Where the squared windows add up to less, istft has nothing to compute a sample from.
 _LEAST_ENVELOPE = 1e-11
 
@@ -68,6 +78,11 @@ def stft(
             0 < n_fft <= L after padding, hop_length > 0 or 0 < win_length <= n_fft; the input is
             too short to pad; `onesided` for complex data; `align_to_window` with `center`.
     """
+    check_flags(center=center, normalized=normalized)
+    _check_optional_flags(
+        onesided=onesided, return_complex=return_complex, align_to_window=align_to_window
+    )
+    check_choice("pad_mode", pad_mode, PAD_MODES, NotImplementedError)
     x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     _check_signal(x, center, align_to_window)
@@ -117,6 +132,8 @@ def istft(
             and compiled, samples with such sums come back infinite or NaN instead: to read a sum
             would stop the device, and break the graph.
     """
+    check_flags(center=center, normalized=normalized, return_complex=return_complex)
+    _check_optional_flags(onesided=onesided)
     x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     if not isinstance(x, ComplexTensor) or x.ndim not in (2, 3) or x.numel() == 0:
@@ -274,6 +291,10 @@ def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, i
     return n_fft, hop, n_fft if size is None else integer("win_length", size)
 
 
+def _check_optional_flags(**flags: bool | None) -> None:
+    check_flags(**{name: flag for name, flag in flags.items() if flag is not None})
+
+
 def _check_signal(
     x: torch.Tensor | ComplexTensor, center: bool, align_to_window: bool | None
 ) -> None:
@@ -329,7 +350,7 @@ def _check_envelope(envelope: torch.Tensor | ComplexTensor) -> None:
     least = envelope.abs().min().item()
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(
-            f"squared windows add up to {least} at some sample, allowed is {_LEAST_ENVELOPE} or "
-            f"more (nonzero overlap add); pass center=True, a smaller 'hop_length', a window "
-            f"without zeros or a 'length' without the last samples"
+            f"argument 'window', squared, adds up to {least} at some sample, allowed is "
+            f"{_LEAST_ENVELOPE} or more (nonzero overlap add); pass center=True, a smaller "
+            f"'hop_length', a window without zeros or a 'length' without the last samples"
         )

@@ -15,16 +15,18 @@ trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps
 raise
 
     TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+    ValueError: a length or a dimension has more than 64 bits.
     IndexError: a dimension is out of range.
     RuntimeError: a length is less than 1, dimensions are not distinct or not as many as lengths,
         `norm` or `order` is unknown, `input` has a dtype that cannot be transformed or is complex
-        where it must be real, or `out` does not fit.
+        where it must be real, `out` does not fit, or an array is larger than the memory.
     NotImplementedError: the length or the precision is beyond what the backend can do.
 
 This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,22 +34,27 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
+    FEW,
     Input,
     check_choice,
     check_length,
+    check_memory,
+    check_tensor,
     dimension,
+    dimensions,
     floating_point,
     integer,
     integers,
+    normalization,
     widened,
 )
 from trnfft.backends.choice import backend_for
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.checks import shown
+from trnfft.complex.tensor import ComplexTensor, described
 from trnfft.ops import transforms as ops
 
 Sizes = int | Iterable[int] | None
 
-NORMS = ("backward", "ortho", "forward")
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
 _LONG = 2**16  # below, no length is beyond the kernels
@@ -571,21 +578,24 @@ def _one(
 ) -> Any:
     """A transform along one dimension."""
     x = _prepared(name, kind, input)
-    dim = dimension("dim", integer("dim", dim), x.ndim)
+    like = described(x)
+    dim = dimension("dim", integer("dim", dim), like.ndim)
     if n is None:
-        size = x.shape[dim]
+        size = like.shape[dim]
         size = 2 * (size - 1) if kind.operation is ops.c2r else size
     else:
         size = integer("n", n)
-    check_length("n", n, size, x.shape[dim])
-    _check_longest(size, x.device)
-    arguments = (x, (size,), (dim,), kind.inverse, _norm(norm))
+    check_length("n", n, size, like.shape[dim])
+    check_longest(size, like.device)
+    if n is not None:
+        _check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
+    arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
     if not _is_planned(order):
         return _written(kind.operation(*arguments), out)
-    if kind.inverse and size != x.shape[dim]:
+    if kind.inverse and size != like.shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
-            f"{x.shape[dim]}: a spectrum in planned order has no end to trim or pad"
+            f"{like.shape[dim]}: a spectrum in planned order has no end to trim or pad"
         )
     return _written(ops.c2c(*arguments, planned=True), out)
 
@@ -601,18 +611,23 @@ def _many(
 ) -> Any:
     """A transform along several dimensions."""
     x = _prepared(name, kind, input)
+    like = described(x)
     given = None if s is None else integers("s", s)
-    dims = _dimensions(given, dim, x.ndim)
+    dims = dimensions("dim", dim, given, like.ndim)
     if not dims and kind.operation is not ops.c2c:
         raise RuntimeError(f"argument 'dim' is (), {name} must transform at least one dimension")
-    sizes = [x.shape[d] for d in dims] if given is None else list(given)
+    sizes = [like.shape[d] for d in dims] if given is None else list(given)
     for i, (size, d) in enumerate(zip(sizes, dims, strict=True)):
         if given is None or size == -1:
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
-            sizes[i] = 2 * (x.shape[d] - 1) if is_half else x.shape[d]
-        check_length("s", given, sizes[i], x.shape[d])
-        _check_longest(sizes[i], x.device)
-    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, _norm(norm)), out)
+            sizes[i] = 2 * (like.shape[d] - 1) if is_half else like.shape[d]
+        check_length("s", given, sizes[i], like.shape[d])
+        check_longest(sizes[i], like.device)
+    if given is not None:
+        lengths = dict(zip(dims, sizes, strict=True))
+        shape = [lengths.get(d, size) for d, size in enumerate(like.shape)]
+        _check_result("s", given, shape, x)
+    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, normalization(norm)), out)
 
 
 def _prepared(name: str, kind: _Kind, input: Input) -> Input:
@@ -626,44 +641,22 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
     return widened(x)
 
 
-def _check_longest(size: int, device: torch.device) -> None:
+def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
+    """Refuses lengths for which the result does not fit in memory. RuntimeError."""
+    if math.prod(shape) > FEW:
+        what = f"argument '{name}' is {shown(given)}"
+        part = described(x)
+        check_memory(what, shape, part.element_size(), part.device)
+
+
+def check_longest(size: int, device: torch.device) -> None:
     """Refuses what no kernel can do before the input is padded to it. NotImplementedError."""
     if size < _LONG or torch.compiler.is_compiling() or config.get_precision() == "double":
         return
     if backend_for(device) != "torch":
-        from trnfft.planner.planner import check_longest  # here: only its users load the kernels
+        from trnfft.planner import planner  # here: only its users load the kernels
 
-        check_longest(size)
-
-
-def _dimensions(
-    given: tuple[int, ...] | None, dim: int | Iterable[int] | None, ndim: int
-) -> tuple[int, ...]:
-    """The dimensions to transform, from 0 on; as many as there are lengths."""
-    if dim is None:
-        count = ndim if given is None else len(given)
-        if count > ndim:
-            raise RuntimeError(
-                f"argument 's' has {count} lengths, but argument 'input' has only {ndim} dimensions"
-            )
-        return tuple(range(ndim - count, ndim))
-    chosen = integers("dim", dim)
-    if given is not None and len(given) != len(chosen):
-        raise RuntimeError(
-            f"argument 's' has {len(given)} lengths and argument 'dim' {len(chosen)} dimensions; "
-            f"there must be as many"
-        )
-    dims = tuple(dimension("dim", d, ndim) for d in chosen)
-    if len(set(dims)) != len(dims):
-        raise RuntimeError(f"argument 'dim' is {chosen}, the dimensions must be distinct")
-    return dims
-
-
-def _norm(norm: str | None) -> str:
-    if norm is not None and not isinstance(norm, str):
-        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
-    check_choice("norm", norm, (None, *NORMS), RuntimeError)
-    return "backward" if norm is None else norm
+        planner.check_longest(size)
 
 
 def _is_planned(order: str) -> bool:
@@ -677,11 +670,19 @@ def _written(result: Any, out: Any) -> Any:
     """The result, or `out` with the result in it."""
     if out is None:
         return result
-    if type(out) is not type(result) and not isinstance(out, type(result)):
+    check_tensor("out", out)
+    if (
+        type(out) is not type(result)
+        and not isinstance(out, type(result))
+        or (isinstance(out, ComplexTensor) and not isinstance(result, ComplexTensor))
+    ):
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"
         )
-    given, made = (f"shape {tuple(x.shape)}, dtype {x.dtype}, {x.device}" for x in (out, result))
+    given, made = (
+        f"shape {tuple(x.shape)}, dtype {x.dtype}, parts of {x.real.dtype}, {x.device}"
+        for x in (out, result)
+    )
     if given != made:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
     return out.copy_(result)

@@ -6,7 +6,6 @@ On a device this never ran. Frameworks are named by the package that launches.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import warnings
 from collections.abc import Callable
@@ -21,11 +20,6 @@ from nki_kernels.simulator.device_rules import RULES
 
 SIMULATOR = "simulator"
 XLA = "torch_xla"
-# Where wrap_nki is, which launches on the device "neuron" [hardware records 3.1 and 3.5].
-WRAPPERS = {
-    "torch_neuronx": "torch_neuronx.nki_hop",
-    "libtorch_neuronx_lite": "libtorch_neuronx_lite.nki.nki_hop",
-}
 DEVICE = Path("/dev/neuron0")  # where the driver shows the first device
 
 Launched = Callable[[], Any]
@@ -35,18 +29,19 @@ def frameworks() -> list[str]:
     """What can launch on a chip here; the simulator alone where nothing can."""
     if not (REAL_NKI and DEVICE.exists()):
         return [SIMULATOR]
-    found = [name for name, module in WRAPPERS.items() if has_module(module)]
-    if has_module(XLA):
+    found = []
+    if wrap_nki := _wrap_nki():
+        found.append(wrap_nki.__module__.partition(".")[0])
+    if importlib.util.find_spec(XLA) is not None:
         found.append(XLA)
     return found or [SIMULATOR]
 
 
-def has_module(name: str) -> bool:
-    """Whether a module can be found; its package is imported for that."""
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ImportError:
-        return False
+def _wrap_nki() -> Any:
+    """What launches on the device "neuron"; its package is imported."""
+    from trnfft.backends import torch_neuron  # here: the simulator does without torch
+
+    return torch_neuron.found("wrap_nki")
 
 
 def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) -> Launched:
@@ -64,10 +59,9 @@ def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) ->
         wait: Callable[[], Any] = functools.partial(torch_xla.sync, wait=True)
     else:
         # A tuple in the bracket: torch_neuronx takes no plain number there.
-        wrap_nki = importlib.import_module(WRAPPERS[framework]).wrap_nki
         import torch
 
-        device, ready, wait = "neuron", wrap_nki(kernel)[(lnc,)], torch.accelerator.synchronize
+        device, ready, wait = "neuron", _wrap_nki()(kernel)[(lnc,)], torch.accelerator.synchronize
     given = tuple(on_device(argument, device) for argument in arguments)
 
     def launched() -> Any:

@@ -8,7 +8,8 @@ a convolution with b. Made circular of any length M >= 2N - 1 it is a product of
 
     X = b* . IDFT_M(H . DFT_M(b* . x, zeros)),    H = DFT_M(b[-(N-1) .. N-1] wrapped) / M.
 
-n^2 is reduced modulo 2N in integers, so the chirp is exact for any N. A scale is part of H.
+n^2 is reduced modulo 2N in integers, so the chirp is exact for any N. A scale is part of H. Powers
+of two in both chirps and H keep numbers on the way from an overflow that the result has not.
 
 Layout on the NeuronCore.  As in stockham: transforms on partitions, R rows each, and M = r1 ... rs
 in s stages forward and s stages back, on SBUF states [128, 2, R, length]:
@@ -32,6 +33,7 @@ cost 6.5 floors, and streaming their tables 4.5, which run at the same time.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -54,8 +56,8 @@ from .stockham import (
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
+HEADROOM = 4.0  # by which numbers on the way back are smaller than the results
 _SHARED = 4096  # points of M a partition, up to which it takes several transforms
-_GROWTH = 16  # of a norm, squared, beside the factor M: what the filter's spectrum may add
 
 
 def convolution_lengths(n: int) -> list[int]:
@@ -99,22 +101,33 @@ def bluestein_tables(
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, m = {m}: Bluestein takes n >= 1 and m >= 2 n - 1")
     check_radices(m, radices)
-    chirp = np.exp((1j if inverse else -1j) * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
-    wrapped = np.zeros(m, np.complex128)
-    wrapped[:n] = chirp.conj()
-    wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
-    spectrum = scale / m * np.fft.fft(wrapped)
-    padded, ones = np.pad(chirp, (0, m - n)), np.ones(m)
+    opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
+    ones = np.ones(m)
     middle = len(radices)
     tables = []
     for index, stage in enumerate(stages_of(n, radices)):
         if _is_weighted(index, middle):
-            before = padded if index == 0 else ones
-            after = {middle - 1: spectrum, 2 * middle - 1: padded}.get(index, ones)
+            before = opening if index == 0 else ones
+            after = {middle - 1: spectrum, 2 * middle - 1: closing / HEADROOM}.get(index, ones)
             tables.append(_weighted_table(stage, index < middle, before, after))
         else:
             tables.append(stage_table(stage, index >= middle, 1.0))
     return tuple(tables)
+
+
+def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any, Any]:
+    """b* / s, H s / HEADROOM and b* HEADROOM, complex128 [m]; the chirps are 0 from n on.
+
+    On the way there numbers may be sqrt(n) times as large as the data, on the way back a little
+    larger than the result: these powers of two, which round nothing, keep them from an overflow.
+    """
+    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
+    chirp = np.zeros(m, np.complex128)
+    chirp[:n] = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
+    wrapped = chirp.conj()
+    wrapped[m - n + 1 :] = wrapped[n - 1 : 0 : -1]
+    s = 2.0 ** math.isqrt(n).bit_length()
+    return chirp / s, s / HEADROOM * scale / m * np.fft.fft(wrapped), chirp * HEADROOM
 
 
 def _is_weighted(index: int, middle: int) -> bool:
@@ -156,6 +169,7 @@ def stages_of(n: int, radices: Any) -> Any:
             stage.contracted = -(-n // stage.left)
         if index == 2 * count - 1:
             stage.produced = -(-n // stage.done)
+            stage.factor = HEADROOM  # of complete sums: partial ones are larger
         widest = max(stage.contracted, -(-stage.produced * PARTITIONS // PSUM_BANK))
         stage.slabs = slabs_per_product(widest, stage.done, stage.left, stage.following)
         stages.append(stage)
@@ -194,5 +208,6 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))
     source = [HbmRows(x_re, n), HbmRows(x_im, n)]
     target = [HbmRows(y_re, n), HbmRows(y_im, n)]
-    transform_rows(source, target, stages, each, _GROWTH * m)
+    # Of a norm the filter's spectrum may make 4 sqrt(M) times as much, less the headroom.
+    transform_rows(source, target, stages, each, m)
     return y_re, y_im

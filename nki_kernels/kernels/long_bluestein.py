@@ -30,6 +30,7 @@ from ..nki_api import nki, nl
 from ..packing import unpack
 from ..row_blocks import share_rows
 from ..tiles import PARTITIONS
+from .bluestein import chirp_factors
 from .dft_gemm import table_spec
 from .four_step import (
     MAX_LENGTH,
@@ -106,13 +107,13 @@ def long_bluestein_tables(
         raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
     if 2 * radices[0] <= PARTITIONS:
         raise ValueError(f"radices {radices}: the first must be 65 to 128")
-    chirp, spectrum = _chirp_and_spectrum(n, m, inverse, scale)
+    opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     first, last = radices[0], radices[-1]
     # The second transform works on exchanged parts, i.e. on i times the conjugate.
     return (
-        _split(chirp, first),
+        _split(opening, first),
         _split(spectrum.conj(), first),
-        _split(chirp.conj(), last),
+        _split(closing.conj(), last),
         *four_step_tables(m, radices),
     )
 
@@ -127,13 +128,13 @@ def split_bluestein_tables(
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
-    chirp, spectrum = _chirp_and_spectrum(n, m, inverse, scale)
+    opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     split = radices[0]
     lanes = lanes_of(m // split)
     return (
-        _split(chirp, split * lanes).reshape(split, lanes, 2, -1),
+        _split(opening, split * lanes).reshape(split, lanes, 2, -1),
         _split(spectrum.conj(), split * lanes).reshape(split, lanes, 2, -1),
-        _split(chirp.conj(), radices[-1]),
+        _split(closing.conj(), radices[-1]),
         *split_four_step_tables(m, radices),
     )
 
@@ -151,16 +152,6 @@ def split_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     lanes = lanes_of(m // split)
     opening = table_spec((split, lanes, 2, m // (split * lanes)))
     return opening, opening, table_spec((last, 2, m // last)), *split_four_step_specs(radices)
-
-
-def _chirp_and_spectrum(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any]:
-    """b* padded to m, and scale / m times the spectrum of the wrapped b."""
-    chirp = np.zeros(m, np.complex128)
-    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
-    chirp[:n] = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
-    wrapped = chirp.conj()
-    wrapped[m - n + 1 :] = wrapped[n - 1 : 0 : -1]
-    return chirp, scale / m * np.fft.fft(wrapped)
 
 
 def _split(values: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:

@@ -96,6 +96,7 @@ class Stage(nl.NKIObject):
     left: int  # M_i
     following: int  # radix of the next stage; 1 if there is none
     slabs: int  # of a product; they lie left / slabs apart or, if left = 1, are consecutive K
+    factor: float = 1.0  # on the sums of a last stage, whose table has one term; free of charge
     table: Any = None  # in HBM
     tiles: Any = None  # [piece][term] of the table in SBUF, or None where it is streamed
 
@@ -736,9 +737,9 @@ def evacuate_group(group: Any, bank: Any, low: int, count: int, is_vector: bool)
         if is_vector:
             nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.vector)
         elif group.marks != None:
-            nisa.activation(dst=place, op=nl.copy, data=data, bias=group.marks)
+            nisa.activation(dst=place, op=nl.copy, data=data, bias=group.marks, scale=stage.factor)
         else:
-            nisa.activation(dst=place, op=nl.copy, data=data)
+            nisa.activation(dst=place, op=nl.copy, data=data, scale=stage.factor)
 
 
 def results_of(group: Any, low: int, count: int, part: int) -> Any:

@@ -1,6 +1,7 @@
 """Percentiles, the line through times of chains, what chains are made of, and the environment."""
 
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from bench import environment, measurement
 from bench.environment import git_state
 from bench.measurement import CALLS, chain_us, fitted, following, latency, measured, repeated
 from trnfft import ComplexTensor
+from trnfft.backends import torch_neuron
 
 
 def test_percentiles():
@@ -36,16 +38,31 @@ def test_line_through_noisy_times():
     assert line.residual == pytest.approx(3, rel=0.1)
 
 
-@pytest.mark.parametrize("package", ["torch_neuronx", "libtorch_neuronx_lite"])
-def test_the_device_is_that_of_the_package_that_launches(monkeypatch, package):
-    imported = []
-    monkeypatch.setattr(measurement, "has_module", lambda name: name.startswith(package))
-    monkeypatch.setattr(measurement.importlib, "import_module", imported.append)
-    assert measurement.device_of("nki") == "neuron" and imported == [package]
+PLACES = {
+    "torch_neuronx": "torch_neuronx.nki_hop",
+    "libtorch_neuronx_lite": "libtorch_neuronx_lite.nki.nki_hop",
+}
+
+
+@pytest.mark.parametrize("package", PLACES)
+def test_the_device_is_that_of_the_package_that_launches(monkeypatch, tmp_path, package):
+    place = tmp_path.joinpath(*PLACES[package].split("."))
+    place.parent.mkdir(parents=True)
+    place.with_suffix(".py").write_text("def wrap_nki(kernel): ...")
+    monkeypatch.syspath_prepend(tmp_path)
+    torch_neuron.found.cache_clear()
+    try:
+        assert measurement.device_of("nki") == "neuron" and package in sys.modules
+        assert torch_neuron.found("wrap_nki").__module__ == PLACES[package]
+    finally:
+        torch_neuron.found.cache_clear()
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
     assert measurement.device_of("nki-sim") == "cpu"
-    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: imported.append("waited"))
+    waits = []
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: waits.append("waited"))
     values = measured(lambda x: 2 * x, [torch.ones(3)], "neuron")[1]
-    assert "waited" in imported and values["latency"].calls >= 1 and "kernel_us" not in values
+    assert waits and values["latency"].calls >= 1 and "kernel_us" not in values
 
 
 def test_the_result_is_the_next_input_where_it_fits():

@@ -21,6 +21,7 @@ from bench.results import save
 from nki_kernels import hardware, simulator
 from nki_kernels.lint import lint
 from nki_kernels.simulator.device_rules import RULES
+from trnfft.backends import torch_neuron
 
 CHIPS = [hardware.chip(name) for name in hardware.NAMES]
 ASKED = [(n, core) for n, probe in PROBES.items() for core in CHIPS if not probe.why_not(core)]
@@ -239,11 +240,16 @@ def test_probes_that_a_chip_cannot_be_asked_are_told(invoke, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("run", "speed"), ("run", "--target", "gpu"), ("run", "--out", "no/such/folder.json")],
+    ("words", "message"),
+    [
+        (("run", "speed"), "argument 'PROBE' is 'speed', allowed are launch, "),
+        (("run", "--target", "gpu"), "target 'gpu' is not known: use one of trn1, "),
+        (("run", "--out", "no/such/folder.json"), "there is no folder no/such"),
+    ],
 )
-def test_bad_arguments(invoke, words):
-    assert invoke(*words).exit_code == 2
+def test_bad_arguments(invoke, words, message):
+    result = invoke(*words)
+    assert result.exit_code == 2 and message in result.output
 
 
 def test_a_file_that_is_no_report(invoke, tmp_path):
@@ -279,10 +285,7 @@ def wrapped(monkeypatch):
         result[:, 1, :128] *= 0.5
         return result
 
-    module = types.ModuleType("torch_neuronx.nki_hop")
-    module.wrap_nki = Wrapped
-    monkeypatch.setitem(sys.modules, "torch_neuronx", types.ModuleType("torch_neuronx"))
-    monkeypatch.setitem(sys.modules, "torch_neuronx.nki_hop", module)
+    monkeypatch.setattr(torch_neuron, "found", {"wrap_nki": Wrapped}.get)
     import torch
 
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda: calls.append("waited"))
@@ -440,5 +443,6 @@ def test_without_a_chip_nothing_but_the_simulator_answers(monkeypatch):
     assert launcher.frameworks() == [launcher.SIMULATOR]
     monkeypatch.setattr(launcher, "REAL_NKI", True)
     monkeypatch.setattr(launcher, "DEVICE", proposals.SOURCE)  # something that exists
-    monkeypatch.setattr(launcher, "has_module", lambda name: name.startswith("libtorch"))
+    wrap_nki = types.SimpleNamespace(__module__="libtorch_neuronx_lite.nki.nki_hop")
+    monkeypatch.setattr(torch_neuron, "found", {"wrap_nki": wrap_nki}.get)
     assert launcher.frameworks() == ["libtorch_neuronx_lite"]

@@ -24,9 +24,8 @@ from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
 from tests.kernels.independence import BAD, check_rows_are_independent, spoiled
 
-from .samples import error
+from .samples import error, real
 
-RNG = np.random.default_rng(60)
 SHAPES = [  # rows, p, q, k
     (3, 2, 3, 4),
     (5, 1, 2, 8),
@@ -55,10 +54,6 @@ def plan_block_circulant():
     from trnfft.planner import planner
 
     return planner.plan_block_circulant
-
-
-def real(*shape):
-    return RNG.standard_normal(shape).astype(np.float32)
 
 
 def arguments(p, q, k, layout):

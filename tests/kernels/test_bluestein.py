@@ -20,6 +20,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 
 from .independence import check_rows_are_independent
+from .samples import large_rows
 
 RNG = np.random.default_rng(997)
 TOLERANCE = 1e-6  # relative L2; 2e-7 to 4e-7 is usual
@@ -86,6 +87,32 @@ def test_loops_two_cores_and_spoiled_rows(monkeypatch, chip, n, radices):
             context.setattr(nki_kernels.row_blocks, "_BODY_INSTRUCTIONS", 1)
             assert np.linalg.norm(run(x, cores) - exact) <= TOLERANCE * np.linalg.norm(exact)
     check_rows_are_independent(run, x[:131], exact[:131], TOLERANCE, rows=(130,))
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(
+    ("n", "radices"), [(17, (36,)), (67, (3, 45)), (997, (42, 48)), (4099, (64, 13, 10))]
+)
+def test_no_number_on_the_way_overflows(monkeypatch, n, radices, inverse):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")  # which sets no row aside
+    x = large_rows(n)
+    parts = x.astype(np.float32), np.zeros(x.shape, np.float32)
+    tables = pack(bluestein_tables(n, math.prod(radices), radices, inverse))
+    y_re, y_im = simulator.simulate(bluestein)(*parts, *tables, radices)
+    exact = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)
+    for row in range(len(x)):
+        found = y_re[row] + 1j * y_im[row].astype(np.float64)
+        assert np.linalg.norm(found - exact[row]) <= TOLERANCE * np.linalg.norm(exact[row])
+
+
+def test_rows_are_set_aside_only_near_the_largest_float():
+    n, radices = 997, (32, 64)
+    x = np.zeros((2, n), np.float32)
+    x[0], x[1, 3] = 3e37 / n, 1e36  # times sqrt(M): 4.5e37
+    tables = pack(bluestein_tables(n, math.prod(radices), radices))
+    y_re, y_im = simulator.simulate(bluestein)(x, np.zeros_like(x), *tables, radices)
+    found, exact = y_re + 1j * y_im.astype(np.float64), np.fft.fft(x.astype(np.float64))
+    assert (np.linalg.norm(found - exact, axis=1) <= 1e-6 * np.linalg.norm(exact, axis=1)).all()
 
 
 def test_prime_of_three_radices_and_two_blocks():

@@ -20,9 +20,8 @@ from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
-from .samples import error
+from .samples import error, normal
 
-RNG = np.random.default_rng(21)
 CASES = [(2**k, False) for k in range(1, 15)] + [(2**k, True) for k in range(1, 13)]
 ONE_ROUNDING = 2**-24  # the most that rounding the result once can do
 COMPENSATED_BOUND = 3.5e-8  # and what it does to many numbers: 2.6e-8
@@ -60,10 +59,6 @@ def priced(n, compensated, batch, chip="trn1", programs=1):
 
 def block_rows(n, compensated):
     return 128 * max(1, state_points(n, compensated) // n)
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 @pytest.mark.parametrize(("n", "compensated"), CASES)

@@ -20,18 +20,13 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
-from .samples import error
+from .samples import error, fits, real
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
-RNG = np.random.default_rng(110)
 
 SMALL = [(2, 2), (2, 3), (3, 2), (3, 5), (9, 7), (8, 8), (12, 5), (5, 12), (31, 2)]
 # Extremes of either radix, odd and even, up to the longest length.
 LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (50, 60), (65, 63), (64, 64), (80, 64)]
-
-
-def real(*shape):
-    return RNG.standard_normal(shape).astype(np.float32)
 
 
 def launch(x, spectrum, radices, programs=1):
@@ -172,15 +167,15 @@ def test_both_transforms_together_take_less_than_one_after_the_other(chip, radic
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
-    with hardware.select(hardware.chip(chip)):
-        assert dry(batch, radices, 1).total_ns > 0
+    with hardware.select(hardware.chip(chip)), simulator.strict():
+        assert fits(dry(batch, radices, 1))
 
 
 @pytest.mark.parametrize("radices", [(64, 64), (128, 32), (65, 63), (80, 64), (128, 40)], ids=str)
 def test_the_longest_rows_fit(radices):
     for batch in (128, 200, 512):
         for filters in (1, batch):
-            dry(batch, radices, filters)
+            assert fits(dry(batch, radices, filters))
 
 
 def test_the_kernel_stays_inside_the_compilers_subset():

@@ -18,9 +18,8 @@ from nki_kernels.row_blocks import HbmRows
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
-from .samples import error
+from .samples import error, normal
 
-RNG = np.random.default_rng(20)
 # Table options, and bounds of the relative L2 error.
 BF16 = ({"dtype": "bfloat16"}, 1e-3, 5e-3)
 REFINED = ({"dtype": "bfloat16", "refined": True}, 1e-6, 1e-5)
@@ -40,10 +39,6 @@ def transform(x, inverse=False, programs=1, **options):
         y_re, y_im = simulator.simulate(dft_gemm)[programs](re, im, matrix)
     exact = re + 1j * im.astype(np.float64)
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 @pytest.mark.parametrize("n", range(1, 257))

@@ -13,9 +13,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
-from .samples import error
-
-RNG = np.random.default_rng(40)
+from .samples import error, normal
 
 PLANS = [
     (2, 2),
@@ -44,10 +42,6 @@ def transform(x, radices, inverse=False, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(four_step[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 def dry_run(radices, batch, programs=1):

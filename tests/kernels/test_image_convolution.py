@@ -17,14 +17,9 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 
 from .independence import check_rows_are_independent
-from .samples import error
+from .samples import error, real
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
-RNG = np.random.default_rng(120)
-
-
-def real(*shape):
-    return RNG.standard_normal(shape).astype(np.float32)
 
 
 def arguments(rows, columns, kept):

@@ -18,10 +18,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
-from .samples import error
-
-RNG = np.random.default_rng(50)
-
+from .samples import error, large_rows, normal
 
 CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
 
@@ -37,10 +34,6 @@ def transform(x, radices, inverse=False, split=False, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(kernel[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +70,17 @@ def test_split_transforms_both_ways(n, radices):
         assert error(forward, np.fft.fft(x)) <= 2e-6
     backward, _, x = transform(normal(2, n), radices, inverse=True, split=True)
     assert error(backward, np.fft.ifft(x)) <= 2e-6
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(
+    ("n", "radices", "split"),
+    [(131, (128, 3), False), (4099, (80, 2, 52), False), (1009, (4, 20, 2, 13), True)],
+)
+def test_no_number_on_the_way_overflows(n, radices, split, inverse):
+    for row in large_rows(n):
+        result, _, x = transform(row[None], radices, inverse, split)
+        assert error(result, (np.fft.ifft if inverse else np.fft.fft)(x)) <= 2e-6
 
 
 @pytest.mark.slow

@@ -21,9 +21,8 @@ from nki_kernels.row_blocks import HbmRows
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
-from .samples import error
+from .samples import error, normal, real
 
-RNG = np.random.default_rng(70)
 CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 
 
@@ -47,13 +46,9 @@ def backward(z, n, inverse=True, scale=1.0, programs=1):
     return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
 
 
-def real(*shape):
-    return RNG.standard_normal(shape)
-
-
 def spectra(batch, n):
     """Half spectra, with imaginary parts everywhere."""
-    return real(batch, n // 2 + 1) + 1j * real(batch, n // 2 + 1)
+    return normal(batch, n // 2 + 1)
 
 
 def degrees(chip):

@@ -17,10 +17,7 @@ from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
-from .samples import error
-
-RNG = np.random.default_rng(60)
-
+from .samples import error, normal
 
 CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
 
@@ -34,10 +31,6 @@ def transform(x, radices, inverse=False, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), radices, inverse)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
 
 from .independence import check_rows_are_independent
-from .samples import error
-
-RNG = np.random.default_rng(30)
+from .samples import error, normal
 
 # The seed's plans, wide plans, odd radices, radices above 64, and one stage alone.
 PLANS = [
@@ -69,10 +67,6 @@ def transform(x, radices, inverse=False, cores=1, **options):
     with simulator.strict(), simulator.record() as timeline:
         y_re, y_im = simulator.simulate(stockham[cores])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def normal(*shape):
-    return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
 @pytest.mark.parametrize("radices", PLANS, ids=str)

@@ -68,6 +68,7 @@ LENGTHS = {"1": (), "2": ((-2, -1),), "n": ((0, 2),)}
 C2C = ("dft_gemm", "stockham", "butterfly")
 R2C = (*C2C, "real_dft_gemm", "real_stockham")
 C2R = (*C2C, "inverse_real_dft_gemm", "inverse_real_stockham")
+AXES_C2R = ("transform_axes_to_real",)
 AXES = ("transform_axes", "transform_axes_to_real", "strided_stockham")
 
 
@@ -102,6 +103,10 @@ def signals() -> dict[str, Subject]:
         return trnfft.bloom(image, psf, strength=0.6)
 
     return {
+        "dct": Subject(of_real("dct"), ((3, 12),), R2C),
+        "dctn": Subject(of_real("dctn", 3, None, (0, 2)), ((4, 2, 6),), AXES_C2R),
+        "dst of type 4": Subject(of_real("dst", 4), ((3, 12),), C2C),
+        "zoom_fft": Subject(of_real("zoom_fft", 0.3), ((3, 12),), C2C),
         "stft": Subject(stft, ((2, 64),), R2C),
         "istft": Subject(istft, ((2, 9, 17),) * 2, C2R),
         "convolve": Subject(

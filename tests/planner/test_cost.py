@@ -1,6 +1,9 @@
 """Prices of launches on two cores, by a kernel of this file whose programs share its rows."""
 
+from dataclasses import replace
+
 import numpy as np
+import platformdirs
 import pytest
 
 import trnfft
@@ -111,6 +114,26 @@ def test_parts_of_a_batch_are_large_enough_for_both_cores(monkeypatch):
     assert one.instructions == two.instructions  # of a core
 
 
+def test_real_data_is_complex_data_where_that_is_cheaper(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
+    planner.forget()
+    for name in ("doubled", "greedy"):
+        monkeypatch.delitem(ALGORITHMS, name)
+    priced = cost.price
+
+    def cheap(recipe, *arguments):
+        price = priced(recipe, *arguments)
+        return replace(price, predicted_ns=1.0) if recipe.algorithm == "dft_gemm" else price
+
+    monkeypatch.setattr(cost, "price", cheap)
+    found = trnfft.plan(250, real=True, batch=256, target="trn2", cores=1)
+    assert (found.kind, found.algorithm, found.choice.rejected) == ("r2c", "dft_gemm", "")
+    other = found.candidates[1]
+    assert ALGORITHMS[other.recipe.algorithm].kind == "r2c"
+    times = other.predicted_ns / found.predicted_ns
+    assert times > 1 and other.rejected == f"takes {times:.3g} times as long"
+
+
 def test_a_kernel_that_does_not_share_has_no_price():
     assert plan(1, "greedy").predicted_ns
     with pytest.raises(NotImplementedError, match="trn2, LNC=2: greedy .*nl.program_id"):
@@ -203,7 +226,7 @@ def test_next_fast_len_and_workspaces_are_of_the_same_degree(variables, monkeypa
     monkeypatch.setattr(lengths, "plan", spied)
     for degree in ("1", "2"):
         variables("trn2", degree)
-        assert trnfft.next_fast_len(2049) >= 2049
+        assert trnfft.next_fast_len(150) >= 150
         assert set(asked) == {("trn2", int(degree))}
         asked.clear()
     # Each of two cores has a scratch of its own for one of two transforms: 2^20 complex numbers.

@@ -4,7 +4,12 @@ import math
 
 import pytest
 
-from trnfft.planner.factorization import prime_factors, radix_lists, seed_radices
+from trnfft.planner.factorization import (
+    prime_factors,
+    radix_lists,
+    seed_radices,
+    smooth_numbers,
+)
 
 
 def test_prime_factors_multiply_to_the_number():
@@ -31,6 +36,31 @@ def test_radix_lists_have_the_fewest_stages_or_one_more(n):
 def test_radix_lists_hold_every_order_and_follow_the_rank():
     lists = radix_lists(4096, lambda radices: (len(radices), radices[0]), limit=3)
     assert lists == [(32, 128), (64, 64), (128, 32)]
+
+
+def ordered_products(n, largest):
+    """Every tuple of factors from 2 to `largest` with the product n."""
+    found = [(n,)] if n <= largest else []
+    for first in range(2, min(n, largest) + 1):
+        if n % first == 0 and n > first:
+            found += [(first, *rest) for rest in ordered_products(n // first, largest)]
+    return found
+
+
+@pytest.mark.parametrize("largest", [7, 16])
+def test_radix_lists_are_all_there_are_of_so_few_stages(largest):
+    for n in range(2, 257):
+        possible = ordered_products(n, largest)
+        fewest = min(map(len, possible), default=0)
+        expected = {radices for radices in possible if len(radices) <= fewest + 1}
+        assert set(radix_lists(n, len, limit=10**6, largest=largest)) == expected
+
+
+def test_smooth_numbers_of_every_range():
+    smooth = [n for n in range(1, 150) if max(prime_factors(n), default=2) <= 5]
+    for least in range(1, 70):
+        for most in range(least, 150, 7):
+            assert smooth_numbers(least, most, (3, 5)) == [n for n in smooth if least <= n <= most]
 
 
 def test_radix_lists_of_small_radices():

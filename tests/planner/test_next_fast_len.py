@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import trnfft
 from nki_kernels import hardware
@@ -162,3 +163,8 @@ def test_prices_are_for_the_launches_of_the_chip_and_on_the_host_for_fast_ones(a
         (False, 2**20 // 300, "fast", "trn1", 1),
         (False, 2**20 // 300, "fast", "trn2", 2),
     ]
+
+
+def test_real_is_a_flag():
+    with pytest.raises(TypeError, match="argument 'real' is"):
+        trnfft.next_fast_len(8, real=torch.tensor([True, False]))

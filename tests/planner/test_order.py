@@ -10,6 +10,8 @@ import trnfft
 from trnfft import ComplexTensor, order
 from trnfft.backends import matmul
 
+from ..trnfft.samples import random_complex
+
 DOUBLE, SINGLE = 1e-13, 1e-6  # bounds on the relative L2 error
 LENGTHS = [1, 2, 12, 97, 128, 131, 257, 256, 360, 384, 1000, 1024, 4096]
 BACKENDS = ["torch", "matmul"]
@@ -19,10 +21,6 @@ every_length = pytest.mark.parametrize("n", [*LENGTHS, 10007, THREE_STAGES])
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
 # Few rows and many are computed in different layouts.
 few_and_many = pytest.mark.parametrize("rows", [1, 3, matmul.WIDE_BATCH])
-
-
-def random_complex(*shape, dtype=torch.complex128, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def assert_near(actual, expected, bound):
@@ -89,6 +87,9 @@ def test_lengths_are_checked(function):
         function(0)
     with pytest.raises(TypeError, match="'n' must be an int"):
         function("8")
+    message = f"'n' is {2**40}, allowed is 1 to {order.MOST_POSITIONS}; from 2097153 on there is"
+    with pytest.raises(ValueError, match=message):
+        function(2**40)
 
 
 # Transforms

@@ -2,9 +2,12 @@
 
 import dataclasses
 import json
+import textwrap
 
 import pytest
 
+import trnfft
+from trnfft.planner import planner
 from trnfft.planner.plan import Candidate, Plan, Recipe
 
 INNER = Recipe("stockham", 540, (10, 54))
@@ -49,6 +52,80 @@ def test_the_degree_of_lnc_is_part_of_a_plan():
     assert json.loads(two.to_json())["cores"] == 2 and "cores" not in PLAN.to_dict()
     assert Plan.from_json(two.to_json()) == two
     assert two.with_direction(False).cores == 2
+
+
+TREES = {
+    "padded": (
+        {"shape": (8, 12), "padded_from": (7, 12)},
+        """
+        └── axes, 96 points
+            ├── axis 0: strided_stockham, N = 8
+            │   └── stage 1: radix 8
+            └── axis 1: dft_gemm, N = 12
+        """,
+    ),
+    "real": (
+        {"shape": (8, 12), "real": True},
+        """
+        └── real_axes, 96 points
+            ├── axis 1: real_dft_gemm, N = 12
+            └── axis 0: strided_stockham, N = 8
+                └── stage 1: radix 8
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees_of_several_axes(name):
+    arguments, expected = TREES[name]
+    text = trnfft.plan(**arguments, target="trn1").tree()
+    assert text.splitlines()[2:] == textwrap.dedent(expected).strip("\n").splitlines()
+
+
+def test_the_tree_of_a_block_circulant_product():
+    plan = planner.plan_block_circulant((2, 3, 8), batch=4, target="trn1")
+    assert plan.tree().splitlines()[2:] == [
+        "└── block_circulant, blocks of 8",
+        "    ├── frequencies that share a product: 1",
+        "    ├── up to 4 tiles of 128 rows transformed at once",
+        "    └── rows cut into pieces: weight 1, input 1, output 1",
+    ]
+    assert str(plan.recipe) == "block_circulant in the layout (1, 4, 1, 1, 1)"
+
+
+def test_the_tree_of_the_host_has_no_time():
+    lines = trnfft.plan(8, precision="double", target="trn1").tree().splitlines()
+    assert lines == [
+        "FFT, N = 8, batch 1, double, trn1, LNC=1",
+        "on the host, not modelled, relative error 1.9e-16",
+        "└── host, N = 8",
+    ]
+
+
+def test_recipes_travel_alone():
+    recipe = trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1").recipe
+    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+def test_what_is_empty_is_left_out():
+    assert set(PLAN.to_dict()) == {
+        *("n", "batch", "inverse", "precision", "target", "max_error", "candidates")
+    }
+    assert set(OTHER.recipe.to_dict()) == {"algorithm", "n"}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]}, "this plan has none"),
+        ({"n": 256, "shape": [16, 16], "padded_from": [16, 17]}, r"\(16, 17\) is no part of shape"),
+        ({"shape": [16, 16], "padded_from": [16, 16]}, "has 256 points, not 257"),
+    ],
+)
+def test_messages_say_what_does_not_fit(change, message):
+    with pytest.raises(ValueError, match=message):
+        Plan.from_dict({**PLAN.to_dict(), **change})
 
 
 def test_tree_is_readable():

@@ -180,6 +180,13 @@ def test_shapes_try_every_order_of_axes(shape, kind):
     assert all(str(length) in plan.tree() for length in shape)
 
 
+def test_of_many_axes_only_some_orders_are_tried():
+    assert len(trnfft.plan(shape=(2, 3, 4, 5)).candidates) == 24
+    many = trnfft.plan(shape=(3, 2, 5, 2, 3, 2, 2, 4, 2, 3)).candidates
+    assert 1 < len(many) < 6  # 24 took 20 000 instructions
+    assert many[0].predicted_ns == min(candidate.predicted_ns for candidate in many)
+
+
 def test_padding_that_is_not_transformed_costs_nothing():
     whole = trnfft.plan(shape=(1024, 1024))
     padded = trnfft.plan(shape=(1024, 1024), padded_from=(200, 1024))
@@ -192,11 +199,16 @@ def test_padding_that_is_not_transformed_costs_nothing():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"n": 3, "shape": (3,)}, "allowed is one of them"),
+        ({"n": 3, "shape": (3,)}, "'n' and 'shape' are 3 and \\(3,\\), allowed is one of them"),
         ({"shape": ()}, "allowed are one or more sizes"),
-        ({"shape": 5}, "must be a tuple of ints"),
+        ({"shape": 5}, "'shape' must be a tuple of ints, not int"),
+        ({"shape": (2**70, 3)}, "shape 2\\^70 or more x 3 has more than 536870912 points"),
+        ({"shape": (3, 4), "padded_from": (0, 4)}, "'padded_from' is 0"),
         ({"shape": (3, 0)}, "'shape' is 0"),
-        ({"shape": (3, 4), "padded_from": (4, 4)}, "'padded_from' is"),
+        (
+            {"shape": (3, 4), "padded_from": (4, 4)},
+            r"'padded_from' is \(4, 4\), allowed are 2 sizes up to \(3, 4\)",
+        ),
         ({"shape": (3, 4), "padded_from": (3,)}, "'padded_from' is"),
         ({"shape": (257, 4)}, "axis 0 of length 257"),
         ({}, "'n' must be an int"),
@@ -209,7 +221,8 @@ def test_bad_shapes(arguments, message):
 
 
 def test_the_seeds_table():
-    assert trnfft.plan(200, algorithms="seed").algorithm == "dft_gemm"
+    for n in (200, 256):
+        assert trnfft.plan(n, algorithms="seed").algorithm == "dft_gemm"
     plan = trnfft.plan(1024, algorithms="seed")
     assert (plan.algorithm, plan.radices) == ("stockham", (8, 8, 4, 4))
     assert trnfft.plan(1000, algorithms="seed").algorithm == "bluestein"
@@ -274,6 +287,55 @@ def test_dtypes(dtype):
 def test_errors(arguments, error, message):
     with pytest.raises(error, match=message):
         trnfft.plan(**arguments)
+
+
+def test_the_longest_length_is_allowed():
+    planner.check_longest(planner.LONGEST)
+    with pytest.raises(NotImplementedError, match=f"N = {planner.LONGEST + 1} is more than"):
+        planner.check_longest(planner.LONGEST + 1)
+
+
+@pytest.mark.parametrize("n", [2**20, 1500001])
+def test_lengths_that_the_seed_has_no_kernel_for(n):
+    with pytest.raises(NotImplementedError, match=f"no kernel transforms N = {n}.* takes "):
+        trnfft.plan(n, algorithms="seed")
+
+
+def test_one_transform_by_default():
+    assert trnfft.plan(64) == trnfft.plan(64, batch=1)
+    assert planner.plan_convolution((64,)) == planner.plan_convolution((64,), batch=1)
+
+
+def test_images_without_padding_are_as_large_as_the_transform():
+    found = planner.plan_convolution((12, 12), target="trn1")
+    assert found.shape == found.padded_from == (12, 12)
+    assert found == planner.plan_convolution((12, 12), padded_from=(12, 12), target="trn1")
+
+
+def test_algorithms_of_another_kind_are_rejected_by_name():
+    found = trnfft.plan(64, algorithms=["dft_gemm", "real_dft_gemm"], target="trn1")
+    reasons = [(each.recipe, each.rejected) for each in found.candidates]
+    assert reasons == [
+        (Recipe("dft_gemm", 64), ""),
+        (Recipe("real_dft_gemm", 64), "is r2c, this is c2c"),
+    ]
+
+
+def test_heavier_algorithms_are_not_simulated_where_lighter_ones_fit():
+    found = planner.search(request(1000)).candidates
+    rejected = {each.rejected for each in found if each.recipe.algorithm == "long_bluestein"}
+    assert rejected == {"four_step does the same with less work"}
+    found = {each.recipe.algorithm: each for each in planner.search(request(1024)).candidates}
+    assert found["butterfly_kahan"].rejected == "butterfly does the same with less work"
+    assert found["butterfly"].predicted_ns
+
+
+def test_a_long_search_tries_every_algorithm_once(monkeypatch):
+    everything = planner.search(request(4096)).candidates
+    monkeypatch.setattr(planner, "SEARCH_INSTRUCTIONS", 0)
+    tried = [each.recipe.algorithm for each in planner.search(request(4096)).candidates]
+    assert len(set(tried)) == len(tried) < len(everything)
+    assert set(tried) == {each.recipe.algorithm for each in everything}
 
 
 def test_an_integer_like_length():

@@ -60,7 +60,7 @@ def test_shipped_prices_are_fresh(chip):
     for request in make_plans.requests(chip):
         kinds.setdefault((request.kind, len(request.shape), request.cores), []).append(request)
     for requests in kinds.values():
-        for request in requests[start :: max(3, len(requests) // 4)]:
+        for request in requests[start :: max(3, len(requests) // 2)]:
             plan = Plan.from_row(wisdom.shipped(chip)[wisdom.key_of(request)])
             price = cost.price(plan.recipe, plan.batch, hardware.chip(chip), plan.cores)
             assert plan.predicted_ns == pytest.approx(price.predicted_ns, rel=1e-3), STALE
@@ -102,7 +102,8 @@ def test_degrees_are_remembered_apart(folder):
 
 def test_a_degree_that_the_chip_has_not_is_no_plan(folder):
     write({**entry_of(94), "cores": 2})
-    assert wisdom.examine("trn1")[1].unknown == 1
+    reason = "argument 'cores', the degree of LNC, is 2, allowed is 1: trn1 has degree 1 only"
+    assert wisdom.examine("trn1")[1] == wisdom.Examined("in use", 1, 1, reason)
 
 
 # The user's own
@@ -161,6 +162,12 @@ def changed(row, **changes):
     return {**row, "candidates": [{**row["candidates"][0], **changes}, *row["candidates"][1:]]}
 
 
+REASONS = {
+    "another recipe": "four_step 337 = 13 x 26 is no way to do FFT, N = 337, batch 4, fast, trn1",
+    "unknown algorithm": "'quantum' is no algorithm",
+    "less error": "the error of .* is not 1e-09",
+    "inner a string": "row 1 is no plan: Expected `object | null`, got `str`",
+}
 WRONG_CHOICES = {  # of the length 337, which Bluestein's convolution transforms by a longer one
     "another length": {"algorithm": "four_step", "n": 338, "radices": [13, 26], "inner": None},
     "another recipe": {"algorithm": "four_step", "n": 337, "radices": [13, 26], "inner": None},
@@ -188,7 +195,8 @@ def test_a_choice_that_cannot_be_is_planned_anew(folder, name):
     row = entry_of(337, batch=4, cores=1)
     path = write(changed(row, **WRONG_CHOICES[name]))
     before = path.read_bytes()
-    with pytest.warns(UserWarning, match=f"{re.escape(str(path))}.*searched for again") as caught:
+    expected = f"{re.escape(str(path))} .*{REASONS.get(name, '')}.*searched for again"
+    with pytest.warns(UserWarning, match=expected) as caught:
         assert trnfft.plan(337, batch=4, target="trn1").to_dict() == row
     assert len(caught) == 1
     assert path.read_bytes().startswith(before)  # what was there is there, and the plan after it
@@ -223,6 +231,13 @@ def test_a_plan_of_another_problem_is_not_believed(folder, change):
     assert trnfft.plan(337, batch=4, target="trn1").to_dict() == row
 
 
+def test_a_plan_of_another_problem_is_named(folder):
+    write({**entry_of(337, batch=4), "max_error": 1.0, "inverse": True})
+    message = "a plan for inverse FFT, N = 337.* stands for FFT, N = 337"
+    with pytest.warns(UserWarning, match=message):
+        trnfft.plan(337, batch=4, target="trn1")
+
+
 def test_a_less_accurate_algorithm_is_no_choice(folder):
     row = trnfft.plan(94, target="trn1", cores=1).to_dict()
     rough = Recipe("dft_gemm_bf16", 94)
@@ -232,6 +247,15 @@ def test_a_less_accurate_algorithm_is_no_choice(folder):
         write({**row, "candidates": [choice]})
         with pytest.warns(UserWarning, match="error of dft_gemm_bf16"):
             assert trnfft.plan(94, target="trn1", cores=1).to_dict() == row
+
+
+def test_a_layout_is_tried_on_the_chip_and_the_degree_of_its_plan(folder, monkeypatch):
+    plan = planner.plan_block_circulant((2, 2, 8), batch=64, target="trn2", cores=2)
+    wisdom.remember(plan)
+    found, asked = cost.timeline, []
+    monkeypatch.setattr(cost, "timeline", lambda *each: asked.append(each) or found(*each))
+    assert wisdom.recall(plan) == plan
+    assert asked == [(plan.recipe, 64, hardware.chip("trn2"), 2)]
 
 
 def test_a_layout_that_cannot_run_is_no_choice(folder):
@@ -268,6 +292,34 @@ def test_what_is_no_row_is_left_out_with_a_warning(folder, text):
     assert wisdom.examine("trn1")[1].plans == 2 and wisdom.examine("trn1")[1].unknown == 1
 
 
+def test_each_file_has_one_warning(folder):
+    for chip in ("trn1", "trn2"):
+        path = wisdom.user_file(chip)
+        path.parent.mkdir(exist_ok=True)
+        row = trnfft.plan(94, target=chip, cores=1).to_dict()
+        path.write_bytes(json.dumps(changed(row, launches=2)).encode())
+        problem = Plan.from_dict(row)
+        planner.forget()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                assert wisdom.recall(problem) is None
+        (warning,) = caught
+        text = str(warning.message)
+        assert f"plans in {path} can be used" in text and "is no way to do FFT, N = 94" in text
+
+
+def test_a_shipped_plan_that_cannot_be_has_a_warning(folder, monkeypatch):
+    row = changed(entry_of(94, cores=1), launches=2)
+    wisdom.user_file("trn1").unlink()
+    planner.forget()
+    entry = wisdom.msgspec.convert(row, wisdom.PlanRow)
+    message = r"in .*trn1\.json can be used \(.* is no way to do FFT, N = 94"
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match=message):
+        patch.setattr(wisdom, "shipped", lambda chip: {wisdom.key_of(entry): entry})
+        assert wisdom.recall(Plan.from_row(entry)) is None
+
+
 def test_a_row_that_was_cut_short_harms_no_other(folder):
     row = entry_of(94)
     path = write(json.dumps(row).encode()[:-100])
@@ -297,15 +349,25 @@ def too_large(path):
     os.truncate(path, 2**40)  # a hole
 
 
-@pytest.mark.parametrize("make", [fifo, link, device, Path.mkdir, too_large])
+DAMAGES = {
+    fifo: "it is no regular file",
+    link: "it is a symbolic link",
+    device: "it is a symbolic link",
+    Path.mkdir: "it is no regular file",
+    too_large: f"it has {2**40} bytes, more than trnfft writes",
+}
+
+
+@pytest.mark.parametrize("make", DAMAGES)
 def test_what_is_no_file_of_ours_is_not_read(folder, make):
     folder.mkdir()
     path = wisdom.user_file("trn1")
     make(path)
     before = os.lstat(path)
-    assert wisdom.examine("trn1")[1].state == "damaged"
+    assert wisdom.examine("trn1")[1] == wisdom.Examined("damaged", reason=DAMAGES[make])
     start = time.monotonic()
-    with pytest.warns(UserWarning, match="Remove the file") as caught:
+    message = f"{re.escape(str(path))} can be used .{DAMAGES[make]}.*Remove the file"
+    with pytest.warns(UserWarning, match=message) as caught:
         assert trnfft.plan(94, target="trn1").n == 94
     assert len(caught) == 1 and time.monotonic() - start < 20
     if make is not too_large:  # that is full, and the older one now
@@ -318,8 +380,65 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "file"))
     planner.forget()
-    assert trnfft.plan(94).n == 94
+    plan = trnfft.plan(94)
+    planner.solved.cache_clear()
+    assert wisdom.recall(plan) == plan  # from memory
     planner.forget()
+    assert wisdom.recall(plan) is None
+
+
+def test_the_file_is_in_a_folder_named_trnfft(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "a" / name))
+    planner.forget()
+    trnfft.plan(94, target="trn1")
+    planner.forget()
+    path = wisdom.user_file("trn1")
+    assert path.parent == tmp_path / "a" / "trnfft"
+    assert path.is_file() and not path.stat().st_mode & 0o111  # nothing that can be executed
+
+
+def test_a_file_is_full_above_its_limit(folder, monkeypatch):
+    row = entry_of(94)
+    path = wisdom.user_file("trn1")
+    size = path.stat().st_size
+    for limit, name in ((size, "jsonl"), (size - 1, "older.jsonl")):
+        path.unlink()
+        planner.forget()
+        monkeypatch.setattr(wisdom, "FULL", limit)
+        trnfft.plan(94, target="trn1")
+        assert [each.name.partition(".")[2] for each in folder.iterdir()] == [name]
+    monkeypatch.setattr(wisdom, "FULL", 10 * size)
+    for bytes_of_it, state in ((20 * size, "in use"), (20 * size + 1, "damaged")):
+        path = write(json.dumps(row).encode())
+        path.write_bytes(path.read_bytes().ljust(bytes_of_it, b"\n"))
+        assert wisdom.examine("trn1")[1].state == state
+
+
+def test_what_examine_says(folder, monkeypatch):
+    count = len(wisdom.shipped("trn1"))
+    absent = wisdom.Examined("absent")
+    assert wisdom.examine("trn1") == (wisdom.Examined("in use", count), absent)
+    row = entry_of(94)
+    write(row, changed(row, launches=2), b"3")
+    reason = "Expected `object`, got `int`"
+    assert wisdom.examine("trn1")[1] == wisdom.Examined("in use", 3, 2, reason)
+    monkeypatch.setattr(wisdom, "EXAMINED", 1)  # the second row is read, and not asked about
+    assert wisdom.examine("trn1")[1] == wisdom.Examined("in use", 3, 1, reason)
+
+
+def test_a_shipped_file_of_another_format_is_damaged(tmp_path, monkeypatch):
+    (tmp_path / "trn1.json").write_text('{"format": 2, "plans": []}')
+    monkeypatch.setattr(wisdom, "files", lambda package: tmp_path)
+    (tmp_path / "plans").symlink_to(tmp_path)
+    expected = wisdom.Examined("damaged", reason="it has format 2, not 1")
+    assert wisdom.examine("trn1")[0] == expected
+
+
+def test_an_error_as_large_as_allowed_is_believed():
+    plan = trnfft.plan(94, target="trn1", cores=1)
+    problem = dataclasses.replace(plan, max_error=plan.predicted_error)
+    row = wisdom.msgspec.convert(problem.to_dict(), wisdom.PlanRow)
+    assert wisdom.believed(row, problem) == problem
 
 
 def test_the_oldest_plans_go(folder, monkeypatch):
@@ -372,15 +491,17 @@ def test_stale_temporary_files_are_removed(folder):
     )
     for path in (stale, fresh, other):
         path.write_text("")
+    a_folder = folder / ".plans-trn1.json.56ef"
+    a_folder.mkdir()
     unused, recent = (folder / f"plans-trn1-{name}.jsonl" for name in ("0123", "4567"))
     unused.write_text("")
     recent.write_text("")
     own = wisdom.user_file("trn1")
     own.write_text("")
-    for path in (stale, other, unused, own):
+    for path in (stale, other, unused, own, a_folder):
         os.utime(path, (0, 0))
     trnfft.plan(94, target="trn1")
-    assert not stale.exists() and fresh.exists() and other.exists()
+    assert not stale.exists() and fresh.exists() and other.exists() and a_folder.exists()
     assert not unused.exists() and recent.exists() and own.exists()
 
 
@@ -532,7 +653,7 @@ def one_search_each(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:not all remembered plans")
 @settings(
-    max_examples=300,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

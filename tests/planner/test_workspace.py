@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -141,16 +142,28 @@ def test_targets_and_the_host():
 @pytest.mark.parametrize(
     "arguments, error, message",
     [
-        ({"n_or_shape": 0}, ValueError, "'n' is 0"),
-        ({"n_or_shape": 2.0}, TypeError, "'shape' must be a tuple of ints"),
-        ({"n_or_shape": (4, 0)}, ValueError, "'shape' is 0"),
+        ({"n_or_shape": 0}, ValueError, "'n_or_shape' is 0"),
+        ({"n_or_shape": 2.0}, TypeError, "'n_or_shape' must be an int"),
+        ({"n_or_shape": (4, 0)}, ValueError, "'n_or_shape' is 0"),
         ({"n_or_shape": 8, "batch": 0}, ValueError, "'batch' is 0"),
         ({"n_or_shape": 2**30}, NotImplementedError, "N = 1073741824"),
         ({"n_or_shape": (257, 4)}, NotImplementedError, "axis 0 of length 257"),
-        ({"n_or_shape": 2**20, "batch": 1024}, NotImplementedError, "a batch of 1024.*2 GiB"),
+        ({"n_or_shape": 2**20, "batch": 1024}, NotImplementedError, "'batch' is 1024.*2 Gi"),
     ],
     ids=str,
 )
 def test_errors(arguments, error, message):
     with pytest.raises(error, match=message):
         trnfft.fft_workspace_bytes(**arguments)
+
+
+@pytest.mark.parametrize("size", [None, 0, True, (4, 0), np.array([4, -4]), (2.0, 3)], ids=str)
+def test_errors_name_the_argument(size):
+    with pytest.raises((TypeError, ValueError), match="argument 'n_or_shape'"):
+        trnfft.fft_workspace_bytes(size)
+    with pytest.raises(TypeError, match="argument 'convolution' is"):
+        trnfft.fft_workspace_bytes(64, convolution=torch.tensor(True))
+    with pytest.raises(NotImplementedError, match="argument 'batch' is an int of 16610 bits"):
+        trnfft.fft_workspace_bytes(64, batch=10**5000)
+    with pytest.raises(NotImplementedError, match="argument 'batch' is 1099511627776"):
+        trnfft.fft_workspace_bytes(64, batch=2**40, target="trn1")

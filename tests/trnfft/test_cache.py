@@ -1,10 +1,14 @@
 """The cache is bounded, and computes once for many threads."""
 
+import ast
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import nki_kernels
+import trnfft
 from trnfft.cache import cached
 from trnfft.planner import tables
 
@@ -64,3 +68,40 @@ def test_a_failure_is_not_kept():
     with pytest.raises(ZeroDivisionError):
         fail_once("key")
     assert fail_once("key") == 1
+
+
+def unbounded_caches(source):
+    """Functions with arguments whose results functools keeps without a bound."""
+    return [
+        function.name
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and ast.unparse(function.args)
+        and any(map(is_unbounded, function.decorator_list))
+    ]
+
+
+def is_unbounded(decorator):
+    call = ast.unparse(decorator).removeprefix("functools.")
+    if call.startswith("lru_cache("):
+        return "None" in call
+    return call == "cache"
+
+
+@pytest.mark.parametrize("package", [trnfft, nki_kernels])
+def test_no_cache_of_results_by_arguments_is_unbounded(package):
+    (root,) = package.__path__
+    sources = sorted(Path(root).rglob("*.py"))
+    assert len(sources) > 20
+    found = {path: unbounded_caches(path.read_text()) for path in sources}
+    assert not {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    ["cache", "functools.cache", "lru_cache(None)", "functools.lru_cache(maxsize=None)"],
+)
+def test_unbounded_caches_are_found(decorator):
+    assert unbounded_caches(f"@{decorator}\ndef f(x):\n    pass") == ["f"]
+    assert unbounded_caches(f"@{decorator}\ndef f():\n    pass") == []
+    assert unbounded_caches("@functools.lru_cache(4096)\ndef f(x):\n    pass") == []

@@ -64,12 +64,19 @@ def test_long_plans(at_once, n, real):
         lambda n: trnfft.rfft(X, n),
         lambda n: trnfft.irfft(X, n),
         lambda n: trnfft.fft2(X[None], (2, n)),
-        lambda n: trnfft.fft(X[:1].expand(n)),
     ],
 )
 def test_long_transforms(at_once, backend, n, transform):
     with trnfft.backend(backend):
         refused(lambda: transform(n), NotImplementedError, f"N = {n} .*several cores", "torch")
+
+
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+@pytest.mark.parametrize("n", [2**28, 2**31, 2**48])
+def test_long_inputs(at_once, backend, n):
+    """They are too long for the kernels, the longest for the memory as well."""
+    with trnfft.backend(backend):
+        refused(lambda: trnfft.fft(X[:1].expand(n)), RuntimeError, f"{n}.*(several cores|GiB)")
 
 
 def test_double_precision_has_no_limit_of_kernels(at_once):

@@ -93,7 +93,7 @@ def calls(draw):
 
 
 @given(calls(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 def test_values(call, seed):
     name, shape, dtype, arguments = call
     x = example(shape, dtype, seed)
@@ -109,7 +109,8 @@ def test_values(call, seed):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ONE)
 def test_every_short_length(name, backend):
-    for n, norm in itertools.product((*range(1, 34), 64, 97, 100, 256, 257, 1000, 1021), NORMS):
+    lengths = *range(1, 34), 64, 97, 100, 256, 257, 1000, 1021
+    for n, norm in zip(lengths, itertools.cycle(NORMS), strict=False):
         x = example((2, n), torch.float32 if takes_real(name) else torch.complex64, n)
         expected = getattr(torch.fft, name)(x, n, norm=norm)
         with trnfft.backend(backend):
@@ -238,8 +239,8 @@ def test_derivatives_are_exact(name, backend):
             return (y.real, y.imag) if isinstance(y, ComplexTensor) else y
 
         with trnfft.backend(backend):
-            assert torch.autograd.gradcheck(function, parts, check_forward_ad=True)
-            assert torch.autograd.gradgradcheck(function, parts)
+            assert torch.autograd.gradcheck(function, parts, check_forward_ad=True, fast_mode=True)
+            assert torch.autograd.gradgradcheck(function, parts, fast_mode=True)
 
 
 @pytest.mark.parametrize("backend", ["matmul", "nki-sim"])

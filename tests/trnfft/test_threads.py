@@ -11,6 +11,8 @@ import trnfft
 from trnfft import nn
 from trnfft.backends.device_tables import uploaded
 
+from .samples import single
+
 LENGTHS = [*range(1, 40), 97, 128, 257]
 THREADS = 8
 
@@ -37,17 +39,13 @@ def everywhere(function):
         return list(pool.map(run, range(THREADS)))
 
 
-def random(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
-
-
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 def test_transforms(backend):
     def errors(thread):
         worst = 0.0
         with trnfft.backend(backend):
             for n in LENGTHS[thread:] + LENGTHS[:thread]:
-                x = random(3, n)
+                x = single(3, n)
                 spectrum = torch.fft.rfft(x.double())
                 worst = max(worst, (trnfft.rfft(x).to_complex() - spectrum).abs().max().item())
                 worst = max(worst, (trnfft.ifft(trnfft.fft(x)).real - x).abs().max().item())
@@ -62,7 +60,7 @@ def test_tables_that_do_not_all_fit(monkeypatch):
 
     def errors(thread):
         with trnfft.backend("matmul"):
-            x = [random(2, n) for n in range(thread + 1, 30)]
+            x = [single(2, n) for n in range(thread + 1, 30)]
             return max((trnfft.fft(row).real - torch.fft.fft(row).real).abs().max() for row in x)
 
     assert max(everywhere(errors)) < 1e-4
@@ -72,7 +70,7 @@ def test_tables_that_do_not_all_fit(monkeypatch):
 def test_the_simulator():
     def errors(thread):
         with trnfft.backend("nki-sim"):
-            x = [random(2, n) for n in (8, 12, 16)]
+            x = [single(2, n) for n in (8, 12, 16)]
             return max((trnfft.fft(row).real - torch.fft.fft(row).real).abs().max() for row in x)
 
     assert max(everywhere(errors)) < 1e-4
@@ -93,9 +91,9 @@ class Interrupted(nn.FFTConv1d):
 
 def test_a_layer_that_threads_share_takes_the_spectrum_of_its_own_input():
     layer = Interrupted(1, 1, 5).requires_grad_(False)
-    x = random(1, 1, 20)
+    x = single(1, 1, 20)
     expected = torch.nn.functional.conv1d(x, layer.weight, layer.bias)
-    layer.other = random(1, 1, 200)
+    layer.other = single(1, 1, 200)
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
     assert layer.other is None
 
@@ -105,7 +103,7 @@ def test_the_backend_of_scipy(name):
     import scipy.fft
 
     def same(thread):
-        x = random(4, 5 + thread).numpy()
+        x = single(4, 5 + thread).numpy()
         expected = getattr(torch.fft, name)(torch.from_numpy(x)).numpy()
         with scipy.fft.set_backend(trnfft.scipy_backend):
             return abs(getattr(scipy.fft, name)(x) - expected).max()

@@ -12,6 +12,8 @@ import trnfft
 from nki_kernels import simulator
 from trnfft import ComplexTensor
 
+from .samples import random_complex
+
 # Bounds on the relative error in the L2 norm, for lengths up to 1000.
 DOUBLE, SINGLE = 1e-13, 5e-7
 
@@ -24,10 +26,6 @@ both_directions = pytest.mark.parametrize("ours, theirs", PAIRS, ids=["fft", "if
 direction = st.sampled_from([trnfft.fft, trnfft.ifft])
 lengths = st.integers(1, 300)
 seeds = st.integers(0, 2**32 - 1)
-
-
-def random_complex(*shape, dtype=torch.complex128, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def as_array(x):
@@ -246,7 +244,7 @@ WRONG_CALLS = {
     "size zero alone": (torch.ones(0), dict(), "size 0"),
     "empty batch and norm": (torch.ones(0, 3), dict(norm="bad"), "'norm' is 'bad'"),
     "8-bit float": (torch.ones(2).to(torch.float8_e4m3fn), dict(), "'input'.*float8_e4m3fn"),
-    "sparse": (torch.eye(3).to_sparse(), dict(), None),
+    "sparse": (torch.eye(3).to_sparse(), dict(), "'input' has the layout torch.sparse_coo"),
     "list": ([1.0, 2.0], dict(), "'input'.*list"),
     "array": (np.ones(2), dict(), "'input'.*ndarray"),
 }
@@ -381,3 +379,13 @@ def test_the_longest_transforms_are_one_launch(n):
         z = trnfft.ifft(y)
     back = z.to_complex().numpy()
     assert np.linalg.norm(back - x) < 2e-6 * np.linalg.norm(x)
+
+
+def test_out_has_the_dtype_of_the_parts():
+    """complex64 is the dtype of parts of bfloat16, too, which would round the result."""
+    out = ComplexTensor(torch.zeros(8).bfloat16(), torch.zeros(8).bfloat16())
+    with pytest.raises(RuntimeError, match="argument 'out' has .* parts of torch.bfloat16"):
+        trnfft.fft(torch.ones(8), out=out)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    with pytest.raises(TypeError, match="argument 'out' is a nested tensor"):
+        trnfft.irfft(torch.ones(8), out=nested)

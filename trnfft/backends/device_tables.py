@@ -20,6 +20,18 @@ def _bytes_of(tables: Any) -> int:
     return tables.nbytes if isinstance(tables, torch.Tensor) else 0
 
 
+def tables_like(
+    x: torch.Tensor, make: Callable[..., Any], *arguments: Hashable
+) -> tuple[torch.Tensor, ...]:
+    """`make(*arguments)`, a sequence of arrays, on the device and in the dtype of a real tensor."""
+    tables = uploaded(x.device, x.dtype, make, *arguments)
+    if x.device.type == "xla" and torch.is_inference_mode_enabled():
+        # In that mode torch_xla makes no views of tensors from outside of it.
+        return tuple(table.clone() for table in tables)
+    return tables
+
+
+@cache.constant_when_compiled
 @cache.cached(TABLE_BYTES, _bytes_of)
 def uploaded(
     device: torch.device,

@@ -20,14 +20,13 @@ the inverse goes the same way back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.backends.device_tables import uploaded
+from trnfft.backends.device_tables import tables_like
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
@@ -67,19 +66,10 @@ class Matmul(Backend):
             return _planned(real, imag, radices, inverse, scale)
         x = torch.stack([part.reshape(-1, n).mT for part in parts])  # [2, N, B]
         if padded == n:
-            y = _stages(x, radices, _made(x, _stage_tables, radices, inverse, scale))
+            y = _stages(x, radices, tables_like(x, _stage_tables, radices, inverse, scale))
         else:
             y = _convolved(x, radices, inverse, scale)
         return tuple(part.mT.reshape(real.shape) for part in y)
-
-
-def _made(like: torch.Tensor, make: Callable[..., Any], *arguments: Any) -> Tables:
-    """`make(*arguments)` on the device and in the dtype of `like`."""
-    tables = uploaded(like.device, like.dtype, make, *arguments)
-    if like.device.type == "xla" and torch.is_inference_mode_enabled():
-        # In that mode torch_xla makes no views of tensors from outside of it.
-        return tuple(table.clone() for table in tables)
-    return tables
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
@@ -96,9 +86,9 @@ def _planned(
     n = real.shape[-1]
     rows = [part.reshape(-1, n) for part in (real, imag)]
     if len(rows[0]) >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
-        y = _wide(rows, _made(real, _wide_tables, radices, inverse, scale), inverse)
+        y = _wide(rows, tables_like(real, _wide_tables, radices, inverse, scale), inverse)
     else:
-        tables = _made(real, _narrow_tables, radices, inverse, scale)
+        tables = tables_like(real, _narrow_tables, radices, inverse, scale)
         y = (_narrow_inverse if inverse else _narrow_forward)(rows, radices, tables)
     return tuple(part.reshape(real.shape) for part in y)
 
@@ -180,12 +170,12 @@ def _convolved(
 ) -> list[torch.Tensor]:
     """Bluestein: transform x [2, N, B] along N by a convolution with a chirp: parts [N, B]."""
     n, m = x.shape[1], math.prod(radices)
-    tables = _made(x, _chirp_tables, n, m, inverse, scale)
+    tables = tables_like(x, _chirp_tables, n, m, inverse, scale)
     before, filter, after = tables[:2], tables[2:4], tables[4:]
     z = torch.nn.functional.pad(_multiply(x, *before), (0, 0, 0, m - n))
-    spectrum = _stages(z, radices, _made(x, _stage_tables, radices, False, 1.0))
+    spectrum = _stages(z, radices, tables_like(x, _stage_tables, radices, False, 1.0))
     z = torch.stack(_product(spectrum, *filter))
-    y = _stages(z, radices, _made(x, _stage_tables, radices, True, 1.0))
+    y = _stages(z, radices, tables_like(x, _stage_tables, radices, True, 1.0))
     return _product([part[:n] for part in y], *after)
 
 
@@ -276,18 +266,9 @@ def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
-    """Parts of b* / s [n, 1], the filter [m, 1] and t b* [n, 1]: see bluestein.py.
+    """Parts of the factors [n, 1], [m, 1] and [n, 1] of a convolution with a chirp."""
+    from nki_kernels.kernels import bluestein  # here, so that only its users load the kernels
 
-    The filter is s / t times scale / m times the spectrum of b. On the way there numbers may be
-    sqrt(n) times as large as the data, on the way back a little larger than the result: s and t
-    keep them from an overflow. They are powers of two, which round nothing.
-    """
-    exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
-    chirp = np.exp((1j if inverse else -1j) * np.pi / n * exponent)
-    wrapped = np.zeros(m, np.complex128)
-    wrapped[:n] = chirp.conj()
-    wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
-    s, t = 2.0 ** math.isqrt(n).bit_length(), 4.0
-    spectrum = s / t * scale / m * np.fft.fft(wrapped)
-    tables = chirp / s, spectrum, t * chirp
-    return [part[:, None] for z in tables for part in (z.real, z.imag)]
+    opening, spectrum, closing = bluestein.chirp_factors(n, m, inverse, scale)
+    factors = opening[:n], spectrum, closing[:n]
+    return [part[:, None] for z in factors for part in (z.real, z.imag)]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
 
 Input = torch.Tensor | ComplexTensor
 
@@ -36,41 +36,36 @@ class Transform:
 
 
 class TorchNative(Backend):
-    """torch.fft. Of whole tensors, the parts of the result are views of one complex tensor."""
+    """torch.fft. Its complex results are copied apart, so that parts share no memory."""
 
     name = "torch"
     takes_whole = True
 
     def c2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
         """Complex transform of a tensor of any kind, trimmed or padded to the sizes."""
-        if len(asked.dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
-            function = torchs.ifft if asked.inverse else torchs.fft
-            y = _computed(function, x, asked.sizes[0], asked.dims[0], asked)
-        else:
-            function = torchs.ifftn if asked.inverse else torchs.fftn
-            y = _computed(function, x, asked.sizes, asked.dims, asked)
-        return _split(y, x.device)
+        return _split(_c2c(x, asked), x.device)
 
     def r2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
         """As `c2c_whole`, of a real tensor: half of its spectrum along the last of the dims."""
-        function = torchs.ihfftn if asked.inverse else torchs.rfftn
-        return _split(_computed(function, x, asked.sizes, asked.dims, asked), x.device)
+        return _split(_r2c(x, asked), x.device)
 
     def c2r_whole(self, x: Input, asked: Transform) -> torch.Tensor:
         """As `c2c_whole`, of half a spectrum: the real result."""
         function = torchs.irfftn if asked.inverse else torchs.hfftn
-        return _computed(function, x, asked.sizes, asked.dims, asked).to(x.device)
+        y = _computed(function, x, asked.sizes, asked.dims, asked)
+        return y.to(x.device).contiguous()
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
             return self._in_planned_order(parts, call)
-        y = self.c2c_whole(ComplexTensor(*parts), _last_dimensions(call))
-        return y.real * call.scale, y.imag * call.scale
+        y = _c2c(ComplexTensor(*parts), _last_dimensions(call))
+        return _scaled(y, call.scale, call.scale, parts[0].device)
 
     # Not ihfftn, which takes a pass to conjugate; here that is a sign of the scale.
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        y = self.r2c_whole(parts[0], _last_dimensions(replace(call, inverse=False)))
-        return y.real * call.scale, y.imag * (-call.scale if call.inverse else call.scale)
+        y = _r2c(parts[0], _last_dimensions(replace(call, inverse=False)))
+        sign = -1.0 if call.inverse else 1.0
+        return _scaled(y, call.scale, sign * call.scale, parts[0].device)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
         real, imag = parts
@@ -85,9 +80,22 @@ def _last_dimensions(call: Call) -> Transform:
     return Transform(call.sizes, dims, call.inverse, norm, call.precision)
 
 
+def _c2c(x: Input, asked: Transform) -> torch.Tensor:
+    if len(asked.dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
+        function = torchs.ifft if asked.inverse else torchs.fft
+        return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
+    function = torchs.ifftn if asked.inverse else torchs.fftn
+    return _computed(function, x, asked.sizes, asked.dims, asked)
+
+
+def _r2c(x: Input, asked: Transform) -> torch.Tensor:
+    function = torchs.ihfftn if asked.inverse else torchs.rfftn
+    return _computed(function, x, asked.sizes, asked.dims, asked)
+
+
 def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) -> torch.Tensor:
     """torch.fft's function in the precision; the result of "double" is on the host."""
-    if asked.precision == "double" and x.device.type != "meta":
+    if asked.precision == "double" and described(x).device.type != "meta":
         x = x.to("cpu")  # before the parts become complex, which the device may not have
     z = torch.complex(*parts_of(x)) if isinstance(x, ComplexTensor) else x
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
@@ -100,6 +108,12 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
 
 
 def _split(y: torch.Tensor, device: torch.device) -> ComplexTensor:
-    """The parts of `y`, on the device."""
-    parts = join(y.real, y.imag)
-    return parts if y.device == device else parts.to(device)
+    """The parts of `y` in memory of their own, contiguous, on the device."""
+    y = y.contiguous()  # twice as fast as to transpose each part
+    parts = (part.clone(memory_format=torch.contiguous_format) for part in (y.real, y.imag))
+    return join(*(part.to(device) for part in parts))
+
+
+def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:
+    """The parts of `y` times a factor each, on the device."""
+    return (y.real * real).to(device), (y.imag * imag).to(device)

@@ -51,8 +51,12 @@ def bloom(
         kernel = point_spread_function(psf, size, picture)
         check_output(out, None if psf in PSF_NAMES else Path(psf))
         light = torch.from_numpy(picture.light)
-        bloom_filter = BloomFilter(kernel, light.shape[-2:], padding=padding)
-        bloomed = bloom_filter(light, strength)
+        bloomed = torch.empty_like(light)
+        for channel, place in enumerate(bloomed):  # one by one, as that takes less memory
+            if channel == 0 or kernel.ndim == 3:
+                own = kernel if kernel.ndim == 2 else kernel[channel]
+                bloom_filter = BloomFilter(own, light.shape[-2:], padding=padding)
+            place.copy_(bloom_filter(light[channel], strength))
     except (ValueError, RuntimeError, ImportError) as error:  # the latter two: the backend cannot
         stop(str(error), 2)
     except MemoryError:
@@ -109,7 +113,7 @@ def bloom_summary(
     channels, height, width = light.shape
     taps_high, taps_wide = bloom_filter.psf_size
     padded_high, padded_wide = bloom_filter.padded_size
-    before, after = (float(x.double().sum()) for x in (light, bloomed))
+    before, after = (float(x.sum(dtype=torch.float64)) for x in (light, bloomed))
     table = Table(title="Bloom", show_header=False)
     for name, value in {
         "picture": f"{picture.name}, {width} x {height} pixels, {channels} channels",

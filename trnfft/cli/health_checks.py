@@ -6,7 +6,6 @@ keeps something from working that was installed or asked for.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import platform
@@ -31,6 +30,7 @@ from nki_kernels.packing import pack
 from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from trnfft import config
 from trnfft.backends.choice import choose_backend
+from trnfft.cache import cached
 from trnfft.planner import wisdom
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
@@ -151,7 +151,7 @@ def _importable(distribution: str, module: str, install: str, use: str) -> Check
     return Check(distribution, OK, f"{version}: {use}")
 
 
-@functools.cache
+@cached(16)
 def import_error(module: str) -> str:
     """Why a module cannot be imported, in one line; "" if it can. A process of its own tries."""
     command = [sys.executable, "-c", f"import {module}"]

@@ -23,7 +23,7 @@ from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
 
 LARGEST = 1e30  # so that a transform of all pixels stays within float32
-MOST_PIXELS = 2**23  # a 4K frame; its bloom takes some 1.4 GB
+MOST_PIXELS = 24 * 2**20  # 6000 x 4000 and a little more
 MOST_VALUES = 3 * MOST_PIXELS
 
 Pixels = NDArray[np.float32]
@@ -64,14 +64,15 @@ def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
         OSError: writing failed.
     """
     check_writable(out, len(light))
-    pixels = light[0] if len(light) == 1 else np.moveaxis(light, 0, -1)
     if out.suffix.lower() == ".npy":
+        pixels = light[0] if len(light) == 1 else np.moveaxis(light, 0, -1)
         np.save(file, np.ascontiguousarray(pixels))
         return
     from PIL import Image
 
-    codes = np.rint(255 * _to_srgb(np.clip(pixels, 0, 1))).astype(np.uint8)
-    Image.fromarray(codes).save(file, format="PNG")
+    # Each channel by itself, as that takes less memory.
+    codes = [np.rint(255 * _to_srgb(np.clip(one, 0, 1))).astype(np.uint8) for one in light]
+    Image.fromarray(codes[0] if len(codes) == 1 else np.stack(codes, -1)).save(file, format="PNG")
 
 
 def check_writable(out: Path, channels: int) -> None:
@@ -130,12 +131,14 @@ def _read_image(file: BinaryIO) -> Pixels:
         raise PictureError(f"it is no complete PNG or JPEG picture ({error})") from error
     if image.mode.startswith("I"):
         return _from_srgb(np.asarray(image, np.float32)[None] / 65535)
+    light_of_code = _from_srgb(np.arange(256, dtype=np.float32) / 255)
     if image.has_transparency_data:
-        *colors, alpha = np.moveaxis(np.asarray(image.convert("RGBA"), np.float32) / 255, -1, 0)
-        return _from_srgb(np.stack(colors)) * alpha
-    is_grey = image.mode in ("1", "L")
-    pixels = np.asarray(image.convert("L" if is_grey else "RGB"), np.float32) / 255
-    return _from_srgb(pixels[None] if is_grey else np.moveaxis(pixels, -1, 0))
+        *colors, alpha = np.moveaxis(np.asarray(image.convert("RGBA")), -1, 0)
+        opacity = np.float32(alpha) / 255
+        return np.stack([light_of_code[color] * opacity for color in colors])
+    if image.mode in ("1", "L"):
+        return light_of_code[np.asarray(image.convert("L"))][None]
+    return np.stack([light_of_code[np.asarray(one)] for one in image.convert("RGB").split()])
 
 
 def _read_npy(file: BinaryIO) -> Pixels:

@@ -15,6 +15,7 @@ from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
 from trnfft.complex.dispatch import Parts, both, exported
 from trnfft.complex.elementary import complex_sinc
+from trnfft.complex.linear_algebra import complex_matrix_exp, sign_of_pivots
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
 from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, join, parts_of
@@ -67,6 +68,14 @@ def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) ->
     """The function of a list of real parts, and of imaginary ones."""
     reals, imags = zip(*(both(opened(x)) for x in values), strict=True)
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
+
+
+@_composite("abs absolute __abs__")
+def abs(input: ComplexTensor) -> torch.Tensor:
+    a, b = opened(input)
+    # hypot has the derivative 0 / 0 at zero: compute it elsewhere, then write the zero.
+    zero = (a == 0) & (b == 0)
+    return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
 
 # Choosing numbers
@@ -183,7 +192,8 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 @_composite("__setitem__")
 def _set_item(self: Any, index: Any, value: Any) -> None:
-    if isinstance(self, ComplexTensor) and isinstance(value, complex):
+    if isinstance(self, ComplexTensor) and isinstance(value, (int, float, complex)):
+        # Of a number torch would make a native tensor of the same dtype.
         value = join(*(self._real.new_tensor(part) for part in both(value)))
     if not isinstance(self, ComplexTensor) or not _has_derivative(self, value):
         as_torch(torch.Tensor.__setitem__, self, index, value)
@@ -234,10 +244,9 @@ def _convolution(function: Function) -> Function:
             return function(x, w, None, *args, **kwargs)
 
         parts = [opened(input), opened(weight)]
-        if any(isinstance(x, Parts) for x in parts):
-            sums = join(*bilinear_parts(convolved, *parts))
-        else:
-            sums = convolved(input, weight)
+        is_complex = any(isinstance(x, Parts) for x in parts)
+        sums: Any = bilinear_parts(convolved, *parts) if is_complex else convolved(input, weight)
+        sums = join(*sums) if is_complex else sums
         # The dimensions after that of the channels are as many as those of a kernel.
         return sums if bias is None else sums + bias.reshape(-1, *[1] * (weight.ndim - 2))
 
@@ -274,3 +283,84 @@ def corrcoef(input: ComplexTensor) -> ComplexTensor:
     deviation = covariance.diagonal().real.sqrt()
     coefficients = covariance / deviation[:, None] / deviation
     return join(*(part.clip(-1, 1) for part in parts_of(coefficients)))
+
+
+# Functions of matrices
+
+
+@_composite("matrix_exp", torch, torch.Tensor, torch.linalg)
+def matrix_exp(input: ComplexTensor) -> ComplexTensor:
+    return join(*complex_matrix_exp(opened(input)))
+
+
+@_composite("matrix_power", torch, torch.Tensor, torch.linalg)
+def matrix_power(input: ComplexTensor, n: int) -> ComplexTensor:
+    if n != 0 or input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        return as_torch(torch.linalg.matrix_power, input, n)
+    real = parts_of(input)[0]
+    identity = torch.eye(input.shape[-1], dtype=real.dtype, device=real.device).expand_as(real)
+    return join(identity.clone(), torch.zeros_like(real))
+
+
+@_composite("slogdet", torch, torch.Tensor, torch.linalg)
+def slogdet(input: ComplexTensor) -> Any:
+    factors, pivots, _ = torch.linalg.lu_factor_ex(input)
+    diagonal = factors.diagonal(dim1=-2, dim2=-1)
+    sign = prod(torch.sgn(diagonal), -1) * sign_of_pivots(pivots)
+    return torch.return_types.linalg_slogdet(  # type: ignore[attr-defined]
+        (sign, torch.log(abs(diagonal)).sum(-1))
+    )
+
+
+@_composite("logdet")
+def logdet(input: ComplexTensor) -> ComplexTensor:
+    sign, logarithm = slogdet(input)
+    return torch.log(sign) + logarithm
+
+
+@_composite("qr", torch, torch.Tensor, torch.linalg)
+def qr(input: ComplexTensor, mode: Any = "reduced") -> Any:
+    mode = {True: "reduced", False: "complete"}.get(mode, mode)  # `some` of torch.qr
+    rows, columns = input.shape[-2:]
+    if not _has_derivative(input):
+        return as_torch(torch.linalg.qr, input, mode)
+    if mode == "r" or (mode == "complete" and rows > columns):
+        raise NotImplementedError(
+            f"argument 'mode' is '{mode}', which has no derivative for a matrix of {rows} rows and "
+            f"{columns} columns, allowed is 'reduced'"
+        )
+    q, r = _TallQR.apply(input[..., :rows])
+    if columns > rows:
+        r = torch.cat([r, q.mH @ input[..., rows:]], dim=-1)
+    return torch.return_types.linalg_qr((q, r))  # type: ignore[attr-defined]
+
+
+class _TallQR(torch.autograd.Function):
+    """Q and R of a matrix of not more columns than rows. Torch's formula writes into real parts."""
+
+    @staticmethod
+    def forward(ctx: Any, a: ComplexTensor) -> Any:
+        q, r = torch.linalg.qr(a.detach())
+        ctx.save_for_backward(q, r)
+        ctx.set_materialize_grads(False)
+        return q, r
+
+    @staticmethod
+    def backward(ctx: Any, of_q: Any, of_r: Any) -> Any:
+        # (gQ + Q X) R^-H, X Hermitian with the upper triangle of gR R^H - Q^H gQ
+        q, r = ctx.saved_tensors
+        of_q = torch.zeros_like(q) if of_q is None else of_q
+        x = -q.mH @ of_q if of_r is None else of_r @ r.mH - q.mH @ of_q
+        diagonal = torch.diag_embed(x.diagonal(dim1=-2, dim2=-1).real)
+        x = x.triu(1) + x.triu(1).mH + diagonal
+        return torch.linalg.solve_triangular(r.mH, of_q + q @ x, upper=False, left=False)
+
+
+@_composite("vander", torch.linalg)
+def vander(x: ComplexTensor, *, N: int | None = None) -> torch.Tensor:
+    x = torch.atleast_1d(x)
+    count = x.shape[-1] if N is None else N
+    if N is not None and N < 2:
+        return as_torch(torch.linalg.vander, x, N=N)  # which says what is allowed
+    powers = cumprod(x[..., None].expand(*x.shape, max(count - 1, 0)), -1)
+    return torch.cat([torch.ones_like(x)[..., None], powers], dim=-1)

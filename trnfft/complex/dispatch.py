@@ -12,6 +12,7 @@ Names of arguments are those of ATen's schemas.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
+from trnfft.complex.collectives import on_each_part
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, of_parts
 
 aten = torch.ops.aten
@@ -26,9 +28,12 @@ Implementation = Callable[..., Any]
 
 TABLE: dict[OpOverload, Implementation] = {}
 
-# Of operators that have no entry of their own, as they are met: at most all that torch has.
+# Of operators that have no entry of their own, and which ones write, as they are met: at most as
+# many as torch has.
 _DERIVED: dict[OpOverload, Implementation] = {}
+_WRITES: dict[OpOverload, bool] = {}
 
+_FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 
@@ -150,13 +155,16 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     implementation = TABLE.get(overload) or _DERIVED.get(overload)
     if implementation is None:
         implementation = _DERIVED[overload] = _derived(overload)
-    keys = _KEYS_OF_EXPORT.get()
+    keys = _KEYS_OF_EXPORT.get() or _keys_of_xla()
     if keys is None:
         result = implementation(*args, **kwargs)
     else:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
-    if overload._schema.is_mutable:
+    writes = _WRITES.get(overload)
+    if writes is None:
+        writes = _WRITES[overload] = overload._schema.is_mutable
+    if writes:
         _note_writing(overload, args, kwargs)
     return result
 
@@ -169,8 +177,21 @@ def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
             value = given.get(argument.name)
             for z in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(z, ComplexTensor) and not z.is_inference():
-                    torch.autograd.graph.increment_version([z._real, z._imag])
+                    parts = [z._real, z._imag]
+                    parts += [] if z._followed is None else [z._followed.real, z._followed.imag]
+                    torch.autograd.graph.increment_version(parts)
                     z._followed = None
+
+
+def _keys_of_xla() -> Any:
+    """Keys with which PyTorch-XLA's tensors have views, and may be written; None without it.
+
+    Both are made by a key above that of this table, which torch leaves out below it.
+    """
+    if "torch_xla" not in sys.modules:
+        return None
+    excluded = torch._C._dispatch_tls_local_exclude_set() - _FUNCTIONALIZE
+    return torch._C._dispatch_tls_local_include_set(), excluded
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -191,6 +212,10 @@ def _derived(overload: OpOverload) -> Implementation:
     """An implementation by other entries of the table, or by torch's decomposition."""
     if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
+    if overload.namespace == "c10d":
+        return lambda *args, **kwargs: on_each_part(overload, ComplexTensor, args, kwargs)
+    if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "_dtensor"):
+        return each_part(overload)
     if overload.overloadpacket.__name__.startswith("_foreach_"):
         return functools.partial(each_of_lists, overload)
     functional = _functional_of(overload)
@@ -291,6 +316,8 @@ def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTen
 def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """An operator on lists, such as _foreach_add, one by one."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
+    if name.startswith("addc") and len(args) == 4:  # a factor, which has to be named there
+        args, kwargs = args[:3], {"value": args[3]}
     function = getattr(aten, {"norm": "linalg_vector_norm"}.get(name, name))
     results = [
         function(

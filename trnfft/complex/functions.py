@@ -19,10 +19,19 @@ from trnfft.complex import linear_algebra as linear_algebra
 from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
+from trnfft.complex import reflections as reflections
 from trnfft.complex import selection as selection
 from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
-from trnfft.complex.composites import as_torch
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts, join, parts_of
+from trnfft.complex.composites import as_torch, opened
+from trnfft.complex.tensor import (
+    FUNCTIONS,
+    ComplexTensor,
+    dtype_of_parts,
+    is_followed,
+    join,
+    of_parts,
+    parts_of,
+)
 
 _TRANSFORMS = """
     fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
@@ -136,29 +145,53 @@ def _einsum(equation: Any, *operands: Any) -> Any:
     return _of_mixed(torch.einsum)(equation, *operands)
 
 
-def _of_numbers(function: Any) -> Any:
-    """A function of two operands, one perhaps a complex number.
+def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bool) -> Any:
+    """A function of two operands, of which one may be a number or a real tensor.
 
-    Of a number torch makes a native complex tensor, and takes those of NumPy for real.
+    Of a complex number torch makes a native complex tensor, and takes those of NumPy for real. Real
+    tensors are multiplied with both parts above autograd, as torch's derivatives, and PyTorch-XLA,
+    mix them with complex ones in ways that are not for these.
     """
 
     def implementation(input: Any, other: Any, **kwargs: Any) -> Any:
-        if isinstance(other, ComplexTensor):
-            input = _as_tensor(input, other)
-        else:
+        if isinstance(input, ComplexTensor) and isinstance(other, ComplexTensor):
+            if (
+                kwargs
+                or is_in_place
+                or is_followed(input, other)
+                or not _fit(input._real, other._real)
+            ):
+                return as_torch(function, input, other, **kwargs)
+            operands = (other, input) if is_reflected else (input, other)
+            return of_parts(*compute(*operands))
+        if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
-        return as_torch(function, input, other, **kwargs)
+        else:
+            input = _as_tensor(input, other)
+        if kwargs or not (_is_real(input) or _is_real(other)) or not _fit(input, other):
+            return as_torch(function, input, other, **kwargs)
+        operands = (other, input) if is_reflected else (input, other)
+        result = join(*compute(*map(opened, operands)))
+        return input.copy_(result) if is_in_place else result
 
     return implementation
 
 
+def _is_real(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor) and not x.is_complex()
+
+
+def _fit(input: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether shapes broadcast; if not, the operator says how they do not."""
+    if input.shape == other.shape:
+        return True
+    pairs = zip(reversed(input.shape), reversed(other.shape), strict=False)
+    return all(size == its or 1 in (size, its) for size, its in pairs)
+
+
 def _as_tensor(value: Any, like: torch.Tensor) -> Any:
     """A complex number as a ComplexTensor without dimensions; all others as they are."""
-    if isinstance(value, torch.Tensor):
-        # Its gradient is to be as native as it is.
-        is_followed = value.requires_grad and value.is_complex()
-        return ComplexTensor.from_complex(value) if is_followed else value
-    if isinstance(value, (int, float)) or not isinstance(value, numbers.Complex):
+    if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
         return value
     if isinstance(value, numbers.Real):
         return float(value)
@@ -167,16 +200,24 @@ def _as_tensor(value: Any, like: torch.Tensor) -> Any:
     return join(*(like.new_ones(()) * part for part in (number.real, number.imag)))
 
 
-_WITH_NUMBERS = """
-    add div divide mul multiply rsub sub subtract true_divide __add__ __iadd__ __imul__ __isub__
-    __itruediv__ __mul__ __radd__ __rdiv__ __rmul__ __rsub__ __rtruediv__ __sub__ __truediv__ add_
-    div_ divide_ mul_ multiply_ sub_ subtract_ true_divide_
-"""
-for _name in _WITH_NUMBERS.split():
-    for _owner in (torch, torch.Tensor):
-        if hasattr(_owner, _name):
-            _function = getattr(_owner, _name)
-            FUNCTIONS[_function] = _of_numbers(_function)
+_WITH_NUMBERS = {
+    arithmetic.total: "add __add__ __radd__ __iadd__ add_",
+    arithmetic.difference: "sub subtract rsub __sub__ __rsub__ __isub__ sub_ subtract_",
+    arithmetic.product: "mul multiply __mul__ __rmul__ __imul__ mul_ multiply_",
+    arithmetic.quotient: "div divide true_divide __truediv__ __rtruediv__ __rdiv__ __itruediv__ "
+    "div_ divide_ true_divide_",
+}
+for _compute, _names in _WITH_NUMBERS.items():
+    for _name in _names.split():
+        for _owner in (torch, torch.Tensor):
+            if hasattr(_owner, _name):
+                _function = getattr(_owner, _name)
+                FUNCTIONS[_function] = _of_numbers(
+                    _function,
+                    _compute,
+                    is_reflected=_name.lstrip("_").startswith("r"),
+                    is_in_place=_name.startswith("__i") or _name[-1] == "_" != _name[0],
+                )
 
 _PRODUCTS = "matmul mm bmm mv dot inner tensordot linalg.matmul"
 for _name in _PRODUCTS.split():

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.complex.collectives import on_each_part
 from trnfft.complex.dispatch import aten, each_of_lists, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
@@ -62,6 +63,8 @@ class RealPairs(torch.Tensor):
             return part.view_as(part)
         if func.overloadpacket.__name__.startswith("_foreach_"):
             return each_of_lists(func, *args, **kwargs)
+        if func.namespace == "c10d":
+            return on_each_part(func, RealPairs, args, kwargs)
         return _by_copies(func, args, kwargs)
 
 

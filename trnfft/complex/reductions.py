@@ -36,17 +36,17 @@ def complex_prod(
     z = _in_dtype(z, dtype)
     while (size := z.real.shape[-1]) > 1:
         half, even = size // 2, size // 2 * 2
-        first, second = (
-            _on_both(z, lambda x, s=s: x[..., s]) for s in (slice(half), slice(half, even))
-        )
-        pairs = zip(product(first, second), z, strict=True)
-        z = Parts(*(torch.cat([part, rest[..., even:]], -1) for part, rest in pairs))
+        halves = product(_part_of(z, 0, half), _part_of(z, half, even))
+        pairs = zip(halves, _part_of(z, even, size), strict=True)
+        z = Parts(*(torch.cat(pair, -1) for pair in pairs))
     if z.real.shape[-1]:
         z = _on_both(z, lambda part: part[..., 0])
     else:
         empty = z.real.sum(-1)
         z = Parts(torch.ones_like(empty), torch.zeros_like(empty))
-    return _on_both(z, lambda part: part.unsqueeze(dim)) if keepdim and ndim else z
+    return (
+        _on_both(z, lambda part: part.unsqueeze(dim)) if keepdim and dim is not None and ndim else z
+    )
 
 
 @implements(aten.cumprod.default)
@@ -62,16 +62,20 @@ def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> 
     z = _on_both(z, lambda part: part.movedim(dim, -1))
     distance = 1
     while distance < z.real.shape[-1]:
-        later = _on_both(z, lambda part, start=distance: part[..., start:])
-        earlier = _on_both(z, lambda part, start=distance: part[..., :-start])
-        pairs = zip(z, product(later, earlier), strict=True)
-        z = Parts(*(torch.cat([first[..., :distance], part], -1) for first, part in pairs))
+        size = z.real.shape[-1]
+        later = product(_part_of(z, distance, size), _part_of(z, 0, size - distance))
+        pairs = zip(_part_of(z, 0, distance), later, strict=True)
+        z = Parts(*(torch.cat(pair, -1) for pair in pairs))
         distance *= 2
     return _on_both(z, lambda part: part.movedim(-1, dim).clone())
 
 
 def _on_both(z: Parts, function: Callable[[torch.Tensor], torch.Tensor]) -> Parts:
     return Parts(function(z.real), function(z.imag))
+
+
+def _part_of(z: Parts, start: int, stop: int) -> Parts:
+    return Parts(z.real[..., start:stop], z.imag[..., start:stop])
 
 
 def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
@@ -128,9 +132,9 @@ for _overload in overloads_of("linalg_vector_norm norm"):
 
 @implements(aten.logcumsumexp.default)
 def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
-    # exp of what is left after the largest real part is taken out neither overflows nor all underflows.
+    # Without the largest real part, exp neither overflows nor does all of it underflow.
     if not self.ndim:
-        return self.clone()
+        return joined(self._real.clone(), self._imag.clone())
     a, b = self._real, self._imag
     largest = _finite(torch.amax(a, dim, keepdim=True))
     real, imag = (part.cumsum(dim) for part in complex_exp(a - largest, b))
@@ -141,8 +145,8 @@ def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
 @implements(aten.logsumexp.default)
 def logsumexp(self: ComplexTensor, dim: Any, keepdim: bool = False) -> ComplexTensor:
     if not self.numel():
-        total = self.sum(dim, keepdim)
-        return joined(torch.full_like(total._real, -math.inf), torch.zeros_like(total._imag))
+        empty = self._real.sum(dim, keepdim)
+        return joined(torch.full_like(empty, -math.inf), torch.zeros_like(empty))
     largest = _finite(torch.amax(self._real, dim, keepdim=True))
     sums = (part.sum(dim, keepdim=True) for part in complex_exp(self._real - largest, self._imag))
     real, imag = complex_log(*sums)

@@ -62,6 +62,18 @@ for _operator in (aten.scatter.value, aten.scatter.src):
     TABLE[_operator] = _with_value(_operator)
 
 
+@implements(aten.scatter.reduce, aten.scatter.value_reduce)
+def scatter_reduced(self: Any, dim: int, index: Any, value: Any, *, reduce: str) -> ComplexTensor:
+    if reduce != "add":
+        raise NotImplementedError(
+            f"argument 'reduce' is '{reduce}', allowed is 'add' for a ComplexTensor; "
+            f"call it on a native tensor: x.cpu().to_complex()"
+        )
+    function = aten.scatter.reduce if isinstance(value, torch.Tensor) else aten.scatter.value_reduce
+    pairs = zip(both(self), both(value), strict=True)
+    return joined(*(function(part, dim, index, x, reduce="add") for part, x in pairs))
+
+
 @implements(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(
     self: torch.Tensor, indices: Any, values: Any, accumulate: bool = False

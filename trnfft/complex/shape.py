@@ -16,7 +16,7 @@ _ON_EACH_PART = """
     pixel_unshuffle put reflection_pad1d reflection_pad1d_backward reflection_pad2d
     reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward repeat
     replication_pad1d replication_pad1d_backward replication_pad2d replication_pad2d_backward
-    replication_pad3d replication_pad3d_backward roll rot90 scatter scatter_add select
+    replication_pad3d replication_pad3d_backward roll rot90 scatter_add select
     select_backward select_copy select_scatter slice slice_backward slice_copy slice_scatter split
     split_copy split_with_sizes split_with_sizes_copy squeeze squeeze_copy stack sum t t_copy take
     trace transpose transpose_copy tril triu unbind unbind_copy unfold unfold_backward unfold_copy

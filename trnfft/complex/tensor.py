@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch.autograd import forward_ad
+from torch.utils._pytree import tree_map_only
 
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -190,7 +191,9 @@ class ComplexTensor(torch.Tensor):
     ) -> Any:
         """A function of torch, above autograd."""
         kwargs = kwargs or {}
-        _rejoin(args)
+        if _rejoin(args) and not _is_in_place(func):
+            # Their gradients are to be as native as they are.
+            args, kwargs = tree_map_only(torch.Tensor, _split_if_followed, (args, kwargs))
         function = FUNCTIONS.get(func)
         if function is not None:
             return function(*args, **kwargs)
@@ -303,8 +306,9 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         from trnfft.complex import in_graph
 
         return in_graph.join(real, imag)
-    if not _is_followed(real) and not _is_followed(imag):
-        return of_parts(*_own(real, imag))
+    if not is_followed(real, imag):
+        is_lazy = real.is_neg() or imag.is_neg()
+        return of_parts(*_own(real, imag)) if is_lazy else of_parts(real, imag)
     joined: ComplexTensor = _JoinUnderTransforms.apply(real, imag)
     if isinstance(joined, ComplexTensor) and not (real.is_neg() or imag.is_neg()):
         joined._followed = _Followed(real, imag, real._version, imag._version)
@@ -327,14 +331,29 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if not isinstance(z, ComplexTensor) and not torch._C._are_functorch_transforms_active():
         return z.real, z.imag
-    if not _is_followed(z):
-        return _views(z)
     if torch._C._are_functorch_transforms_active():
         return _SplitUnderTransforms.apply(z)
-    if z._followed is None:
-        real, imag = _SplitUnderTransforms.apply(z)
-        z._followed = _Followed(real, imag, real._version, imag._version)
-    return z._followed.real, z._followed.imag
+    followed = z._followed
+    has_graph = is_followed(z)
+    if z._real.is_inference():  # of which torch does not note what is written
+        return z._real.view_as(z._real), z._imag.view_as(z._imag)
+    # Views from before autograd followed the whole, or while it was told not to, are not enough.
+    if followed is None or (has_graph and not followed.has_graph()):
+        real, imag = (
+            _SplitUnderTransforms.apply(z) if has_graph else (z._real.detach(), z._imag.detach())
+        )
+        followed = _Followed(real, imag, real._version, imag._version)
+        if not z.is_inference():
+            z._followed = followed
+    if followed.has_graph() and not torch.is_grad_enabled():
+        return followed.real.detach(), followed.imag.detach()
+    return followed.real, followed.imag
+
+
+def described(x: torch.Tensor) -> torch.Tensor:
+    """A tensor with the shape and device of one that may be a ComplexTensor, whose are slow to get."""
+    is_split = isinstance(x, ComplexTensor) and not torch.compiler.is_compiling()
+    return x._real if is_split else x
 
 
 class _Followed(NamedTuple):
@@ -350,34 +369,62 @@ class _Followed(NamedTuple):
 
     def is_behind(self) -> bool:
         """Whether a part was written."""
-        versions = self.real._version, self.imag._version
-        return versions != (self.real_version, self.imag_version)
+        return self.real._version != self.real_version or self.imag._version != self.imag_version
+
+    def has_graph(self) -> bool:
+        """Whether autograd follows a part."""
+        return self.real.requires_grad or self.imag.requires_grad
 
 
-def _rejoin(values: Any) -> None:
-    """Make those ComplexTensors of which a part was written in place, for autograd, of these parts."""
+def _rejoin(values: Any) -> bool:
+    """Tell autograd of parts that were written in place; whether there are native tensors, too.
+
+    Those ComplexTensors whose parts have changed are made of them anew. Native are complex tensors
+    that are none of these, and that autograd follows.
+    """
+    has_native = False
     for z in values:
-        if isinstance(z, (list, tuple)):
-            _rejoin(z)
-        elif isinstance(z, ComplexTensor) and z._followed is not None and z._followed.is_behind():
-            real, imag = z._followed.real, z._followed.imag
-            z._followed = None
-            _Rejoin.apply(z, real, imag)
-            z._followed = _Followed(real, imag, real._version, imag._version)
+        if isinstance(z, ComplexTensor):
+            followed = z._followed
+            if followed is not None and followed.is_behind() and torch.is_grad_enabled():
+                _rejoin_one(z, followed)
+        elif isinstance(z, torch.Tensor):
+            has_native = has_native or (z.requires_grad and z.is_complex())
+        elif isinstance(z, (list, tuple)):
+            has_native = _rejoin(z) or has_native
+    return has_native
 
 
-def _views(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
-    # Without a graph, so that torch refuses to write what has one into a view, of which the whole
-    # would not know.
-    with torch.no_grad():
-        return z._real.view_as(z._real), z._imag.view_as(z._imag)
+def _rejoin_one(z: ComplexTensor, followed: _Followed) -> None:
+    z._followed = None
+    if followed.has_graph():
+        _Rejoin.apply(z, followed.real, followed.imag)
+        versions = followed.real._version, followed.imag._version
+        z._followed = _Followed(followed.real, followed.imag, *versions)
 
 
-def _is_followed(x: torch.Tensor) -> bool:
-    """Whether autograd or a transform of torch.func looks at what becomes of a tensor."""
+def _is_in_place(function: Any) -> bool:
+    name: str = getattr(function, "__name__", "")
+    return name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
+
+
+_IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
+
+
+def _split_if_followed(x: torch.Tensor) -> torch.Tensor:
+    return ComplexTensor.from_complex(x) if x.requires_grad and x.is_complex() else x
+
+
+def is_followed(*tensors: torch.Tensor) -> bool:
+    """Whether autograd, a compiler or a transform of torch.func looks at what becomes of them."""
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return True
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return True
-    return x.requires_grad and torch.is_grad_enabled()
+    if not torch.is_grad_enabled():
+        return False
+    with torch._C.DisableTorchFunctionSubclass():
+        return any(x.requires_grad for x in tensors)
 
 
 class _Join(torch.autograd.Function):
@@ -458,6 +505,11 @@ def _check_part(name: str, part: object) -> None:
         raise TypeError(
             f"argument '{name}' is of type {type(part).__name__}, allowed is a real "
             f"torch.Tensor; convert it with torch.as_tensor"
+        )
+    if part.is_nested or part.layout != torch.strided:
+        raise TypeError(
+            f"argument '{name}' is {'nested' if part.is_nested else part.layout}, allowed is a "
+            f"tensor of one shape and layout torch.strided; convert it, for example with .to_dense()"
         )
     if part.dtype not in PART_DTYPES:
         advice = (

@@ -28,6 +28,7 @@ import torch
 from trnfft import config
 from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
+from trnfft.checks import shown
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
@@ -128,11 +129,11 @@ class BloomFilter:
         self._check_fits(image)
         try:
             fits = bool(0 <= strength <= 1)
-        except (TypeError, RuntimeError):  # the latter of tensors
+        except (TypeError, RuntimeError, ValueError):  # the latter two of tensors and arrays
             kind = type(strength).__name__
             raise TypeError(f"argument 'strength' must be a number, not {kind}") from None
         if not fits:
-            raise ValueError(f"argument 'strength' is {strength}, allowed is 0 to 1")
+            raise ValueError(f"argument 'strength' is {shown(strength)}, allowed is 0 to 1")
         x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
@@ -360,11 +361,11 @@ def _interpolated(x: ComplexTensor, dim: int, size: int) -> ComplexTensor:
 def _checked_size(size: Sequence[int]) -> Size:
     sizes = integers("size", size)
     if len(sizes) != 2 or min(sizes) < 1:
-        raise ValueError(f"argument 'size' is {size}, allowed are (H, W) of 1 pixel or more")
+        raise ValueError(f"argument 'size' is {shown(size)}, allowed are (H, W) of 1 pixel or more")
     if sizes[0] * sizes[1] > MOST_PIXELS:
         raise ValueError(
-            f"argument 'size' is {size}, allowed are (H, W) of up to {MOST_PIXELS} pixels, 2 GiB; "
-            f"split the picture into tiles that overlap by the size of the PSF"
+            f"argument 'size' is {shown(size)}, allowed are (H, W) of up to {MOST_PIXELS} pixels, "
+            f"2 GiB; split the picture into tiles that overlap by the size of the PSF"
         )
     return sizes[0], sizes[1]
 

@@ -20,12 +20,12 @@ operands have a real result, others a ComplexTensor. All is differentiable in bo
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
-from trnfft import config
+from trnfft import cache, config
 from trnfft.arguments import (
     Input,
     check_choice,
@@ -36,21 +36,22 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import backend_for, named
+from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops import traced
 from trnfft.ops.convolution import (
-    convolve_rows,
-    has_kernels,
+    filtered_rows,
     has_rows_kernel_for,
 )
 from trnfft.planner.factorization import next_smooth_number
 from trnfft.signal import overlap_add
-from trnfft.transforms import fftn, ifftn, irfft, irfftn, rfft, rfftn
+from trnfft.transforms import fftn, ifftn, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
+MOST_DIMENSIONS = 64  # of a tensor, as many of torch's functions have it
 LONGEST_BLOCK = 2**16  # of oaconvolve: above, a transform takes longer for each of its points
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Kept = list[tuple[int, int]]  # where the result starts and stops in y, for each dimension
 
 
@@ -149,12 +150,6 @@ def oaconvolve(
     return _cropped(y, axes, kept)
 
 
-def _constant_when_compiled(function: Function) -> Function:
-    """As torch.compiler.assume_constant_result, which imports the compiler: that takes a second."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
-
-
 def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
     """A length from `least` on that the backend of tensors on this device is fast with.
 
@@ -164,7 +159,7 @@ def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
     return _fast_length(operator.index(least), device, rows)
 
 
-@_constant_when_compiled
+@cache.constant_when_compiled
 def _fast_length(least: int, device: torch.device, rows: bool) -> int:
     if not _is_planned(device):
         return next_smooth_number(least)
@@ -193,7 +188,7 @@ def _block_size(n: int, m: int, device: torch.device) -> int:
     return best if best < longer else fast_length(whole, device)
 
 
-@_constant_when_compiled
+@cache.constant_when_compiled
 def _cost(size: int, device: torch.device) -> float:
     """What a transform of this length takes, a power of two up to `LONGEST_BLOCK`."""
     if not _is_planned(device):
@@ -221,18 +216,11 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
         return irfftn(rfftn(x, sizes, axes) * rfftn(h, sizes, axes), sizes, axes)
     dim, size = axes[0], sizes[0]
     rows = [lengthened(part.transpose(dim, -1), -1, size) for part in (x, h)]
-    return _circular_rows(*rows).transpose(dim, -1)
+    return filtered_rows(rows[0], rfft(rows[1])).transpose(dim, -1)
 
 
 def _are_real(x: Any, h: Any) -> bool:
     return not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
-
-
-def _circular_rows(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-    """Circular convolution of real rows [..., N], whose leading dimensions broadcast."""
-    if has_kernels(x, h) and has_rows_kernel_for(x.shape[-1]):
-        return convolve_rows(x, rfft(h))
-    return irfft(rfft(x) * rfft(h), x.shape[-1])
 
 
 def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
@@ -264,6 +252,11 @@ def _mirrored(x: Any, dim: int) -> Any:
 
 def _blocks(x: Any, dim: int, size: int) -> Any:
     """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
+    if x.ndim == MOST_DIMENSIONS:
+        raise ValueError(
+            f"arguments 'input' and 'filter' have {MOST_DIMENSIONS} dimensions with those of the "
+            f"blocks that they are cut into, allowed are fewer; flatten some that are not in 'dims'"
+        )
     count = -(-x.shape[dim] // size)
     return torch.unflatten(lengthened(x, dim, count * size), dim, (count, size))
 
@@ -300,7 +293,7 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
     Raises:
         TypeError, IndexError, ValueError: as `convolve`.
     """
-    x, h = _operand("input", input), _operand("filter", filter)
+    x, h = traced.held(_operand("input", input)), traced.held(_operand("filter", filter))
     check_choice("mode", mode, MODES)
     if x.device != h.device:
         raise ValueError(
@@ -323,6 +316,7 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
                 f"convolve; allowed is a size of 1 or more along the dimensions {tuple(axes)}"
             )
     _check_others(x, h, axes)
+    x, h = traced.held(x, axes), traced.held(h, axes)
     dtype = torch.promote_types(x.real.dtype, h.real.dtype)
     x, h = x.to(dtype), h.to(dtype)
     if mode == "valid":
@@ -341,8 +335,8 @@ def _axes(dims: Any, ndim: int) -> list[int]:
     axes = [dimension("dims", dim, ndim) for dim in chosen]
     if not axes or len(set(axes)) < len(axes):
         raise ValueError(
-            f"argument 'dims' is {dims} for operands of {ndim} dimensions, allowed are distinct "
-            f"dimensions, at least one"
+            f"argument 'dims' is {shown(dims)} for operands of {ndim} dimensions, allowed are "
+            f"distinct dimensions, at least one"
         )
     return axes
 

@@ -12,7 +12,7 @@ columns; `trnfft.convolution.row_pairs.separate_pair` separates them.
 
 import torch
 
-from trnfft.arguments import Input, check_length, integer, split_complex
+from trnfft.arguments import Input, check_length, check_tensor, integer, split_complex
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -77,6 +77,7 @@ def _complex(input: Input) -> ComplexTensor:
         raise TypeError(
             f"argument 'input' is of type {kind}, allowed are complex tensors; make it with rfft"
         )
+    check_tensor("input", x)
     if x.ndim == 0:
         raise RuntimeError(
             "argument 'input' has no dimensions, allowed are spectra with at least one; "

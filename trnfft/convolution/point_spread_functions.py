@@ -7,15 +7,16 @@ Their centre is the pixel (size // 2, size // 2), as `bloom` takes it, and all r
 """
 
 import math
-import numbers
 
 import numpy as np
 import torch
 
 from trnfft.arguments import check_positive, integer
 from trnfft.backends.torch_native import torchs
+from trnfft.checks import finite, index, shown
 
 _LARGEST = 2**14  # pixels a side, which take 2 GiB in float64
+_MOST_BLADES = 360
 _HOST = "cpu"  # a NeuronCore, which may be torch's default device, has no float64
 _SAMPLES = 4  # along each axis of a pixel, of which the mean smooths edges
 _WAVELENGTHS = np.linspace(0.75, 1.25, 16).tolist()  # over their mean: 413 - 688 nm
@@ -29,9 +30,7 @@ def gaussian(size: int, sigma: float) -> torch.Tensor:
         sigma: standard deviation in pixels, above 0.
     """
     _check_size(size)
-    if not isinstance(sigma, numbers.Real):
-        raise TypeError(f"argument 'sigma' must be a number, not {type(sigma).__name__}")
-    if not 0 < sigma < math.inf:
+    if not finite("sigma", sigma) > 0:
         raise ValueError(f"argument 'sigma' is {sigma}, allowed are finite numbers above 0")
     y, x = _coordinates(size, 1)
     return _normalised(torch.exp(-((x / sigma) ** 2 + (y / sigma) ** 2) / 2))
@@ -47,11 +46,11 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
 
     Args:
         size: width and height in pixels.
-        blades: number of blades, 3 or more.
+        blades: number of blades, 3 to 360; an aperture of more is a disc.
     """
     _check_size(size)
-    if integer("blades", blades) < 3:
-        raise ValueError(f"argument 'blades' is {blades}, allowed is 3 or more")
+    if not 3 <= integer("blades", blades) <= _MOST_BLADES:
+        raise ValueError(f"argument 'blades' is {blades}, allowed is 3 to {_MOST_BLADES}")
     # Twice the size, as waves wrap around at the border of the transform; the middle is kept.
     distance = _to_nearest_side(*_coordinates(2 * size, 1), blades)
     pattern = torch.zeros(2 * size, 2 * size, dtype=torch.float64, device=_HOST)
@@ -77,9 +76,9 @@ def heart(size: int) -> torch.Tensor:
 
 
 def _check_size(size: int) -> None:
+    if index("size", size) > _LARGEST:
+        raise ValueError(f"argument 'size' is {shown(size)}, allowed is 1 to {_LARGEST}")
     check_positive(size=size)
-    if size > _LARGEST:
-        raise ValueError(f"argument 'size' is {size}, allowed is 1 to {_LARGEST}")
 
 
 def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,11 +10,13 @@ from torch import nn
 
 from trnfft.arguments import (
     check_device,
+    check_flags,
+    check_parameters,
     check_positive,
     check_real,
-    check_real_dtype,
     computed_dtype,
 )
+from trnfft.checks import shown
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
 
 
@@ -53,12 +55,14 @@ class BlockCirculantLinear(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_features=in_features, out_features=out_features, block_size=block_size)
-        check_real_dtype(dtype)
+        sizes = {"in_features": in_features, "out_features": out_features, "block_size": block_size}
+        check_positive(**sizes)
+        check_flags(bias=bias)
+        shape = (-(-out_features // block_size), -(-in_features // block_size), block_size)
+        check_parameters(device, dtype, shape, **sizes)
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.block_size = block_size
-        shape = (-(-out_features // block_size), -(-in_features // block_size), block_size)
         self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         zeros = torch.empty(out_features, device=device, dtype=dtype)
         self.register_parameter("bias", nn.Parameter(zeros) if bias else None)
@@ -174,13 +178,19 @@ def convert_linear(
             f"argument 'model' is of type {type(model).__name__}, allowed is torch.nn.Module"
         )
     check_positive(block_size=block_size)
+    if predicate is not None and not callable(predicate):
+        raise TypeError(f"argument 'predicate' is {shown(predicate)}, allowed is a function")
     found: dict[nn.Module, nn.Module] = {}
     for name, module in model.named_modules():
         if type(module) is not nn.Linear:
             continue
         smallest = min(module.in_features, module.out_features)
         if predicate(name, module) if predicate is not None else block_size <= smallest:
-            found[module] = BlockCirculantLinear.from_dense(module, block_size)
+            try:
+                found[module] = BlockCirculantLinear.from_dense(module, block_size)
+            except (TypeError, ValueError, RuntimeError) as error:
+                reason = f"argument 'model' has the layer {name!r}, for which {error}"
+                raise type(error)(reason) from error
     for parent in list(model.modules()):
         for name, child in parent._modules.items():
             if child in found:

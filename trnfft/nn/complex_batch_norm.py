@@ -5,7 +5,15 @@ import math
 import torch
 from torch import nn
 
-from trnfft.arguments import as_complex, check_positive, check_real_dtype, widened
+from trnfft.arguments import (
+    as_complex,
+    check_device,
+    check_flags,
+    check_parameters,
+    check_positive,
+    widened,
+)
+from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -62,7 +70,12 @@ class ComplexBatchNorm(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(num_features=num_features)
-        check_real_dtype(dtype)
+        check_flags(affine=affine, track_running_stats=track_running_stats)
+        check_parameters(device, dtype, (num_features,), num_features=num_features)
+        if not finite("eps", eps) >= 0:
+            raise ValueError(f"argument 'eps' is {eps}, allowed is 0 or more")
+        if not 0 <= finite("momentum", momentum) <= 1:
+            raise ValueError(f"argument 'momentum' is {momentum}, allowed is 0 to 1")
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         for name in ("weight_rr", "weight_ri", "weight_ii", "bias_real", "bias_imag"):
@@ -87,6 +100,8 @@ class ComplexBatchNorm(nn.Module):
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the channels to dimension 1"
             )
+        for tensor in (*self.parameters(), *self.buffers()):
+            check_device("input", x.device, "the layer", tensor.device)
         dtype = x.real.dtype
         x = widened(x)
         if self.training or not self.track_running_stats:

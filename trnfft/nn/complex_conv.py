@@ -6,8 +6,15 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft.arguments import as_complex, check_positive
+from trnfft.arguments import check_flags, check_parameters, check_positive, integers
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.nn.conv_arguments import (
+    check_channels,
+    check_conv,
+    check_points,
+    check_shape,
+    plain_sizes,
+)
 from trnfft.nn.split import SplitWeight, bilinear
 
 Size = int | tuple[int, ...]
@@ -34,22 +41,23 @@ class _ComplexConv(SplitWeight):
         dtype: torch.dtype | None = None,
     ) -> None:
         check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
-        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if channels % groups:
-                raise ValueError(
-                    f"argument '{name}' is {channels}, allowed are multiples of argument "
-                    f"'groups', which is {groups}"
-                )
-        if isinstance(kernel_size, int):
-            kernel_size = (kernel_size,) * self._DIMENSIONS
-        if len(kernel_size) != self._DIMENSIONS or min(kernel_size) < 1:
-            raise ValueError(
-                f"argument 'kernel_size' is {kernel_size}, allowed is an int or a tuple of "
-                f"{self._DIMENSIONS}, each 1 or more"
-            )
+        check_channels(in_channels, out_channels, groups)
+        check_conv(self._DIMENSIONS, kernel_size, stride, padding, dilation)
+        check_flags(bias=bias)
+        sizes = integers("kernel_size", kernel_size)
+        kernel_size = sizes * (self._DIMENSIONS // len(sizes))
         points = math.prod(kernel_size)
+        shape = (out_channels, in_channels // groups, *kernel_size)
+        check_parameters(
+            device,
+            dtype,
+            shape,
+            in_channels=in_channels,
+            out_channels=out_channels,
+            kernel_size=points,
+        )
         super().__init__(
-            (out_channels, in_channels // groups, *kernel_size),
+            shape,
             in_channels // groups * points,
             out_channels // groups * points,
             out_channels if bias else 0,
@@ -61,11 +69,19 @@ class _ComplexConv(SplitWeight):
             out_channels,
             kernel_size,
         )
-        self.settings = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+        self.settings = dict(
+            stride=plain_sizes("stride", stride),
+            padding=plain_sizes("padding", padding),
+            dilation=plain_sizes("dilation", dilation),
+            groups=groups,
+        )
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
         convolve = functools.partial(self._convolve, **self.settings)
-        product = bilinear(convolve, as_complex("input", input), self.weight)
+        x = self.checked_input(input)
+        check_shape(x, self.in_channels, self._DIMENSIONS)
+        check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
+        product = bilinear(convolve, x, self.weight)
         return self.biased(product, (-1,) + (1,) * self._DIMENSIONS)
 
     def extra_repr(self) -> str:

@@ -2,7 +2,7 @@
 
 import torch
 
-from trnfft.arguments import as_complex, check_positive
+from trnfft.arguments import check_flags, check_parameters, check_positive
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
 
@@ -35,7 +35,10 @@ class ComplexLinear(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_features=in_features, out_features=out_features)
+        sizes = {"in_features": in_features, "out_features": out_features}
+        check_positive(**sizes)
+        check_flags(bias=bias)
+        check_parameters(device, dtype, sizes.values(), **sizes)
         size = out_features if bias else 0
         super().__init__(
             (out_features, in_features), in_features, out_features, size, device, dtype
@@ -44,7 +47,13 @@ class ComplexLinear(SplitWeight):
         self.out_features = out_features
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
-        product = bilinear(torch.nn.functional.linear, as_complex("input", input), self.weight)
+        x = self.checked_input(input)
+        if x.ndim == 0 or x.shape[-1] != self.in_features:
+            raise RuntimeError(
+                f"argument 'input' has shape {tuple(x.shape)}, allowed is "
+                f"[..., {self.in_features}]; bring the features to the last dimension"
+            )
+        product = bilinear(torch.nn.functional.linear, x, self.weight)
         return self.biased(product, (-1,))
 
     def extra_repr(self) -> str:

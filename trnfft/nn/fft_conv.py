@@ -1,7 +1,6 @@
 """torch.nn.Conv1d and Conv2d computed by transforms: for long filters."""
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,18 +8,29 @@ from torch import nn
 
 from trnfft import config
 from trnfft.arguments import (
+    check_choice,
     check_device,
+    check_flags,
+    check_parameters,
     check_positive,
     check_real,
-    check_real_dtype,
     computed_dtype,
     integers,
 )
 from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
+from trnfft.nn.conv_arguments import (
+    check_channels,
+    check_conv,
+    check_padded,
+    check_shape,
+    plain_sizes,
+)
 from trnfft.nn.split import bilinear
 from trnfft.transforms import irfftn, rfftn
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _FFTConv(nn.modules.conv._ConvNd):
@@ -41,23 +51,33 @@ class _FFTConv(nn.modules.conv._ConvNd):
         stride: Any = 1,
         padding: Any = 0,
         dilation: Any = 1,
-        *others: Any,
-        **named: Any,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        # torch.nn refuses some of these on call only, others in words that name no argument.
-        check_positive(in_channels=in_channels, out_channels=out_channels)
-        for name, sizes, least in (
-            ("kernel_size", kernel_size, 1),
-            ("stride", stride, 1),
-            ("padding", padding, 0),
-            ("dilation", dilation, 1),
-        ):
-            if name != "padding" or not isinstance(sizes, str):
-                _check_sizes(name, sizes, self._DIMENSIONS, least)
-        if "dtype" in named:
-            check_real_dtype(named["dtype"])
-        super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, *others, **named
+        check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
+        check_channels(in_channels, out_channels, groups)
+        check_conv(self._DIMENSIONS, kernel_size, stride, padding, dilation)
+        check_flags(bias=bias)
+        check_choice("padding_mode", padding_mode, PADDING_MODES)
+        size = max(integers("kernel_size", kernel_size))
+        shape = (out_channels, in_channels // groups, *(size,) * self._DIMENSIONS)
+        sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": size}
+        check_parameters(device, dtype, shape, **sizes)
+        super().__init__(  # type: ignore[call-arg]  # of Conv1d or Conv2d, which have no others
+            in_channels,
+            out_channels,
+            plain_sizes("kernel_size", kernel_size),
+            plain_sizes("stride", stride),
+            plain_sizes("padding", padding),
+            plain_sizes("dilation", dilation),
+            groups=groups,
+            bias=bias,
+            padding_mode=padding_mode,  # type: ignore[arg-type]
+            device=device,
+            dtype=dtype,
         )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -65,6 +85,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         _check_input(input, self.weight, self.in_channels)
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == self.weight.ndim else input[None]
+        check_padded(batch, self.padding, self._DIMENSIONS)
         x = self._padded(batch.to(wide))
         results = self._results(x.shape[2:])
         axes = tuple(range(2, x.ndim))
@@ -205,16 +226,6 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     _DIMENSIONS = 2
 
 
-def _check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
-    """Error for what is neither an int, `least` or more, nor one for each dimension."""
-    found = integers(name, sizes)
-    if isinstance(sizes, Iterable) and len(found) != dimensions or min(found, default=0) < least:
-        raise ValueError(
-            f"argument '{name}' is {sizes}, allowed is an int or a tuple of {dimensions}, "
-            f"each {least} or more"
-        )
-
-
 def _is_constant(weight: torch.Tensor) -> bool:
     """Whether a spectrum of the weight serves again: it needs no graph, and changes are seen."""
     if torch.compiler.is_compiling() or not isinstance(weight, nn.Parameter):
@@ -224,11 +235,5 @@ def _is_constant(weight: torch.Tensor) -> bool:
 
 def _check_input(input: torch.Tensor, weight: torch.Tensor, channels: int) -> None:
     check_real("input", input, ", for complex numbers use ComplexConv")
-    if input.ndim not in (weight.ndim - 1, weight.ndim) or input.shape[1 - weight.ndim] != channels:
-        points = "L" if weight.ndim == 3 else "H, W"
-        raise ValueError(
-            f"argument 'input' has shape {tuple(input.shape)}, allowed are "
-            f"[B, {channels}, {points}] and [{channels}, {points}]; bring the channels before "
-            f"the points"
-        )
+    check_shape(input, channels, weight.ndim - 2, ValueError)
     check_device("input", input.device, "the weight", weight.device)

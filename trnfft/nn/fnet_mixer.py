@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from trnfft.arguments import check_real
 from trnfft.transforms import fft2
 
 
@@ -21,4 +22,10 @@ class FNetMixer(nn.Module):
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        check_real("input", input)
+        if input.ndim < 2:
+            raise IndexError(
+                f"argument 'input' has shape {tuple(input.shape)}, allowed are [B, S, H] and "
+                f"[S, H]; give it dimensions with .reshape"
+            )
         return fft2(input).real.to(input.dtype)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from trnfft.arguments import as_complex, check_positive, check_real_dtype
+from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -33,17 +33,20 @@ class ModReLU(nn.Module):
     ) -> None:
         super().__init__()
         check_positive(num_features=num_features)
-        check_real_dtype(dtype)
+        check_parameters(device, dtype, (num_features,), num_features=num_features)
         self.num_features = num_features
         self.bias = nn.Parameter(torch.zeros(num_features, device=device, dtype=dtype))
 
     def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
         x = as_complex("input", input)
+        check_device("input", x.device, "the bias", self.bias.device)
         if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the features to dimension 1"
             )
+        # The phase of a bfloat16 number has its accuracy only if it is computed in the wider dtype.
+        x = x.to(torch.promote_types(x.real.dtype, self.bias.dtype))
         bias = self.bias.view((-1,) + (1,) * max(x.ndim - 2, 0))
         size = x.abs()
         # The phase first: quotients of small numbers stay at most 1.

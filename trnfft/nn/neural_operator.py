@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft.arguments import check_positive, integers
+from trnfft.arguments import check_parameters, check_positive, floating_point, integers
 from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
 from trnfft.nn.split import SplitWeight
 from trnfft.transforms import irfftn, rfftn
@@ -80,12 +80,14 @@ class SpectralConv(SplitWeight):
         _check_only("separable", separable, False)
         _check_only("fno_block_precision", fno_block_precision, "full")
         _check_only("factorization", factorization, None)
-        check_positive(in_channels=in_channels, out_channels=out_channels)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        check_positive(**channels)
         modes = integers("n_modes", n_modes)
         for count in modes:
             check_positive(n_modes=count)
         self.modes = (*modes[:-1], modes[-1] // 2 + 1)
         shape = (in_channels, out_channels, *self.modes)
+        check_parameters(device, None, shape, **channels)
         super().__init__(shape, in_channels, out_channels, 0, device, None)
         self.in_channels, self.out_channels, self.n_modes = in_channels, out_channels, modes
         self.fft_norm = fft_norm
@@ -103,10 +105,11 @@ class SpectralConv(SplitWeight):
     def forward(
         self, input: torch.Tensor, output_shape: Sequence[int] | None = None
     ) -> torch.Tensor:
+        floating_point("input", input, TypeError, with_integers=False)
         order = len(self.modes)
+        check_shape(input, order, self.in_channels)
         dims = tuple(range(-order, 0))
         spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
-        check_shape(input, order, self.in_channels)
         sizes = self._sizes(input, output_shape)
         # No more than the input has, nor than the output.
         coarse = [min(pair) for pair in zip(input.shape[2:], sizes, strict=True)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from trnfft.arguments import check_device, check_positive
+from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
@@ -26,22 +26,25 @@ class _SpectralConv(SplitWeight):
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
-        check_positive(in_channels=in_channels, out_channels=out_channels, **modes)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        check_positive(**channels, **modes)
         *signed, last = modes.values()
         shape = (in_channels, out_channels, *(2 * count for count in signed), last)
+        check_parameters(device, dtype, shape, **channels, **modes)
         super().__init__(shape, in_channels, out_channels, 0, device, dtype)
         self.in_channels, self.out_channels = in_channels, out_channels
         self._modes = modes
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         counts = tuple(self._modes.values())
-        dims = tuple(range(-len(counts), 0))
-        spectrum = rfftn(input, dim=dims)
+        floating_point("input", input, TypeError, with_integers=False)
         check_shape(input, len(counts), self.in_channels)
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
             is_last = i == len(counts) - 1
             _check_modes(name, count, sizes[i] // 2 + is_last, sizes[i])
+        dims = tuple(range(-len(counts), 0))
+        spectrum = rfftn(input, dim=dims)
         signed = [(count, count) for count in counts[:-1]]
         low = lowest(spectrum[..., : counts[-1]], signed)
         mixed = spread(mix(low, self.weight), signed, sizes)
@@ -72,7 +75,7 @@ class SpectralConv1d(_SpectralConv):
 
     Raises:
         ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
         RuntimeError: on call, the input is complex.
     """
 
@@ -111,7 +114,7 @@ class SpectralConv2d(_SpectralConv):
 
     Raises:
         ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
+        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
         RuntimeError: on call, the input is complex.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.arguments import check_real_dtype
+from trnfft.arguments import Input, as_complex, check_device, check_same_dtype
 from trnfft.complex.tensor import ComplexTensor
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -25,10 +25,7 @@ class SplitWeight(nn.Module):
         fan_in: the number of inputs that an output is a sum over.
         fan_out: the number of outputs that an input goes to.
         bias: size of the bias, 0 for none.
-        device, dtype: of the parameters; `dtype` is real.
-
-    Raises:
-        TypeError: `dtype` is not a real floating point one.
+        device, dtype: of the parameters, as `check_parameters` allows them.
     """
 
     weight_real: nn.Parameter
@@ -46,7 +43,6 @@ class SplitWeight(nn.Module):
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
-        check_real_dtype(dtype)
         self.deviation = 1.0 / math.sqrt(fan_in + fan_out)
         for part in ("real", "imag"):
             weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
@@ -69,6 +65,13 @@ class SplitWeight(nn.Module):
     def weight(self) -> ComplexTensor:
         """The weight, whose parts are the parameters."""
         return ComplexTensor(self.weight_real, self.weight_imag)
+
+    def checked_input(self, input: Input) -> ComplexTensor:
+        """The input as a ComplexTensor, of the weight's dtype and on its device."""
+        x = as_complex("input", input)
+        check_device("input", x.device, "the weight", self.weight_real.device)
+        check_same_dtype("input", x, self.weight_real.dtype)
+        return x
 
     def biased(self, x: ComplexTensor, shape: tuple[int, ...]) -> ComplexTensor:
         """`x` plus the bias in a shape that broadcasts."""

@@ -15,7 +15,7 @@ import torch
 from trnfft import config
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops.transforms import owned, rfft
+from trnfft.ops.transforms import irfft, owned, rfft
 
 
 def has_kernels(*tensors: torch.Tensor) -> bool:
@@ -41,6 +41,14 @@ def convolve_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
     `has_kernels` and `has_rows_kernel_for`.
     """
     return _ConvolveRows.apply(x, h.real, h.imag, backend_for(x.device))
+
+
+def filtered_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
+    """As `convolve_rows`, anywhere: by two transforms where no kernel does it."""
+    n = x.shape[-1]
+    if has_kernels(x, h.real) and has_rows_kernel_for(n):
+        return convolve_rows(x, h)
+    return irfft(rfft(x) * h, n)
 
 
 def convolve_images(

@@ -22,8 +22,8 @@ from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
-from trnfft.ops import autocast
+from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
+from trnfft.ops import autocast, traced
 
 
 def c2c(
@@ -50,7 +50,8 @@ def c2c(
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
-    backend, precision = _settings(x.device)
+    x = traced.held(x)
+    backend, precision = _settings(described(x).device)
     if not planned and _takes_whole(backend, x, dims):
         return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     x_parts = _split(x)
@@ -74,7 +75,8 @@ def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> ComplexTensor:
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
-    backend, precision = _settings(x.device)
+    x = traced.held(x)
+    backend, precision = _settings(described(x).device)
     if _takes_whole(backend, x, dims):
         return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     moved = _moved_last(x, dims, sizes)
@@ -99,7 +101,8 @@ def c2r(
     norm: str,
 ) -> torch.Tensor:
     """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
-    backend, precision = _settings(x.device)
+    x = traced.held(x)
+    backend, precision = _settings(described(x).device)
     if _takes_whole(backend, x, dims):
         return backend.c2r_whole(x, Transform(sizes, dims, inverse, norm, precision))
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
@@ -130,13 +133,16 @@ def irfft(spectra: ComplexTensor, n: int) -> torch.Tensor:
 def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
     """The factor on a sum over `sizes` points that `norm` stands for."""
     n = math.prod(sizes)
+    if isinstance(n, torch.Tensor):  # of a trace, which else would keep it or round it to float32
+        n = n.double()
     if norm == "ortho":
-        return 1.0 / math.sqrt(n)
+        return n**-0.5
     return 1.0 / n if (norm == "backward") == inverse else 1.0
 
 
 def _split(x: torch.Tensor) -> Parts:
-    return parts_of(x) if x.is_complex() else (x, torch.zeros_like(x))
+    is_complex = isinstance(x, ComplexTensor) or x.is_complex()
+    return parts_of(x) if is_complex else (x, torch.zeros_like(x))
 
 
 def _settings(device: torch.device) -> tuple[Any, str]:
@@ -170,7 +176,7 @@ def _takes_whole(
     """
     if backend is None or not backend.takes_whole:
         return False
-    shape = x.shape
+    shape = described(x).shape
     return 0 not in shape or all(size or dim in dims for dim, size in enumerate(shape))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
+
+from trnfft.cache import cached
 
 LARGEST_RADIX = 128  # rows of the systolic array
 SMOOTH_PRIMES = (2, 3, 5, 7, 11, 13)  # those that every library of FFTs is fast with
@@ -44,7 +45,7 @@ def smooth_numbers(
     return sorted(found)
 
 
-@functools.lru_cache(4096)
+@cached(4096)
 def next_smooth_number(least: int) -> int:
     """The first number from `least` on without a prime factor above 13."""
     return smooth_numbers(least, 5 * least // 4)[0]

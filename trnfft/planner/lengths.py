@@ -10,13 +10,14 @@ from nki_kernels import hardware
 from nki_kernels.kernels import butterfly, image_convolution, real_stockham, stockham
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft import cache, config
+from trnfft.checks import check_flag, shown
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
 from trnfft.planner.algorithms.four_step import throughput
 from trnfft.planner.algorithms.stockham import stage_work
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
 from trnfft.planner.plan import Plan
 from trnfft.planner.planner import REMEMBERED, plan, plan_convolution
-from trnfft.planner.problem import at_least_one, shown
+from trnfft.planner.problem import at_least_one
 
 MOST_POINTS = 2**62
 FAST_LENGTHS = 24  # smooth ones that next_fast_len ranks: more are too long, or take too long
@@ -52,6 +53,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
             f"argument 'target' is {shown(least)}, allowed is 1 to {MOST_POINTS}: a tensor has no "
             f"more elements"
         )
+    check_flag("real", real)
     mode = config.get_precision()
     if mode == "double":  # which has no prices
         mode = "fast"

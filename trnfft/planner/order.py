@@ -21,8 +21,9 @@ import math
 
 import numpy as np
 
+from trnfft.checks import shown
 from trnfft.planner.planner import LONGEST, plan
-from trnfft.planner.problem import at_least_one, shown
+from trnfft.planner.problem import at_least_one
 
 MOST_POSITIONS = 2**28  # 2 GiB of int64
 
@@ -81,12 +82,16 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
     return _stages(at_least_one("n", n))
 
 
-@functools.lru_cache(4096)  # every transform by matrix products asks
+# Not `cache.cached`, which takes 5 us where every transform by matrix products asks: this one takes
+# 0.1 us, and CPython bounds and locks it. Threads that want the same ask `plan`, which is of the
+# other kind, so that one of them computes it.
+@functools.lru_cache(4096)
 def _stages(n: int) -> tuple[tuple[int, ...], int]:
     recipe = plan(n, precision="fast", target="trn1", cores=1).recipe
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n
-    return recipe.radices or _default_radices(recipe.n), recipe.n
+    # DFT-GEMM is one stage; so is the butterfly of two points, the only one that is a choice.
+    return recipe.radices or (recipe.n,), recipe.n
 
 
 def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
@@ -98,11 +103,3 @@ def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
             f"there is no plan, and the planned order is the natural one"
         )
     return np.arange(n).reshape(radices).transpose().reshape(-1)
-
-
-def _default_radices(n: int) -> tuple[int, ...]:
-    """For plans without radices: DFT-GEMM is one stage, a butterfly of a power of two some."""
-    if n <= 256:
-        return (n,)
-    half = 1 << (n.bit_length() // 2)
-    return (half, n // half)

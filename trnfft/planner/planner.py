@@ -10,6 +10,7 @@ from itertools import zip_longest
 from nki_kernels import hardware
 from nki_kernels.kernels import split_four_step
 from trnfft import cache, config
+from trnfft.checks import check_flag, shown
 from trnfft.planner import accuracy, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.plan import Candidate, Plan, Recipe
@@ -26,7 +27,6 @@ from trnfft.planner.problem import (
     checked_cores,
     checked_sizes,
     rounded_batch,
-    shown,
 )
 from trnfft.planner.seed import SEED, seed_choice
 
@@ -34,6 +34,8 @@ HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
+MANY_AXES = 5  # from which on their order counts for some percent at most
+MANY_AXES_INSTRUCTIONS = 1500  # simulated for them instead, in some 0.1 s
 REMEMBERED = 4096  # plans kept in memory
 
 Names = tuple[str, ...] | None  # of algorithms to choose from: (SEED,) alone, None for all
@@ -89,6 +91,8 @@ def plan(
         NotImplementedError: no kernel can do the length, the shape in one launch, or the error.
     """
     precision = config.get_precision() if precision is None else precision
+    check_flag("real", real)
+    check_flag("inverse", inverse)
     mode, budget = checked_accuracy(precision, dtype, max_error)
     sizes = checked_sizes(n, shape, padded_from)
     chip, degree = _launch(target, cores)
@@ -129,8 +133,6 @@ def plan_convolution(
         NotImplementedError: no kernel can do it.
     """
     sizes = checked_sizes(None, shape, padded_from)
-    if len(shape) > 1 and not sizes.shape:
-        sizes = replace(sizes, shape=shape, padded_from=shape)
     return solved(_float32_problem(CONVOLUTION, sizes, batch, target, cores))
 
 
@@ -186,11 +188,17 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
     """Names of algorithms as `search` takes them. ValueError where one is not known."""
     if algorithms is None:
         return None
+    if not isinstance(algorithms, Iterable) or getattr(algorithms, "ndim", 1) == 0:
+        raise TypeError(f"argument 'algorithms' is {shown(algorithms)}, allowed are names")
     names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
     for name in names:
-        if name not in (*ALGORITHMS, SEED) or (name == SEED and len(names) > 1):
+        if (
+            not isinstance(name, str)
+            or name not in (*ALGORITHMS, SEED)
+            or (name == SEED and len(names) > 1)
+        ):
             raise ValueError(
-                f"argument 'algorithms' has {name!r}, which is no algorithm; known are "
+                f"argument 'algorithms' has {shown(name)}, which is no algorithm; known are "
                 f"{', '.join(ALGORITHMS)}, and {SEED!r} alone"
             )
     return names
@@ -216,9 +224,17 @@ def _float32_problem(
 
 def _launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:
     """Chip and degree of LNC; those that launches are for where None is given."""
-    named = None if target is None else hardware.chip(target)
+    named = None if target is None else _chip(target)
     chip = named or hardware.current()
     return chip, hardware.degree(named) if cores is None else checked_cores(cores, chip)
+
+
+def _chip(target: str) -> hardware.NeuronCore:
+    try:
+        return hardware.chip(target)
+    except (ValueError, TypeError):  # the latter of what cannot be looked up
+        known = ", ".join(hardware.NAMES)
+        raise ValueError(f"argument 'target' is {shown(target)}, allowed are {known}") from None
 
 
 def _real_plan(problem: Problem) -> Plan:
@@ -263,10 +279,12 @@ def search(problem: Problem, names: Names = None) -> Plan:
     if names is None and (exact := _exact_choice(problem)) is not None:
         candidates.append(exact)
         recipes = [recipe for recipe in recipes if recipe != exact.recipe]
+    is_long = len(problem.shape) >= MANY_AXES
+    budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
     simulated = 0
     tried: set[str] = set()
     for recipe in recipes:
-        skipped = simulated > SEARCH_INSTRUCTIONS or _error(recipe) > problem.max_error
+        skipped = simulated > budget or _error(recipe) > problem.max_error
         if skipped and recipe.algorithm in tried:
             continue
         candidate, instructions = _priced(recipe, problem, chip, fitting)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nki_kernels import hardware
 from trnfft import config
+from trnfft.checks import finite, index, shown
 from trnfft.planner import accuracy
 
 # What is computed: complex from complex data, a half spectrum from real data, the inverse, real
@@ -113,14 +113,17 @@ def checked_sizes(n: object, shape: object, padded_from: object) -> Sizes:
         TypeError, ValueError: one is of the wrong type, out of range, or does not fit the others.
     """
     if shape is not None and n is not None:
-        raise TypeError(f"arguments 'n' and 'shape' are {n} and {shape}, allowed is one of them")
+        raise TypeError(
+            f"arguments 'n' and 'shape' are {shown(n)} and {shown(shape)}, allowed is one of them"
+        )
     if shape is None and padded_from is None:
         return Sizes(at_least_one("n", n))
-    sizes = _checked_shape("shape", (n,) if shape is None else shape)
-    held = sizes if padded_from is None else _checked_shape("padded_from", padded_from)
+    sizes = checked_shape("shape", (n,) if shape is None else shape)
+    held = sizes if padded_from is None else checked_shape("padded_from", padded_from)
     if len(held) != len(sizes) or any(a > b for a, b in zip(held, sizes, strict=True)):
         raise ValueError(
-            f"argument 'padded_from' is {held}, allowed are {len(sizes)} sizes up to {sizes}"
+            f"argument 'padded_from' is {shown(held)}, allowed are {len(sizes)} sizes up to "
+            f"{shown(sizes)}"
         )
     if len(sizes) == 1 and held == sizes:
         return Sizes(sizes[0])
@@ -133,10 +136,10 @@ def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> 
     Raises:
         TypeError, ValueError: one is not known, or the error not positive.
     """
-    config.check_precision(precision)
+    config.check_precision(precision, "precision")
     if _dtype_name(dtype) == "float64" or precision == "double":
         return "double", accuracy.MAX_ERRORS["double"]
-    budget = accuracy.MAX_ERRORS[precision] if max_error is None else float(max_error)
+    budget = accuracy.MAX_ERRORS[precision] if max_error is None else finite("max_error", max_error)
     if not budget > 0:
         raise ValueError(f"argument 'max_error' is {max_error!r}, allowed is any positive number")
     return precision, budget
@@ -164,21 +167,14 @@ def rounded_batch(batch: object) -> int:
 
 def at_least_one(name: str, value: object) -> int:
     """The argument as an int. TypeError where it is none, ValueError where it is less than 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"argument {name!r} must be an int, not {type(value).__name__}")
-    number = operator.index(value)
+    number = index(name, value)
     if number < 1:
-        raise ValueError(f"argument {name!r} is {number}, allowed is 1 or more")
+        raise ValueError(f"argument {name!r} is {shown(number)}, allowed is 1 or more")
     return number
 
 
-def shown(size: int) -> str:
-    """A size for messages: Python refuses to print thousands of digits."""
-    return str(size) if size < 2**64 else f"2^{size.bit_length() - 1} or more"
-
-
-def _checked_shape(name: str, sizes: object) -> tuple[int, ...]:
-    if not isinstance(sizes, Iterable):
+def checked_shape(name: str, sizes: object) -> tuple[int, ...]:
+    if not isinstance(sizes, Iterable) or getattr(sizes, "ndim", 1) == 0:
         raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
     found = tuple(at_least_one(name, size) for size in sizes)
     if not found:
@@ -190,7 +186,7 @@ def _dtype_name(dtype: object) -> str:
     name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
     if name not in DTYPES:
         raise TypeError(
-            f"argument 'dtype' is {name}, allowed are {', '.join(DTYPES)}: the dtype of the real "
-            f"and imaginary part"
+            f"argument 'dtype' is {shown(dtype)}, allowed are {', '.join(DTYPES)}: the dtype of "
+            f"the real and imaginary part"
         )
     return name

@@ -40,19 +40,12 @@ def cached(compute: Callable[..., Any], *arguments: Hashable) -> Any:
     return read_only(compute(*arguments))
 
 
-def dft_matrix(
-    n: int,
-    inverse: bool = False,
-    scale: float = 1.0,
-    dtype: str = "float32",
-    refined: bool = False,
-) -> np.ndarray:
+def dft_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray:
     """The matrix that the DFT-GEMM kernel multiplies with, `scale` included. Read-only.
 
     Args:
         n: length of the transform.
         inverse: the sign of the exponent: False for exp(-2 pi i j k / n), True for exp(+ ...).
         scale: a factor on the transform.
-        dtype, refined: as for `nki_kernels.kernels.dft_gemm.dft_gemm_matrix`.
     """
-    return cached(dft_gemm_matrix, n, inverse, scale, dtype, refined)
+    return cached(dft_gemm_matrix, n, inverse, scale)

@@ -19,7 +19,6 @@ once, and its plan is searched for again; of two rows for a problem the later on
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -38,6 +37,7 @@ import platformdirs
 
 import nki_kernels
 from nki_kernels import hardware
+from trnfft.cache import cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
@@ -155,7 +155,7 @@ def user_file(chip: str) -> Path:
     return folder / f"plans-{chip}-{fingerprint()}.jsonl"
 
 
-@functools.cache
+@cached(len(hardware.NAMES))
 def shipped(chip: str) -> Entries:
     """The plans that come with trnfft, by key; none for a chip without a file."""
     source = _shipped_file(chip)
@@ -169,7 +169,7 @@ def shipped(chip: str) -> Entries:
     return _entries(source, rows)
 
 
-@functools.cache
+@cached(1)
 def fingerprint() -> str:
     """A hash of everything that plans and prices depend on: kernels, simulator and planner."""
     digest = hashlib.sha256()
@@ -206,7 +206,7 @@ def _examined(rows: Callable[[], list[bytes]]) -> Examined:
     unknown, reason = 0, ""
     for index, text in enumerate(found):
         try:
-            row = _row(text)
+            row = _decoder.decode(text)
             if index < EXAMINED:
                 believed(row, Plan.from_row(row))
         except ValueError as error:
@@ -325,20 +325,12 @@ def _remove_stale(folder: Path) -> None:
                     path.unlink()
 
 
-def _row(text: bytes) -> PlanRow:
-    """A row by the schema. ValueError where it is something else."""
-    try:
-        return _decoder.decode(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
 def _entries(source: Path | Traversable, rows: list[bytes]) -> Entries:
     """Rows by key; those that are none are left out, with a warning."""
     entries: Entries = {}
     for number, text in enumerate(rows, 1):
         try:
-            row = _row(text)
+            row = _decoder.decode(text)
         except ValueError as error:
             _warn(source, f"row {number} is no plan: {error}")
         else:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from nki_kernels import hardware
 from nki_kernels.simulator import dtypes
+from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.planner import plan, plan_convolution
+from trnfft.planner.problem import at_least_one, checked_shape
+
+MOST_BATCH = 2**62  # beyond, no number of bytes is one
 
 
 def fft_workspace_bytes(
@@ -44,7 +49,14 @@ def fft_workspace_bytes(
     Raises:
         TypeError, ValueError, NotImplementedError: as `trnfft.plan`.
     """
-    is_length = hasattr(n_or_shape, "__index__")
+    is_length = not isinstance(n_or_shape, Iterable)
+    checked_shape("n_or_shape", (n_or_shape,) if is_length else n_or_shape)
+    check_flag("convolution", convolution)
+    if at_least_one("batch", batch) > MOST_BATCH:
+        raise NotImplementedError(
+            f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch; use a "
+            f"smaller batch"
+        )
     if convolution:
         shape: Any = (n_or_shape,) if is_length else n_or_shape
         found = plan_convolution(shape, batch=batch, target=target)
@@ -61,8 +73,8 @@ def fft_workspace_bytes(
         timeline = cost.timeline(found.recipe, batch, chip, found.cores)
     except cost.CannotRun as reason:
         raise NotImplementedError(
-            f"no kernel transforms a batch of {batch} in one launch on {found.where}: {reason}; "
-            f"use a smaller batch"
+            f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch on "
+            f"{found.where}: {reason}; use a smaller batch"
         ) from None
     complex_bytes = 3 * 4 * batch * found.n if algorithm.kind != found.kind else 0
     return _nbytes(algorithm.specs(found.recipe)) + timeline.hbm_scratch_bytes + complex_bytes

@@ -210,8 +210,11 @@ def test_results_in_the_bucket_outlive_the_instance(call, aws, out, gate):
 def test_stopped_instance_that_existed_is_gone_for_good(call, aws):
     instance = aws.new_instance()
     aws.inject("SendCommand", lambda r, f: [aws.terminate(instance), f(r)][1], "poll")
-    assert call("run", "--instance", instance, "--sets", "parity").exit_code == 10
-    assert call("run", "--resume").exit_code == 10
+    result = call("run", "--instance", instance, "--sets", "parity")
+    assert result.exit_code == 10 and "go on: python scripts/hw_bench.py run" in result.output
+    again = call("run", "--resume")
+    assert again.exit_code == 10
+    assert again.output == f"hw_bench: instance {instance} is terminated (exit code 10)\n"
 
 
 @pytest.mark.parametrize(
@@ -458,7 +461,8 @@ def test_no_pip_no_run(call, aws):
 def test_no_credentials(call, aws, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert call("run", "--instance", "i-0123").exit_code == 4
+    result = call("run", "--instance", "i-0123")
+    assert result.exit_code == 4 and "Unable to locate credentials" in result.output
 
 
 @pytest.mark.parametrize(
@@ -569,7 +573,8 @@ def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate):
 
 def test_no_region(call, aws, monkeypatch):
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    assert call("run", "--instance", "i-0123").exit_code == 2
+    result = call("run", "--instance", "i-0123")
+    assert result.exit_code == 2 and "no region is chosen: set AWS_REGION" in result.output
 
 
 def test_resume_runs_the_commit_of_the_job(call, aws, repository, gate, out):

@@ -92,9 +92,10 @@ def test_kernel_from_a_file(run, tmp_path, lights, channels):
 def test_black_picture_and_one_pixel(run, tmp_path):
     np.save(tmp_path / "black.npy", np.zeros((5, 6)))
     np.save(tmp_path / "one.npy", np.ones((1, 1)))
-    for name in ("black.npy", "one.npy"):
-        result = run(name)
+    for name, light in (("black.npy", 0.0), ("one.npy", 1.0)):
+        result = run(name, "--strength", 0, "--out", "out.npy")
         assert result.exit_code == 0, result.output
+        np.testing.assert_allclose(np.load("out.npy"), light, atol=1e-6)
 
 
 def test_name_that_looks_like_markup(run, tmp_path):

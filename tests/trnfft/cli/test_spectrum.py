@@ -71,7 +71,10 @@ def test_any_length(run, tmp_path, samples):
 @pytest.mark.parametrize("scale", [0.0, 1e-300, 3e38])
 def test_silent_soft_and_loud_recordings(run, tmp_path, scale):
     np.save(tmp_path / "a.npy", scale * np.cos(np.arange(300)))
-    assert run("a.npy").exit_code == 0
+    result = run("a.npy")
+    assert result.exit_code == 0, result.output
+    assert "nan" not in result.stdout.lower()
+    assert (tmp_path / "spectrum.png").read_bytes().startswith(PNG_SIGNATURE)
 
 
 def test_name_that_looks_like_markup_or_mathematics(run, tmp_path):

@@ -6,10 +6,13 @@ from tests.trnfft.complex import operators_table as table
 
 NAMES = table.names_in_table()
 
+# The table is written from all samples; here are as many of them, spread evenly, for each operator.
+SAMPLES = 10
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_operators_of_the_table(name):
-    assert table.check(table.entries()[name]) > 0
+    assert table.check(table.entries()[name], limit=SAMPLES) > 0
 
 
 def test_no_operator_is_missing_in_the_table():

@@ -13,7 +13,8 @@ SIZES = [(7, 10), (12, 5), (1, 1), (3, 20)]  # some rows first, some columns fir
 PSF_SIZES = [(1, 1), (3, 5), (4, 6), (5, 2), (9, 13)]  # some larger than the picture
 
 
-def random(*shape, dtype=torch.float64, seed=0):
+def uniform(*shape, dtype=torch.float64, seed=0):
+    """Numbers of a picture, from 0 to 1."""
     return torch.rand(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
@@ -42,21 +43,21 @@ def assert_close(actual, expected, tolerance=1e-12):
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 def test_as_direct_convolution(size, psf_size, padding, backend):
-    image, psf = random(*size), random(*psf_size, seed=1)
+    image, psf = uniform(*size), uniform(*psf_size, seed=1)
     with trnfft.backend(backend):
         actual = trnfft.bloom(image, psf, padding=padding)
     assert_close(actual, directly(image, psf, padding))
 
 
 def test_mirror_padding_is_the_symmetric_boundary_of_scipy():
-    image, psf = random(9, 12), random(5, 7, seed=1)
+    image, psf = uniform(9, 12), uniform(5, 7, seed=1)
     expected = convolve2d(image.numpy(), psf.numpy(), mode="same", boundary="symm")
     assert_close(trnfft.bloom(image, psf, padding="mirror"), torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_on_the_simulator(padding):
-    image, psf = random(2, 5, 6, dtype=torch.float32), random(3, 5, dtype=torch.float32, seed=1)
+    image, psf = uniform(2, 5, 6, dtype=torch.float32), uniform(3, 5, dtype=torch.float32, seed=1)
     with trnfft.backend("nki-sim"):
         actual = trnfft.bloom(image, psf, padding=padding)
     expected = torch.stack([directly(channel, psf, padding) for channel in image])
@@ -65,7 +66,7 @@ def test_on_the_simulator(padding):
 
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_without_complex_dtypes(no_complex_dtype, padding):
-    image, psf = random(6, 8), random(3, 3, seed=1)
+    image, psf = uniform(6, 8), uniform(3, 3, seed=1)
     with trnfft.backend("matmul"), no_complex_dtype:
         actual = trnfft.bloom(image, psf, strength=0.5, padding=padding)
     assert_close(actual, (image + directly(image, psf, padding)) / 2)
@@ -74,11 +75,13 @@ def test_without_complex_dtypes(no_complex_dtype, padding):
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_delta_changes_nothing(padding):
     for size in [(1, 1), (3, 3), (4, 6)]:
-        assert_close(trnfft.bloom(random(3, 8, 9), delta(*size), padding=padding), random(3, 8, 9))
+        assert_close(
+            trnfft.bloom(uniform(3, 8, 9), delta(*size), padding=padding), uniform(3, 8, 9)
+        )
 
 
 def test_strength_interpolates_from_the_picture():
-    image, psf = random(8, 9), random(5, 5, seed=1)
+    image, psf = uniform(8, 9), uniform(5, 5, seed=1)
     full = directly(image, psf, "zero")
     for strength in (0, 0.25, 1):
         expected = (1 - strength) * image + strength * full
@@ -87,7 +90,7 @@ def test_strength_interpolates_from_the_picture():
 
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_energy_inside_of_a_dark_border_stays(padding):
-    image = torch.nn.functional.pad(random(3, 8, 9), (7, 7, 7, 7))
+    image = torch.nn.functional.pad(uniform(3, 8, 9), (7, 7, 7, 7))
     psf = point_spread_functions.gaussian(13, 2.5).double()
     bloomed = trnfft.bloom(image, psf / psf.sum(), padding=padding)
     assert_close(bloomed.sum((-2, -1)), image.sum((-2, -1)))
@@ -113,7 +116,7 @@ def test_a_point_becomes_the_kernel():
 
 
 def test_channels_and_batches():
-    image, psf = random(2, 3, 6, 7), random(3, 5, 4, seed=1)
+    image, psf = uniform(2, 3, 6, 7), uniform(3, 5, 4, seed=1)
     bloomed = trnfft.bloom(image, psf)
     for batch in range(2):
         for channel in range(3):
@@ -124,15 +127,15 @@ def test_channels_and_batches():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_dtype_of_the_picture_stays(dtype):
-    bloomed = trnfft.bloom(random(6, 7).to(dtype), delta(3, 3))
+    bloomed = trnfft.bloom(uniform(6, 7).to(dtype), delta(3, 3))
     assert bloomed.dtype == dtype
-    assert_close(bloomed, random(6, 7).to(dtype), 1e-2 if dtype != torch.float32 else 1e-6)
+    assert_close(bloomed, uniform(6, 7).to(dtype), 1e-2 if dtype != torch.float32 else 1e-6)
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 def test_derivatives(padding, backend):
-    image, psf = random(3, 4).requires_grad_(), random(3, 2, seed=1).requires_grad_()
+    image, psf = uniform(3, 4).requires_grad_(), uniform(3, 2, seed=1).requires_grad_()
 
     def bloomed(image, psf):
         return trnfft.bloom(image, psf, strength=0.7, padding=padding)
@@ -142,17 +145,17 @@ def test_derivatives(padding, backend):
 
 
 def test_compiled():
-    bloom_filter = trnfft.BloomFilter(random(5, 5, seed=1), (8, 9))
+    bloom_filter = trnfft.BloomFilter(uniform(5, 5, seed=1), (8, 9))
     compiled = torch.compile(bloom_filter, fullgraph=True, backend="eager")
-    assert_close(compiled(random(3, 8, 9)), bloom_filter(random(3, 8, 9)))
+    assert_close(compiled(uniform(3, 8, 9)), bloom_filter(uniform(3, 8, 9)))
 
 
 def test_filter_keeps_its_spectrum(monkeypatch):
-    psf = random(5, 5, seed=1)
+    psf = uniform(5, 5, seed=1)
     bloom_filter = trnfft.BloomFilter(psf, (8, 9), padding="mirror")
     monkeypatch.delattr("trnfft.convolution.bloom._centred_spectrum")
     for seed in range(2):
-        image = random(8, 9, seed=seed)
+        image = uniform(8, 9, seed=seed)
         assert_close(bloom_filter(image), directly(image, psf, "mirror"))
     assert all(size % 2 == 0 for size in bloom_filter.padded_size)
 
@@ -160,7 +163,7 @@ def test_filter_keeps_its_spectrum(monkeypatch):
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_both_orders_agree(monkeypatch, backend, padding):
-    image, psf = random(2, 11, 6), random(4, 5, seed=1)
+    image, psf = uniform(2, 11, 6), uniform(4, 5, seed=1)
     results = []
     for order in ("rows", "columns"):
         monkeypatch.setattr(
@@ -185,7 +188,7 @@ def test_axis_order_is_that_of_the_article():
 
 def relative_error(source, psf, size=(60, 84)):
     """Of a filter resampled from one for pictures of `source`, against the exact filter."""
-    image = random(*size) ** 8
+    image = uniform(*size) ** 8
     image[20, 30] = 100
     exact = trnfft.BloomFilter(psf, size)(image)
     resampled = trnfft.BloomFilter(psf, source).resampled(size)(image)
@@ -221,14 +224,14 @@ def test_resampling_leaves_ghosts_one_period_away():
 
 @pytest.mark.parametrize("size", [(5, 31), (31, 5), (50, 50)])
 def test_resampling_keeps_energy_and_the_first_filter(size):
-    psf = random(3, 7, 5, seed=1)
+    psf = uniform(3, 7, 5, seed=1)
     first = trnfft.BloomFilter(psf, (12, 12))
     resampled = first.resampled(size)
     assert (resampled.size, first.size) == (size, (12, 12))
     # The number for frequency 0 is the sum of the PSF.
     assert_close(resampled._spectrum.real[:, 0, 0], psf.sum((-2, -1)))
-    assert resampled(random(3, *size)).shape == (3, *size)
-    assert_close(first(random(3, 12, 12))[0], directly(random(3, 12, 12)[0], psf[0], "zero"))
+    assert resampled(uniform(3, *size)).shape == (3, *size)
+    assert_close(first(uniform(3, 12, 12))[0], directly(uniform(3, 12, 12)[0], psf[0], "zero"))
 
 
 @pytest.mark.parametrize(
@@ -347,3 +350,17 @@ def test_a_point_spread_function_wider_than_any_picture_is_even():
 def test_arguments_of_other_types(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+def test_errors_name_the_argument_of_any_value():
+    for strength in (torch.ones(2), np.ones(2), torch.empty((), device="meta")):
+        with pytest.raises(TypeError, match="argument 'strength'"):
+            trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength=strength)
+    with pytest.raises(ValueError, match="argument 'strength' is an int of 16610 bits"):
+        trnfft.bloom(torch.ones(3, 3), delta(1, 1), strength=10**5000)
+    with pytest.raises(ValueError, match="argument 'padding' is"):
+        trnfft.bloom(torch.ones(3, 3), delta(1, 1), padding=np.array(["zero", "mirror"]))
+    with pytest.raises(ValueError, match="argument 'blades' is 1099511627776, allowed is 3 to 360"):
+        point_spread_functions.star(8, 2**40)
+    with pytest.raises(ValueError, match="argument 'sigma' is an int of 16610 bits"):
+        point_spread_functions.gaussian(8, 10**5000)

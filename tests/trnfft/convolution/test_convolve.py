@@ -338,3 +338,9 @@ def test_long_operands_in_blocks_that_the_precision_has(mode):
         with pytest.raises(NotImplementedError, match="N = "):
             convolve(x, h, mode, -1)
     assert_near(actual, expected_of(oaconvolve, x, h, mode, (1,)), 1e-7)
+
+
+def test_blocks_need_dimensions():
+    x = torch.ones((1,) * 64)
+    with pytest.raises(ValueError, match="arguments 'input' and 'filter' have 64 dimensions"):
+        trnfft.oaconvolve(x, x, dims=(-1, -2))

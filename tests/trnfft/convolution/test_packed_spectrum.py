@@ -7,10 +7,7 @@ import trnfft
 from trnfft import ComplexTensor
 from trnfft.convolution.row_pairs import irfft_of_pairs, rfft_of_pairs, separate_pair
 
-
-def random(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, dtype=torch.float64, generator=generator)
+from ..samples import random
 
 
 def assert_close(actual, expected):

@@ -16,7 +16,7 @@ from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
 from trnfft.ops.block_circulant import block_circulant_product
 
-from ..samples import random
+from ..samples import random, single
 
 F64 = dict(dtype=torch.float64)
 
@@ -125,6 +125,18 @@ def test_frozen_tensors_get_no_gradient(frozen):
     assert (x.grad is None) == (frozen == "input")
     assert (layer.weight.grad is None) == (frozen == "weight")
     assert (layer.bias.grad is None) == (frozen == "bias")
+
+
+@pytest.mark.parametrize("of_x", [True, False])
+def test_kernels_make_the_gradient_that_is_asked_for(of_x):
+    x, weight = single(3, 6).requires_grad_(of_x), single(2, 2, 3, seed=1).requires_grad_(not of_x)
+    leaf = x if of_x else weight
+    gradients = []
+    for backend in ("nki-sim", "torch"):
+        with trnfft.backend(backend):
+            (found,) = torch.autograd.grad(block_circulant_product(x, weight).square().sum(), leaf)
+        gradients.append(found)
+    assert_near(*gradients, 1e-5)
 
 
 def test_a_step_takes_the_optimised_number_of_transforms(monkeypatch):
@@ -354,11 +366,9 @@ def test_spectra_are_all_that_kernels_save(shape):
     assert expected <= 1.02 * layer.saved_bytes(rows)  # of the transforms, on another backend
 
 
-@pytest.mark.parametrize("k", [4, 5])
-def test_second_derivatives_of_kernels(k):
-    given = [
-        random(*size, dtype=torch.float32).requires_grad_() for size in [(3, 2 * k), (2, 2, k)]
-    ]
+@pytest.mark.parametrize("rows, k", [(3, 4), (3, 5), (1024, 4)])  # spectra of 1024 have gaps
+def test_second_derivatives_of_kernels(rows, k):
+    given = [single(*size).requires_grad_() for size in [(rows, 2 * k), (2, 2, k)]]
 
     def second():
         y = block_circulant_product(*given)
@@ -388,3 +398,15 @@ def test_kernels_under_torch_func():
 def test_what_cannot_be_converted(model, block_size, error, sentence):
     with pytest.raises(error, match=sentence):
         convert_linear(model, block_size)
+
+
+@pytest.mark.parametrize("predicate", [3, "x", torch.tensor(1)], ids=str)
+def test_predicates_are_functions(predicate):
+    with pytest.raises(TypeError, match="argument 'predicate' is"):
+        convert_linear(nn.Linear(8, 4), 2, predicate)
+
+
+def test_layers_that_cannot_be_converted_are_named():
+    layer = nn.Linear(4, 4, dtype=torch.complex64)
+    with pytest.raises(TypeError, match="argument 'model' has the layer '0', for which"):
+        convert_linear(nn.Sequential(layer), 2)

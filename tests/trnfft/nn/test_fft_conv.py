@@ -61,7 +61,7 @@ def layers(draw):
 @given(
     layers(), st.sampled_from([torch.float32, torch.float64]), st.sampled_from(["torch", "matmul"])
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_as_torch(chosen, dtype, backend):
     layer, channels, options, shape = chosen
     ours, theirs = pair(layer, *channels, dtype=dtype, **options)

@@ -2,9 +2,13 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
 from trnfft import nn
+from trnfft.ops import autocast
+
+from ..samples import single
 
 BACKENDS = ["torch", "matmul", "nki-sim"]
 
@@ -22,10 +26,6 @@ FUNCTIONS = {
     "stft": lambda x: trnfft.stft(x, 16, window=torch.hann_window(16), return_complex=True).real,
     "convolve": lambda x: trnfft.convolve(x, x, "same", dims=-1),
 }
-
-
-def random(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def gradients(function, *leaves):
@@ -51,7 +51,7 @@ def assert_as_without(function, *leaves, device="cpu"):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name, backend):
     with trnfft.backend(backend):
-        assert_as_without(FUNCTIONS[name], random(4, 64).requires_grad_())
+        assert_as_without(FUNCTIONS[name], single(4, 64).requires_grad_())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -59,7 +59,7 @@ def test_functions(name, backend):
 def test_block_circulant_products(rows, backend):
     layer = nn.BlockCirculantLinear(32, 16, 8)
     with trnfft.backend(backend):
-        x = random(rows, 32).requires_grad_()
+        x = single(rows, 32).requires_grad_()
         assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
 
 
@@ -70,13 +70,13 @@ def test_block_circulant_products(rows, backend):
 def test_layers_train(make, backend):
     layer = make()
     with trnfft.backend(backend), torch.autocast("cpu", torch.bfloat16):
-        layer(random(2, 2, 32)).pow(2).sum().backward()
+        layer(single(2, 2, 32)).pow(2).sum().backward()
     assert all(p.grad.isfinite().all() and p.grad.any() for p in layer.parameters())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_bfloat16_widens_as_without(backend):
-    x = random(3, 32).bfloat16()
+    x = single(3, 32).bfloat16()
     with trnfft.backend(backend), torch.autocast("cpu", torch.bfloat16):
         y = trnfft.rfft(x).to_complex()
         product = torch.ones(3, 3) @ x
@@ -88,16 +88,32 @@ def test_bfloat16_widens_as_without(backend):
         assert (found - expected).norm() < 1e-6 * expected.norm()
 
 
+def test_operators_take_the_place_of_matrix_products_only_under_it():
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            seen.add(operation.namespace)
+            return operation(*args, **(kwargs or {}))
+
+    device = torch.device("cpu")
+    with trnfft.backend("matmul"):
+        for enabled in (False, True):
+            seen = set()
+            with torch.autocast("cpu", torch.bfloat16, enabled=enabled), Operators():
+                trnfft.fft(single(2, 8))
+                assert autocast.is_on(device) == enabled
+            assert ("trnfft" in seen) == enabled
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_code(backend):
     torch._dynamo.reset()
     run = torch.compile(lambda x: trnfft.ifft(trnfft.rfft(x)).real, backend="aot_eager")
     with trnfft.backend(backend):
-        assert_as_without(run, random(4, 32).requires_grad_())
+        assert_as_without(run, single(4, 32).requires_grad_())
 
 
 def test_second_derivatives_and_forward_mode():
-    x = random(12)
+    x = single(12)
 
     def energy(x):
         y = trnfft.rfft(x)

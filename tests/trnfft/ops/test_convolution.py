@@ -6,18 +6,20 @@ import torch
 
 import trnfft
 from nki_kernels import simulator
-from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
+from trnfft.ops.convolution import (
+    convolve_images,
+    convolve_rows,
+    has_kernels,
+    spectrum_for_images,
+)
+
+from ..samples import single
 
 
 @pytest.fixture(autouse=True)
 def simulated():
     with trnfft.backend("nki-sim"):
         yield
-
-
-def random(*shape, seed=0, requires_grad=False):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, requires_grad=requires_grad)
 
 
 def relative(actual, expected):
@@ -41,7 +43,7 @@ def relative(actual, expected):
     ],
 )
 def test_one_launch(name, shape):
-    x = random(*shape)
+    x = single(*shape)
     with simulator.record() as timeline:
         y = getattr(trnfft, name)(x)
     assert timeline.launches == 1
@@ -51,7 +53,7 @@ def test_one_launch(name, shape):
 
 
 def test_dimensions_that_are_not_the_last_are_one_launch_too():
-    x = random(6, 3, 10)
+    x = single(6, 3, 10)
     with simulator.record() as timeline:
         y = trnfft.fftn(x, dim=(0, 2))
     assert timeline.launches == 1
@@ -60,7 +62,7 @@ def test_dimensions_that_are_not_the_last_are_one_launch_too():
 
 
 def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
-    x = random(257, 6)  # 257 is a prime: columns have no kernel for it
+    x = single(257, 6)  # 257 is a prime: columns have no kernel for it
     with simulator.record() as timeline:
         y = trnfft.rfft2(x)
     assert timeline.launches == 2
@@ -70,7 +72,7 @@ def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
 @pytest.mark.parametrize("n, m", [(1000, 25), (100, 100), (40, 3), (3000, 500)])
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
-    x, h = random(5, n, requires_grad=True), random(1, m, seed=1, requires_grad=True)
+    x, h = single(5, n).requires_grad_(), single(1, m, seed=1).requires_grad_()
     with simulator.record() as timeline:
         y = trnfft.convolve(x, h, mode, dims=-1)
     assert timeline.launches == 2
@@ -84,14 +86,38 @@ def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
 
 
 def test_each_row_may_have_its_own_filter():
-    x, h = random(2, 7, 60), random(1, 7, 5, seed=1)
+    x, h = single(2, 7, 60), single(1, 7, 5, seed=1)
     with trnfft.backend("torch"):
         expected = trnfft.convolve(x.double(), h.double(), dims=-1)
     assert relative(trnfft.convolve(x, h, dims=-1), expected) < 1e-6
 
 
+def test_one_filter_of_many_planes_has_the_gradient_of_all():
+    x, h = single(2, 3, 20).requires_grad_(), single(1, 1, 5, seed=1).requires_grad_()
+    y = trnfft.convolve(x, h, dims=-1)
+    with trnfft.backend("torch"):
+        expected = trnfft.convolve(x.double(), h.double(), dims=-1)
+    gradients = torch.autograd.grad((y**2).sum(), (x, h))
+    references = torch.autograd.grad((expected**2).sum(), (x, h))
+    for actual, reference in zip(gradients, references, strict=True):
+        assert relative(actual, reference) < 2e-6
+
+
+def test_kernels_take_float32_under_fast_where_there_is_something_to_compute():
+    for x in (single(2, 8), single(1)):
+        assert has_kernels(x) and has_kernels(x, x)
+    for x in (single(0, 8), single(2, 8).double()):
+        assert not has_kernels(x) and not has_kernels(single(2, 8), x)
+    for mode in ("kahan", "bf16"):
+        with trnfft.precision(mode):
+            assert not has_kernels(single(2, 8))
+    for name in ("torch", "matmul"):
+        with trnfft.backend(name):
+            assert not has_kernels(single(2, 8))
+
+
 def test_second_derivatives_and_vmap():
-    x, h = random(3, 40, requires_grad=True), random(1, 7, seed=1)
+    x, h = single(3, 40).requires_grad_(), single(1, 7, seed=1)
     y = trnfft.convolve(x, h, dims=-1)
     (first,) = torch.autograd.grad((y**3).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.square().sum(), x)
@@ -107,8 +133,8 @@ def test_second_derivatives_and_vmap():
 @pytest.mark.parametrize("padding", ["zero", "mirror"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_bloom_is_one_launch(padding, channels):
-    image = random(3, 40, 50, requires_grad=True)
-    psf = random(channels, 9, 8, seed=1).abs()
+    image = single(3, 40, 50).requires_grad_()
+    psf = single(channels, 9, 8, seed=1).abs()
     psf = psf[0] if channels == 1 else psf
     bloom = trnfft.BloomFilter(psf, (40, 50), padding=padding)
     bloom(image)  # puts the filter's spectrum in the order of the stages
@@ -124,7 +150,7 @@ def test_bloom_is_one_launch(padding, channels):
 
 
 def test_gradients_of_the_psf_take_the_way_of_several_launches():
-    image, psf = random(10, 12), random(3, 3, seed=1, requires_grad=True)
+    image, psf = single(10, 12), single(3, 3, seed=1).requires_grad_()
     trnfft.bloom(image, psf).square().sum().backward()
     reference = psf.detach().double().requires_grad_()
     with trnfft.backend("torch"):
@@ -134,11 +160,11 @@ def test_gradients_of_the_psf_take_the_way_of_several_launches():
 
 def test_spectra_without_a_kernel_for_their_columns_say_so():
     with pytest.raises(NotImplementedError, match="columns of 257 points"):
-        spectrum_for_images(trnfft.rfft(random(257, 8)))
+        spectrum_for_images(trnfft.rfft(single(257, 8)))
 
 
 def test_results_may_be_larger_than_images():
-    image, psf = random(1, 10, 12), random(16, 20, seed=1)
+    image, psf = single(1, 10, 12), single(16, 20, seed=1)
     spectrum = trnfft.ComplexTensor.from_complex(torch.fft.rfft2(psf))
     y = convolve_images(image, spectrum_for_images(spectrum), (16, 20), (16, 20))
     whole = np.fft.rfft2(image.double().numpy(), (16, 20)) * np.fft.rfft2(psf.double().numpy())
@@ -148,7 +174,7 @@ def test_results_may_be_larger_than_images():
 
 @pytest.mark.parametrize("n", [9, 10, 45])
 def test_gradients_of_a_spectrum_of_rows(n):
-    x, h = random(3, n), random(1, n, seed=1)
+    x, h = single(3, n), single(1, n, seed=1)
     spectrum = torch.fft.rfft(h)
     parts = [part.clone().requires_grad_() for part in (spectrum.real, spectrum.imag)]
     y = convolve_rows(x, trnfft.ComplexTensor(*parts))
@@ -166,7 +192,7 @@ def test_gradients_of_a_spectrum_of_rows(n):
     [("fast", 2, 5e-7), ("kahan", 3, 8e-8), ("bf16_refined", 3, 2e-5), ("bf16", 3, 1e-2)],
 )
 def test_only_fast_rows_are_convolved_by_the_kernel(precision, launches, most):
-    x, h = random(2, 100), random(1, 29, seed=1)
+    x, h = single(2, 100), single(1, 29, seed=1)
     with trnfft.precision(precision), simulator.record() as timeline:
         y = trnfft.convolve(x, h, dims=-1)
     assert timeline.launches == launches

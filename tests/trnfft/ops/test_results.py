@@ -10,7 +10,9 @@ import torch
 import trnfft
 from trnfft import ComplexTensor, nn
 
-BACKENDS = ["matmul", "nki-sim"]
+from ..samples import single
+
+BACKENDS = ["torch", "matmul", "nki-sim"]
 SHAPES = [(8,), (1, 8), (4, 8), (4, 1), (2, 3, 8), (1, 11), (70, 12)]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
@@ -49,11 +51,6 @@ LAYERS = {
 }
 
 
-def random(*shape):
-    generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randn(*shape, generator=generator)
-
-
 def parts_of(y):
     return [y.real, y.imag] if isinstance(y, ComplexTensor) else [y]
 
@@ -81,7 +78,7 @@ def edited_energy(y):
 def test_results_can_be_edited(name, backend):
     run = TRANSFORMS[name]
     for shape in SHAPES:
-        x, same = (random(*shape).requires_grad_() for _ in range(2))
+        x, same = (single(*shape).requires_grad_() for _ in range(2))
         with trnfft.backend(backend):
             y = run(x)
             assert_fresh(parts_of(y), x)
@@ -97,7 +94,7 @@ def test_results_of_layers_can_be_edited(name, backend):
     make, shape = LAYERS[name]
     layer = make()
     model = torch.nn.Sequential(layer, torch.nn.ReLU(inplace=True))
-    x, same = (random(*shape).requires_grad_() for _ in range(2))
+    x, same = (single(*shape).requires_grad_() for _ in range(2))
     with trnfft.backend(backend):
         assert_fresh(parts_of(layer(x)), x)
         (model(x) ** 2).sum().backward()
@@ -113,7 +110,7 @@ def test_one_row_is_compiled_and_exported(name, backend):
             return tuple(parts_of(TRANSFORMS[name](x)))
 
     for shape in ((8,), (1, 8)):
-        x = random(*shape)
+        x = single(*shape)
         expected = Module()(x)
         with trnfft.backend(backend):
             torch._dynamo.reset()
@@ -125,34 +122,63 @@ def test_one_row_is_compiled_and_exported(name, backend):
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
-@pytest.mark.parametrize("backend", ["torch", *BACKENDS])
-@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2"])
-def test_traces_hold_for_other_shapes(name, backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2", "fftn", "fft of first"])
+@pytest.mark.parametrize("norm", ["backward", "ortho"])
+def test_traces_hold_for_other_shapes(name, norm, backend):
+    function = getattr(trnfft, name.split()[0])
+    dim = {"dim": 0} if "first" in name else {}
+
     def run(x):
-        return tuple(parts_of(getattr(trnfft, name)(x)))
+        return tuple(parts_of(function(x, norm=norm, **dim)))
 
     with trnfft.backend(backend):
-        traced = torch.jit.trace(run, (random(4, 8),), check_trace=False)
-        for shape in ((6, 8), (1, 8), (4, 16)):
-            torch.testing.assert_close(traced(random(*shape)), run(random(*shape)), **CLOSE)
+        traced = torch.jit.trace(run, (single(4, 8),), check_trace=False)
+        for shape in ((6, 8), (1, 8), (4, 16), (4, 9)):
+            torch.testing.assert_close(traced(single(*shape)), run(single(*shape)), **CLOSE)
+        for shape in ((8,), (2, 3, 8), (1, 4, 8)):  # of which it would transform other dimensions
+            for _ in range(3):  # it is optimized from the second call on
+                with pytest.raises(RuntimeError, match="(?i)dimension"):
+                    traced(single(*shape))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+def test_traces_have_factors_in_float64():
+    with trnfft.backend("matmul"):
+        traced = torch.jit.trace(lambda x: trnfft.ifft(x).real, (single(4, 8),), check_trace=False)
+        x = single(2, 9).double()
+        torch.testing.assert_close(traced(x), trnfft.ifft(x).real, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("name", ["convolve", "convolve same", "convolve circular", "oaconvolve"])
+def test_traces_of_convolutions_refuse_other_lengths(name, backend):
+    with trnfft.backend(backend):
+        run = TRANSFORMS[name]
+        traced = torch.jit.trace(run, (single(4, 8),), check_trace=False)
+        torch.testing.assert_close(traced(single(4, 8)), run(single(4, 8)), **CLOSE)
+        for shape in ((4, 9), (4, 16), (4, 7), (2, 4, 8)):
+            with pytest.raises(RuntimeError):
+                traced(single(*shape))
 
 
 @pytest.mark.parametrize("name", ["ifft", "ihfft", "ifftn", "ihfftn", "hfft"])
 def test_torch_leaves_no_lazy_sign(name):
-    x = random(3, 8)
+    x = single(3, 8)
     for part in parts_of(TRANSFORMS[name](x)):
         assert not part.is_neg()
         assert part.numpy().tolist() == np.asarray(part).tolist() == part.tolist()
 
 
 @pytest.mark.parametrize("name", ["ifft", "ihfft"])
-@pytest.mark.parametrize("backend", ["torch", *BACKENDS])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_functional_derivatives(name, backend):
     def energies(x):
         y = TRANSFORMS[name](x)
         return y.real**3 + y.imag**3
 
-    x = random(4).double() if backend == "torch" else random(4)
+    x = single(4).double() if backend == "torch" else single(4)
     with trnfft.backend(backend):
         found = torch.vmap(energies)(x[None].expand(3, -1))
         jacobian = torch.func.jacfwd(energies)(x)
@@ -169,7 +195,7 @@ def test_planned_order_of_many_rows_is_fresh():
     """Of which the products take another way, in both directions and along any dimension."""
     with trnfft.backend("matmul"):
         for rows, dim in itertools.product((1, 70), (0, 1)):
-            x = random(rows, 12) if dim else random(12, rows)
+            x = single(rows, 12) if dim else single(12, rows)
             y = trnfft.fft(x, dim=dim, order="planned")
             back = trnfft.ifft(y, dim=dim, order="planned")
             assert_fresh([*parts_of(y), *parts_of(back)], x)

@@ -3,13 +3,13 @@
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
+from nki_kernels import simulator
 from trnfft import ComplexTensor
 
-
-def random(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+from ..samples import single
 
 
 def relative(actual, expected):
@@ -17,7 +17,7 @@ def relative(actual, expected):
 
 
 def test_compiled_functions_have_the_precision_at_run_time():
-    x = random(3, 512)
+    x = single(3, 512)
     compiled = torch.compile(lambda x: trnfft.rfft(x).real, fullgraph=True, backend="eager")
     expected = torch.fft.rfft(x.double()).real
     errors = {}
@@ -28,11 +28,67 @@ def test_compiled_functions_have_the_precision_at_run_time():
     assert errors["kahan"] < 6e-8 < 1.2e-7 < errors["fast"] < 1e-6
 
 
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft"])
+def test_the_backward_pass_is_on_the_backend_of_the_forward_pass(name):
+    x = single(2, 8).requires_grad_()
+    with trnfft.backend("nki-sim"):
+        y = getattr(trnfft, name)(x)
+    with simulator.record() as timeline:
+        (y.real.sum() if isinstance(y, ComplexTensor) else y.sum()).backward()
+    assert timeline.launches == 1
+
+
+def test_planned_spectra_of_kernels_are_those_of_matrix_products():
+    x = single(2, 1000)
+    with trnfft.backend("matmul"):
+        expected = trnfft.fft(x.double(), order="planned").to_complex()
+    with trnfft.backend("nki-sim"):
+        planned = trnfft.fft(x, order="planned")
+        back = trnfft.ifft(planned, order="planned")
+    assert relative(planned.to_complex(), expected) < 1e-6
+    assert relative(back.to_complex(), x.double() + 0j) < 1e-6
+
+
+@pytest.mark.parametrize("precision, most", [("kahan", 3e-8), ("double", 1e-14)])
+def test_torch_computes_every_kind_in_the_precision(precision, most):
+    x = single(3, 1000)
+    x = x.double() if precision == "double" else x
+    half = torch.fft.rfft(x)
+    with trnfft.backend("torch"), trnfft.precision(precision):
+        found = trnfft.fft(x), trnfft.rfft(x), trnfft.irfft(half, 1000)
+    for actual, name in zip(found[:2], ("fft", "rfft"), strict=True):
+        assert relative(actual.to_complex(), getattr(torch.fft, name)(x.double())) < most
+    assert relative(found[2], torch.fft.irfft(half.to(torch.complex128), 1000)) < most
+
+
+def test_torch_transforms_a_tensor_as_it_is():
+    class Shapes(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            seen.append(operation.name())
+            return operation(*args, **(kwargs or {}))
+
+    x = torch.complex(single(4, 8), single(4, 8, seed=1))
+    for dims in ((0, 1), (1,)):
+        seen = []
+        with trnfft.backend("torch"), Shapes():
+            trnfft.fftn(x, dim=dims)
+        assert seen.count("aten::_fft_c2c") == 1 and "aten::permute" not in seen
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_nothing_to_transform_and_nothing_in_the_batch(backend):
+    with trnfft.backend(backend):
+        assert trnfft.fft(single(0, 8)).shape == (0, 8)
+        assert trnfft.rfft(single(8, 0, 3), dim=0).shape == (5, 0, 3)
+        # Padding makes numbers of none.
+        assert not trnfft.fft(single(3, 0), 4).to_complex().any()
+
+
 @pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
 @pytest.mark.parametrize("part", ["real", "imag"])
 @pytest.mark.parametrize("name", ["fft", "ifft", "irfft"])
 def test_tangents_of_one_part(name, part, backend):
-    real, imag, tangent = random(2, 8), random(2, 8, seed=1), random(2, 8, seed=2)
+    real, imag, tangent = single(2, 8), single(2, 8, seed=1), single(2, 8, seed=2)
     function = getattr(trnfft, name)
     with trnfft.backend(backend), forward_ad.dual_level():
         moving = forward_ad.make_dual(real if part == "real" else imag, tangent)

@@ -1,0 +1,105 @@
+"""Verdicts on runs of the command `trnfft`: a result, or one message and no traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import trnfft
+from tests.fuzz.child import REFUSED, RIGHT, UNCHECKED
+from trnfft import cli
+
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Run:
+    """Arguments of the command, and the files in the folder that it runs in."""
+
+    arguments: tuple[str, ...]
+    files: tuple[tuple[str, bytes], ...]
+
+    def __str__(self) -> str:
+        return " ".join(map(repr, self.arguments)) + f" {self.files}"
+
+
+def recordings() -> dict[str, bytes]:
+    """Valid recordings, by their names."""
+    numbers = np.sin(np.arange(200) * 0.3)
+    stored, wav = io.BytesIO(), io.BytesIO()
+    np.save(stored, numbers)
+    with wave.open(wav, "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes((numbers * 30000).astype("<i2").tobytes())
+    text = "\n".join(f"{number:.6f}" for number in numbers)
+    return {"a.npy": stored.getvalue(), "a.wav": wav.getvalue(), "a.csv": text.encode()}
+
+
+def pictures() -> dict[str, bytes]:
+    """Valid pictures, by their names."""
+    levels = np.arange(9 * 12 * 3, dtype=np.uint8).reshape(9, 12, 3)
+    npy, png, jpg = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    np.save(npy, levels.astype(np.float32) / 255)
+    Image.fromarray(levels).save(png, "PNG")
+    Image.fromarray(levels).save(jpg, "JPEG")
+    return {"a.npy": npy.getvalue(), "a.png": png.getvalue(), "a.jpg": jpg.getvalue()}
+
+
+def judge(run: Run) -> str:
+    """RIGHT, REFUSED, UNCHECKED, or what is wrong with the answer."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, content in run.files:
+            Path(name).write_bytes(content)
+        result = CliRunner().invoke(cli.app, list(run.arguments))
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            error = result.exception
+            return f"raises {type(error).__name__}: {str(error)[:200]}"
+        if result.exit_code:
+            return _judged_refusal(result.exit_code, result.stderr)
+        return _judged_result(run)
+
+
+def _judged_refusal(code: int, message: str) -> str:
+    is_usage = message.startswith("Usage: ") and "Error" in message
+    if code not in (1, 2) or not message.strip() or "Traceback" in message:
+        return f"ends with {code}: {message[:300]}"
+    if not is_usage and message.count("\n") != 1:
+        return f"has more than one sentence: {message[:300]}"
+    return REFUSED
+
+
+def _judged_result(run: Run) -> str:
+    """Of bloom the picture; of the others that there is one, as they check their results."""
+    before = dict(run.files)
+    written = [path for path in Path().iterdir() if path.read_bytes() != before.get(path.name)]
+    if run.arguments[0] != "bloom":
+        return RIGHT if written or run.arguments[0] == "plan" else "writes no picture"
+    if run.arguments[-2:] != ("--out", "out.npy") or len(run.arguments) != 6:
+        return UNCHECKED if written else "writes no picture"
+    _, picture, _, psf, *_ = run.arguments
+    try:
+        light, kernel = (np.atleast_3d(np.load(name)).astype(np.float32) for name in (picture, psf))
+    except ValueError:  # ours are less strict, and pictures of other kinds are not read here
+        return UNCHECKED
+    return _compared(light, kernel, np.atleast_3d(np.load("out.npy")))
+
+
+def _compared(light: np.ndarray, kernel: np.ndarray, found: np.ndarray) -> str:
+    x, h = (torch.from_numpy(array).double().movedim(-1, 0) for array in (light, kernel))
+    h = h / h.sum((-2, -1), keepdim=True)
+    right = trnfft.bloom(x, h if len(h) > 1 else h[0], strength=0.4).movedim(0, -1).numpy()
+    if not np.abs(right).max() < 1e30:
+        return UNCHECKED
+    error = np.linalg.norm(found - right) / (np.linalg.norm(right) or 1)
+    return RIGHT if error <= TOLERANCE else f"has the relative error {error:.2g}"

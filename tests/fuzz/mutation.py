@@ -1,0 +1,81 @@
+"""Changes of what files hold: of a JSON value, and of bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+VALUES = (
+    None,
+    True,
+    0,
+    1,
+    2,
+    3,
+    7,
+    64,
+    128,
+    -1,
+    2**31,
+    2**62,
+    2**70,
+    0.0,
+    1e-9,
+    1e300,
+    "",
+    "x",
+    [],
+    [2],
+    {},
+)
+
+
+def changed_json(draw: Callable[..., Any], root: Any, other: Any) -> None:
+    """Changes a list or a dictionary in one place, in which a part of `other` may come, too."""
+    place = draw(st.sampled_from(_containers(root)))
+    keys = sorted(place) if isinstance(place, dict) else list(range(len(place)))
+    if not keys:
+        return
+    key = draw(st.sampled_from(keys))
+    change = draw(st.sampled_from(("value", "value", "near", "remove", "copy", "other")))
+    if change == "value":
+        place[key] = draw(st.sampled_from(VALUES))
+    elif change == "near" and isinstance(place[key], (int, float)):
+        place[key] = draw(st.sampled_from((place[key] + 1, place[key] * 2, place[key] // 2)))
+    elif change == "remove":
+        del place[key]
+    elif change == "copy":
+        place[key] = place[draw(st.sampled_from(keys))]
+    elif isinstance(place, dict) and key in other:
+        place[key] = other[key]
+
+
+def _containers(value: Any) -> list[Any]:
+    """All dictionaries and lists in a value, itself first."""
+    if not isinstance(value, (dict, list)):
+        return []
+    parts = value.values() if isinstance(value, dict) else value
+    return [value] + [found for part in parts for found in _containers(part)]
+
+
+def changed_bytes(draw: Callable[..., Any], content: bytes) -> bytes:
+    """Some bytes overwritten, removed or added: behind the header, or anywhere."""
+    data = bytearray(content)
+    if draw(st.booleans()) and len(data) > 200:  # other numbers behind a header that stays
+        for _ in range(draw(st.integers(1, 6))):
+            data[draw(st.integers(130, len(data) - 1))] = draw(st.integers(0, 255))
+        return bytes(data)
+    for _ in range(draw(st.integers(1, 6))):
+        end = draw(st.sampled_from((len(data), min(len(data), 128))))
+        place = draw(st.integers(0, max(end - 1, 0)))
+        change = draw(st.sampled_from(("write", "write", "cut", "insert", "repeat")))
+        new = draw(st.binary(min_size=1, max_size=4))
+        if change == "write":
+            data[place : place + len(new)] = new
+        elif change == "cut":
+            del data[place : place + draw(st.sampled_from((1, 4, 100, len(data))))]
+        elif change == "insert":
+            data[place:place] = new
+        else:
+            data[place:place] = data[place : place + 16]
+    return bytes(data)

@@ -1,0 +1,100 @@
+"""The command with hostile options and changed files: a result, or one message."""
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.child import RIGHT, Child
+from tests.fuzz.command import Run, judge, pictures, recordings
+from tests.fuzz.mutation import changed_bytes
+from tests.fuzz.survey import Survey
+
+pytestmark = pytest.mark.slow
+
+WORDS = (
+    "",
+    "0",
+    "1",
+    "3",
+    "-1",
+    "8",
+    "64",
+    "1000",
+    "nan",
+    "inf",
+    "1e400",
+    "x",
+    "3x4",
+    "0x0",
+    "1x" * 40 + "1",
+    "-3x4",
+    str(2**31),
+    str(2**63),
+    str(10**30),
+    "9" * 5000,
+    "9" * 5000 + "x2",
+    "trn1",
+    "trn2",
+    "fast",
+    "double",
+    "zero",
+    "mirror",
+    "gaussian",
+    "star",
+    "heart",
+    "a.npy",
+    "a.png",
+    "missing.png",
+    ".",
+    "..",
+    "/",
+    "out.png",
+    "out.npy",
+    "/dev/null",
+    "\x00",
+    "\x1b[31m",
+    "é",
+    "\udcff",
+    "a" * 5000,
+    "--help",
+    "-",
+    "--",
+    "[red]",
+    "²",
+    "１",
+)
+OPTIONS = {
+    "spectrum": ("--out", "--target"),
+    "bloom": ("--psf", "--size", "--strength", "--padding", "--out"),
+    "plan": (
+        "--shape", "--real", "--inverse", "--padded-from", "--batch", "--target", "--lnc",
+        "--precision", "--all", "--perfetto", "--plot",
+    ),
+}  # fmt: skip
+
+
+@st.composite
+def runs(draw, command):
+    """A command with a file, most of them changed, and up to three options."""
+    files = recordings() if command == "spectrum" else pictures()
+    names = sorted(files)
+    name = draw(st.sampled_from(names))
+    if draw(st.booleans()):
+        files[name] = changed_bytes(draw, files[name])
+    arguments = [
+        command,
+        name if command != "plan" else draw(st.sampled_from(("64", "97", *WORDS))),
+    ]
+    if command == "bloom" and draw(st.booleans()):
+        return Run((command, name, "--psf", "a.npy", "--out", "out.npy"), tuple(files.items()))
+    for option in draw(st.lists(st.sampled_from(OPTIONS[command]), max_size=3)):
+        arguments += [option, draw(st.sampled_from(WORDS))]
+    return Run(tuple(arguments), tuple(files.items()))
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_the_command_ends_with_a_result_or_one_message(command):
+    with Child(judge) as child:
+        survey = Survey(child)
+        survey.run(runs(command))
+    assert survey.verdicts[RIGHT] > 0, str(survey)
+    assert not survey.findings, str(survey)

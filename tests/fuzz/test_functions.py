@@ -1,0 +1,39 @@
+"""Public functions with hostile arguments: a right answer, or an error that names the argument."""
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.child import RIGHT, Child
+from tests.fuzz.functions import FUNCTIONS
+from tests.fuzz.judging import Case, judge
+from tests.fuzz.survey import Survey
+
+pytestmark = pytest.mark.slow
+
+BACKENDS = ("torch", "matmul", "nki-sim")
+
+
+@pytest.fixture(scope="module")
+def child():
+    with Child(judge) as found:
+        yield found
+
+
+@st.composite
+def cases(draw, name):
+    """Calls with the usual arguments, but for up to two hostile ones."""
+    arguments = FUNCTIONS[name].arguments
+    hostile = draw(st.sets(st.sampled_from(sorted(arguments)), max_size=2))
+    texts = {
+        each: draw(st.sampled_from(kind.hostile if each in hostile else kind.usual))
+        for each, kind in arguments.items()
+    }
+    return Case(name, draw(st.sampled_from(BACKENDS)), tuple(texts.items()))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_answers_are_right_or_errors_say_why(child, name):
+    survey = Survey(child)
+    survey.run(cases(name))
+    assert survey.verdicts[RIGHT] > 0, str(survey)
+    assert not survey.findings, str(survey)

@@ -1,0 +1,36 @@
+"""Files of plans with changed rows: what is believed solves its problem."""
+
+import copy
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.child import RIGHT, Child
+from tests.fuzz.mutation import changed_bytes, changed_json
+from tests.fuzz.survey import Survey
+from tests.fuzz.wisdom import BACKENDS, File, as_line, judge, rows
+
+pytestmark = pytest.mark.slow
+
+
+@st.composite
+def files(draw, plans):
+    """A file with a changed row, and the transform that this is about; some with changed bytes."""
+    row = copy.deepcopy(draw(st.sampled_from(plans)))
+    n, real = row["n"], row.get("kind") == "r2c"
+    other = draw(st.sampled_from(plans))
+    for _ in range(draw(st.integers(0, 3))):
+        changed_json(draw, row, other)
+    content = as_line(row)
+    if draw(st.integers(0, 9)) == 0:
+        content = changed_bytes(draw, content)
+    return File(content, n, real, draw(st.sampled_from(BACKENDS)))
+
+
+def test_transforms_are_right_whatever_is_remembered():
+    plans = rows()
+    with Child(judge) as child:
+        survey = Survey(child)
+        survey.run(files(plans))
+    assert survey.verdicts[RIGHT] > 0, str(survey)
+    assert not survey.findings, str(survey)

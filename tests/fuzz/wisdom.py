@@ -1,0 +1,76 @@
+"""Verdicts on files of plans: whatever they say, transforms stay right."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import torch
+
+import trnfft
+from tests.fuzz.child import RIGHT
+from trnfft.planner import planner, wisdom
+
+CHIP = "trn1"  # where nothing says otherwise
+BACKENDS = ("matmul", "nki-sim")
+BATCH = 4
+TOLERANCE = 1e-6  # of the precision "fast"
+
+
+@dataclass(frozen=True)
+class File:
+    """A user's file of plans, and the transform that is asked for then.
+
+    Attributes:
+        content: of the file.
+        n: length.
+        real: whether the data is.
+        backend: name.
+    """
+
+    content: bytes
+    n: int
+    real: bool
+    backend: str
+
+
+def rows() -> list[dict[str, Any]]:
+    """Valid rows: the plans that a search finds for some lengths."""
+    lengths = (1, 2, 12, 64, 97, 100, 257, 300, 512, 600)
+    kinds = [(n, real) for n in lengths for real in (False, True)]
+    return [trnfft.plan(n, real=real, batch=BATCH, target=CHIP).to_dict() for n, real in kinds]
+
+
+def judge(file: File) -> str:
+    """RIGHT, or what is wrong with the transform or with the report on the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        platformdirs.user_cache_dir = lambda *names: folder
+        planner.forget()
+        path = Path(wisdom.user_file(CHIP))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        try:
+            wisdom.examine(CHIP)
+            return _transform(file)
+        except BaseException as error:  # noqa: BLE001 nothing in a file is an error
+            return f"raises {type(error).__name__}: {str(error)[:200]}"
+
+
+def _transform(file: File) -> str:
+    torch.manual_seed(file.n)
+    x = torch.randn(BATCH, file.n)
+    name = "rfft" if file.real else "fft"
+    with trnfft.backend(file.backend):
+        found = getattr(trnfft, name)(x).to_complex()
+    right = getattr(torch.fft, name)(x.double())
+    error = float(torch.linalg.vector_norm(found - right) / torch.linalg.vector_norm(right))
+    return RIGHT if error <= TOLERANCE else f"has the relative error {error:.2g}"
+
+
+def as_line(row: Any) -> bytes:
+    """A row as a line of a file."""
+    return b"\n" + json.dumps(row).encode("utf-8", "surrogatepass") + b"\n"

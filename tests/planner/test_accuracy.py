@@ -1,0 +1,51 @@
+"""Predicted errors: how they grow, and that those of bfloat16 are the simulator's."""
+
+import math
+
+import numpy as np
+import pytest
+
+import trnfft
+from nki_kernels import simulator
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.plan import Recipe
+
+
+def error(name, n, radices=()):
+    return ALGORITHMS[name].error(Recipe(name, n, radices))
+
+
+def test_one_product_is_a_random_walk_up_to_64_points():
+    assert error("dft_gemm", 64) == pytest.approx(2 * error("dft_gemm", 16))
+    assert error("dft_gemm", 63) < error("dft_gemm", 64)
+    assert error("dft_gemm", 64) == error("dft_gemm", 65) == error("dft_gemm", 256)
+
+
+def test_errors_of_stages_are_independent():
+    assert error("stockham", 256, (16, 16)) == pytest.approx(math.sqrt(2) * error("dft_gemm", 16))
+    for name in ("bf16", "bf16_refined"):
+        one, two = error(f"dft_gemm_{name}", 256), error(f"stockham_{name}", 256, (16, 16))
+        assert two == pytest.approx(math.sqrt(2) * one)
+
+
+def test_errors_of_butterflies_grow_with_the_logarithm():
+    assert error("butterfly", 4) == pytest.approx(math.sqrt(2) * error("butterfly", 2))
+    assert error("butterfly", 2) == error("butterfly", 1)
+
+
+def test_on_the_host_rounding_of_float64_grows_with_the_logarithm():
+    found = [trnfft.plan(n, precision="double").predicted_error for n in (1, 2, 2**16)]
+    assert found == [2.0**-53, 2.0**-53, 4 * 2.0**-53]
+
+
+@pytest.mark.parametrize(
+    "name", ["dft_gemm_bf16", "dft_gemm_bf16_refined", "stockham_bf16", "stockham_bf16_refined"]
+)
+def test_errors_of_bfloat16_are_within_a_fifth(name):
+    n, algorithm = 256, ALGORITHMS[name]
+    recipe = algorithm.recipes(n)[0]
+    real, imag = np.random.default_rng(n).standard_normal((2, 64, n)).astype(np.float32)
+    y = simulator.simulate(algorithm.kernel)(real, imag, *algorithm.arguments(recipe))
+    expected = np.fft.fft(real + 1j * imag.astype(float))
+    measured = np.linalg.norm(y[0] + 1j * y[1].astype(float) - expected)
+    assert measured / np.linalg.norm(expected) == pytest.approx(algorithm.error(recipe), rel=0.2)

@@ -1,0 +1,25 @@
+"""The cache of tables: what it holds is read-only, counted, and computed once."""
+
+import numpy as np
+import pytest
+
+from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
+from trnfft.planner import tables
+
+
+def test_arrays_in_nested_tuples_are_found_counted_and_frozen():
+    arrays = [np.zeros(size) for size in (1, 2, 3)]
+    nested = (arrays[0], "text", (arrays[1], (4, arrays[2])))
+    assert [id(array) for array in tables.arrays_of(nested)] == [id(array) for array in arrays]
+    assert tables.bytes_of(nested) == 48
+    assert tables.read_only(nested) is nested
+    assert not any(array.flags.writeable for array in arrays)
+
+
+def test_dft_matrices_are_those_of_the_kernel():
+    assert np.array_equal(tables.dft_matrix(6), dft_gemm_matrix(6))
+    found = tables.dft_matrix(5, True, 0.25)
+    assert np.array_equal(found, dft_gemm_matrix(5, True, 0.25))
+    assert tables.dft_matrix(5, True, 0.25) is found
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 1

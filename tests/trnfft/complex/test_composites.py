@@ -1,0 +1,120 @@
+"""Derivatives where torch's own formula would make native complex tensors, or write into parts."""
+
+import pytest
+import torch
+
+from tests.trnfft.complex.strict import NoComplexDtypes
+from trnfft import ComplexTensor
+
+MASK = torch.tensor([True, False, True])
+INDEX = torch.tensor([0, 2])
+
+WRITTEN = {
+    "by a mask": lambda x, v: x.__setitem__(MASK, v[:2]),
+    "by an index": lambda x, v: x.__setitem__(INDEX, v[:2]),
+    "by two indices": lambda x, v: x.__setitem__((INDEX, INDEX), v[0, :2]),
+    "by a slice": lambda x, v: x.__setitem__(slice(1), v[:1]),
+    "a number": lambda x, v: x.__setitem__(MASK, 2),
+    "a complex number": lambda x, v: x.__setitem__((0, 1), 2j),
+    "masked_fill_": lambda x, v: x.masked_fill_(MASK, v[0, 0]),
+    "pow_": lambda x, v: x.pow_(v),
+    "pow_ of a number": lambda x, v: x.pow_(2.5),
+    "put_": lambda x, v: x.put_(INDEX, v[0, :2]),
+    "index_put_": lambda x, v: x.index_put_((INDEX,), v[:2]),
+    "cumprod_": lambda x, v: x.cumprod_(0),
+}
+
+
+def two_of(seed):
+    """A native complex leaf, and the ComplexTensor of the same numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(3, 3, dtype=torch.complex128, generator=generator)
+    x = ComplexTensor(z.real.clone(), z.imag.clone())
+    return z.requires_grad_(), x.requires_grad_()
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_derivatives_of_writing(name):
+    (z, x), (v, w) = two_of(0), two_of(1)
+    written = z.clone()
+    WRITTEN[name](written, v)
+    (written * torch.arange(9).reshape(3, 3)).abs().sum().backward()
+    with NoComplexDtypes():
+        changed = x.clone()
+        WRITTEN[name](changed, w)
+        (changed * torch.arange(9).reshape(3, 3)).abs().sum().backward()
+    torch.testing.assert_close(changed.detach().to_complex(), written.detach())
+    for native, ours in ((z, x), (v, w)):
+        assert (native.grad is None) == (ours.grad is None)
+        if native.grad is not None:
+            torch.testing.assert_close(ours.grad.to_complex(), native.grad)
+
+
+def test_what_a_derivative_keeps_of_a_part_must_not_change():
+    _, leaf = two_of(0)
+    x = leaf * 1
+    squares = (x.real * x.real).sum()
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="inplace"):
+        squares.backward()
+
+
+def test_a_conjugate_shares_no_memory():
+    x = two_of(0)[1].detach()
+    before = x.clone()
+    x.conj().mul_(2)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0])
+def test_derivative_of_a_power_at_zero(exponent):
+    x = ComplexTensor(torch.zeros(2), torch.zeros(2)).requires_grad_()
+    (x ** torch.tensor(exponent)).real.sum().backward()
+    expected = torch.full((2,), float(exponent == 1), dtype=torch.complex64)
+    assert torch.equal(x.grad.to_complex(), expected)
+
+
+def test_decompositions_of_larger_matrices():
+    """Products of the factors, for sizes with many columns: pivots, reflections and phases."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(2, 40, 25, dtype=torch.complex128, generator=generator)
+    a = ComplexTensor(z.real.clone(), z.imag.clone())
+    square = a.mH @ a
+    identity = torch.eye(25, dtype=torch.complex128).expand(2, 25, 25)
+    with NoComplexDtypes():
+        p, lower, upper = torch.linalg.lu(a)
+        q, r = torch.linalg.qr(a)
+        u, s, vh = torch.linalg.svd(a, full_matrices=False)
+        values, vectors = torch.linalg.eigh(square)
+        factor = torch.linalg.cholesky(square)
+        products = [p @ lower @ upper, q @ r, (u * s[:, None, :]) @ vh]
+        squares = [(vectors * values[:, None, :]) @ vectors.mH, factor @ factor.mH]
+        units = [q.mH @ q, u.mH @ u, vh @ vh.mH, vectors.mH @ vectors]
+        units.append(torch.linalg.inv(square) @ square)
+    for product in products:
+        torch.testing.assert_close(product.to_complex(), z)
+    for product in squares:
+        torch.testing.assert_close(product.to_complex(), square.to_complex())
+    for product in units:
+        torch.testing.assert_close(product.to_complex(), identity, rtol=0, atol=1e-9)
+    torch.testing.assert_close(s, torch.linalg.svdvals(z))
+
+
+def test_singular_and_indefinite_matrices_are_refused():
+    singular = ComplexTensor(torch.ones(2, 2), torch.ones(2, 2))
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        torch.linalg.inv(singular)
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
+        torch.linalg.cholesky(ComplexTensor(-torch.eye(2), torch.zeros(2, 2)))
+    assert torch.linalg.det(singular) == 0
+
+
+def test_what_has_no_derivative_or_no_implementation_is_refused():
+    x = ComplexTensor(torch.ones(3, 2), torch.zeros(3, 2)).requires_grad_()
+    with pytest.raises(NotImplementedError, match="'mode' is 'complete'.*'reduced'"):
+        torch.linalg.qr(x, mode="complete")
+    index = torch.zeros(1, 2, dtype=torch.int64)
+    with pytest.raises(NotImplementedError, match="'reduce' is 'multiply'.*'add'"):
+        x.detach().scatter(0, index, x.detach(), reduce="multiply")
+    with pytest.raises(NotImplementedError, match="linalg_eig"):
+        torch.linalg.eig(x.detach()[:2])

@@ -1,0 +1,103 @@
+"""ComplexTensors over torch.distributed, by gloo: collectives, DistributedDataParallel, DTensor."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import trnfft
+from trnfft import ComplexTensor
+
+RANKS = 2
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        weight = torch.randn(2, 5, generator=generator)
+        self.weight = nn.Parameter(ComplexTensor(weight[0], weight[1]))
+        self.unused = nn.Parameter(ComplexTensor(torch.ones(3), torch.ones(3)))
+
+    def forward(self, x):
+        return (trnfft.rfft(x) * self.weight).abs().sum()
+
+
+class MeanOverRanks(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, xs):
+        return sum(self.model(x) for x in xs) / RANKS
+
+
+def trained(model, batches):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for x in batches:
+        optimizer.zero_grad()
+        model(x).backward()
+        optimizer.step()
+
+
+def batch(step, rank):
+    return torch.randn(4, 8, generator=torch.Generator().manual_seed(10 * step + rank))
+
+
+def collectives(rank):
+    ones = torch.ones(2)
+    z = ComplexTensor(rank * ones, ones)
+    total = z.clone()
+    dist.all_reduce(total)
+    assert total.tolist() == [complex(sum(range(RANKS)), RANKS)] * 2
+    dist.broadcast(total, 0)
+    gathered = [torch.zeros_like(z) for _ in range(RANKS)]
+    dist.all_gather(gathered, z)
+    assert [x.tolist() for x in gathered] == [[complex(i, 1)] * 2 for i in range(RANKS)]
+    work = dist.all_reduce(z, async_op=True)
+    work.wait()
+    assert torch.equal(z, total)
+
+
+def data_parallel(rank):
+    """As one process with the mean of both losses."""
+    model = Model()
+    parallel = DistributedDataParallel(model, find_unused_parameters=True)
+    trained(parallel, [batch(step, rank) for step in range(3)])
+    alone = Model()
+    batches = [torch.stack([batch(step, i) for i in range(RANKS)]) for step in range(3)]
+    trained(MeanOverRanks(alone), batches)
+    torch.testing.assert_close(model.weight, alone.weight)
+    assert model.unused.grad is None
+
+
+def dtensors(rank):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (RANKS,))
+    z = ComplexTensor(torch.arange(8.0).reshape(4, 2), torch.ones(4, 2))
+    local = distribute_tensor(z, mesh, [Shard(0)])
+    assert isinstance(local.to_local(), ComplexTensor)
+    square = (local * local).redistribute(mesh, [Replicate()]).to_local()
+    torch.testing.assert_close(square, z * z)
+    parts = (distribute_tensor(part, mesh, [Shard(0)]) for part in (z.real, z.imag))
+    of_parts = ComplexTensor(*parts)
+    product = of_parts * of_parts.conj()
+    assert isinstance(product.real, DTensor) and product.real.placements == (Shard(0),)
+    torch.testing.assert_close(product.real.full_tensor(), z.abs() ** 2)
+
+
+def run(rank, file):
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=RANKS)
+    try:
+        collectives(rank)
+        data_parallel(rank)
+        dtensors(rank)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_two_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    torch.multiprocessing.spawn(run, (tmp_path / "store",), nprocs=RANKS)

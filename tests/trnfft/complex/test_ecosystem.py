@@ -1,0 +1,274 @@
+"""ComplexTensors where programs and libraries expect torch's own tensors."""
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import trnfft
+from trnfft import ComplexTensor
+
+from ..samples import random_complex
+
+
+def complex_tensor(*shape, seed=0):
+    z = random_complex(*shape, seed=seed).to(torch.complex64)
+    return ComplexTensor(z.real.clone(), z.imag.clone())
+
+
+class Filter(nn.Module):
+    """Half a spectrum times a complex parameter."""
+
+    def __init__(self, n=8):
+        super().__init__()
+        self.weight = nn.Parameter(complex_tensor(n // 2 + 1, seed=1))
+        self.register_buffer("offset", complex_tensor(n // 2 + 1, seed=2))
+
+    def forward(self, x):
+        return trnfft.rfft(x) * self.weight + self.offset
+
+
+class NativeFilter(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.weight = nn.Parameter(model.weight.detach().to_complex())
+        self.offset = model.offset.to_complex()
+
+    def forward(self, x):
+        return torch.fft.rfft(x) * self.weight + self.offset
+
+
+# Modules
+
+
+def test_a_parameter_is_one():
+    model = Filter()
+    assert [name for name, _ in model.named_parameters()] == ["weight"]
+    assert isinstance(model.weight, nn.Parameter) and isinstance(model.weight, ComplexTensor)
+    assert list(model.state_dict()) == ["weight", "offset"]
+    model.weight = nn.Parameter(trnfft.fft(torch.randn(5)))
+    assert len(list(model.parameters())) == 1
+
+
+def test_state_is_saved_and_loaded():
+    model, other = Filter(), Filter()
+    with torch.no_grad():
+        model.weight *= 2
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(other.weight, model.weight)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert isinstance(again.weight, nn.Parameter) and torch.equal(again.weight, model.weight)
+        again.weight.data.zero_()
+        assert not torch.equal(again.weight, model.weight)
+
+
+OPTIMIZERS = {
+    "SGD": {"momentum": 0.9},
+    **dict.fromkeys(["Adadelta", "Adagrad", "Adam", "Adamax", "AdamW", "ASGD", "NAdam"], {}),
+    **dict.fromkeys(["RAdam", "RMSprop", "Rprop"], {}),
+    "Adam foreach": {"foreach": True},
+    "SGD foreach": {"foreach": True},
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_is_that_of_a_native_model(name):
+    model = Filter()
+    native = NativeFilter(model)
+    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(3))
+    make = getattr(torch.optim, name.split()[0])
+    start = model.weight.detach().clone()
+    for each in (model, native):
+        optimizer = make(each.parameters(), lr=0.1, **OPTIMIZERS[name])
+        for _ in range(3):
+            optimizer.zero_grad()
+            each(x).abs().square().sum().backward()
+            nn.utils.clip_grad_norm_(each.parameters(), 1.0)
+            optimizer.step()
+    torch.testing.assert_close(model.weight.detach().to_complex(), native.weight.detach())
+    assert not torch.equal(model.weight, start)
+
+
+def test_dtypes_and_devices_of_modules():
+    assert Filter().to(torch.float64).weight.dtype == torch.complex128
+    assert Filter().to(torch.bfloat16).weight.real.dtype == torch.bfloat16
+    assert Filter().to("meta").weight.device.type == "meta"
+
+
+def test_functional_call_and_initial_values():
+    model, x = Filter(), torch.randn(8)
+    doubled = torch.func.functional_call(model, {"weight": model.weight * 2}, (x,))
+    torch.testing.assert_close(doubled - model.offset, (model(x) - model.offset) * 2)
+    weight = nn.Parameter(complex_tensor(50, 60))
+    nn.init.zeros_(weight)
+    assert not weight.detach().any()
+    nn.init.xavier_normal_(weight)
+    power = weight.detach().abs().square().mean().item()
+    assert power == pytest.approx(2 / 110, rel=0.1)
+
+
+# Data
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches(workers):
+    rows = [complex_tensor(3, seed=i) for i in range(4)]
+    batches = list(DataLoader(rows, batch_size=2, num_workers=workers))
+    assert [type(batch) for batch in batches] == [ComplexTensor] * 2
+    assert torch.equal(batches[1], torch.stack(rows[2:]))
+    (first,) = next(iter(DataLoader(TensorDataset(torch.stack(rows)), batch_size=3)))
+    assert torch.equal(first, torch.stack(rows[:3]))
+
+
+def test_shared_memory():
+    z = complex_tensor(3)
+    assert not z.is_shared()
+    assert z.share_memory_() is z and z.is_shared() and not z.is_pinned()
+
+
+def test_writing_into_native_tensors():
+    spectrum = trnfft.rfft(torch.randn(2, 8))
+    out = torch.zeros(2, 7, dtype=torch.complex64)
+    out[..., :5] = spectrum
+    assert torch.equal(out[:, :5], spectrum.to_complex()) and not out[:, 5:].any()
+    assert torch.equal(out[:, :5].clone().add_(spectrum), 2 * spectrum.to_complex())
+    assert torch.equal(torch.empty(2, 5, dtype=torch.complex64).copy_(spectrum), out[:, :5])
+    assert np.asarray(spectrum).dtype == np.complex64
+
+
+def test_torchs_own_tensors_of_two_parts():
+    kinds = pytest.importorskip("torch._subclasses.complex_tensor")
+    z = random_complex(8).to(torch.complex64)
+    other = kinds.ComplexTensor(z.real.contiguous(), z.imag.contiguous())
+    for backend in ("torch", "matmul"):
+        with trnfft.backend(backend):
+            torch.testing.assert_close(trnfft.fft(other).to_complex(), torch.fft.fft(z))
+    assert isinstance(complex_tensor(8) + other, ComplexTensor)
+
+
+# Derivatives and transforms of functions
+
+
+def energy(x):
+    return (trnfft.fft(x) ** 2).abs().sum() + trnfft.rfft(x).real.square().sum()
+
+
+def native_energy(x):
+    return (torch.fft.fft(x) ** 2).abs().sum() + torch.fft.rfft(x).real.square().sum()
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("name", ["grad", "jacrev", "jacfwd", "hessian"])
+def test_derivatives_of_functions(name, backend):
+    x = torch.randn(6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    derivative = getattr(torch.func, name)
+    with trnfft.backend(backend):
+        torch.testing.assert_close(derivative(energy)(x), derivative(native_energy)(x))
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_vmap(backend):
+    x, z = torch.randn(3, 4), complex_tensor(3, 4)
+    with trnfft.backend(backend):
+        assert torch.equal(torch.vmap(trnfft.fft)(x), trnfft.fft(x))
+        columns = torch.vmap(trnfft.fft, in_dims=1, out_dims=1)(z)
+        torch.testing.assert_close(columns, trnfft.fft(z, dim=0))
+        rows = torch.vmap(lambda v: torch.where(v.abs() > 1, trnfft.ifft(v), 2 * v).real)(z)
+        expected = torch.where(z.abs() > 1, trnfft.ifft(z), 2 * z).real
+        torch.testing.assert_close(rows, expected)
+        _, tangent = torch.func.jvp(trnfft.fft, (x,), (2 * x,))
+        torch.testing.assert_close(tangent, 2 * trnfft.fft(x))
+
+
+def test_hooks_and_graphs():
+    seen = []
+    z = complex_tensor(3).requires_grad_()
+    w = z * 2
+    w.register_hook(lambda gradient: seen.append(type(gradient)))
+    w.abs().sum().backward()
+    assert seen == [ComplexTensor] and w.grad_fn is not None and isinstance(z.grad, ComplexTensor)
+
+
+def test_the_gradient_of_a_native_tensor_is_native():
+    native, z = random_complex(3, dtype=torch.complex64).requires_grad_(), complex_tensor(3)
+    for product in (native * z, z + native, native @ z, torch.cat([z, native])):
+        (gradient,) = torch.autograd.grad(product.abs().sum(), native)
+        assert type(gradient) is torch.Tensor and gradient.is_complex()
+
+
+def test_parts_that_are_edited_change_the_whole():
+    x, same = (torch.randn(5, generator=torch.Generator().manual_seed(0)) for _ in range(2))
+    x.requires_grad_(), same.requires_grad_()
+    for function, signal in ((trnfft.fft, x), (torch.fft.fft, same)):
+        z = function(signal) * 1
+        z.real[1:] *= 3
+        z.imag[0] = 0
+        w = z.conj() * z
+        w.imag.add_(1)
+        w.abs().sum().backward()
+    torch.testing.assert_close(x.grad, same.grad)
+
+
+# torch.compile
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_functions(backend):
+    torch.compiler.reset()
+    model, x = Filter(), torch.randn(4, 8)
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(x), model(x))
+    expected = torch.autograd.grad(model(x).abs().sum(), model.weight)
+    torch.testing.assert_close(torch.autograd.grad(compiled(x).abs().sum(), model.weight), expected)
+
+
+def test_exported_functions():
+    class Power(nn.Module):
+        def forward(self, x):
+            spectrum = trnfft.rfft(x) * 2j
+            return torch.cat([spectrum[..., :2], spectrum.conj()], -1).abs()
+
+    x = torch.randn(4, 8)
+    exported = torch.export.export(Power(), (x,)).module()
+    torch.testing.assert_close(exported(x + 1), Power()(x + 1))
+
+
+# Other libraries
+
+
+def test_comparison():
+    z = complex_tensor(3)
+    torch.testing.assert_close(z, z * 1.0)
+    with pytest.raises(AssertionError, match="1 / 3"):
+        torch.testing.assert_close(z, torch.cat([z[:2], z[2:] + 1]))
+
+
+def test_einops():
+    einops = pytest.importorskip("einops")
+    z, native = complex_tensor(2, 6), complex_tensor(2, 6).to_complex()
+    for run in (
+        lambda x: einops.rearrange(x, "a (b c) -> c a b", b=2),
+        lambda x: einops.reduce(x, "a b -> a", "sum"),
+        lambda x: einops.repeat(x, "a b -> a b c", c=2),
+        lambda x: einops.einsum(x, x, "a b, c b -> a c"),
+    ):
+        result = run(z)
+        assert isinstance(result, ComplexTensor)
+        torch.testing.assert_close(result.to_complex(), run(native))
+
+
+def test_opt_einsum():
+    opt_einsum = pytest.importorskip("opt_einsum")
+    operands = [complex_tensor(2, 3), complex_tensor(3, 4), complex_tensor(4, 2)]
+    result = opt_einsum.contract("ab,bc,cd->ad", *operands)
+    assert isinstance(result, ComplexTensor)
+    expected = torch.einsum("ab,bc,cd->ad", *(z.to_complex() for z in operands))
+    torch.testing.assert_close(result.to_complex(), expected)

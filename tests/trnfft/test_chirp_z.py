@@ -1,0 +1,166 @@
+"""czt and zoom_fft against direct sums and scipy.signal."""
+
+import cmath
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.signal
+import torch
+
+import trnfft
+from nki_kernels import simulator
+from trnfft import ComplexTensor
+
+from .samples import random
+
+DOUBLE, SINGLE = 3e-14, 5e-7
+SIZES = [(1, 1), (5, 5), (7, 3), (3, 9), (100, 37), (37, 100)]
+
+
+def error(actual, expected):
+    assert isinstance(actual, ComplexTensor)
+    actual = actual.to_complex().numpy()
+    assert actual.shape == expected.shape
+    return (np.linalg.norm(actual - expected) / np.linalg.norm(expected)).item()
+
+
+def z_transform(x, z):
+    return (x.numpy()[..., None, :] * z[:, None] ** -np.arange(x.shape[-1])).sum(-1)
+
+
+def complex_rows(n, dtype=torch.complex128):
+    return random(2, n, dtype=dtype)
+
+
+@pytest.mark.parametrize("w", [None, cmath.exp(-0.03j), 0.9999 * cmath.exp(0.1j), -1.0, 1j])
+@pytest.mark.parametrize("a", [1, cmath.exp(0.3j), 1.01, 0.98 + 0.1j])
+def test_z_transform_on_a_spiral(w, a):
+    for n, m in SIZES:
+        x = complex_rows(n)
+        ratio = cmath.exp(-2j * math.pi / m) if w is None else complex(w)
+        expected = z_transform(x, a * ratio ** -np.arange(m))
+        assert error(trnfft.czt(x, m, w, a), expected) < 1e-12
+        assert error(trnfft.czt(x.to(torch.complex64), m, w, a), expected) < 2e-6
+
+
+def test_defaults_are_the_fourier_transform():
+    for n in (1, 8, 101, 1009):
+        x = random(2, n)
+        assert error(trnfft.czt(x), np.fft.fft(x.numpy())) < DOUBLE
+        assert error(trnfft.czt(x, 2 * n), np.fft.fft(x.numpy(), 2 * n)) < DOUBLE
+        assert error(trnfft.zoom_fft(x, 2), np.fft.fft(x.numpy())) < DOUBLE
+
+
+@pytest.mark.parametrize(
+    "fn, fs, endpoint",
+    [(0.7, 2, False), ([0.1, 0.3], 1, True), ((-3, 5), 44.1, False), (0.25, 1, True)],
+)
+def test_frequencies_of_a_range(fn, fs, endpoint):
+    first, last = (0, fn) if isinstance(fn, float) else fn
+    for n, m in [(5, 5), (7, 3), (3, 9), (60, 37)]:
+        x = complex_rows(n)
+        step = (Fraction(last) - Fraction(first)) / Fraction(fs) / (m - endpoint)
+        turns = [Fraction(first) / Fraction(fs) + k * step for k in range(m)]
+        angles = [[float(turn * j % 1) for j in range(n)] for turn in turns]
+        expected = (x.numpy()[:, None] * np.exp(-2j * np.pi * np.array(angles))).sum(-1)
+        options = dict(fs=fs, endpoint=endpoint)
+        assert error(trnfft.zoom_fft(x, fn, m, **options), expected) < DOUBLE
+        assert error(trnfft.zoom_fft(x.to(torch.complex64), fn, m, **options), expected) < 2e-6
+
+
+def test_phases_of_long_chirps_are_exact():
+    n, m = 20_000, 3
+    x = random(1, n)
+    # Frequencies (2^20 + k) / 2^21 of the sampling frequency.
+    y = trnfft.zoom_fft(x, (2.0**20, 2.0**20 + m), m, fs=2.0**21)
+    j = np.arange(n)
+    for k in range(m):
+        angles = (2**20 + k) * j % 2**21 / 2**21
+        expected = (x.numpy() * np.exp(-2j * np.pi * angles)).sum(-1)
+        assert error(y[:, k], expected) < 1e-13
+
+
+def test_axes_and_as_scipy():
+    x = random(3, 20, 4)
+    for axis in (1, -2):
+        expected = scipy.signal.czt(x.numpy(), 7, cmath.exp(-0.1j), 1.02, axis=axis)
+        assert error(trnfft.czt(x, 7, cmath.exp(-0.1j), 1.02, axis=axis), expected) < 1e-12
+        expected = scipy.signal.zoom_fft(x.numpy(), [0.1, 0.4], 7, fs=1, axis=axis)
+        assert error(trnfft.zoom_fft(x, [0.1, 0.4], 7, fs=1, axis=axis), expected) < 1e-12
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_backends_and_launches(backend):
+    x = random(2, 50, dtype=torch.float32)
+    calls = [
+        (lambda x: trnfft.czt(x, 30, a=0.99), 1),
+        (lambda x: trnfft.czt(x, 30, cmath.exp(-0.1j)), 2),
+        (lambda x: trnfft.zoom_fft(x, 0.3, 40), 2),
+    ]
+    for function, launches in calls:
+        expected = function(x.double()).to_complex().numpy()
+        with trnfft.backend(backend), simulator.record() as timeline:
+            y = function(x)
+        assert timeline.launches == (launches if backend == "nki-sim" else 0)
+        assert y.real.dtype == torch.float32
+        assert error(y, expected) < SINGLE
+
+
+def function_of_parts(real, imag):
+    x = ComplexTensor(real, imag)
+    parts = []
+    for y in (trnfft.czt(x, 4, 0.98 - 0.1j, 1.02), trnfft.zoom_fft(x, 0.3, 4)):
+        parts += [y.real, y.imag]
+    circle = trnfft.czt(real, 3, a=0.9)
+    return *parts, circle.real, circle.imag
+
+
+def test_derivatives_vmap_and_compile():
+    parts = [random(2, 5, seed=seed).requires_grad_() for seed in (1, 2)]
+    assert torch.autograd.gradcheck(function_of_parts, parts, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function_of_parts, parts)
+    expected = function_of_parts(*parts)
+    torch.testing.assert_close(torch.vmap(function_of_parts)(*parts), expected)
+    compiled = torch.compile(function_of_parts, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*parts), expected)
+
+
+X = torch.ones(2, 4)
+
+
+@pytest.mark.parametrize(
+    "arguments, kind, text",
+    [
+        (dict(x=[1.0]), TypeError, "'x'"),
+        (dict(m=0), RuntimeError, "'m' is 0"),
+        (dict(m=2.0), TypeError, "'m'"),
+        (dict(x=torch.ones(2, 0)), RuntimeError, "size 0"),
+        (dict(axis=2), IndexError, "'axis' is 2"),
+        (dict(w=0), ValueError, "'w' is 0"),
+        (dict(w="1"), TypeError, "'w'"),
+        (dict(a=math.inf), ValueError, "'a' is .*inf"),
+        (dict(x=torch.ones(200), w=0.99), ValueError, "'w' is .*half of the digits"),
+        (dict(x=torch.ones(200), a=0.5), ValueError, "'a' is .*beyond the range"),
+        (dict(x=torch.ones(200), a=0.5, w=1j), ValueError, "'a' is .*beyond the range"),
+    ],
+)
+def test_errors_of_czt(arguments, kind, text):
+    with pytest.raises(kind, match=text):
+        trnfft.czt(**dict(dict(x=X), **arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments, kind, text",
+    [
+        (dict(fn=(1, 2, 3)), ValueError, "'fn' has 3"),
+        (dict(fn="1"), TypeError, "'fn'"),
+        (dict(fn=math.nan), ValueError, "'fn' is nan"),
+        (dict(fs=0), ValueError, "'fs' is 0"),
+        (dict(m=-1), RuntimeError, "'m' is -1"),
+    ],
+)
+def test_errors_of_zoom_fft(arguments, kind, text):
+    with pytest.raises(kind, match=text):
+        trnfft.zoom_fft(**dict(dict(x=X, fn=0.5), **arguments))

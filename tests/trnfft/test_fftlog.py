@@ -1,0 +1,122 @@
+"""fht, ifht and fhtoffset against scipy.fft in float64."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.fft
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trnfft
+from nki_kernels import simulator
+
+from .samples import random
+
+DOUBLE, SINGLE = 1e-12, 1e-6
+
+
+def error(actual, expected):
+    return (np.linalg.norm(actual.numpy() - expected) / np.linalg.norm(expected)).item()
+
+
+@given(
+    st.integers(1, 100),
+    st.floats(0.02, 1) | st.floats(-1, -0.02),
+    st.floats(-5, 5),
+    st.floats(-2, 2),
+    st.just(0.0) | st.floats(-1, 1),
+)
+@settings(deadline=None, max_examples=100)
+def test_as_scipy(n, dln, mu, offset, bias):
+    a = random(2, n)
+    for name in ("fht", "ifht"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            expected = getattr(scipy.fft, name)(a.numpy(), dln, mu, offset, bias)
+            actual = getattr(trnfft, name)(a, dln, mu, offset, bias)
+        # Phases of several hundred are known to 1e-13, and the last u is the cosine of one.
+        assert error(actual, expected) < 1e-10
+    expected = scipy.fft.fhtoffset(dln, mu, offset, bias)
+    actual = trnfft.fhtoffset(dln, mu, offset, bias)
+    # Where two offsets are as near, either may be it.
+    assert abs(actual - expected) < 1e-12 or abs(abs(actual - expected) - abs(dln)) < 1e-12
+
+
+@pytest.mark.parametrize("n", [63, 64])
+def test_a_power_law_is_exact(n):
+    mu, gamma = 1.2, -0.7
+    r = np.logspace(-2, 2, n)
+    dln = math.log(r[1] / r[0])
+    offset = trnfft.fhtoffset(dln, mu, bias=gamma)
+    actual = trnfft.fht(torch.from_numpy(r**gamma), dln, mu, offset, gamma)
+    k = np.exp(offset) / r[::-1]
+    ratio = math.gamma((mu + 1 + gamma) / 2) / math.gamma((mu + 1 - gamma) / 2)
+    assert error(actual, (2 / k) ** gamma * ratio) < DOUBLE
+
+
+SINGULAR = [
+    (-4.0, 1.0, False, False),
+    (-4.0, -1.0, False, False),
+    (-2.5, 0.5, False, True),
+    (-3.5, 0.5, True, False),
+    (-1.0, 2.0, False, True),
+]
+
+
+@pytest.mark.parametrize("mu, bias, is_singular, inverse_is_singular", SINGULAR)
+def test_singular_transforms_warn(mu, bias, is_singular, inverse_is_singular):
+    a = random(32)
+    for name, expected in (("fht", is_singular), ("ifht", inverse_is_singular)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = getattr(trnfft, name)(a, 0.3, mu, bias=bias)
+        assert [w.filename for w in caught] == [__file__] * expected
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            reference = getattr(scipy.fft, name)(a.numpy(), 0.3, mu, bias=bias)
+        assert error(y, reference) < DOUBLE
+
+
+@pytest.mark.parametrize("backend, launches", [("torch", 0), ("matmul", 0), ("nki-sim", 1)])
+def test_single_precision_is_one_launch(backend, launches):
+    a = random(3, 100, dtype=torch.float32)
+    for name in ("fht", "ifht"):
+        with trnfft.backend(backend), simulator.record() as timeline:
+            y = getattr(trnfft, name)(a, 0.1, 0.5, 0.2, 0.1)
+        assert timeline.launches == launches
+        assert y.dtype == torch.float32
+        expected = getattr(scipy.fft, name)(a.double().numpy(), 0.1, 0.5, 0.2, 0.1)
+        assert error(y, expected) < SINGLE
+
+
+def test_derivatives_vmap_and_compile():
+    def function(a):
+        return trnfft.fht(a, 0.1, 0.5, 0.2, 0.1) + trnfft.ifht(a, 0.2, 1.0)
+
+    a = random(2, 7).requires_grad_()
+    assert torch.autograd.gradcheck(function, a, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, a)
+    torch.testing.assert_close(torch.vmap(function)(a), function(a))
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(a), function(a))
+
+
+@pytest.mark.parametrize(
+    "arguments, kind, text",
+    [
+        (dict(a=[1.0]), TypeError, "'a'"),
+        (dict(a=torch.ones(3) * 1j), RuntimeError, "'a' has dtype .* real dtypes only"),
+        (dict(a=torch.ones(3, 0)), RuntimeError, "size 0"),
+        (dict(a=torch.tensor(1.0)), IndexError, "no dimensions"),
+        (dict(dln=0), ValueError, "'dln' is 0"),
+        (dict(dln=1j), TypeError, "'dln'"),
+        (dict(mu=math.inf), ValueError, "'mu' is inf"),
+        (dict(bias=math.nan), ValueError, "'bias' is nan"),
+    ],
+)
+def test_errors(arguments, kind, text):
+    with pytest.raises(kind, match=text):
+        trnfft.fht(**dict(dict(a=torch.ones(4), dln=0.1, mu=0.5), **arguments))

@@ -1,0 +1,257 @@
+"""Cosine and sine transforms against scipy.fft in float64, on every backend."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.fft
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trnfft
+from nki_kernels import simulator
+from trnfft import ComplexTensor
+
+from .samples import native, random
+
+ONE = ["dct", "idct", "dst", "idst"]
+MANY = [f"{name}n" for name in ONE]
+TYPES = [1, 2, 3, 4]
+NORMS = [None, "backward", "ortho", "forward"]
+BACKENDS = ["torch", "matmul", "nki-sim"]
+SINGLE, DOUBLE = 5e-7, 2e-15  # relative errors in the L2 norm; those of rfft are 2e-7 and 7e-16
+
+
+def error(actual, expected):
+    assert actual.shape == expected.shape
+    expected = torch.from_numpy(np.asarray(expected))
+    return ((native(actual) - expected).norm() / expected.norm()).item()
+
+
+def is_defined(name, type, *lengths):
+    """A DCT-I of one point is not."""
+    return not (type == 1 and "dct" in name and 1 in lengths)
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("name", ONE)
+def test_every_short_length_in_double_precision(name, type):
+    for n in (*range(1, 65), 97, 100, 127, 500, 1021):
+        if is_defined(name, type, n):
+            x = random(2, n)
+            expected = getattr(scipy.fft, name)(x.numpy(), type)
+            assert error(getattr(trnfft, name)(x, type), expected) < DOUBLE
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("name", ONE)
+def test_norms_and_orthogonal_matrices(name, type):
+    for n, norm, orthogonalize in itertools.product((2, 3, 8), NORMS, (None, False, True)):
+        options = dict(norm=norm, orthogonalize=orthogonalize)
+        x = random(2, n)
+        expected = getattr(scipy.fft, name)(x.numpy(), type, **options)
+        assert error(getattr(trnfft, name)(x, type, **options), expected) < DOUBLE
+        several = getattr(scipy.fft, f"{name}n")(x.numpy(), type, **options)
+        assert error(getattr(trnfft, f"{name}n")(x, type, **options), several) < DOUBLE
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("name", ["dct", "dst"])
+def test_single_precision_on_every_backend(name, type, backend):
+    for n in (*range(1, 18), 31, 64, 101, 256):
+        if is_defined(name, type, n):
+            x = random(2, n, dtype=torch.float32)
+            with trnfft.backend(backend):
+                y = getattr(trnfft, name)(x, type)
+            assert y.dtype == torch.float32
+            assert error(y, getattr(scipy.fft, name)(x.double().numpy(), type)) < SINGLE
+
+
+@st.composite
+def calls_of_several_dimensions(draw):
+    """(name, type, shape, arguments) that scipy.fft accepts."""
+    name, type = draw(st.sampled_from(MANY)), draw(st.sampled_from(TYPES))
+    shape = draw(st.lists(st.integers(2, 6), min_size=1, max_size=4))
+    arguments = {"norm": draw(st.sampled_from(NORMS))}
+    count = draw(st.integers(1, len(shape)))
+    order = draw(st.permutations(range(len(shape))))[:count]
+    if draw(st.booleans()):
+        arguments["axes"] = tuple(d - len(shape) * draw(st.booleans()) for d in order)
+    if draw(st.booleans()):
+        arguments["s"] = tuple(draw(st.sampled_from([-1, 2, 3, 7])) for _ in range(count))
+    return name, type, tuple(shape), arguments
+
+
+@given(calls_of_several_dimensions())
+@settings(deadline=None, max_examples=150)
+def test_several_dimensions(call):
+    name, type, shape, arguments = call
+    x = random(*shape)
+    expected = getattr(scipy.fft, name)(x.numpy(), type, **arguments)
+    assert error(getattr(trnfft, name)(x, type, **arguments), expected) < DOUBLE
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_lengths_and_axes(name):
+    x = random(3, 4, 5)
+    for n, axis in itertools.product((None, 2, 4, 9), (0, 1, -1)):
+        expected = getattr(scipy.fft, name)(x.numpy(), 2, n, axis)
+        assert error(getattr(trnfft, name)(x, 2, n, axis), expected) < DOUBLE
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_complex_input_is_transformed_part_by_part(type):
+    x = random(3, 8, dtype=torch.complex64)
+    for z in (x, ComplexTensor.from_complex(x)):
+        with trnfft.backend("nki-sim"), simulator.record() as timeline:
+            y = trnfft.dct(z, type, norm="ortho", orthogonalize=False)
+        assert timeline.launches == 1
+        for actual, part in ((y.real, x.real), (y.imag, x.imag)):
+            options = dict(norm="ortho", orthogonalize=False)
+            assert error(actual, scipy.fft.dct(part.double().numpy(), type, **options)) < SINGLE
+
+
+def test_dtypes():
+    for dtype in (torch.float16, torch.bfloat16, torch.int32, torch.bool):
+        x = torch.tensor([[1, 0, 1, 1]], dtype=dtype)
+        y = trnfft.dct(x)
+        assert y.dtype == torch.float32
+        assert error(y, scipy.fft.dct(x.double().numpy())) < SINGLE
+    assert trnfft.dct(torch.ones(0, 4)).shape == (0, 4)
+    x = random(2, 3)
+    y = trnfft.dctn(x, axes=())
+    assert torch.equal(y, x) and y.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("n", [1, 7, 16, 61, 100])
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("name", ONE)
+def test_one_launch(name, type, n):
+    if not is_defined(name, type, n):
+        return
+    x = random(3, n, dtype=torch.float32)
+    with trnfft.backend("nki-sim"), simulator.record() as timeline:
+        getattr(trnfft, name)(x, type)
+    assert timeline.launches == (1 if n > 1 or (type, name[-3:]) == (1, "dst") else 0)
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_several_dimensions_in_one_launch_but_for_type_4(name):
+    x = random(2, 6, 10, dtype=torch.float32)
+    for type, launches in ((1, 1), (2, 1), (3, 1), (4, 2)):
+        with trnfft.backend("nki-sim"), simulator.record() as timeline:
+            y = getattr(trnfft, name)(x, type, axes=(1, 2))
+        assert timeline.launches == launches
+        expected = getattr(scipy.fft, name)(x.double().numpy(), type, axes=(1, 2))
+        assert error(y, expected) < SINGLE
+
+
+def test_types_2_and_3_have_the_plan_of_a_real_transform_of_their_length():
+    x = random(4, 1000, dtype=torch.float32)
+    times = []
+    for function in (trnfft.rfft, trnfft.dct, trnfft.dst):
+        with trnfft.backend("nki-sim"), simulator.record() as timeline:
+            function(x)
+        times.append(timeline.total_ns)
+    assert times[1] == times[2] == times[0]
+
+
+# Derivatives, vmap and torch.compile
+
+
+@pytest.mark.parametrize("n", [5, 6])
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("name", ["dct", "dst"])
+def test_derivatives_and_vmap(name, type, n):
+    def function(x):
+        return getattr(trnfft, name)(x, type, norm="ortho")
+
+    x = random(2, n).requires_grad_()
+    assert torch.autograd.gradcheck(function, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, x)
+    columns = torch.vmap(function, in_dims=1, out_dims=1)(x.detach().T.contiguous())
+    torch.testing.assert_close(columns, function(x.detach()).T)
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_compile(type):
+    def function(x):
+        return trnfft.dct(x, type, norm="ortho") + trnfft.dstn(x, type)
+
+    torch._dynamo.reset()  # of the other types: they count as one function
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    x = random(2, 5).requires_grad_()
+    torch.testing.assert_close(compiled(x), function(x))
+    (actual,) = torch.autograd.grad(compiled(x).pow(3).sum(), x)
+    (expected,) = torch.autograd.grad(function(x).pow(3).sum(), x)
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_derivatives_of_several_dimensions(type):
+    x = random(2, 3, 4).requires_grad_()
+    for function in (trnfft.dctn, trnfft.dstn):
+        for backend in ("torch", "matmul"):
+            with trnfft.backend(backend):
+                assert torch.autograd.gradcheck(lambda x: function(x, type, axes=(1, 2)), x)  # noqa: B023
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_gradients_on_the_simulator(type):
+    x = random(2, 9, dtype=torch.float32).requires_grad_()
+    weights = random(2, 9, dtype=torch.float32, seed=1)
+    with trnfft.backend("nki-sim"):
+        (actual,) = torch.autograd.grad((trnfft.dct(x, type) * weights).sum(), x)
+    (expected,) = torch.autograd.grad((trnfft.dct(x, type) * weights).sum(), x)
+    assert ((actual - expected).norm() / expected.norm()).item() < SINGLE
+
+
+def test_compiled_for_other_shapes():
+    compiled = torch.compile(trnfft.dct, fullgraph=True, backend="aot_eager", dynamic=True)
+    for shape in ((2, 8), (3, 8), (3, 9)):
+        torch.testing.assert_close(compiled(random(*shape)), trnfft.dct(random(*shape)))
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_no_complex_dtype_is_needed(type, no_complex_dtype):
+    x = random(2, 6).requires_grad_()
+    with trnfft.backend("matmul"), no_complex_dtype:
+        trnfft.dctn(x, type).square().sum().backward()
+    assert x.grad.isfinite().all()
+
+
+# Errors
+
+X = torch.ones(3, 4)
+
+
+@pytest.mark.parametrize(
+    "name, arguments, kind, text",
+    [
+        ("dct", dict(type=5), ValueError, "'type' is 5, allowed are 1, 2, 3, 4"),
+        ("dst", dict(type=2.0), TypeError, "'type'"),
+        ("dct", dict(n=0), RuntimeError, "'n' is 0"),
+        ("dct", dict(n=True), TypeError, "'n'"),
+        ("dct", dict(n=1, type=1), RuntimeError, "2 or more for a DCT of type 1"),
+        ("idct", dict(axis=2), IndexError, "'axis' is 2, allowed is -2 to 1"),
+        ("dct", dict(norm="both"), RuntimeError, "'norm' is 'both'"),
+        ("dct", dict(x=[1.0]), TypeError, "'x'"),
+        ("dct", dict(x=torch.tensor(1.0)), IndexError, "no dimensions"),
+        ("dct", dict(x=torch.ones(3, 0)), RuntimeError, "size 0"),
+        ("dctn", dict(axes=(0, 0)), RuntimeError, "'axes' is .*distinct"),
+        ("dstn", dict(axes=(0, 2)), IndexError, "'axes' is 2"),
+        ("dctn", dict(s=(1, 2, 3)), RuntimeError, "'s' has 3 lengths"),
+        ("dctn", dict(s=(1, 2), axes=0), RuntimeError, "'s' has 2 lengths and argument 'axes' 1"),
+        ("dctn", dict(s=(0, 2)), RuntimeError, "'s'"),
+    ],
+)
+def test_errors(name, arguments, kind, text):
+    with pytest.raises(kind, match=text):
+        getattr(trnfft, name)(**dict(dict(x=X), **arguments))
+
+
+def test_lengths_beyond_the_kernels_are_refused_before_any_work():
+    with trnfft.backend("nki-sim"), pytest.raises(NotImplementedError):
+        trnfft.dct(X, n=2**40)

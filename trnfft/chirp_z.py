@@ -1,0 +1,265 @@
+"""Chirp z transform and zoom FFT: arguments as in scipy.signal, on tensors of torch.
+
+The z transform of x at m points on a spiral, of which the circle and its arcs are cases:
+
+    X[k] = sum_n x[n] z[k]^(-n),    z[k] = a w^(-k),    0 <= k < m
+
+As 2nk = n^2 + k^2 - (k-n)^2, it is a convolution with a chirp (Bluestein 1968; Rabiner, Schafer &
+Rader, "The chirp z-transform algorithm", 1969), by two transforms of a length L >= n + m - 1:
+
+    X[k] = w^(k^2/2) sum_n (x[n] a^(-n) w^(n^2/2)) w^(-(k-n)^2/2)
+
+Where w is left out, it is exp(-2 pi i / m): there x a^(-n), wound onto a circle of m points, has X
+as its Fourier transform, which is one launch. The others are two launches.
+
+Phases are exact: angles are fractions of a turn, multiplied by squares and reduced in integers, and
+rounded once. So zoom_fft is as exact as its frequencies, which are taken as the fractions that
+they are in binary. A w is known to one rounding: on the circle it drifts from exp(-2 pi i f) by
+k^2/2 of that, and zoom_fft is the better choice. Off the circle errors grow with the sizes of the
+chirp, by |w|^(+-max(n, m)^2/2), and where they would take half of the digits czt refuses w.
+Tables are computed in float64 and rounded once. Derivatives are those of the transforms.
+"""
+
+import cmath
+import math
+import numbers
+import operator
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+
+from trnfft.arguments import (
+    Input,
+    check_length,
+    dimension,
+    floating_point,
+    integer,
+    split_complex,
+    widened,
+)
+from trnfft.backends.device_tables import tables_like
+from trnfft.checks import finite
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.convolution.convolve import fast_length, lengthened
+from trnfft.transforms import check_longest, fft, ifft
+
+_TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")
+
+
+def czt(
+    x: Input,
+    m: int | None = None,
+    w: complex | None = None,
+    a: complex = 1 + 0j,
+    *,
+    axis: int = -1,
+) -> ComplexTensor:
+    """Chirp z transform, along one dimension: the z transform at points on a spiral.
+
+    float64 and complex128 are computed in float64, all smaller dtypes in float32; integers and bool
+    are converted to torch's default dtype first.
+
+    Args:
+        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
+        m: how many points. Default: the size of `axis`.
+        w: ratio of a point to the next one. Default: exp(-2 pi i / m), all around the circle.
+        a: the first point.
+        axis: the dimension to transform.
+
+    Returns:
+        ComplexTensor of the shape of `x` with `m` in place of `axis`.
+
+    Raises:
+        TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+        IndexError: `axis` is out of range.
+        ValueError: `w` or `a` is 0 or not finite, w is so far from the circle that half of the
+            digits would be lost, or powers of a are beyond the range of the dtype.
+        RuntimeError: `m` or the size of `axis` is less than 1, or `x` has a dtype that cannot be
+            transformed.
+        NotImplementedError: the length or the precision is beyond what the backend can do.
+    """
+    x, m, axis = _prepared(x, m, axis)
+    a = _nonzero("a", a)
+    if w is None:
+        return _around_the_circle(x, m, a).movedim(-1, axis)
+    w = _nonzero("w", w)
+    limits = torch.finfo(x.real.dtype)
+    return _convolved(x, m, _spiral, w, a, limits.max, limits.eps**-0.5).movedim(-1, axis)
+
+
+def zoom_fft(
+    x: Input,
+    fn: float | Iterable[float],
+    m: int | None = None,
+    *,
+    fs: float = 2,
+    endpoint: bool = False,
+    axis: int = -1,
+) -> ComplexTensor:
+    """Fourier transform at equally spaced frequencies of a range, along one dimension.
+
+    float64 and complex128 are computed in float64, all smaller dtypes in float32; integers and bool
+    are converted to torch's default dtype first.
+
+    Args:
+        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
+        fn: the range, two frequencies, or the second of them: then the first is 0.
+        m: how many frequencies. Default: the size of `axis`.
+        fs: the sampling frequency, in the unit of `fn`.
+        endpoint: whether the second frequency is the last one, not the one that would follow.
+        axis: the dimension to transform.
+
+    Returns:
+        ComplexTensor of the shape of `x` with `m` in place of `axis`.
+
+    Raises:
+        TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+        IndexError: `axis` is out of range.
+        ValueError: `fn` has not one or two finite numbers, or `fs` is 0 or not finite.
+        RuntimeError: `m` or the size of `axis` is less than 1, or `x` has a dtype that cannot be
+            transformed.
+        NotImplementedError: the length or the precision is beyond what the backend can do.
+    """
+    x, m, axis = _prepared(x, m, axis)
+    first, last = _range(fn)
+    fs = finite("fs", fs)
+    if fs == 0:
+        raise ValueError("argument 'fs' is 0, allowed is any other sampling frequency")
+    steps = max(m - 1, 1) if endpoint else m
+    return _convolved(x, m, _arc, first, last, fs, steps).movedim(-1, axis)
+
+
+def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | ComplexTensor, int, int]:
+    """`x` in a dtype to compute in with `axis` last, how many points, and the axis from 0 on."""
+    x = widened(split_complex(floating_point("x", x, RuntimeError)))
+    axis = dimension("axis", integer("axis", axis), x.ndim)
+    n = operator.index(x.shape[axis])  # for torch.compile, whose sizes may be symbolic
+    check_length("m", None, n, n)
+    m = n if m is None else integer("m", m)
+    check_length("m", m, m, n)
+    check_longest(n + m - 1, x.device)
+    return x.movedim(axis, -1), m, axis
+
+
+def _around_the_circle(x: Any, m: int, a: complex) -> ComplexTensor:
+    n = x.shape[-1]
+    if a != 1:
+        x = ComplexTensor(*tables_like(x.real, _powers, n, a, torch.finfo(x.real.dtype).max)) * x
+    turns = -(-n // m)
+    if turns > 1:
+        x = lengthened(x, -1, turns * m).reshape(*x.shape[:-1], turns, m).sum(-2)
+    return fft(x, m)
+
+
+def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> ComplexTensor:
+    """X along the last dimension, by the tables of `make`."""
+    n = x.shape[-1]
+    length = fast_length(n + m - 1, x.device)
+    parts = tables_like(x.real, make, n, m, length, *arguments)
+    before, spectrum, after = (ComplexTensor(*parts[i : i + 2]) for i in (0, 2, 4))
+    return ifft(fft(before * x, length) * spectrum)[..., :m] * after
+
+
+def _range(fn: float | Iterable[float]) -> tuple[float, float]:
+    """The first frequency and the second one."""
+    values = list(fn) if isinstance(fn, Iterable) else [0.0, fn]
+    values = [0.0, *values] if len(values) == 1 else values
+    if len(values) != 2:
+        raise ValueError(
+            f"argument 'fn' has {len(values)} frequencies, allowed are two, or one, the second"
+        )
+    return finite("fn", values[0]), finite("fn", values[1])
+
+
+def _nonzero(name: str, value: complex) -> complex:
+    if not isinstance(value, numbers.Complex):
+        raise TypeError(f"argument '{name}' must be a number, not {type(value).__name__}")
+    value = complex(value)
+    if value == 0 or not (math.isfinite(value.real) and math.isfinite(value.imag)):
+        raise ValueError(f"argument '{name}' is {value}, allowed are finite numbers but 0")
+    return value
+
+
+# Tables, of which each two are the parts of one
+
+
+def _powers(n: int, a: complex, largest: float) -> list[np.ndarray]:
+    """a^(-j), j < n."""
+    angle, size = _polar(a)
+    j = np.arange(n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.exp(-size * j) * _chirp(j, -2 * angle, Fraction(0))
+    _check_largest(a, n, np.abs(powers).max(), largest)
+    return [powers.real, powers.imag]
+
+
+def _arc(
+    n: int, m: int, length: int, first: float, last: float, fs: float, steps: int
+) -> list[np.ndarray]:
+    """The tables of frequencies from `first` on, of which `steps` steps lead to `last`."""
+    start, stop = Fraction(first) / Fraction(fs), Fraction(last) / Fraction(fs)
+    return _tables(n, m, length, ((start - stop) / steps, 0.0), (start, 0.0))
+
+
+def _spiral(
+    n: int, m: int, length: int, w: complex, a: complex, largest: float, lost: float
+) -> list[np.ndarray]:
+    """The tables of points a w^(-k).
+
+    ValueError for powers beyond `largest`, and for a chirp whose sizes differ by more than `lost`.
+    """
+    growth = abs(_polar(w)[1]) * max(n, m) ** 2 / 2
+    if growth > math.log(lost):
+        raise ValueError(
+            f"argument 'w' is {w}, of absolute value {abs(w)}, with which {n} numbers and {m} "
+            f"points lose more than half of the digits, as errors grow by |w|^(max(n, m)^2 / 2); "
+            f"take fewer of them, an absolute value nearer to 1, or float64"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
+        tables = _tables(n, m, length, _polar(w), _polar(a))
+    _check_largest(a, n, np.abs(tables[:2]).max(), largest)
+    return tables
+
+
+def _check_largest(a: complex, n: int, found: float, largest: float) -> None:
+    if not found <= largest:
+        raise ValueError(
+            f"argument 'a' is {a}, whose powers up to a^(-{n - 1}) are beyond the range of the "
+            f"dtype, {largest:.1e}; take fewer numbers, a larger absolute value, or float64"
+        )
+
+
+Polar = tuple[Fraction, float]  # a number's angle in turns, and the logarithm of its size
+
+
+def _tables(n: int, m: int, length: int, w: Polar, a: Polar) -> list[np.ndarray]:
+    """What x is multiplied by, the spectrum of the chirp, and what their convolution is."""
+    (step, growth), (start, size) = w, a
+    j, k, lags = np.arange(n), np.arange(m), np.arange(1 - n, m)
+    before = np.exp(growth * j**2 / 2 - size * j) * _chirp(j, -2 * start, step)
+    after = np.exp(growth * k**2 / 2) * _chirp(k, Fraction(0), step)
+    wrapped = np.zeros(length, np.complex128)
+    wrapped[lags] = np.exp(-growth * lags**2 / 2) * _chirp(lags, Fraction(0), -step)
+    spectrum = np.fft.fft(wrapped)
+    return [part for z in (before, spectrum, after) for part in (z.real, z.imag)]
+
+
+def _chirp(indices: np.ndarray, linear: Fraction, square: Fraction) -> np.ndarray:
+    """exp(pi i (square k^2 + linear k)), reduced exactly."""
+    period = math.lcm(linear.denominator, square.denominator)
+    p, q = int(square * period), int(linear * period)
+    half_turns = [(p * k + q) * k % (2 * period) / period for k in indices.tolist()]
+    return np.exp(1j * np.pi * np.array(half_turns))
+
+
+def _polar(z: complex) -> Polar:
+    if z.imag == 0 or z.real == 0:  # quarters of a turn, which no multiple of pi is
+        angle = Fraction(round(2 * cmath.phase(z) / math.pi), 4)
+    else:
+        angle = Fraction(cmath.phase(z)) / _TURN
+    # Near the circle abs(z) would be rounded to 1, and powers multiply that by a square.
+    beyond = Fraction(z.real) ** 2 + Fraction(z.imag) ** 2 - 1
+    return angle, math.log1p(beyond) / 2 if abs(beyond) < 0.5 else math.log(abs(z))

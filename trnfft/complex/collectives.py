@@ -1,0 +1,35 @@
+"""Collective operators of torch.distributed on ComplexTensors: one exchange for each part."""
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_any, tree_map, tree_map_only
+
+
+def on_each_part(overload: OpOverload, kinds: Any, args: Any, kwargs: Any) -> Any:
+    """An operator that writes into its tensors, of tensors of these kinds, which have two parts.
+
+    Returns what the operator does: its tensors, and the work of the second exchange, as the first
+    one has ended.
+    """
+    _, first = _called(overload, kinds, "_real", args, kwargs)
+    for work in first:
+        work.wait()
+    result, _ = _called(overload, kinds, "_imag", args, kwargs)
+    # What was given stands for what was written.
+    written = [argument for argument in args if tree_any(lambda x: isinstance(x, kinds), argument)]
+    if isinstance(result, (tuple, list)) and isinstance(result[0], list):
+        return (written[0], *result[1:])
+    return result
+
+
+def _called(
+    overload: OpOverload, kinds: Any, part: str, args: Any, kwargs: Any
+) -> tuple[Any, list[Any]]:
+    """The operator's result, of one part of each tensor, and the works in it."""
+    own_args, own_kwargs = tree_map_only(kinds, lambda z: getattr(z, part), (args, kwargs))
+    result = overload(*own_args, **own_kwargs)
+    works: list[Any] = []
+    tree_map(lambda x: works.append(x) if isinstance(x, torch.ScriptObject) else None, result)
+    return result, works

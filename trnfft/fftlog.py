@@ -1,0 +1,205 @@
+"""FFTLog, the fast Hankel transform: arguments as in scipy.fft, on tensors of torch.
+
+The Hankel transform A(k) = integral of a(r) (kr)^q J_mu(kr) k dr over all r > 0, of a function that
+is given at n points r[j] = r_c exp((j - j_c) dln), j_c = (n-1)/2, for A at as many points k of the
+same distance (Talman 1978; Hamilton, "Uncorrelated modes of the non-linear power spectrum", 2000,
+appendix B). In log r and log k it is a correlation, and so by half spectra a product:
+
+    A = irfft(u rfft(a)) backwards,    y = 2 pi m / (n dln)
+    u[m] = (k_c r_c)^(-iy) 2^(q+iy) G((mu + 1 + q + iy) / 2) / G((mu + 1 - q - iy) / 2)
+
+where G is the gamma function. For even n the last u is taken as real, as the result is. A `bias` q
+multiplies input and result by powers of r and k; `offset` is log(k_c r_c). The inverse divides by
+conj u.
+
+The product of rows and a spectrum is one launch where there is a kernel for it, two else. u is
+computed in float64 and rounded once. Derivatives are those of the convolution.
+"""
+
+import math
+import operator
+import warnings
+
+import numpy as np
+import torch
+
+from trnfft.arguments import Input, check_length, dimension, floating_point, widened
+from trnfft.backends.device_tables import tables_like
+from trnfft.checks import finite
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.convolution import filtered_rows
+from trnfft.transforms import check_longest
+
+_LN2 = math.log(2)
+_STIRLING_FROM = 10.0  # real part from which on the terms below leave 1e-17
+# B[2k] / (2k (2k-1)): NIST Digital Library of Mathematical Functions, 5.11.1.
+_STIRLING = (
+    1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400
+)  # fmt: skip
+
+
+def fht(
+    a: torch.Tensor, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0
+) -> torch.Tensor:
+    """Fast Hankel transform, along the last dimension.
+
+    float64 is computed in float64, other floating point numbers in float32; integers and bool are
+    converted to torch's default dtype first. A transform that is singular, u[0] being infinite,
+    takes u[0] = 0 and warns.
+
+    Args:
+        a: real, [..., n]: a function at points of equal distance in log r.
+        dln: the distance.
+        mu: order of the Bessel function.
+        offset: log(k_c r_c), the product of the middle of both ranges; see `fhtoffset`.
+        bias: exponent q of a power law, which makes a(r) r^(-q) more nearly periodic in log r.
+
+    Returns:
+        torch.Tensor of the shape of `a`: the transform at points of equal distance in log k.
+
+    Raises:
+        TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+        IndexError: `a` has no dimension.
+        ValueError: a number is not finite, or `dln` is 0.
+        RuntimeError: `a` is complex, has another dtype that cannot be transformed, or no points.
+        NotImplementedError: the length or the precision is beyond what the backend can do.
+    """
+    return _transformed("a", a, dln, mu, offset, bias, inverse=False)
+
+
+def ifht(
+    A: torch.Tensor, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0
+) -> torch.Tensor:
+    """Inverse of `fht`. It is singular where u[0] is 0, for which it takes 1 / u[0] = 0 and warns.
+
+    Args:
+        A: real, [..., n], as `fht` returns.
+        dln, mu, offset, bias: as given to `fht`.
+
+    Returns:
+        torch.Tensor of the shape of `A`.
+
+    Raises:
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fht`.
+    """
+    return _transformed("A", A, dln, mu, offset, bias, inverse=True)
+
+
+def fhtoffset(dln: float, mu: float, initial: float = 0.0, bias: float = 0.0) -> float:
+    """The offset nearest to `initial` for which the last u of `fht` is real: less ringing.
+
+    Args:
+        dln, mu, bias: as for `fht`.
+        initial: where to look.
+
+    Raises:
+        TypeError, ValueError: an argument is no finite number, or `dln` is 0.
+    """
+    dln, mu, initial, q = _numbers(dln, mu, "initial", initial, bias)
+    y = math.pi / (2 * dln)
+    upper, lower = (_log_gamma(np.array([(mu + 1 + s) / 2 + 1j * y]))[0].imag for s in (q, -q))
+    turns = (_LN2 - initial) / dln + (upper + lower) / math.pi
+    return initial + (turns - round(turns)) * dln
+
+
+def _transformed(
+    name: str, a: Input, dln: float, mu: float, offset: float, bias: float, inverse: bool
+) -> torch.Tensor:
+    a = _prepared(name, a)
+    n = operator.index(a.shape[-1])  # for torch.compile, whose sizes may be symbolic
+    dln, mu, offset, bias = _numbers(dln, mu, "offset", offset, bias)
+    _warn_if_singular(mu, bias, inverse)
+    before, after, *spectrum = tables_like(a, _tables, n, dln, mu, offset, bias, inverse)
+    a = a * before if bias else a
+    y = filtered_rows(a, ComplexTensor(*spectrum)).flip(-1)
+    return y * after if bias else y
+
+
+def _prepared(name: str, a: Input) -> torch.Tensor:
+    a = floating_point(name, a, RuntimeError)
+    if isinstance(a, ComplexTensor) or a.is_complex():
+        raise RuntimeError(
+            f"argument '{name}' has dtype {a.dtype}, allowed are real dtypes only; transform its "
+            f".real and .imag"
+        )
+    dimension("axis", -1, a.ndim)
+    check_length(name, None, a.shape[-1], a.shape[-1])
+    check_longest(a.shape[-1], a.device)
+    return widened(a)
+
+
+def _numbers(
+    dln: float, mu: float, name: str, offset: float, bias: float
+) -> tuple[float, float, float, float]:
+    dln = finite("dln", dln)
+    if dln == 0:
+        raise ValueError("argument 'dln' is 0, allowed is any other distance of points in log r")
+    return dln, finite("mu", mu), finite(name, offset), finite("bias", bias)
+
+
+def _warn_if_singular(mu: float, q: float, inverse: bool) -> None:
+    upper, lower = _is_pole((mu + 1 + q) / 2), _is_pole((mu + 1 - q) / 2)
+    if upper != lower and (lower if inverse else upper):
+        what = "inverse transform" if inverse else "transform"
+        message = f"the {what} is singular for mu = {mu} and bias = {q}; take another bias"
+        warnings.warn(message, stacklevel=4)
+
+
+def _is_pole(x: float) -> bool:
+    """Whether the gamma function has a pole there."""
+    return x <= 0 and x == math.floor(x)
+
+
+def _tables(
+    n: int, dln: float, mu: float, offset: float, q: float, inverse: bool
+) -> list[np.ndarray]:
+    """What the input and the result are multiplied by, and the parts of the half spectrum."""
+    logs = (np.arange(n) - (n - 1) / 2) * dln
+    before, after = np.exp(-q * logs), np.exp(-q * (logs + offset))
+    u = _coefficients(n, dln, mu, offset, q)
+    if inverse:
+        before, after = 1 / after, 1 / before
+        with np.errstate(divide="ignore", invalid="ignore"):
+            u = 1 / u.conj()
+    u[0] = u[0].real if np.isfinite(u[0]) else 0
+    return [before, after, u.real, u.imag]
+
+
+def _coefficients(n: int, dln: float, mu: float, offset: float, q: float) -> np.ndarray:
+    """u[0] ... u[n // 2]; the first may be infinite."""
+    upper, lower = (mu + 1 + q) / 2, (mu + 1 - q) / 2
+    y = np.pi / (n * dln) * np.arange(n // 2 + 1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # G(conj z) = conj G(z): the lower one is that of a denominator, at -iy.
+        numerator, denominator = _log_gamma(upper + 1j * y), _log_gamma(lower + 1j * y).conj()
+        u = np.exp(numerator - denominator + _LN2 * q + 2j * y * (_LN2 - offset))
+    if _is_pole(upper) or _is_pole(lower):
+        u[0] = 2.0**q * _ratio_at_poles(upper, lower)
+    if n % 2 == 0:
+        u[-1] = u[-1].real
+    return u
+
+
+def _ratio_at_poles(upper: float, lower: float) -> float:
+    """G(upper) / G(lower) where one or both are poles: then the limit of both at once."""
+    if not _is_pole(upper):
+        return 0.0
+    if not _is_pole(lower):
+        return math.inf
+    first, count = min(upper, lower), round(abs(upper - lower))
+    product = math.prod(first + i for i in range(count))
+    return product if upper > lower else 1 / product
+
+
+def _log_gamma(z: np.ndarray) -> np.ndarray:
+    """log G(z), up to multiples of 2 pi i, of numbers with one real part.
+
+    By Stirling's series of z + steps, and G(z + 1) = z G(z).
+    """
+    steps = max(0, math.ceil(_STIRLING_FROM - z[0].real))
+    logs = np.zeros_like(z)
+    for i in range(steps):
+        logs += np.log(z + i)
+    z = z + steps
+    series = sum(term / z ** (2 * k + 1) for k, term in enumerate(_STIRLING))
+    return (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + series - logs

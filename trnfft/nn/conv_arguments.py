@@ -1,0 +1,84 @@
+"""Checks of arguments that convolution layers share: torch.nn's own errors name none."""
+
+from typing import Any
+
+from trnfft.arguments import Input, check_choice, check_memory, check_sizes, integers
+
+
+def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> None:
+    """TypeError or ValueError for what torch.nn refuses, some of it on call only."""
+    for name, sizes, least in (
+        ("kernel_size", kernel_size, 1),
+        ("stride", stride, 1),
+        ("dilation", dilation, 1),
+    ):
+        check_sizes(name, sizes, dimensions, least)
+    if not isinstance(padding, str):
+        return check_sizes("padding", padding, dimensions, 0)
+    check_choice("padding", padding, ("valid", "same"))
+    if padding == "same" and set(integers("stride", stride)) != {1}:
+        raise ValueError(
+            f"argument 'padding' is 'same', allowed only where argument 'stride' is 1, not {stride}"
+        )
+
+
+def plain_sizes(name: str, sizes: Any) -> Any:
+    """An int or a tuple of ints, as torch.nn takes them, and no array; a str as it is."""
+    if isinstance(sizes, str):
+        return sizes
+    found = integers(name, sizes)
+    return found[0] if len(found) == 1 else found
+
+
+def check_channels(in_channels: int, out_channels: int, groups: int) -> None:
+    """ValueError for numbers of channels that are no multiples of the groups."""
+    for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+        if channels % groups:
+            raise ValueError(
+                f"argument '{name}' is {channels}, allowed are multiples of argument "
+                f"'groups', which is {groups}"
+            )
+
+
+def check_shape(
+    x: Input, channels: int, dimensions: int, error_type: type[Exception] = RuntimeError
+) -> None:
+    """Error for an input of another shape than [B, channels, ...] or [channels, ...]."""
+    if x.ndim not in (dimensions + 1, dimensions + 2) or x.shape[-1 - dimensions] != channels:
+        points = "L" if dimensions == 1 else "H, W"
+        raise error_type(
+            f"argument 'input' has shape {tuple(x.shape)}, allowed are [B, {channels}, {points}] "
+            f"and [{channels}, {points}]; bring the channels before the points"
+        )
+
+
+def check_padded(x: Input, padding: Any, dimensions: int) -> list[int]:
+    """The points of an input with its padding. RuntimeError where they are too many for memory."""
+    margins = _of_each(padding, dimensions)
+    padded = [n + 2 * m for n, m in zip(x.shape[-dimensions:], margins, strict=True)]
+    what = f"argument 'padding' is {padding} for argument 'input' of shape {tuple(x.shape)}"
+    shape = (*x.shape[:-dimensions], *padded)
+    check_memory(what, shape, x.real.element_size(), x.device)
+    return padded
+
+
+def check_points(x: Input, kernel_size: tuple[int, ...], padding: Any, dilation: Any) -> None:
+    """RuntimeError for an input that is shorter than the filter, or too large with its padding."""
+    dimensions = len(kernel_size)
+    padded = check_padded(x, padding, dimensions)
+    steps = _of_each(dilation, dimensions)
+    for length, size, step in zip(padded, kernel_size, steps, strict=True):
+        reach = step * (size - 1)
+        if reach >= length and padding != "same":
+            raise RuntimeError(
+                f"argument 'input' has {length} points with its padding, allowed are "
+                f"{reach + 1} or more, the length of the filter; use longer data or padding"
+            )
+
+
+def _of_each(value: Any, dimensions: int) -> tuple[int, ...]:
+    """The ints of an argument for each dimension; 0 for the padding "valid" and "same"."""
+    if isinstance(value, str):
+        return (0,) * dimensions
+    found = integers("value", value)
+    return found * (dimensions // len(found))

@@ -1,0 +1,288 @@
+"""Cosine and sine transforms of types I to IV, by `c2c`, `r2c` and `c2r`.
+
+Along one dimension of N points, for k = 0 ... N-1 (the definitions of scipy.fft):
+
+    DCT-I    y[k] = x[0] + (-1)^k x[N-1] + 2 sum_(0<n<N-1) x[n] cos(pi k n / (N-1))
+    DCT-II   y[k] = 2 sum_n x[n] cos(pi k (2n+1) / 2N)
+    DCT-III  y[k] = x[0] + 2 sum_(n>0) x[n] cos(pi (2k+1) n / 2N)
+    DCT-IV   y[k] = 2 sum_n x[n] cos(pi (2k+1) (2n+1) / 4N)
+    DST-I    y[k] = 2 sum_n x[n] sin(pi (k+1) (n+1) / (N+1))
+    DST-II   y[k] = 2 sum_n x[n] sin(pi (k+1) (2n+1) / 2N)
+    DST-III  y[k] = (-1)^k x[N-1] + 2 sum_(n<N-1) x[n] sin(pi (2k+1) (n+1) / 2N)
+    DST-IV   y[k] = 2 sum_n x[n] sin(pi (2k+1) (2n+1) / 4N)
+
+Type I is the real (or imaginary) part of the transform of x between its mirror images, which has
+2 (N-1) points (2 (N+1), odd images between zeros).
+
+Types II and III (Makhoul, "A fast cosine transform in one and two dimensions", 1980): the even
+numbers of x, then the odd ones from the last on, have a transform V of length N with
+
+    y[k] = w[k] V[k] + conj(w[k]) V[-k],    w[k] = exp(-pi i k / 2N)
+    V[k] = conj(w[k]) (y[k] - i y[N-k]) / 2,    y[N] = 0
+
+For real x, V[-k] = conj V[k], and half of V holds all: y[k] = 2 Re(w V)[k], y[N-k] = -2 Im(w V)[k].
+As these are linear along each dimension, several take one transform of several dimensions.
+
+Type IV of even N is a complex transform of half the length, with t[n] = exp(-pi i (8n+1) / 8N):
+
+    z[k] = 2 t[k] sum_n t[n] (x[2n] + i x[N-1-2n]) exp(-2 pi i n k / (N/2))
+    y[2k] = Re z[k],    y[N-1-2k] = -Im z[k]
+
+Of odd N (Chan & Ho, "Direct methods for computing discrete sinusoidal transforms", 1990) it is a
+real transform U of length N. Continue x beyond its end by -x[N-1] ... -x[0], -x[0] ..., take every
+second number from c = (N-1)/2 on and change the sign of every second of these: u[j]. Then
+
+    y[k] = 2 Re(exp(-pi i (2k+1) / 4) U[k - c])
+
+The sine transforms are those of cosines, with signs and backwards:
+
+    DST-II x = DCT-II((-1)^n x) backwards, DST-III x = (-1)^k DCT-III(x backwards), IV as III
+
+Factors, those of `norm` and of orthogonal matrices too, are in the tables of w and t. Derivatives
+are those of torch's operations and of the transforms.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from trnfft.backends.backend import Parts
+from trnfft.backends.device_tables import tables_like
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.transforms import c2c, c2r, r2c
+
+SQRT2 = 2**0.5
+
+
+@dataclass(frozen=True)
+class RealTransform:
+    """A cosine or sine transform of several dimensions.
+
+    Attributes:
+        type: 1, 2, 3 or 4.
+        is_sine: whether it is a sum of sines.
+        sizes: lengths, those that the input has.
+        dims: the dimensions, each once, counted from the end: -1 is the last one.
+        scale: a factor on the result.
+        is_orthogonal: whether y[0] is divided by sqrt(2) (II), x[0] multiplied by it (III), or
+            both, and so y[N-1] and x[N-1] (DCT-I), which makes the matrix orthogonal up to a
+            factor. Of DST-II and DST-III it is y[N-1] and x[N-1] instead.
+    """
+
+    type: int
+    is_sine: bool
+    sizes: tuple[int, ...]
+    dims: tuple[int, ...]
+    scale: float
+    is_orthogonal: bool
+
+    def scale_along(self, dim: int) -> float:
+        """The factor that is left to one of the dimensions: all of it to the last one."""
+        return self.scale if dim == self.dims[-1] else 1.0
+
+    def twiddles(self, x: torch.Tensor, dim: int, n: int) -> Parts:
+        """Parts of conj w along a dimension, with all factors; of the last one the first half."""
+        is_last = dim == self.dims[-1]
+        scale = self.scale_along(dim) * (2.0 if self.type == 2 and is_last else 1.0)
+        root = SQRT2 if self.type == 3 else 1 / SQRT2
+        first = root if self.is_orthogonal else 1.0
+        count = n // 2 + 1 if is_last else n
+        return tables_like(x, _twiddles, n, count, -dim - 1, scale, first)
+
+    def whole_dims(self, x: torch.Tensor) -> tuple[int, ...]:
+        """The dimensions from 0 on."""
+        return tuple(dim + x.ndim for dim in self.dims)
+
+
+def transformed(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+    """The transform of a real tensor in float32 or float64. Differentiable.
+
+    Raises:
+        RuntimeError: the backend cannot work on the device.
+        TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
+    """
+    return (_type_1, _type_2, _type_3, _type_4)[asked.type - 1](x, asked)
+
+
+def _type_1(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+    weights = []
+    if asked.is_orthogonal and not asked.is_sine:
+        for dim, n in zip(asked.dims, asked.sizes, strict=True):
+            weights.append(tables_like(x, _edges, n, -dim - 1))
+    for before, _ in weights:
+        x = x * before
+    for dim in asked.dims:
+        x = _odd_images(x, dim) if asked.is_sine else _even_images(x, dim)
+    dims = asked.whole_dims(x)
+    spectrum = r2c(x, tuple(x.shape[dim] for dim in dims), dims, False, "backward")
+    y, sign = _sines(spectrum, len(dims)) if asked.is_sine else (spectrum.real, 1)
+    for dim, n in zip(asked.dims, asked.sizes, strict=True):
+        y = y.narrow(dim, int(asked.is_sine), n)
+    y = y * (sign * asked.scale)
+    for _, after in weights:
+        y = y * after
+    return y
+
+
+def _even_images(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """x[0] ... x[N-1], x[N-2] ... x[1]."""
+    return torch.cat([x, x.narrow(dim, 1, x.shape[dim] - 2).flip(dim)], dim)
+
+
+def _odd_images(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """0, x[0] ... x[N-1], 0, -x[N-1] ... -x[0]."""
+    zero = torch.zeros_like(x.narrow(dim, 0, 1))
+    return torch.cat([zero, x, zero, -x.flip(dim)], dim)
+
+
+def _sines(spectrum: ComplexTensor, count: int) -> tuple[torch.Tensor, int]:
+    """i^count times the spectrum of what is odd along so many dimensions, real: part and sign."""
+    part = spectrum.imag if count % 2 else spectrum.real
+    return part, 1 if count % 4 in (0, 3) else -1
+
+
+def _type_2(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+    for dim in asked.dims:
+        even, odd = _every_second(x, dim, 0), _every_second(x, dim, 1)
+        x = torch.cat([even, _signed(odd.flip(dim), asked)], dim)
+    v = r2c(x, asked.sizes, asked.whole_dims(x), False, "backward")
+    parts: Parts = (v.real, v.imag)
+    for dim, n in zip(asked.dims[:-1], asked.sizes[:-1], strict=True):
+        parts = _with_mirrored(parts, dim, asked.twiddles(x, dim, n))
+    real, imag = parts
+    dim, n = asked.dims[-1], asked.sizes[-1]
+    cosine, sine = asked.twiddles(x, dim, n)
+    first = real * cosine + imag * sine
+    rest = (real * sine - imag * cosine).narrow(dim, 1, (n - 1) // 2)
+    y = torch.cat([first, rest.flip(dim)], dim)
+    return y.flip(asked.dims) if asked.is_sine else y
+
+
+def _with_mirrored(parts: Parts, dim: int, tables: Parts) -> Parts:
+    """w V[k] + conj(w) V[-k] along a dimension, V complex, given the parts of conj w."""
+    (real, imag), (cosine, sine) = parts, tables
+    opposite_real, opposite_imag = (_opposite(part, dim) for part in parts)
+    return (
+        cosine * (real + opposite_real) + sine * (imag - opposite_imag),
+        cosine * (imag + opposite_imag) - sine * (real - opposite_real),
+    )
+
+
+def _opposite(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """x[-k]: the first number, then the others backwards."""
+    first, rest = x.narrow(dim, 0, 1), x.narrow(dim, 1, x.shape[dim] - 1)
+    return torch.cat([first, rest.flip(dim)], dim)
+
+
+def _type_3(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+    if asked.is_sine:
+        x = x.flip(asked.dims)
+    dim, n = asked.dims[-1], asked.sizes[-1]
+    cosine, sine = asked.twiddles(x, dim, n)
+    first, backwards = (part.narrow(dim, 0, n // 2 + 1) for part in (x, _from_zero(x, dim)))
+    real, imag = cosine * first + sine * backwards, sine * first - cosine * backwards
+    for dim, n in zip(asked.dims[:-1], asked.sizes[:-1], strict=True):
+        cosine, sine = asked.twiddles(x, dim, n)
+        a, b = real + _from_zero(imag, dim), imag - _from_zero(real, dim)
+        real, imag = cosine * a - sine * b, sine * a + cosine * b
+    y = c2r(ComplexTensor(real, imag), asked.sizes, asked.whole_dims(x), True, "forward")
+    for dim, n in zip(asked.dims, asked.sizes, strict=True):
+        even, odd = y.narrow(dim, 0, (n + 1) // 2), y.narrow(dim, (n + 1) // 2, n // 2)
+        y = _interleaved(even, _signed(odd.flip(dim), asked), dim)
+    return y
+
+
+def _from_zero(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """x[N-k] with x[N] = 0."""
+    rest = x.narrow(dim, 1, x.shape[dim] - 1)
+    return torch.cat([torch.zeros_like(x.narrow(dim, 0, 1)), rest.flip(dim)], dim)
+
+
+def _type_4(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+    for dim, n in zip(asked.dims, asked.sizes, strict=True):
+        x = (_type_4_odd if n % 2 else _type_4_even)(x, dim, asked)
+    return x
+
+
+def _type_4_even(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tensor:
+    n = x.shape[dim]
+    a, b = _every_second(x, dim, 0), _every_second(x, dim, 1).flip(dim)
+    a, b = (b, a) if asked.is_sine else (a, b)
+    scale = asked.scale_along(dim)
+    cosine, sine, last_cosine, last_sine = tables_like(x, _halves, n, -dim - 1, scale)
+    z = ComplexTensor(a * cosine + b * sine, b * cosine - a * sine)
+    z = c2c(z, (n // 2,), (dim + x.ndim,), False, "backward")
+    real = z.real * last_cosine + z.imag * last_sine
+    imag = z.real * last_sine - z.imag * last_cosine
+    return _interleaved(real, _signed(imag.flip(dim), asked), dim)
+
+
+def _type_4_odd(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tensor:
+    n = x.shape[dim]
+    backwards = x.flip(dim)
+    x, backwards = (backwards, x) if asked.is_sine else (x, backwards)
+    scale = asked.scale_along(dim)
+    signs, cosine, sine = tables_like(x, _chan_ho, n, -dim - 1, scale, asked.is_sine)
+    u = _every_second(torch.cat([x, -backwards, -x], dim), dim, n // 2).narrow(dim, 0, n) * signs
+    v = r2c(u, (n,), (dim + x.ndim,), False, "backward")
+    real, imag = (
+        torch.cat([part.narrow(dim, 1, n // 2).flip(dim), part], dim) for part in (v.real, v.imag)
+    )
+    return real * cosine + imag * sine
+
+
+def _every_second(x: torch.Tensor, dim: int, first: int) -> torch.Tensor:
+    """x[first], x[first + 2] ... along a dimension, which counts from the end."""
+    index: Any = (..., slice(first, None, 2), *[slice(None)] * (-dim - 1))
+    return x[index]
+
+
+def _interleaved(even: torch.Tensor, odd: torch.Tensor, dim: int) -> torch.Tensor:
+    """The inverse of `_every_second`: a tensor of its even and its odd numbers."""
+    pairs = odd.shape[dim]
+    last = even.narrow(dim, pairs, even.shape[dim] - pairs)  # of an odd length
+    y = torch.stack([even.narrow(dim, 0, pairs), odd], dim).flatten(dim - 1, dim)
+    return torch.cat([y, last], dim) if last.shape[dim] else y
+
+
+def _signed(odd: torch.Tensor, asked: RealTransform) -> torch.Tensor:
+    return -odd if asked.is_sine else odd
+
+
+# Tables, of parts [N] with as many dimensions of size 1 behind as there are others
+
+
+def _edges(n: int, others: int) -> list[np.ndarray]:
+    """What an orthogonal DCT-I multiplies its input and its result by."""
+    before = np.ones(n)
+    before[[0, -1]] = SQRT2
+    return _shaped([before, 1 / before], others)
+
+
+def _twiddles(n: int, count: int, others: int, scale: float, first: float) -> list[np.ndarray]:
+    """Parts of scale conj w[k], k < count; those of k = 0 times `first`."""
+    angles = np.pi / (2 * n) * np.arange(count)
+    weights = np.where(np.arange(count) == 0, scale * first, scale)
+    return _shaped([weights * np.cos(angles), weights * np.sin(angles)], others)
+
+
+def _halves(n: int, others: int, scale: float) -> list[np.ndarray]:
+    """Parts of conj t, and of it times 2 scale."""
+    angles = np.pi / (8 * n) * (8 * np.arange(n // 2) + 1)
+    parts = [np.cos(angles), np.sin(angles)]
+    return _shaped(parts + [2 * scale * part for part in parts], others)
+
+
+def _chan_ho(n: int, others: int, scale: float, is_sine: bool) -> list[np.ndarray]:
+    """The signs of u, and what multiplies the real and the imaginary part of U[|k - c|]."""
+    signs = 1 - 2 * (np.arange(n) % 2)
+    angles = np.pi / 4 * ((2 * np.arange(n) + 1) % 8)
+    weights = 2 * scale * (signs if is_sine else 1)
+    cosine, sine = weights * np.cos(angles), weights * np.sin(angles)
+    return _shaped([signs, cosine, np.sign(np.arange(n) - n // 2) * sine], others)
+
+
+def _shaped(parts: list[np.ndarray], others: int) -> list[np.ndarray]:
+    return [part.reshape(-1, *[1] * others) for part in parts]
