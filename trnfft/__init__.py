@@ -26,6 +26,7 @@ from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.fft_plan import FftPlan, plan_fft
 from trnfft.fftlog import fht, fhtoffset, ifht
+from trnfft.patch import patch_torch
 from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from trnfft.signal import istft, stft
 from trnfft.transforms import (
@@ -110,6 +111,7 @@ __all__ = [
     "oaconvolve",
     "order",
     "pack_spectrum",
+    "patch_torch",
     "plan",
     "plan_fft",
     "point_spread_functions",
@@ -135,6 +137,7 @@ _PLANNER = {
     "import_wisdom": "exchange",
     "forget_wisdom": "exchange",
 }
+_OPT_EINSUM = ("einsum", "tensordot", "transpose")  # which asks for them by these names
 
 
 def __getattr__(name: str) -> Any:
@@ -148,4 +151,6 @@ def __getattr__(name: str) -> Any:
         return import_module("trnfft.convolution.point_spread_functions")
     if name in ("nn", "scipy_backend"):
         return import_module(f"trnfft.{name}")
+    if name in _OPT_EINSUM:
+        return getattr(import_module("trnfft.opt_einsum_backend"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

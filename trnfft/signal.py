@@ -128,8 +128,9 @@ def istft(
         RuntimeError: `input` is real, empty or of another shape than above; not
             0 < hop_length <= win_length <= n_fft; `window` has another shape or is complex where
             the result is real; squared windows add up to less than 1e-11 at some sample (the
-            condition "nonzero overlap add"), or there is no sample. On a device "neuron" samples
-            with such sums come back infinite or NaN instead: to read a sum would stop the device.
+            condition "nonzero overlap add"), or there is no sample. On other devices than the CPU,
+            and compiled, samples with such sums come back infinite or NaN instead: to read a sum
+            would stop the device, and break the graph.
     """
     check_flags(center=center, normalized=normalized, return_complex=return_complex)
     _check_optional_flags(onesided=onesided)
@@ -344,7 +345,7 @@ def _check_envelope(envelope: torch.Tensor | ComplexTensor) -> None:
             "the signal would have no samples: argument 'input' has too few frames or argument "
             "'length' is less than 1"
         )
-    if envelope.device.type == "neuron":
+    if envelope.device.type != "cpu" or torch.compiler.is_compiling():
         return  # reading a number would stop the device, and break its graphs
     least = envelope.abs().min().item()
     if least < _LEAST_ENVELOPE:

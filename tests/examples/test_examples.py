@@ -34,7 +34,7 @@ def run(tmp_path_factory):
     """A function that runs an example in a folder and returns what it prints."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "OMP_NUM_THREADS": "1",
         "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),  # for remembered plans
     }
@@ -154,6 +154,41 @@ def test_long_convolution(run, tmp_path):
     assert [row[0] for row in rows] == [512, 2048, 8192, 32768]
     assert all(row[-1] < 1e-5 for row in rows)
     assert rows[-1][1] > 5 * max(rows[-1][2:4])
+
+
+def test_hyena(run, tmp_path):
+    printed = run("hyena", tmp_path, "--points", 8192)
+    assert words(printed) == words(shown("hyena"))
+    *steps, change = printed.splitlines()
+    losses = [numbers(line)[1] for line in steps]
+    assert losses[-1] < losses[0] / 4
+    assert numbers(change)[0] < 1e-6
+
+
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+def test_neuraloperator_fno(run, tmp_path, backend):
+    pytest.importorskip("neuralop", reason="neuraloperator is not installed")
+    printed = run("neuraloperator_fno", tmp_path, "--backend", backend, "--steps", 20)
+    assert words(printed) == words(shown("neuraloperator_fno"))
+    by_torch, *others = (numbers(line) for line in printed.splitlines())
+    assert by_torch[1] < by_torch[0] / 2
+    for losses in others:
+        assert losses == pytest.approx(by_torch, abs=2e-4)
+
+
+def test_fnet(run, tmp_path):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    printed = run("fnet", tmp_path, "--backend", "nki-sim")
+    assert words(printed) == words(shown("fnet"))
+    assert printed.startswith("4 launches")
+    assert all(error < 2e-6 for line in printed.splitlines()[1:] for error in numbers(line)[1:])
+
+
+@pytest.mark.parametrize("backend", ["auto", "nki-sim"])
+def test_griffin_lim(run, tmp_path, backend):
+    printed = run("griffin_lim", tmp_path, "--backend", backend)
+    assert words(printed) == words(shown("griffin_lim"))
+    assert percentages(printed) == pytest.approx(percentages(shown("griffin_lim")), abs=1)
 
 
 def test_bloom(run, tmp_path):

@@ -307,6 +307,36 @@ def test_how_small_squared_windows_may_add_up(envelope, is_enough):
                 function(input, 8, **options)
 
 
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_both_are_compiled_to_one_graph(backend):
+    window = torch.hann_window(16)
+
+    def there_and_back(x):
+        spectra = trnfft.stft(x, 16, 4, window=window)
+        return trnfft.istft(spectra, 16, 4, window=window, length=100)
+
+    torch._dynamo.reset()
+    x = random(2, 100, dtype=torch.float32).requires_grad_()
+    with trnfft.backend(backend):
+        y = torch.compile(there_and_back, fullgraph=True, backend="aot_eager")(x)
+        y.square().sum().backward()
+    assert_same(y.detach(), x.detach(), 1e-5)
+    assert_same(x.grad, 2 * x.detach(), 1e-5)
+
+
+def test_compiled_code_does_not_read_how_windows_add_up():
+    spectra = trnfft.stft(random(16), 8, 8, center=False)
+    torch._dynamo.reset()
+    compiled = torch.compile(trnfft.istft, fullgraph=True, backend="aot_eager")
+    x = compiled(spectra, 8, 8, window=torch.zeros(8, dtype=torch.float64), center=False)
+    assert not x.isfinite().any()
+
+
+def test_meta_tensors_have_no_sums_to_read():
+    spectra = trnfft.stft(torch.empty(16, device="meta"), 8)
+    assert trnfft.istft(spectra, 8).shape == (16,)
+
+
 @pytest.mark.parametrize("value", [torch.tensor(True), torch.ones(3), "no", 2], ids=str)
 def test_flags_are_bool(value):
     x = torch.ones(64)

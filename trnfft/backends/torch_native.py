@@ -8,6 +8,7 @@ in the dtype of the input.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,6 +17,10 @@ from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
 
 Input = torch.Tensor | ComplexTensor
+
+# torch.fft as it is now: `trnfft.patch_torch` puts this library's transforms in there.
+torchs = SimpleNamespace(**vars(torch.fft))
+
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
@@ -46,7 +51,7 @@ class TorchNative(Backend):
 
     def c2r_whole(self, x: Input, asked: Transform) -> torch.Tensor:
         """As `c2c_whole`, of half a spectrum: the real result."""
-        function = torch.fft.irfftn if asked.inverse else torch.fft.hfftn
+        function = torchs.irfftn if asked.inverse else torchs.hfftn
         y = _computed(function, x, asked.sizes, asked.dims, asked)
         return y.to(x.device).contiguous()
 
@@ -77,14 +82,14 @@ def _last_dimensions(call: Call) -> Transform:
 
 def _c2c(x: Input, asked: Transform) -> torch.Tensor:
     if len(asked.dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
-        function = torch.fft.ifft if asked.inverse else torch.fft.fft
+        function = torchs.ifft if asked.inverse else torchs.fft
         return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
-    function = torch.fft.ifftn if asked.inverse else torch.fft.fftn
+    function = torchs.ifftn if asked.inverse else torchs.fftn
     return _computed(function, x, asked.sizes, asked.dims, asked)
 
 
 def _r2c(x: Input, asked: Transform) -> torch.Tensor:
-    function = torch.fft.ihfftn if asked.inverse else torch.fft.rfftn
+    function = torchs.ihfftn if asked.inverse else torchs.rfftn
     return _computed(function, x, asked.sizes, asked.dims, asked)
 
 
@@ -95,9 +100,10 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
     z = torch.complex(*parts_of(x)) if isinstance(x, ComplexTensor) else x
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
     # Some functions conjugate lazily, which their imaginary part would show as a bit.
+    with torch._C.DisableTorchFunction():  # `trnfft.patch_torch` would call this again
+        y = function(z if wide is None else z.to(wide), sizes, dims, asked.norm).resolve_conj()
     if wide is None:
-        return function(z, sizes, dims, asked.norm).resolve_conj()
-    y = function(z.to(wide), sizes, dims, asked.norm).resolve_conj()
+        return y
     return y.to(torch.complex64 if y.is_complex() else torch.float32)
 
 

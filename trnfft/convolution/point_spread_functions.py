@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from trnfft.arguments import check_positive, integer
+from trnfft.backends.torch_native import torchs
 from trnfft.checks import finite, index, shown
 
 _LARGEST = 2**14  # pixels a side, which take 2 GiB in float64
@@ -55,8 +56,9 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
     pattern = torch.zeros(2 * size, 2 * size, dtype=torch.float64, device=_HOST)
     for wavelength in _WAVELENGTHS:
         aperture = (size / 3 / wavelength - distance + 0.5).clamp(0, 1)
-        # torch.fft, as backends for a NeuronCore have no float64.
-        pattern += torch.fft.fft2(aperture / aperture.sum()).abs() ** 2
+        # torch's, as backends for a NeuronCore have no float64; also inside of patch_torch.
+        with torch._C.DisableTorchFunction():
+            pattern += torchs.fft2(aperture / aperture.sum()).abs() ** 2
     middle = slice(size - size // 2, size - size // 2 + size)
     return _normalised(torch.fft.fftshift(pattern)[middle, middle])
 

@@ -14,8 +14,11 @@ from trnfft.nn.complex_conv import ComplexConv1d, ComplexConv2d
 from trnfft.nn.complex_linear import ComplexLinear
 from trnfft.nn.fft_conv import FFTConv1d, FFTConv2d
 from trnfft.nn.fnet_mixer import FNetMixer
+from trnfft.nn.long_conv import LongConv
 from trnfft.nn.mod_relu import ModReLU
-from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d
+from trnfft.nn.neural_operator import SpectralConv
+from trnfft.nn.spectral_conv import SpectralConv1d, SpectralConv2d, SpectralConv3d
+from trnfft.nn.spectrogram import InverseSpectrogram, MelScale, MelSpectrogram, Spectrogram
 
 __all__ = [
     "BlockCirculantLinear",
@@ -26,8 +29,15 @@ __all__ = [
     "FFTConv1d",
     "FFTConv2d",
     "FNetMixer",
+    "InverseSpectrogram",
+    "LongConv",
+    "MelScale",
+    "MelSpectrogram",
     "ModReLU",
+    "SpectralConv",
     "SpectralConv1d",
     "SpectralConv2d",
+    "SpectralConv3d",
+    "Spectrogram",
     "convert_linear",
 ]

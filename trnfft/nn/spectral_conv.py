@@ -1,15 +1,61 @@
 """The Fourier layers of neural operators."""
 
+from collections.abc import Sequence
+
 import torch
 
 from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
-from trnfft.transforms import irfft, irfft2, rfft, rfft2
+from trnfft.transforms import irfftn, rfftn
 
 
-class SpectralConv1d(SplitWeight):
+class _SpectralConv(SplitWeight):
+    """What the layers of one, two and three dimensions share.
+
+    Args:
+        modes: numbers of frequencies by their names: of each sign, but of the last dimension.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        modes: dict[str, int],
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        check_positive(**channels, **modes)
+        *signed, last = modes.values()
+        shape = (in_channels, out_channels, *(2 * count for count in signed), last)
+        check_parameters(device, dtype, shape, **channels, **modes)
+        super().__init__(shape, in_channels, out_channels, 0, device, dtype)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self._modes = modes
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        counts = tuple(self._modes.values())
+        floating_point("input", input, TypeError, with_integers=False)
+        check_shape(input, len(counts), self.in_channels)
+        sizes = input.shape[2:]
+        for i, (name, count) in enumerate(self._modes.items()):
+            is_last = i == len(counts) - 1
+            _check_modes(name, count, sizes[i] // 2 + is_last, sizes[i])
+        dims = tuple(range(-len(counts), 0))
+        spectrum = rfftn(input, dim=dims)
+        signed = [(count, count) for count in counts[:-1]]
+        low = lowest(spectrum[..., : counts[-1]], signed)
+        mixed = spread(mix(low, self.weight), signed, sizes)
+        return irfftn(mixed, tuple(sizes), dims).to(input.dtype)
+
+    def extra_repr(self) -> str:
+        modes = ", ".join(f"{name}={count}" for name, count in self._modes.items())
+        return f"{self.in_channels}, {self.out_channels}, {modes}"
+
+
+class SpectralConv1d(_SpectralConv):
     """A convolution over the whole length, given by the lowest frequencies of its kernel.
 
         y = irfft(Y),  Y[o, k] = sum_i w[i, o, k] X[i, k] for k < modes, else 0,  X = rfft(x)
@@ -41,27 +87,12 @@ class SpectralConv1d(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        sizes = {"in_channels": in_channels, "out_channels": out_channels, "modes": modes}
-        check_positive(**sizes)
-        shape = (in_channels, out_channels, modes)
-        check_parameters(device, dtype, shape, **sizes)
-        super().__init__(shape, in_channels, out_channels, 0, device, dtype)
-        self.in_channels, self.out_channels, self.modes = in_channels, out_channels, modes
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        floating_point("input", input, TypeError, with_integers=False)
-        _check_shape(input, 3, self.in_channels)
-        length = input.shape[-1]
-        _check_modes("modes", self.modes, length // 2 + 1, length)
-        spectrum = rfft(input)
-        kept = _mixed("bik,iok->bok", spectrum[..., : self.modes], self.weight)
-        return irfft(kept, length).to(input.dtype)
-
-    def extra_repr(self) -> str:
-        return f"{self.in_channels}, {self.out_channels}, modes={self.modes}"
+        modes_by_name = {"modes": modes}
+        super().__init__(in_channels, out_channels, modes_by_name, device, dtype)
+        self.modes = modes
 
 
-class SpectralConv2d(SplitWeight):
+class SpectralConv2d(_SpectralConv):
     """A convolution over the whole plane, given by the lowest frequencies of its kernel.
 
         y = irfft2(Y),  Y[o, j, k] = sum_i w[i, o, j, k] X[i, j, k],  X = rfft2(x)
@@ -96,52 +127,96 @@ class SpectralConv2d(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        channels = {"in_channels": in_channels, "out_channels": out_channels}
-        sizes = {**channels, "modes1": modes1, "modes2": modes2}
-        check_positive(**sizes)
-        shape = (in_channels, out_channels, 2 * modes1, modes2)
-        check_parameters(device, dtype, shape, **sizes)
-        super().__init__(shape, in_channels, out_channels, 0, device, dtype)
-        self.in_channels, self.out_channels = in_channels, out_channels
+        modes = {"modes1": modes1, "modes2": modes2}
+        super().__init__(in_channels, out_channels, modes, device, dtype)
         self.modes1, self.modes2 = modes1, modes2
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        floating_point("input", input, TypeError, with_integers=False)
-        _check_shape(input, 4, self.in_channels)
-        height, width = input.shape[-2:]
-        _check_modes("modes1", self.modes1, height // 2, height)
-        _check_modes("modes2", self.modes2, width // 2 + 1, width)
-        spectrum = rfft2(input)
-        rows, low = self.modes1, spectrum[..., : self.modes2]
-        low = each_part(
-            lambda part: torch.cat([part[..., :rows, :], part[..., -rows:, :]], -2), low
-        )
-        mixed = _mixed("bijk,iojk->bojk", low, self.weight)
-        gap = (0, 0, 0, height - 2 * rows)
-        mixed = each_part(
-            lambda part: torch.cat(
-                [torch.nn.functional.pad(part[..., :rows, :], gap), part[..., rows:, :]], -2
-            ),
-            mixed,
-        )
-        return irfft2(mixed, (height, width)).to(input.dtype)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.in_channels}, {self.out_channels}, modes1={self.modes1}, modes2={self.modes2}"
-        )
+class SpectralConv3d(_SpectralConv):
+    """A convolution over the whole volume, given by the lowest frequencies of its kernel.
+
+        y = irfftn(Y),  Y[o, j, k, l] = sum_i w[i, o, j, k, l] X[i, j, k, l],  X = rfftn(x)
+
+    for -modes1 <= j < modes1, -modes2 <= k < modes2 and 0 <= l < modes3; all other Y are 0. The
+    weight has j >= 0 first, then j < 0, and k likewise, as the transform has (Li et al., "Fourier
+    neural operator for parametric partial differential equations", 2021, section 4). Parameters
+    are `weight_real` and `weight_imag`, [in_channels, out_channels, 2 * modes1, 2 * modes2,
+    modes3]; `trnfft.nn.split.SplitWeight` gives their first values. float16 and bfloat16 are
+    computed in float32.
+
+    Args:
+        in_channels, out_channels: numbers of channels.
+        modes1, modes2: the numbers of frequencies kept of each sign along the last but two and the
+            last but one dimension.
+        modes3: the number of frequencies kept along the last dimension.
+        device, dtype: of the parameters; `dtype` is real.
+
+    Input: real, [B, in_channels, D, H, W] with D >= 2 * modes1, H >= 2 * modes2 and
+    W // 2 + 1 >= modes3. Output: a real tensor [B, out_channels, D, H, W] of the same dtype.
+
+    Raises:
+        ValueError: a number is less than 1; on call, the input has another shape.
+        TypeError: `dtype` is not real; on call, the input is no tensor.
+        RuntimeError: on call, the input is complex.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        modes1: int,
+        modes2: int,
+        modes3: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        modes = {"modes1": modes1, "modes2": modes2, "modes3": modes3}
+        super().__init__(in_channels, out_channels, modes, device, dtype)
+        self.modes1, self.modes2, self.modes3 = modes1, modes2, modes3
 
 
-def _mixed(sum: str, spectrum: ComplexTensor, weight: ComplexTensor) -> ComplexTensor:
+def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """The lowest frequencies of a spectrum [B, C, ..., F], along all dimensions but the last.
+
+    signed: for each of these, how many frequencies from 0 on and how many below 0, which follow.
+    """
+
+    def cut(part: torch.Tensor) -> torch.Tensor:
+        for dim, (positive, negative) in enumerate(signed, 2):
+            size = part.shape[dim]
+            ends = part.narrow(dim, 0, positive), part.narrow(dim, size - negative, negative)
+            part = torch.cat(ends, dim)
+        return part
+
+    return each_part(cut, spectrum)
+
+
+def spread(
+    low: torch.Tensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
+) -> torch.Tensor:
+    """The inverse of `lowest`: a spectrum of these sizes with zeros at the other frequencies."""
+
+    def pad(part: torch.Tensor) -> torch.Tensor:
+        for dim, ((positive, negative), size) in enumerate(zip(signed, sizes, strict=False), 2):
+            gap = (0, 0) * (part.ndim - 1 - dim) + (0, size - positive - negative)
+            first = torch.nn.functional.pad(part.narrow(dim, 0, positive), gap)
+            part = torch.cat([first, part.narrow(dim, positive, negative)], dim)
+        return part
+
+    return each_part(pad, low)
+
+
+def mix(spectrum: torch.Tensor, weight: torch.Tensor) -> ComplexTensor:
     """The channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
     check_device("input", spectrum.device, "the weight", weight.device)
     weight = weight.to(spectrum.real.dtype)
-    return bilinear(lambda x, w: torch.einsum(sum, x, w), spectrum, weight)
+    return bilinear(lambda x, w: torch.einsum("bi...,io...->bo...", x, w), spectrum, weight)
 
 
-def _check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:
-    if input.ndim != ndim or input.shape[1] != channels:
-        points = "N" if ndim == 3 else "H, W"
+def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:
+    """ValueError unless the input has channels before `ndim` dimensions of points."""
+    if input.ndim != ndim + 2 or input.shape[1] != channels:
+        points = {1: "N", 2: "H, W", 3: "D, H, W"}.get(ndim, f"{ndim} dimensions")
         raise ValueError(
             f"argument 'input' has shape {tuple(input.shape)}, allowed is "
             f"[B, {channels}, {points}]; bring the channels to dimension 1"

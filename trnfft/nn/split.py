@@ -82,14 +82,14 @@ class SplitWeight(nn.Module):
         )
 
 
-def bilinear(operation: Operation, x: ComplexTensor, y: ComplexTensor) -> ComplexTensor:
+def bilinear(operation: Operation, x: torch.Tensor, y: torch.Tensor) -> ComplexTensor:
     """The complex form of a real bilinear operation, such as a product or a convolution.
 
         (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
 
     Args:
         operation: bilinear in its two real tensors.
-        x, y: of whatever shapes it takes.
+        x, y: ComplexTensors of whatever shapes it takes.
     """
     return ComplexTensor(
         operation(x.real, y.real) - operation(x.imag, y.imag),

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import math
 
 import pytest
@@ -19,6 +20,7 @@ from trnfft.nn import (
     ModReLU,
     SpectralConv1d,
     SpectralConv2d,
+    SpectralConv3d,
 )
 
 from ..samples import native, random, random_complex
@@ -60,6 +62,7 @@ COMPLEX_LAYERS = {
 REAL_LAYERS = {
     "SpectralConv1d": (lambda **kw: SpectralConv1d(2, 3, 3, **kw), (2, 2, 7)),
     "SpectralConv2d": (lambda **kw: SpectralConv2d(2, 2, 1, 2, **kw), (1, 2, 4, 5)),
+    "SpectralConv3d": (lambda **kw: SpectralConv3d(2, 1, 1, 1, 2, **kw), (1, 2, 3, 2, 4)),
     "FNetMixer": (lambda **kw: FNetMixer(), (2, 3, 4)),
 }
 LAYERS = {**COMPLEX_LAYERS, **REAL_LAYERS}
@@ -240,6 +243,7 @@ def test_convolution_with_sizes_of_each_dimension():
         (lambda: ComplexConv2d(16, 32, 3), 48 * 9),
         (lambda: SpectralConv1d(20, 30, 40), 50),
         (lambda: SpectralConv2d(20, 30, 4, 4), 50),
+        (lambda: SpectralConv3d(20, 30, 2, 2, 4), 50),
     ],
 )
 def test_first_weights(make, fans):
@@ -398,6 +402,22 @@ def test_spectral_conv2d(points, modes):
     assert_same(layer(x), torch.fft.irfft2(result, points))
 
 
+@pytest.mark.parametrize(
+    "points, modes", [((4, 6, 8), (2, 3, 5)), ((5, 3, 7), (2, 1, 4)), ((4, 8, 5), (1, 3, 1))]
+)
+def test_spectral_conv3d(points, modes):
+    layer = randomized(SpectralConv3d(2, 3, *modes, **F64))
+    x = random(4, 2, *points)
+    spectrum = torch.fft.rfftn(x, dim=(2, 3, 4))
+    result = torch.zeros(4, 3, *points[:2], points[2] // 2 + 1, dtype=torch.complex128)
+    planes, rows = ([*range(count), *range(-count, 0)] for count in modes[:2])
+    for (i, plane), (j, row) in itertools.product(enumerate(planes), enumerate(rows)):
+        for column in range(modes[2]):
+            mix = weight(layer)[:, :, i, j, column]
+            result[:, :, plane, row, column] = spectrum[:, :, plane, row, column] @ mix
+    assert_same(layer(x), torch.fft.irfftn(result, points, (2, 3, 4)))
+
+
 def test_spectral_conv_is_independent_of_resolution():
     layer = randomized(SpectralConv1d(1, 1, 4, **F64))
     fine = 2 * math.pi * torch.arange(64, **F64) / 64
@@ -429,6 +449,9 @@ def test_fnet_mixer(shape):
         (lambda: ModReLU(0), "num_features"),
         (lambda: SpectralConv1d(1, 1, 0), "modes"),
         (lambda: SpectralConv2d(1, 1, 1, 0), "modes2"),
+        (lambda: SpectralConv3d(1, 1, 1, 1, 0), "modes3"),
+        (lambda: SpectralConv3d(1, 1, 1, 2, 1)(torch.ones(1, 1, 2, 3, 2)), "modes2=2"),
+        (lambda: SpectralConv3d(1, 1, 1, 1, 1)(torch.ones(1, 2, 2, 2, 2)), r"\[B, 1, D, H, W\]"),
         (lambda: ComplexBatchNorm(3)(torch.ones(2, 4)), "input"),
         (lambda: ComplexBatchNorm(3)(torch.ones(3)), "input"),
         (lambda: ModReLU(3)(torch.ones(2, 4)), "input"),
@@ -445,7 +468,7 @@ def test_errors(make, name):
         make()
 
 
-@pytest.mark.parametrize("name", ["SpectralConv1d", "SpectralConv2d"])
+@pytest.mark.parametrize("name", ["SpectralConv1d", "SpectralConv2d", "SpectralConv3d"])
 def test_spectral_layers_reject_complex_input(name):
     layer, x = case(name)
     with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex128"):

@@ -1,0 +1,58 @@
+"""Griffin-Lim: a signal from the absolute values of its spectrogram, with torch's own functions.
+
+The program below the first line of `main` knows nothing of trnfft: torch.stft and torch.istft are
+this library's, in every thread, after `trnfft.patch_torch().start()`. Spectra are ComplexTensors
+then, whose absolute values, products and quotients are written as those of native tensors. (Griffin
+and Lim, "Signal estimation from modified short-time Fourier transform", 1984.)
+
+Needs:   pip install .
+Run:     python examples/griffin_lim.py
+         python examples/griffin_lim.py --backend nki-sim    # the NKI kernels, in the simulator
+Prints:  how far the spectrogram of the estimate is from the given one, as it improves.
+"""
+
+import argparse
+
+import torch
+
+import trnfft
+
+FRAME, HOP = 128, 32
+WINDOW = torch.hann_window(FRAME)
+
+
+def main() -> None:
+    trnfft.patch_torch().start()  # the one line
+    parser = argparse.ArgumentParser(description="A signal from its magnitudes.")
+    parser.add_argument("--steps", type=int, default=60, help="default: 60")
+    parser.add_argument("--backend", default="auto", help="auto, torch, matmul or nki-sim")
+    arguments = parser.parse_args()
+    trnfft.set_backend(arguments.backend)
+    torch.manual_seed(0)
+
+    signal = chirp(4000)
+    magnitudes = spectra_of(signal).abs()
+    spectra = magnitudes * spectra_of(torch.randn(4000)).sgn()  # phases of noise
+    for step in range(arguments.steps + 1):
+        estimate = torch.istft(spectra, FRAME, HOP, window=WINDOW, length=len(signal))
+        consistent = spectra_of(estimate)
+        if step % 20 == 0:
+            distance = (consistent.abs() - magnitudes).norm() / magnitudes.norm()
+            print(f"step {step:3}  spectrogram off by {distance.item():6.1%}")
+        spectra = magnitudes * consistent.sgn()
+    print(f"spectra are of type {type(spectra).__name__}")
+
+
+def spectra_of(signal: torch.Tensor) -> torch.Tensor:
+    return torch.stft(signal, FRAME, HOP, window=WINDOW, return_complex=True)
+
+
+def chirp(length: int) -> torch.Tensor:
+    """A tone that rises from 1/40 to 1/8 of the rate, and its third."""
+    position = torch.arange(length) / length
+    phase = 2 * torch.pi * length * (position / 40 + position**2 / 20)
+    return torch.sin(phase) + 0.5 * torch.sin(1.26 * phase)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Models on every backend against themselves in float64 by torch.
+
+Their packages are installed for these tests alone: pip install --no-deps neuraloperator==2.0.0
+tensorly==0.10.0 tensorly-torch==0.5.0 opt-einsum==3.4.0, and pip install transformers==5.23.0.
+"""
+
+import copy
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+import trnfft
+
+from ..trnfft.samples import native, random
+
+BACKENDS = ("torch", "matmul", "nki-sim")
+LARGEST_ERROR = 2e-6
+
+
+class _AllDouble(TorchFunctionMode):
+    """torch.cfloat in the text of a model is torch.cdouble."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if kwargs.get("dtype") == torch.cfloat:
+            kwargs["dtype"] = torch.cdouble
+        return func(*args, **kwargs)
+
+
+def results(model, *inputs):
+    """The output, and gradients of a weighted sum of it in real inputs and in parameters."""
+    inputs = [x.detach().clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+    wanted = [x for x in (*inputs, *model.parameters()) if x.requires_grad]
+    y = model(*inputs)
+    loss = (random(*y.shape, seed=1).to(y.dtype) * y).mean()
+    gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+    return [native(x.detach()) for x in (y, *gradients) if x is not None]
+
+
+def results_in_double(model, *inputs):
+    """`results` by torch in float64 and complex128."""
+    model = copy.deepcopy(model).double()
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.cdouble)
+    with _AllDouble():
+        return results(model, *(x.double() if x.is_floating_point() else x for x in inputs))
+
+
+def assert_accurate(model, *inputs):
+    """A model under `patch_torch` is nearly as exact as by torch, its gradients too."""
+    with trnfft.patch_torch():
+        actual = results(model, *inputs)
+    assert_exact(actual, results(model, *inputs), results_in_double(model, *inputs))
+
+
+def assert_exact(actual, by_torch, exact):
+    """Relative L2 errors are 2e-6 at most, or twice those of torch."""
+    for a, t, e in zip(actual, by_torch, exact, strict=True):
+        assert (a.shape, a.dtype) == (t.shape, t.dtype)
+        assert error(a, e) <= max(LARGEST_ERROR, 2 * error(t, e))
+
+
+def error(actual, exact):
+    """The relative L2 error."""
+    return float((actual.to(exact.dtype) - exact).norm() / exact.norm().clamp(min=1e-30))
+
+
+def losses_of_training(model, *inputs, steps=3):
+    """Losses of a fit to noise, before each step of Adam."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(steps):
+        y = model(*inputs)
+        loss = (y - random(*y.shape, seed=1).to(y.dtype)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses

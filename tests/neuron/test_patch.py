@@ -1,0 +1,81 @@
+"""Models that know nothing of this library, on a device without complex dtypes."""
+
+import copy
+
+import torch
+from torch import nn
+
+import trnfft
+from trnfft import ComplexTensor
+
+from .comparison import assert_close
+
+
+class FourierLayer(nn.Module):
+    """As published ones are: a native complex weight, and spectra written into zeros."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.rand(2, 3, 4, dtype=torch.cfloat))
+        self.phases = nn.Parameter(torch.rand(4, 2))
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x)
+        out = torch.zeros(x.shape[0], 3, x.shape[-1] // 2 + 1, device=x.device, dtype=torch.cfloat)
+        mixed = torch.einsum("bik,iok->bok", spectrum[..., :4], self.weight)
+        out[..., :4] = mixed * torch.view_as_complex(self.phases)
+        return torch.fft.irfft(out, n=x.shape[-1])
+
+
+def step(model, x):
+    """The output, the gradients, and the parameters after a step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    y = model(x)
+    y.square().sum().backward()
+    optimizer.step()
+    tensors = [y, *(p.grad for p in model.parameters()), *model.parameters()]
+    return [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+
+
+def test_a_fourier_layer_unchanged(launches):
+    model, x = FourierLayer(), torch.randn(2, 2, 16)
+    expected = step(copy.deepcopy(model), x)
+    with trnfft.patch_torch():
+        model = model.to("neuron")
+        assert isinstance(model.weight, ComplexTensor)
+        assert isinstance(model.weight, nn.Parameter)
+        actual = step(model, x.to("neuron"))
+    assert {t.device.type for t in actual} == {"neuron"}
+    assert launches
+    assert_close(actual, expected)
+
+
+def test_whole_program():
+    model, x = FourierLayer(), torch.randn(2, 2, 16)
+    expected = step(copy.deepcopy(model), x)
+    patch = trnfft.patch_torch()
+    patch.start()
+    try:
+        actual = step(model.to("neuron"), x.to("neuron"))
+    finally:
+        patch.stop()
+    assert_close(actual, expected)
+
+
+def test_complex_tensors_are_made_of_parts():
+    real = torch.arange(6.0).reshape(3, 2).to("neuron")
+    with trnfft.patch_torch():
+        for made, expected in (
+            (torch.zeros(2, dtype=torch.cfloat, device="neuron"), torch.zeros(2) + 0j),
+            (torch.ones(2, dtype=torch.cfloat, device="neuron"), torch.ones(2) + 0j),
+            (torch.complex(real, real), torch.complex(real.cpu(), real.cpu())),
+            (torch.polar(real, real), torch.polar(real.cpu(), real.cpu())),
+            (torch.view_as_complex(real), torch.view_as_complex(real.cpu())),
+        ):
+            assert isinstance(made, ComplexTensor)
+            assert made.device.type == "neuron"
+            torch.testing.assert_close(made.cpu().to_complex(), expected)
+        followed = torch.empty(2, dtype=torch.cfloat, device="neuron", requires_grad=True)
+        assert isinstance(followed, ComplexTensor)
+        assert followed.is_leaf and followed.requires_grad

@@ -1,0 +1,146 @@
+"""SpectralConv by its definition: every frequency with its matrix, and the sum over them."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import trnfft
+from trnfft.nn import SpectralConv
+
+from ..samples import random
+
+
+def defined(layer, x, sizes):
+    """irfftn of the mixed frequencies, with the weight's as signed numbers."""
+    order = x.ndim - 2
+    weight = torch.complex(layer.weight_real, layer.weight_imag).to(torch.complex128)
+    kept = [min(m, n, s) for m, n, s in zip(layer.modes, x.shape[2:], sizes, strict=True)]
+    kept[-1] = min(layer.modes[-1], x.shape[-1] // 2 + 1, sizes[-1] // 2 + 1)
+    dims = tuple(range(-order, 0))
+    spectrum = torch.fft.rfftn(x, dim=dims, norm=layer.fft_norm)
+    half = (*sizes[:-1], sizes[-1] // 2 + 1)
+    result = torch.zeros(x.shape[0], layer.out_channels, *half, dtype=torch.complex128)
+    signed = [range(-(count // 2), count - count // 2) for count in kept[:-1]]
+    for frequency in itertools.product(*signed, range(kept[-1])):
+        # Where it is in the weight: ascending, and fewer frequencies are those in the middle.
+        place = [
+            k + count // 2 + (size - count) // 2
+            for k, count, size in zip(frequency[:-1], kept, layer.modes, strict=False)
+        ]
+        mix = weight[(..., *place, frequency[-1])]
+        result[(..., *frequency)] = spectrum[(..., *frequency)] @ mix
+    y = torch.fft.irfftn(result, sizes, dims, norm=layer.fft_norm)
+    return y if layer.bias is None else y + layer.bias
+
+
+CASES = [
+    ((6,), (12,), (12,)),
+    ((7,), (9,), (9,)),
+    ((20,), (8,), (8,)),
+    ((6,), (12,), (20,)),
+    ((4, 6), (8, 9), (8, 9)),
+    ((5, 4), (7, 6), (7, 6)),
+    ((8, 8), (5, 6), (5, 6)),
+    ((4, 4), (6, 8), (11, 10)),
+    ((6, 6), (9, 8), (4, 5)),
+    ((2, 3, 4), (5, 4, 6), (5, 4, 6)),
+]
+
+
+@pytest.mark.parametrize("n_modes, sizes, output_shape", CASES)
+def test_definition(n_modes, sizes, output_shape):
+    torch.manual_seed(0)
+    layer = SpectralConv(2, 3, n_modes).double()
+    x = random(2, 2, *sizes)
+    given = None if output_shape == sizes else output_shape
+    torch.testing.assert_close(layer(x, given), defined(layer, x, output_shape))
+
+
+@pytest.mark.parametrize("fft_norm", ["backward", "ortho", "forward"])
+def test_norms_and_no_bias(fft_norm):
+    layer = SpectralConv(2, 3, (4, 4), fft_norm=fft_norm, bias=False).double()
+    x = random(2, 2, 6, 8)
+    torch.testing.assert_close(layer(x), defined(layer, x, (6, 8)))
+
+
+def test_first_values():
+    torch.manual_seed(0)
+    layer = SpectralConv(30, 20, 80)
+    for part in (layer.weight_real, layer.weight_imag):
+        assert part.std().item() == pytest.approx(math.sqrt(1 / 50), rel=0.02)
+    assert SpectralConv(3, 2, 80, init_std=0.0).weight_real.abs().max() == 0
+
+
+@pytest.mark.parametrize("scale", [2, 1.5])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_skip_connections_get_the_sizes_of_the_output(order, scale):
+    layer = SpectralConv(2, 2, (4,) * order, resolution_scaling_factor=scale)
+    sizes = (4, 6, 8)[:order]
+    x = torch.cos(2 * math.pi * torch.arange(sizes[-1]) / sizes[-1]).expand(1, 2, *sizes)
+    skipped = layer.transform(x)
+    assert skipped.shape == layer(x).shape == (1, 2, *(int(scale * size) for size in sizes))
+    if order == 3:  # trigonometric
+        fine = torch.cos(2 * math.pi * torch.arange(scale * 8) / (scale * 8))
+        torch.testing.assert_close(skipped, fine.expand_as(skipped))
+    assert layer.transform(x, sizes) is x
+    assert layer.transform(x, (3,) * order).shape == (1, 2, *(3,) * order)
+
+
+def test_dense_weights_of_neuraloperator_are_loaded():
+    layer = SpectralConv(2, 3, (4, 4))
+    dense = random(2, 3, 4, 3, dtype=torch.complex64)
+    state = {"weight.tensor": dense, "bias": torch.ones(3, 1, 1)}
+    layer.load_state_dict(state)
+    assert torch.equal(layer.weight_real, dense.real)
+    assert torch.equal(layer.weight_imag, dense.imag)
+    copied = SpectralConv(2, 3, (4, 4))
+    copied.load_state_dict(layer.state_dict())
+    assert torch.equal(copied.weight_imag, dense.imag)
+    assert list(state) == ["weight.tensor", "bias"]
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_gradients(backend):
+    layer = SpectralConv(1, 2, (3, 4)).double()
+    with trnfft.backend(backend):
+        assert torch.autograd.gradcheck(layer, random(1, 1, 4, 5).requires_grad_())
+        assert torch.autograd.gradcheck(
+            lambda real, imag, x: torch.func.functional_call(
+                layer, {"weight_real": real, "weight_imag": imag}, (x,)
+            ),
+            (layer.weight_real, layer.weight_imag, random(1, 1, 4, 5)),
+        )
+
+
+def test_compiled_to_one_graph():
+    layer, x = SpectralConv(2, 2, (4, 4)), random(1, 2, 6, 8, dtype=torch.float32)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), layer(x))
+
+
+@pytest.mark.parametrize(
+    "arguments, error, name",
+    [
+        (dict(in_channels=0), ValueError, "in_channels"),
+        (dict(n_modes=(4, 0)), ValueError, "n_modes"),
+        (dict(n_modes=(4, 2.5)), TypeError, "n_modes"),
+        (dict(complex_data=True), NotImplementedError, "complex_data"),
+        (dict(separable=True), NotImplementedError, "separable"),
+        (dict(factorization="tucker"), NotImplementedError, "factorization"),
+        (dict(fno_block_precision="half"), NotImplementedError, "fno_block_precision"),
+        (dict(max_n_modes=(4, 4)), NotImplementedError, "max_n_modes"),
+    ],
+)
+def test_arguments_that_are_not_allowed(arguments, error, name):
+    with pytest.raises(error, match=f"argument '{name}'"):
+        SpectralConv(**(dict(in_channels=1, out_channels=1, n_modes=(4, 4)) | arguments))
+
+
+def test_inputs_that_are_not_allowed():
+    with pytest.raises(ValueError, match=r"allowed is \[B, 2, H, W\]"):
+        SpectralConv(2, 1, (2, 2))(torch.ones(1, 3, 4, 4))
+    with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex64"):
+        SpectralConv(2, 1, (2, 2))(torch.ones(1, 2, 4, 4) + 0j)

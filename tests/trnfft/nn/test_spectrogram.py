@@ -1,0 +1,129 @@
+"""Spectrograms against torch.stft and triangles computed one by one in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import trnfft
+from trnfft.nn import InverseSpectrogram, MelScale, MelSpectrogram, Spectrogram
+
+from ..samples import native, random
+
+
+def mel_of(hz, scale):
+    if scale == "htk":
+        return 2595 * math.log10(1 + hz / 700)
+    return 3 * hz / 200 if hz < 1000 else 15 + 27 * math.log(hz / 1000) / math.log(6.4)
+
+
+def hz_of(mel, scale):
+    """The inverse of `mel_of`, by bisection."""
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mel_of(middle, scale) < mel else (low, middle)
+    return low
+
+
+def triangles(n_mels, rate, least, most, n_stft, norm, scale):
+    first, last = mel_of(least, scale), mel_of(most, scale)
+    corners = [hz_of(first + (last - first) * i / (n_mels + 1), scale) for i in range(n_mels + 2)]
+    bank = np.zeros((n_stft, n_mels))
+    for m in range(n_mels):
+        left, middle, right = corners[m : m + 3]
+        for i in range(n_stft):
+            f = i * (rate // 2) / (n_stft - 1)
+            if left < f <= middle:
+                bank[i, m] = (f - left) / (middle - left)
+            elif middle < f < right:
+                bank[i, m] = (right - f) / (right - middle)
+        if norm == "slaney":
+            bank[:, m] *= 2 / (right - left)
+    return torch.from_numpy(bank)
+
+
+@pytest.mark.parametrize("scale", ["htk", "slaney"])
+@pytest.mark.parametrize("norm", [None, "slaney"])
+@pytest.mark.parametrize("least, most", [(0.0, 4000.0), (300.0, 3000.0)])
+def test_filter_bank(scale, norm, least, most):
+    expected = triangles(10, 8000, least, most, 65, norm, scale)
+    actual = MelScale(10, 8000, least, most, 65, norm, scale).fb
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-6 * expected.max())
+
+
+def test_the_last_triangle_ends_at_half_the_rate_by_default():
+    assert torch.equal(MelScale(8, 8000).fb, MelScale(8, 8000, f_max=4000.0).fb)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_mel_spectrogram(backend):
+    x = random(2, 3, 300, dtype=torch.float32)
+    layer = MelSpectrogram(8000, 64, hop_length=20, n_mels=10)
+    window = torch.hann_window(64, dtype=torch.float64)
+    spectrum = torch.stft(x.double().flatten(0, 1), 64, 20, window=window, return_complex=True)
+    bank = triangles(10, 8000, 0, 4000, 33, None, "htk")
+    expected = (bank.T @ spectrum.abs().square()).unflatten(0, (2, 3))
+    with trnfft.backend(backend):
+        actual = layer(x)
+    assert actual.dtype == torch.float32
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3, None])
+def test_powers(power):
+    x = random(3, 100)
+    expected = torch.stft(
+        x, 32, 16, window=torch.hann_window(32, dtype=torch.float64), return_complex=True
+    )
+    layer = Spectrogram(32, power=power, wkwargs=dict(dtype=torch.float64))
+    expected = expected if power is None else expected.abs() ** power
+    torch.testing.assert_close(native(layer(x)), expected)
+
+
+@pytest.mark.parametrize("normalized", [False, True, "window", "frame_length"])
+@pytest.mark.parametrize("pad", [0, 5])
+def test_inverse_gives_the_signal_back(normalized, pad):
+    x = random(2, 3, 100)
+    settings = dict(n_fft=32, win_length=24, hop_length=6, pad=pad, normalized=normalized)
+    spectra = Spectrogram(power=None, **settings)(x)
+    torch.testing.assert_close(InverseSpectrogram(**settings)(spectra, 100), x)
+    signal = InverseSpectrogram(**settings)(native(spectra))
+    torch.testing.assert_close(signal[..., pad : pad + 90], x[..., :90])
+
+
+def test_silence_has_a_gradient():
+    x = torch.zeros(64, requires_grad=True)
+    Spectrogram(32)(x).sum().backward()
+    assert torch.equal(x.grad, torch.zeros(64))
+
+
+def test_gradient():
+    x = random(50).requires_grad_()
+    layer = MelSpectrogram(8000, 16, n_mels=4, wkwargs=dict(dtype=torch.float64)).double()
+    assert torch.autograd.gradcheck(layer, x)
+
+
+def test_compiled_to_one_graph():
+    x = random(2, 200, dtype=torch.float32)
+    layer = MelSpectrogram(8000, 64, n_mels=10)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), layer(x))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Spectrogram(normalized="area"), "argument 'normalized' is 'area'"),
+        (lambda: MelSpectrogram(power=None), "argument 'power' is None"),
+        (lambda: MelSpectrogram(mel_scale="bark"), "argument 'mel_scale' is 'bark'"),
+        (lambda: MelSpectrogram(norm="l2"), "argument 'norm' is 'l2'"),
+        (lambda: MelSpectrogram(n_mels=0), "argument 'n_mels' is 0"),
+        (lambda: MelSpectrogram(f_min=9000.0), "argument 'f_min' is 9000.0"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

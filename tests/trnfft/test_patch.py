@@ -1,0 +1,208 @@
+"""torch's transforms are this library's inside of `patch_torch`, and torch's again after it."""
+
+import functools
+import threading
+
+import pytest
+import torch
+
+import trnfft
+from nki_kernels import simulator
+from trnfft import ComplexTensor
+
+from .samples import native, random
+
+FROM_REAL = [f"{kind}{dims}" for kind in ("fft", "ifft", "rfft", "ihfft") for dims in ("", 2, "n")]
+TO_REAL = [f"{kind}{dims}" for kind in ("irfft", "hfft") for dims in ("", 2, "n")]
+WINDOW = torch.hann_window(16, dtype=torch.float64)
+
+
+def is_patched():
+    return isinstance(torch.fft.fft(torch.ones(2)), ComplexTensor)
+
+
+def in_a_thread(function):
+    """What the function returns in a thread of its own."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+@pytest.mark.parametrize("name", FROM_REAL + TO_REAL)
+@pytest.mark.parametrize("held", [False, True])
+def test_every_transform_runs_kernels(name, held):
+    x = random(4, 6, dtype=torch.float32 if name in FROM_REAL else torch.complex64)
+    transform = getattr(torch.fft, name) if held else lambda x: getattr(torch.fft, name)(x)
+    expected = transform(x)
+    with trnfft.patch_torch(), trnfft.backend("nki-sim"), simulator.record() as timeline:
+        actual = transform(x)
+    assert timeline.launches >= 1
+    assert isinstance(actual, ComplexTensor) == expected.is_complex()
+    torch.testing.assert_close(native(actual), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_short_time_transforms(backend):
+    x = random(2, 100)
+    settings = dict(n_fft=16, hop_length=4, window=WINDOW)
+    expected = torch.stft(x, return_complex=True, **settings)
+    with trnfft.patch_torch(), trnfft.backend(backend):
+        for spectrum in (
+            torch.stft(x, return_complex=True, **settings),
+            x.stft(return_complex=True, **settings),
+        ):
+            assert isinstance(spectrum, ComplexTensor)
+            torch.testing.assert_close(native(spectrum), expected)
+            torch.testing.assert_close(torch.istft(spectrum, length=100, **settings), x)
+        torch.testing.assert_close(torch.istft(expected, length=100, **settings), x)
+
+
+@pytest.mark.parametrize("first, dim", [("input", "dim"), ("a", "axis"), ("x", "axis")])
+def test_names_of_numpy_are_taken_as_torch_takes_them(first, dim):
+    x = random(3, 4)
+    expected = torch.fft.rfft(**{first: x, dim: 0})
+    with trnfft.patch_torch():
+        actual = torch.fft.rfft(**{first: x, dim: 0})
+    torch.testing.assert_close(native(actual), expected)
+
+
+def test_native_out():
+    x, out = random(3, 4), torch.empty(0, dtype=torch.complex128)
+    with trnfft.patch_torch():
+        assert torch.fft.fft(x, out=out) is out
+    torch.testing.assert_close(out, torch.fft.fft(x))
+
+
+def test_spectra_go_into_native_tensors_and_mix_with_native_weights():
+    """What a Fourier neural operator does, with gradients."""
+    x = random(2, 3, 8).requires_grad_()
+    weight = random(3, 4, 2, dtype=torch.complex128, seed=1).requires_grad_()
+
+    def layer():
+        spectrum = torch.fft.rfft(x)
+        out = torch.zeros(2, 4, 5, dtype=torch.cdouble)
+        out[..., :2] = torch.einsum("bik,iok->bok", spectrum[..., :2], weight)
+        y = torch.fft.irfft(out, n=8)
+        return y, *torch.autograd.grad(y.square().sum(), (x, weight))
+
+    expected = layer()
+    with trnfft.patch_torch(), trnfft.backend("matmul"):
+        actual = layer()
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(native(a), e)
+
+
+def test_other_functions_stay_as_they_are():
+    with trnfft.patch_torch():
+        assert type(torch.zeros(2, dtype=torch.cfloat)) is torch.Tensor
+        assert type(torch.view_as_complex(torch.ones(3, 2))) is torch.Tensor
+        assert type(torch.complex(torch.ones(2), torch.ones(2))) is torch.Tensor
+        assert type(torch.polar(torch.ones(2), torch.ones(2))) is torch.Tensor
+
+
+def test_blocks_nest_and_end_with_an_error():
+    assert not is_patched()
+    with trnfft.patch_torch():
+        with trnfft.patch_torch():
+            assert is_patched()
+        assert is_patched()
+        with pytest.raises(IndexError), trnfft.patch_torch():
+            torch.fft.fft(torch.ones(2), dim=7)
+        assert is_patched()
+    assert not is_patched()
+
+
+def test_nested_blocks_compute_once():
+    patches = trnfft.patch_torch(), trnfft.patch_torch()
+    with patches[0], patches[1], trnfft.backend("nki-sim"), simulator.record() as timeline:
+        torch.fft.fft(torch.ones(8))
+    assert timeline.launches == 1
+
+
+def test_a_block_is_for_its_own_thread():
+    with trnfft.patch_torch():
+        assert is_patched()
+        assert not in_a_thread(is_patched)
+
+
+def test_the_whole_program():
+    held = torch.fft.fft
+    patch = trnfft.patch_torch()
+    patch.start()
+    try:
+        assert is_patched()
+        assert in_a_thread(is_patched)
+        assert isinstance(held(torch.ones(2)), torch.Tensor)
+        assert not isinstance(held(torch.ones(2)), ComplexTensor)  # taken before
+        with trnfft.patch_torch(), trnfft.backend("nki-sim"), simulator.record() as timeline:
+            assert isinstance(held(torch.ones(2)), ComplexTensor)
+            torch.fft.rfft(torch.ones(8))
+        assert timeline.launches == 2
+        trnfft.patch_torch().start()
+        patch.stop()
+        assert is_patched()  # started twice
+    finally:
+        patch.stop()
+    assert not is_patched()
+    assert torch.fft.fft is held
+    with pytest.raises(RuntimeError, match=r"start\(\)"):
+        patch.stop()
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_no_recursion_in_precisions_that_torch_computes(backend):
+    with trnfft.patch_torch(), trnfft.backend(backend), trnfft.precision("double"):
+        y = torch.fft.fft(random(8, dtype=torch.float32))
+    torch.testing.assert_close(native(y), torch.fft.fft(random(8, dtype=torch.float32)))
+
+
+def test_point_spread_functions_are_computed_in_float64_by_torch():
+    expected = trnfft.point_spread_functions.star(9)
+    with trnfft.patch_torch(), trnfft.backend("nki-sim"):
+        torch.testing.assert_close(trnfft.point_spread_functions.star(9), expected)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_compiled_to_one_graph(backend, inside):
+    held = functools.partial(torch.fft.irfft, n=8)
+
+    def double(x):
+        return held(2 * torch.fft.rfft(x.to(torch.float64)))
+
+    def patched_double(x):
+        with trnfft.patch_torch():
+            return double(x)
+
+    x = random(3, 8).requires_grad_()
+    torch._dynamo.reset()
+    run = torch.compile(patched_double if inside else double, fullgraph=True, backend="aot_eager")
+    with trnfft.backend(backend):
+        if inside:
+            y = run(x)
+        else:
+            with trnfft.patch_torch():
+                y = run(x)
+        y.square().sum().backward()
+    torch.testing.assert_close(y, 2 * x)
+    torch.testing.assert_close(x.grad, 8 * x.detach())
+
+
+def test_compiled_in_a_whole_program():
+    x = random(3, 8, dtype=torch.float32)
+    patch = trnfft.patch_torch()
+    patch.start()
+    try:
+        torch._dynamo.reset()
+        run = torch.compile(
+            lambda x: torch.fft.irfft(2 * torch.fft.rfft(x.to(torch.float64))),
+            fullgraph=True,
+            backend="aot_eager",
+        )
+        with trnfft.backend("matmul"):
+            y = run(x)
+    finally:
+        patch.stop()
+    torch.testing.assert_close(y, 2 * x.double())

@@ -1,0 +1,179 @@
+"""The Fourier layer with the arguments of neuraloperator's, for its models."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from trnfft.arguments import check_parameters, check_positive, floating_point, integers
+from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
+from trnfft.nn.split import SplitWeight
+from trnfft.transforms import irfftn, rfftn
+
+
+class SpectralConv(SplitWeight):
+    """neuraloperator's SpectralConv: `FNO(..., conv_module=trnfft.nn.SpectralConv)`.
+
+        y = irfftn(Y) + b,  Y[o, k] = sum_i w[i, o, k] X[i, k],  X = rfftn(x)
+
+    for the lowest frequencies k, as `SpectralConv1d` to `SpectralConv3d`; of n_modes frequencies
+    along a dimension -(n_modes // 2) is the lowest, but along the last one 0, of n_modes // 2 + 1.
+    An input with fewer frequencies takes those of the weight that it has.
+
+    Parameters are `weight_real` and `weight_imag`, [in_channels, out_channels, *modes] with the
+    frequencies in ascending order, and `bias`, [out_channels, 1, ...]. `load_state_dict` takes the
+    dense complex weight of neuraloperator, too.
+
+    neuraloperator 2.0.0 differs in two cases of several dimensions: it moves the frequencies of odd
+    sizes by one, and for another `output_shape` leaves the negative ones where they were.
+
+    Args:
+        in_channels, out_channels: numbers of channels.
+        n_modes: the numbers of frequencies along each dimension; of the last, of both signs.
+        complex_data: only False: real data.
+        max_n_modes: only None: the number of frequencies stays as it is.
+        bias: whether there is one.
+        separable: only False: a matrix for each frequency.
+        resolution_scaling_factor: None, or how much finer the output is, one number or one for each
+            dimension.
+        fno_block_precision: only "full"; see `trnfft.precision` for others.
+        factorization: only None: a dense weight. rank, implementation, fixed_rank_modes and
+            decomposition_kwargs have no meaning without one.
+        init_std: standard deviation of the first values of weight and bias, "auto" for
+            sqrt(2 / (in_channels + out_channels)).
+        fft_norm: "backward", "ortho" or "forward", as in torch.fft.
+        device: of the parameters.
+
+    Input: real, [B, in_channels, d1, ..., dN]. Output: a real tensor [B, out_channels, ...] of the
+    same dtype, with the sizes of `output_shape`, else those of the input, scaled.
+
+    Raises:
+        ValueError: a number is less than 1; on call, the input has another shape.
+        NotImplementedError: an argument has a value that is not allowed.
+        TypeError: a number is none; on call, the input is no tensor.
+        RuntimeError: on call, the input is complex.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        n_modes: int | Iterable[int],
+        complex_data: bool = False,
+        max_n_modes: Iterable[int] | None = None,
+        bias: bool = True,
+        separable: bool = False,
+        resolution_scaling_factor: float | Sequence[float] | None = None,
+        fno_block_precision: str = "full",
+        rank: float = 0.5,
+        factorization: str | None = None,
+        implementation: str = "reconstructed",
+        fixed_rank_modes: bool = False,
+        decomposition_kwargs: dict[str, Any] | None = None,
+        init_std: float | str = "auto",
+        fft_norm: str = "forward",
+        device: torch.device | str | None = None,
+    ) -> None:
+        _check_only("complex_data", complex_data, False)
+        _check_only("max_n_modes", max_n_modes, None)
+        _check_only("separable", separable, False)
+        _check_only("fno_block_precision", fno_block_precision, "full")
+        _check_only("factorization", factorization, None)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        check_positive(**channels)
+        modes = integers("n_modes", n_modes)
+        for count in modes:
+            check_positive(n_modes=count)
+        self.modes = (*modes[:-1], modes[-1] // 2 + 1)
+        shape = (in_channels, out_channels, *self.modes)
+        check_parameters(device, None, shape, **channels)
+        super().__init__(shape, in_channels, out_channels, 0, device, None)
+        self.in_channels, self.out_channels, self.n_modes = in_channels, out_channels, modes
+        self.fft_norm = fft_norm
+        scale = resolution_scaling_factor
+        self.scale = (scale,) * len(modes) if isinstance(scale, (int, float)) else scale
+        std = (2 / (in_channels + out_channels)) ** 0.5 if init_std == "auto" else float(init_std)
+        self.register_parameter("bias", None)
+        if bias:
+            values = torch.randn(out_channels, *(1 for _ in modes), device=device)
+            self.bias = nn.Parameter(std * values)
+        with torch.no_grad():
+            for part in (self.weight_real, self.weight_imag):
+                part.normal_(0, std / 2**0.5)
+
+    def forward(
+        self, input: torch.Tensor, output_shape: Sequence[int] | None = None
+    ) -> torch.Tensor:
+        floating_point("input", input, TypeError, with_integers=False)
+        order = len(self.modes)
+        check_shape(input, order, self.in_channels)
+        dims = tuple(range(-order, 0))
+        spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
+        sizes = self._sizes(input, output_shape)
+        # No more than the input has, nor than the output.
+        coarse = [min(pair) for pair in zip(input.shape[2:], sizes, strict=True)]
+        coarse[-1] = coarse[-1] // 2 + 1
+        counts = [min(pair) for pair in zip(self.modes, coarse, strict=True)]
+        signed = [(count - count // 2, count // 2) for count in counts[:-1]]
+        low = lowest(spectrum[..., : counts[-1]], signed)
+        mixed = spread(mix(low, self._weight_of(counts)), signed, sizes)
+        y = irfftn(mixed, tuple(sizes), dims, norm=self.fft_norm).to(input.dtype)
+        return y if self.bias is None else y + self.bias
+
+    def transform(self, x: torch.Tensor, output_shape: Sequence[int] | None = None) -> torch.Tensor:
+        """What the skip connections of a block take: `x` in the sizes of the output.
+
+        Args:
+            x: real, [B, C, d1, ..., dN].
+            output_shape: as on call.
+
+        Returns:
+            [B, C, ...]: linear interpolation of one dimension and bicubic of two, both with the
+            outermost points in place; trigonometric of more.
+        """
+        sizes = self._sizes(x, output_shape)
+        if tuple(sizes) == tuple(x.shape[2:]):
+            return x
+        if len(sizes) < 3:
+            mode = "linear" if len(sizes) == 1 else "bicubic"
+            return nn.functional.interpolate(x, tuple(sizes), mode=mode, align_corners=True)
+        dims = tuple(range(-len(sizes), 0))
+        counts = [min(pair) for pair in zip(x.shape[2:], sizes, strict=True)]
+        signed = [(count - count // 2, count // 2) for count in counts[:-1]]
+        low = lowest(rfftn(x, dim=dims, norm="forward")[..., : counts[-1] // 2 + 1], signed)
+        return irfftn(spread(low, signed, sizes), tuple(sizes), dims, norm="forward").to(x.dtype)
+
+    def _sizes(self, x: torch.Tensor, output_shape: Sequence[int] | None) -> Sequence[int]:
+        if output_shape is not None:
+            return list(output_shape)
+        sizes = x.shape[2:]
+        if self.scale is None:
+            return list(sizes)
+        return [round(size * factor) for size, factor in zip(sizes, self.scale, strict=True)]
+
+    def _weight_of(self, counts: Sequence[int]) -> torch.Tensor:
+        """The weight of the lowest frequencies, those from 0 on first."""
+        weight: torch.Tensor = self.weight
+        for dim, (count, size) in enumerate(zip(counts[:-1], self.modes[:-1], strict=True), 2):
+            weight = weight.narrow(dim, (size - count) // 2, count)
+            weight = weight.roll(-(count // 2), dim)
+        return weight[..., : counts[-1]]
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        dense = state_dict.pop(f"{prefix}weight.tensor", None)
+        if dense is not None:
+            state_dict[f"{prefix}weight_real"] = dense.real
+            state_dict[f"{prefix}weight_imag"] = dense.imag
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, n_modes={self.n_modes}"
+
+
+def _check_only(name: str, value: object, allowed: object) -> None:
+    if value != allowed:
+        raise NotImplementedError(
+            f"argument '{name}' is {value!r}, allowed is {allowed!r}; neuraloperator's own "
+            f"SpectralConv takes others, in trnfft.patch_torch()"
+        )

@@ -1,0 +1,304 @@
+"""Spectrograms, with the arguments of torchaudio's layers, and signals from spectra.
+
+With X = `trnfft.stft` of a signal, and a filter bank b of m triangles:
+
+    Spectrogram:     S[f, t] = |X[f, t]|^power
+    MelSpectrogram:  M[m, t] = sum_f b[f, m] S[f, t]
+
+Triangle m rises from 0 at the frequency c[m - 1] to 1 at c[m], and falls to 0 at c[m + 1]. They
+are equally spaced on the mel scale, which is that of the Hidden Markov Model Toolkit ("htk")
+
+    mel = 2595 log10(1 + f / 700)
+
+or that of Slaney's "Auditory toolbox", 1998 ("slaney")
+
+    mel = 3 f / 200 below 1000 Hz,  15 + 27 ln(f / 1000) / ln(6.4) above
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from trnfft.arguments import check_choice, check_positive
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.signal import istft, stft
+
+_SCALES = ("htk", "slaney")
+_NORMALIZED = (None, "window", "frame_length")
+_BREAK_HZ, _BREAK_MEL = 1000.0, 15.0  # where Slaney's scale turns from linear to logarithmic
+_LOG_STEP = np.log(6.4) / 27
+
+
+class _Frames(nn.Module):
+    """What a short-time transform and its inverse share: lengths, and the window as a buffer."""
+
+    window: torch.Tensor
+
+    def __init__(
+        self,
+        lengths: tuple[int, int | None, int | None],
+        window_fn: Callable[..., torch.Tensor],
+        wkwargs: dict[str, Any] | None,
+        normalized: bool | str,
+    ) -> None:
+        super().__init__()
+        by: Any = "window" if normalized is True else normalized or None
+        check_choice("normalized", by, _NORMALIZED, ValueError)
+        self.n_fft, win_length, hop_length = lengths
+        self.win_length = self.n_fft if win_length is None else win_length
+        self.hop_length = self.win_length // 2 if hop_length is None else hop_length
+        self.by_window, self.by_length = by == "window", by == "frame_length"
+        self.register_buffer("window", window_fn(self.win_length, **(wkwargs or {})))
+
+    def _norm(self) -> torch.Tensor:
+        return self.window.square().sum().sqrt()
+
+
+class Spectrogram(_Frames):
+    """The spectra of overlapping frames of a signal, as torchaudio.transforms.Spectrogram.
+
+    Args:
+        n_fft: length of a frame and of its transform.
+        win_length: length of the window. Default: n_fft.
+        hop_length: distance of the frames. Default: win_length // 2.
+        pad: zeros to add on both sides of the signal.
+        window_fn: makes the window of its length, a buffer.
+        power: of the absolute value; None for complex spectra.
+        normalized: False; True or "window" to divide by the root of the sum of the squared window;
+            "frame_length" to divide by sqrt(n_fft).
+        wkwargs: further arguments of `window_fn`.
+        center, pad_mode, onesided: as for `trnfft.stft`.
+
+    Input: real, [..., L]. Output: a real tensor [..., F, T], or a ComplexTensor; of float16 and
+    bfloat16 in float32.
+
+    Raises:
+        ValueError: `normalized` is unknown.
+        TypeError, RuntimeError, NotImplementedError: on call, as `trnfft.stft`.
+    """
+
+    def __init__(
+        self,
+        n_fft: int = 400,
+        win_length: int | None = None,
+        hop_length: int | None = None,
+        pad: int = 0,
+        window_fn: Callable[..., torch.Tensor] = torch.hann_window,
+        power: float | None = 2.0,
+        normalized: bool | str = False,
+        wkwargs: dict[str, Any] | None = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        onesided: bool = True,
+    ) -> None:
+        super().__init__((n_fft, win_length, hop_length), window_fn, wkwargs, normalized)
+        self.pad, self.power, self.center = pad, power, center
+        self.pad_mode, self.onesided = pad_mode, onesided
+
+    def forward(self, waveform: torch.Tensor) -> torch.Tensor:
+        padded = nn.functional.pad(waveform, (self.pad, self.pad)) if self.pad else waveform
+        spectrum = stft(
+            padded.reshape(-1, padded.shape[-1]),
+            self.n_fft,
+            self.hop_length,
+            self.win_length,
+            self.window,
+            self.center,
+            self.pad_mode,
+            self.by_length,
+            self.onesided,
+        )
+        spectrum = spectrum.reshape(*padded.shape[:-1], *spectrum.shape[-2:])
+        if self.by_window:
+            spectrum = spectrum / self._norm()
+        if self.power is None:
+            return spectrum
+        if self.power == 2:  # which has a derivative at 0
+            return spectrum.real.square() + spectrum.imag.square()
+        return spectrum.abs() if self.power == 1 else spectrum.abs().pow(self.power)
+
+
+class InverseSpectrogram(_Frames):
+    """Signals from complex spectra, as torchaudio.transforms.InverseSpectrogram.
+
+    Args:
+        n_fft, win_length, hop_length, pad, window_fn, normalized, wkwargs, center, pad_mode,
+            onesided: as given to `Spectrogram`; `pad_mode` has no meaning here.
+
+    Input: native complex or ComplexTensor, [..., F, T]; and the length L of the signal, by default
+    that of the frames. Output: a real tensor [..., L].
+
+    Raises:
+        ValueError: `normalized` is unknown.
+        TypeError, RuntimeError: on call, as `trnfft.istft`.
+    """
+
+    def __init__(
+        self,
+        n_fft: int = 400,
+        win_length: int | None = None,
+        hop_length: int | None = None,
+        pad: int = 0,
+        window_fn: Callable[..., torch.Tensor] = torch.hann_window,
+        normalized: bool | str = False,
+        wkwargs: dict[str, Any] | None = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        onesided: bool = True,
+    ) -> None:
+        super().__init__((n_fft, win_length, hop_length), window_fn, wkwargs, normalized)
+        self.pad, self.center, self.onesided = pad, center, onesided
+
+    def forward(self, spectrogram: torch.Tensor, length: int | None = None) -> torch.Tensor:
+        spectra: torch.Tensor = ComplexTensor.from_complex(spectrogram)
+        if self.by_window:
+            spectra = spectra * self._norm()
+        signal = istft(
+            spectra.reshape(-1, *spectra.shape[-2:]),
+            self.n_fft,
+            self.hop_length,
+            self.win_length,
+            self.window,
+            self.center,
+            self.by_length,
+            self.onesided,
+            None if length is None else length + 2 * self.pad,
+        )
+        if length is not None and self.pad:
+            signal = signal[:, self.pad : -self.pad]
+        return signal.reshape(*spectra.shape[:-2], signal.shape[-1])
+
+
+class MelScale(nn.Module):
+    """The part of `MelSpectrogram` after the spectrogram; `fb`, [F, n_mels], is a buffer.
+
+    Args:
+        n_mels, sample_rate, f_min, f_max, norm, mel_scale: as for `MelSpectrogram`.
+        n_stft: the number of frequencies F, from 0 to sample_rate // 2.
+
+    Input: real, [..., F, T]. Output: a real tensor [..., n_mels, T] of the same dtype.
+
+    Raises:
+        ValueError: `n_mels` is less than 1, `f_min` not below `f_max`, `norm` or `mel_scale`
+            unknown.
+    """
+
+    fb: torch.Tensor
+
+    def __init__(
+        self,
+        n_mels: int = 128,
+        sample_rate: int = 16000,
+        f_min: float = 0.0,
+        f_max: float | None = None,
+        n_stft: int = 201,
+        norm: str | None = None,
+        mel_scale: str = "htk",
+    ) -> None:
+        super().__init__()
+        check_positive(n_mels=n_mels, n_stft=n_stft)
+        check_choice("norm", norm, (None, "slaney"), ValueError)
+        check_choice("mel_scale", mel_scale, _SCALES, ValueError)
+        f_max = float(sample_rate // 2) if f_max is None else f_max
+        if not f_min < f_max:
+            raise ValueError(
+                f"argument 'f_min' is {f_min}, allowed is less than argument 'f_max', {f_max}; "
+                f"frequencies are in Hz"
+            )
+        mels = np.linspace(_to_mel(f_min, mel_scale), _to_mel(f_max, mel_scale), n_mels + 2)
+        bank = _triangles(np.linspace(0, sample_rate // 2, n_stft), _to_hz(mels, mel_scale), norm)
+        self.register_buffer("fb", torch.from_numpy(bank).to(torch.get_default_dtype()))
+
+    def forward(self, specgram: torch.Tensor) -> torch.Tensor:
+        return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
+
+
+class MelSpectrogram(nn.Module):
+    """A spectrogram in bands that are even to the ear, as torchaudio.transforms.MelSpectrogram.
+
+    Args:
+        sample_rate: of the signal, in Hz.
+        n_fft, win_length, hop_length, pad, window_fn, power, normalized, wkwargs, center, pad_mode:
+            as for `Spectrogram`.
+        f_min, f_max: where the first triangle begins and the last one ends, in Hz. Default: 0 and
+            sample_rate // 2.
+        n_mels: number of triangles.
+        norm: None, or "slaney" for triangles of area 1.
+        mel_scale: "htk" or "slaney".
+
+    Input: real, [..., L]. Output: a real tensor [..., n_mels, T].
+
+    Raises:
+        ValueError: as `Spectrogram` and `MelScale`; `power` is None.
+        TypeError, RuntimeError, NotImplementedError: on call, as `trnfft.stft`.
+    """
+
+    def __init__(
+        self,
+        sample_rate: int = 16000,
+        n_fft: int = 400,
+        win_length: int | None = None,
+        hop_length: int | None = None,
+        f_min: float = 0.0,
+        f_max: float | None = None,
+        pad: int = 0,
+        n_mels: int = 128,
+        window_fn: Callable[..., torch.Tensor] = torch.hann_window,
+        power: float = 2.0,
+        normalized: bool | str = False,
+        wkwargs: dict[str, Any] | None = None,
+        center: bool = True,
+        pad_mode: str = "reflect",
+        norm: str | None = None,
+        mel_scale: str = "htk",
+    ) -> None:
+        super().__init__()
+        if power is None:
+            raise ValueError(
+                "argument 'power' is None, allowed are numbers, as bands of complex spectra have "
+                "no meaning; use Spectrogram"
+            )
+        self.spectrogram = Spectrogram(
+            n_fft,
+            win_length,
+            hop_length,
+            pad,
+            window_fn,
+            power,
+            normalized,
+            wkwargs,
+            center,
+            pad_mode,
+        )
+        self.mel_scale = MelScale(
+            n_mels, sample_rate, f_min, f_max, n_fft // 2 + 1, norm, mel_scale
+        )
+
+    def forward(self, waveform: torch.Tensor) -> torch.Tensor:
+        return self.mel_scale(self.spectrogram(waveform))
+
+
+def _triangles(frequencies: np.ndarray, corners: np.ndarray, norm: str | None) -> np.ndarray:
+    """The filter bank [F, n_mels] of triangles between every three of the corners, in Hz."""
+    left, middle, right = corners[:-2], corners[1:-1], corners[2:]
+    rising = (frequencies[:, None] - left) / (middle - left)
+    falling = (right - frequencies[:, None]) / (right - middle)
+    bank = np.maximum(0, np.minimum(rising, falling))
+    return bank * 2 / (right - left) if norm == "slaney" else bank
+
+
+def _to_mel(hz: float, scale: str) -> float:
+    if scale == "htk":
+        return 2595 * np.log10(1 + hz / 700)
+    linear = 3 * hz / 200
+    return linear if hz < _BREAK_HZ else _BREAK_MEL + np.log(hz / _BREAK_HZ) / _LOG_STEP
+
+
+def _to_hz(mels: np.ndarray, scale: str) -> np.ndarray:
+    if scale == "htk":
+        return 700 * (10 ** (mels / 2595) - 1)
+    logarithmic = _BREAK_HZ * np.exp(_LOG_STEP * (mels - _BREAK_MEL))
+    return np.where(mels < _BREAK_MEL, 200 * mels / 3, logarithmic)

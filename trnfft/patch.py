@@ -1,0 +1,183 @@
+"""`patch_torch`: models that call torch.fft, torch.stft and torch.istft run on this library.
+
+On devices without complex dtypes their complex tensors are ComplexTensors, too: those of
+torch.zeros, ones and empty, torch.complex, torch.polar and torch.view_as_complex.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from trnfft import signal, transforms
+from trnfft.backends.choice import COMPLEX_DEVICES
+from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, join
+
+_TRANSFORMS = """
+    fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
+    ihfft2 ihfftn
+"""
+# The names of NumPy, which torch takes for its own.
+_OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
+
+_lock = threading.Lock()
+_started = 0  # how often `start` was called without `stop`
+
+
+class patch_torch(TorchFunctionMode):
+    """torch.fft's transforms, torch.stft and torch.istft are those of this library.
+
+    Inside a `with` block, and from `start` to `stop`. Complex results are ComplexTensors, on every
+    device; the backend is the chosen one. On devices without complex dtypes torch.zeros, ones,
+    empty, complex, polar and view_as_complex make ComplexTensors, and `model.to(device)` makes such
+    of complex parameters.
+
+    A `with` block is for its own thread, and for every call in it, of functions kept before it as
+    well; blocks nest, and torch.compile traces them. `start` is for all threads of the program,
+    those to come included, but only for what is looked up afterwards in torch: call it before
+    models are made, as some keep functools.partial(torch.fft.fftn).
+
+        with trnfft.patch_torch():
+            y = model(x)
+
+        trnfft.patch_torch().start()  # once, at the beginning of a program
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """A function of torch, which torch calls with this mode set aside."""
+        return _REPLACEMENTS.get(func, func)(*args, **(kwargs or {}))
+
+    def start(self) -> None:
+        """Replace the functions in torch itself, for the whole program. Calls are counted."""
+        global _started
+        with _lock:
+            _started += 1
+            if _started == 1:
+                for owner, name, function in _PLACES:
+                    setattr(owner, name, _REPLACEMENTS[function])
+
+    def stop(self) -> None:
+        """Undo a `start`; the last one of as many brings torch's functions back.
+
+        Raises:
+            RuntimeError: there was none.
+        """
+        global _started
+        with _lock:
+            if not _started:
+                raise RuntimeError("patch_torch was not started, or is stopped; call start() first")
+            _started -= 1
+            if not _started:
+                for owner, name, function in _PLACES:
+                    setattr(owner, name, function)
+
+
+def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A transform of this library with all that torch's takes: other names, a native `out`."""
+
+    def transform(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
+        out = kwargs.get("out")
+        if out is None or isinstance(out, ComplexTensor) or not out.is_complex():
+            return function(*args, **kwargs)
+        result = function(*args, **{**kwargs, "out": None})
+        return out.resize_(result.shape).copy_(result)
+
+    return transform
+
+
+def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """torch.zeros or its like, where the device may have no complex dtypes."""
+
+    def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
+        dtype = kwargs.get("dtype")
+        if dtype is None or not dtype.is_complex or _has_complex_dtypes(kwargs.get("device")):
+            return function(*args, **kwargs)
+        requires_grad = kwargs.pop("requires_grad", False)
+        real = function(*args, **{**kwargs, "dtype": dtype_of_parts(dtype)})
+        return join(real, torch.zeros_like(real)).requires_grad_(requires_grad)
+
+    return factory
+
+
+def _has_complex_dtypes(device: torch.device | str | int | None) -> bool:
+    device = torch.get_default_device() if device is None else torch.device(device)
+    return device.type in COMPLEX_DEVICES
+
+
+def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """torch.Tensor.to, for a native complex tensor on its way to a device that has none."""
+    if not self.is_complex() or isinstance(self, ComplexTensor):
+        return self.to(*args, **kwargs)
+    device = torch._C._nn._parse_to(*args, **kwargs)[0]
+    if device is None or device.type in COMPLEX_DEVICES:
+        return self.to(*args, **kwargs)
+    return ComplexTensor.from_complex(self).to(*args, **kwargs)
+
+
+_MODULE_TO = torch.nn.Module.to
+
+
+def _module_to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    """torch.nn.Module.to in a whole program, where torch.Tensor.to stays torch's."""
+    with patch_torch():
+        return _MODULE_TO(self, *args, **kwargs)
+
+
+def _of_parts(
+    function: Callable[..., torch.Tensor], parts: Callable[..., tuple[torch.Tensor, torch.Tensor]]
+) -> Callable[..., torch.Tensor]:
+    """A function that makes complex tensors of real ones, where the device may have none."""
+
+    def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
+        first = next(iter((*args, *kwargs.values())))
+        if first.device.type in COMPLEX_DEVICES:
+            return function(*args, **kwargs)
+        return ComplexTensor(*parts(*args, **kwargs))
+
+    return complex_of
+
+
+def _given(real: torch.Tensor, imag: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    real, imag = torch.broadcast_tensors(real, imag)
+    return real, imag
+
+
+def _polar(abs: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return abs * torch.cos(angle), abs * torch.sin(angle)
+
+
+def _last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    real, imag = input.unbind(-1)
+    return real, imag
+
+
+_REPLACEMENTS: dict[Any, Callable[..., Any]] = {
+    getattr(torch.fft, name): _with_names_of_torch(getattr(transforms, name))
+    for name in _TRANSFORMS.split()
+}
+_REPLACEMENTS |= {
+    torch.stft: signal.stft,
+    torch.Tensor.stft: signal.stft,
+    torch.istft: signal.istft,
+    torch.Tensor.istft: signal.istft,
+    torch.Tensor.to: _to,
+    _MODULE_TO: _module_to,
+    torch.complex: _of_parts(torch.complex, _given),
+    torch.polar: _of_parts(torch.polar, _polar),
+    torch.view_as_complex: _of_parts(torch.view_as_complex, _last_pair),
+}
+_FACTORIES = (torch.zeros, torch.ones, torch.empty)
+_REPLACEMENTS.update((function, _with_complex_dtypes(function)) for function in _FACTORIES)
+
+# Where programs look the functions up: (owner, name, torch's function).
+_PLACES = [
+    (owner, name, function)
+    for owner in (torch, torch.fft, torch.functional, torch.Tensor, torch.nn.Module)
+    for name, function in vars(owner).items()
+    if callable(function) and function in _REPLACEMENTS
+]
