@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from trnfft.chirp_z import czt, zoom_fft
 from trnfft.complex import functions as _complex_functions  # noqa: F401
-from trnfft.complex.contraction import einsum, tensordot, transpose  # noqa: F401
 from trnfft.complex.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
