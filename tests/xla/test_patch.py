@@ -1,0 +1,45 @@
+"""Models that know nothing of this library, on an XLA device."""
+
+import copy
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import ComplexTensor
+
+
+class FourierLayer(torch.nn.Module):
+    """As published ones are: a native complex weight, and spectra written into zeros."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = torch.nn.Parameter(torch.rand(2, 3, 4, dtype=torch.cfloat))
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x)
+        out = torch.zeros(x.shape[0], 3, x.shape[-1] // 2 + 1, device=x.device, dtype=torch.cfloat)
+        out[..., :4] = torch.einsum("bik,iok->bok", spectrum[..., :4], self.weight)
+        return torch.fft.irfft(out, n=x.shape[-1])
+
+
+def step(model, x):
+    """The output, and the weight after a step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    y = model(x)
+    y.square().sum().backward()
+    optimizer.step()
+    return [y.detach().cpu(), torch.view_as_real(model.weight.detach()).cpu()]
+
+
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+def test_a_fourier_layer_unchanged(backend, device):
+    model, x = FourierLayer(), torch.randn(2, 2, 16)
+    expected = step(copy.deepcopy(model), x)
+    with trnfft.backend(backend), trnfft.patch_torch():
+        model = model.to(device)
+        assert isinstance(model.weight, ComplexTensor)
+        actual = step(model, x.to(device))
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-5)
