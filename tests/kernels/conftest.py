@@ -1,11 +1,11 @@
-"""What tests of kernels share."""
+"""What all tests of kernels share."""
 
+import numpy as np
 import pytest
 
-from nki_kernels import row_blocks
+from . import samples
 
 
-@pytest.fixture
-def short_loops(monkeypatch):
-    """Device loops of one block or two at batches that a test can run."""
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 150)
+@pytest.fixture(autouse=True)
+def _same_numbers_in_every_order():
+    samples.RNG = np.random.default_rng(20)
