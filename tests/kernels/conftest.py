@@ -1,11 +1,19 @@
-"""What all tests of kernels share."""
+"""What tests of kernels share."""
 
 import numpy as np
 import pytest
+
+from nki_kernels import row_blocks
 
 from . import samples
 
 
 @pytest.fixture(autouse=True)
-def _same_numbers_in_every_order():
-    samples.RNG = np.random.default_rng(20)
+def _same_numbers_in_every_order(monkeypatch):
+    monkeypatch.setattr(samples, "RNG", np.random.default_rng(20))
+
+
+@pytest.fixture
+def short_loops(monkeypatch):
+    """Device loops of one block or two at batches that a test can run."""
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 150)
