@@ -15,7 +15,19 @@ subjects = pytest.mark.parametrize("name", SUBJECTS)
 
 # Of ATen, beside views and copies, which this stand-in has.
 OPERATORS = {
-    *("add", "arange", "bitwise_and", "bitwise_xor", "bmm", "cat", "clamp", "cos", "div", "eq"),
+    *(
+        "add",
+        "addcmul",
+        "arange",
+        "bitwise_and",
+        "bitwise_xor",
+        "bmm",
+        "cat",
+        "clamp",
+        "cos",
+        "div",
+        "eq",
+    ),
     *("fill_", "flip", "ge", "hypot", "lerp", "masked_fill_", "mean", "mm", "mul", "neg", "pow"),
     *("reciprocal", "reflection_pad1d", "reflection_pad1d_backward", "relu", "remainder", "sqrt"),
     *("sub", "sum", "threshold_backward", "where", "zero_"),

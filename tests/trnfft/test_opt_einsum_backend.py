@@ -15,7 +15,9 @@ Z, Y = trnfft.ComplexTensor.from_complex(A), trnfft.ComplexTensor.from_complex(B
 
 def test_einsum_and_transpose():
     np.testing.assert_allclose(trnfft.einsum("ijk,kl->il", Z, Y), np.einsum("ijk,kl->il", A, B))
-    np.testing.assert_array_equal(trnfft.transpose(Z, (2, 0, 1)), np.transpose(A.numpy(), (2, 0, 1)))
+    np.testing.assert_array_equal(
+        trnfft.transpose(Z, (2, 0, 1)), np.transpose(A.numpy(), (2, 0, 1))
+    )
 
 
 @pytest.mark.parametrize("axes", [1, ((2,), (0,)), ((1, 2), (1, 0))])

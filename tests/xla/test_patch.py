@@ -8,6 +8,8 @@ import torch
 import trnfft
 from trnfft import ComplexTensor
 
+pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
+
 
 class FourierLayer(torch.nn.Module):
     """As published ones are: a native complex weight, and spectra written into zeros."""

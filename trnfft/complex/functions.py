@@ -15,6 +15,7 @@ from trnfft import signal, transforms
 from trnfft.complex import arithmetic as arithmetic  # these fill the tables
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
+from trnfft.complex import device_derivatives as device_derivatives
 from trnfft.complex import linear_algebra as linear_algebra
 from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -327,6 +328,20 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     )
     made._real, made._imag = real, imag
     return made
+
+
+def _keep_from_compiler(code: CodeType) -> None:
+    """Where compiled functions fall back to eager mode, torch.compile is not to look into this.
+
+    torch._dynamo's own function for that takes seconds to import.
+    """
+    frames: Any = torch._C._dynamo.eval_frame
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        frames.set_code_exec_strategy(code, skip)
+
+
+_keep_from_compiler(_wrapped.__code__)
 
 
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:

@@ -1,0 +1,39 @@
+"""Derivatives of torch's views of parts, on devices that have no complex dtypes.
+
+Inside of torch.func's transforms torch has the last word on `z.real`: by torch.view_as_real, of
+which the derivative is a native complex tensor. Devices of other makers have none; there it is that
+of the two parts.
+"""
+
+from typing import Any
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd.function import _SingleLevelFunction
+
+from trnfft.complex.tensor import join
+
+_LIBRARY = torch.library.Library("aten", "IMPL")
+
+
+class _Split(_SingleLevelFunction):
+    """Both parts, at the level of torch.func that asks."""
+
+    @staticmethod
+    def forward(ctx: Any, z: torch.Tensor) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            pairs = torch.ops.aten.view_as_real.default(z)
+            return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
+
+    @staticmethod
+    def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+        return join(real, imag)
+
+
+def _view_as_real(z: torch.Tensor) -> torch.Tensor:
+    with enable_single_level_autograd_function():
+        parts = _Split.apply(z)  # type: ignore[attr-defined]
+    return torch.stack(parts, -1)
+
+
+_LIBRARY.impl("view_as_real", _view_as_real, "AutogradPrivateUse1", allow_override=True)
