@@ -15,10 +15,6 @@ from trnfft import signal, transforms
 from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, join
 
-_TRANSFORMS = """
-    fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
-    ihfft2 ihfftn
-"""
 # The names of NumPy, which torch takes for its own.
 _OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
 
@@ -157,8 +153,7 @@ def _last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 _REPLACEMENTS: dict[Any, Callable[..., Any]] = {
-    getattr(torch.fft, name): _with_names_of_torch(getattr(transforms, name))
-    for name in _TRANSFORMS.split()
+    of_torch: _with_names_of_torch(function) for of_torch, function in transforms.OF_TORCH.items()
 }
 _REPLACEMENTS |= {
     torch.stft: signal.stft,

@@ -697,3 +697,11 @@ def _written(result: Any, out: Any) -> Any:
     if given != made:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
     return out.copy_(result)
+
+
+_NAMES = """
+    fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
+    ihfft2 ihfftn
+"""
+# The transforms of torch.fft, and those of this library in their place.
+OF_TORCH: dict[Any, Any] = {getattr(torch.fft, name): globals()[name] for name in _NAMES.split()}

@@ -20,7 +20,7 @@ def _checked(function: Any) -> Any:
             return function(self, other, *args, **kwargs)
         except RuntimeError as error:
             shapes = [x.shape for x in (self, other) if isinstance(x, torch.Tensor)]
-            if len(shapes) == 2 and not _fit(*shapes):
+            if len(shapes) == 2 and not fit(*shapes):
                 raise RuntimeError(
                     f"operands of shapes {tuple(shapes[0])} and {tuple(shapes[1])} do not "
                     f"broadcast; sizes must be equal or 1, counted from the last dimension"
@@ -30,7 +30,10 @@ def _checked(function: Any) -> Any:
     return implementation
 
 
-def _fit(shape: torch.Size, other: torch.Size) -> bool:
+def fit(shape: torch.Size, other: torch.Size) -> bool:
+    """Whether they broadcast."""
+    if shape == other:
+        return True
     pairs = zip(reversed(shape), reversed(other), strict=False)
     return all(size == its or 1 in (size, its) for size, its in pairs)
 

@@ -172,15 +172,14 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Tell autograd that parts have changed: it may have kept views of them, as x.real is one."""
     given = dict(zip((a.name for a in overload._schema.arguments), args, strict=False)) | kwargs
-    for argument in overload._schema.arguments:
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = given.get(argument.name)
-            for z in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(z, ComplexTensor) and not z.is_inference():
-                    parts = [z._real, z._imag]
-                    parts += [] if z._followed is None else [z._followed.real, z._followed.imag]
-                    torch.autograd.graph.increment_version(parts)
-                    z._followed = None
+    for name in written_by(overload):
+        value = given.get(name)
+        for z in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(z, ComplexTensor) and not z.is_inference():
+                parts = [z._real, z._imag]
+                parts += [] if z._followed is None else [z._followed.real, z._followed.imag]
+                torch.autograd.graph.increment_version(parts)
+                z._followed = None
 
 
 def _keys_of_xla() -> Any:
@@ -257,34 +256,35 @@ def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def written_by(overload: OpOverload) -> list[str]:
+    """The names of the arguments that an operator writes into."""
+    arguments = overload._schema.arguments
+    return [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
+
+
 def _functional_of(overload: OpOverload) -> OpOverload | None:
     """The operator that returns what this one writes into its first argument, or into `out`."""
-    schema = overload._schema
-    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    schema, written = overload._schema, written_by(overload)
     if not written:
         return None
     name = overload.overloadpacket.__name__
-    is_in_place = len(written) == 1 and written[0].name == "self"
+    is_in_place = written == ["self"]
     packet = getattr(aten, name.removesuffix("_") if is_in_place else name, None)
     if packet is None:
         return None
-    wanted = [(a.name, str(a.type)) for a in schema.arguments if is_in_place or a not in written]
+    kept = [a for a in schema.arguments if is_in_place or a.name not in written]
+    wanted = [(a.name, str(a.type)) for a in kept]
     for other in packet.overloads():
         candidate = getattr(packet, other)
-        arguments = candidate._schema.arguments
-        is_pure = all(a.alias_info is None or not a.alias_info.is_write for a in arguments)
-        if is_pure and [(a.name, str(a.type)) for a in arguments] == wanted:
+        arguments = [(a.name, str(a.type)) for a in candidate._schema.arguments]
+        if arguments == wanted and not written_by(candidate):
             return candidate
     return None
 
 
 def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
     """The operator by the functional one, whose results are written into the arguments."""
-    outs = [
-        a.name
-        for a in overload._schema.arguments
-        if a.alias_info is not None and a.alias_info.is_write
-    ]
+    outs = written_by(overload)
 
     def in_place(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return write(self, functional(self, *args, **kwargs))

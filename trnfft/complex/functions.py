@@ -34,11 +34,6 @@ from trnfft.complex.tensor import (
     parts_of,
 )
 
-_TRANSFORMS = """
-    fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
-    ihfft2 ihfftn
-"""
-
 
 def real(input: ComplexTensor) -> torch.Tensor:
     return parts_of(input)[0]
@@ -102,10 +97,6 @@ def _as_dtype(dtype: torch.dtype) -> Any:
     return lambda self, **kwargs: to(self, dtype, **kwargs)
 
 
-def _stft(input: Any, *args: Any, **kwargs: Any) -> Any:
-    return signal.stft(input, *args, **kwargs)
-
-
 def _of_mixed(function: Any) -> Any:
     """A function linear in each of its tensors, of which some are real.
 
@@ -160,7 +151,7 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
                 kwargs
                 or is_in_place
                 or is_followed(input, other)
-                or not _fit(input._real, other._real)
+                or not arithmetic.fit(input._real.shape, other._real.shape)
             ):
                 return as_torch(function, input, other, **kwargs)
             operands = (other, input) if is_reflected else (input, other)
@@ -169,7 +160,11 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
             other = _as_tensor(other, input)
         else:
             input = _as_tensor(input, other)
-        if kwargs or not (_is_real(input) or _is_real(other)) or not _fit(input, other):
+        if (
+            kwargs
+            or not (_is_real(input) or _is_real(other))
+            or not arithmetic.fit(input.shape, other.shape)
+        ):
             return as_torch(function, input, other, **kwargs)
         operands = (other, input) if is_reflected else (input, other)
         result = join(*compute(*map(opened, operands)))
@@ -180,14 +175,6 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
 
 def _is_real(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor) and not x.is_complex()
-
-
-def _fit(input: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether shapes broadcast; if not, the operator says how they do not."""
-    if input.shape == other.shape:
-        return True
-    pairs = zip(reversed(input.shape), reversed(other.shape), strict=False)
-    return all(size == its or 1 in (size, its) for size, its in pairs)
 
 
 def _as_tensor(value: Any, like: torch.Tensor) -> Any:
@@ -256,14 +243,12 @@ FUNCTIONS |= {
     torch.Tensor.bfloat16: _as_dtype(torch.bfloat16),
     torch.Tensor.float: _as_dtype(torch.float32),
     torch.Tensor.double: _as_dtype(torch.float64),
-    torch.stft: _stft,
-    torch.Tensor.stft: _stft,
+    torch.stft: signal.stft,
+    torch.Tensor.stft: signal.stft,
     torch.istft: signal.istft,
     torch.Tensor.istft: signal.istft,
 }
-FUNCTIONS.update(
-    (getattr(torch.fft, name), getattr(transforms, name)) for name in _TRANSFORMS.split()
-)
+FUNCTIONS |= transforms.OF_TORCH
 
 
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:

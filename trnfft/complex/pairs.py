@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
-from trnfft.complex.dispatch import aten, each_of_lists, implements, joined
+from trnfft.complex.dispatch import aten, each_of_lists, implements, joined, written_by
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -71,11 +71,7 @@ class RealPairs(torch.Tensor):
 def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The operator of copies, and what it writes in place written into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
-    written = [
-        named[a.name]
-        for a in func._schema.arguments
-        if a.alias_info is not None and a.alias_info.is_write and a.name in named
-    ]
+    written = [named[name] for name in written_by(func) if name in named]
     copies: dict[int, torch.Tensor] = {}
 
     def copied(x: RealPairs) -> torch.Tensor:

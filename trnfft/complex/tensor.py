@@ -350,11 +350,11 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         from trnfft.complex import in_graph
 
         return in_graph.join(real, imag)
+    is_lazy = real.is_neg() or imag.is_neg()
     if not is_followed(real, imag):
-        is_lazy = real.is_neg() or imag.is_neg()
         return of_parts(*_own(real, imag)) if is_lazy else of_parts(real, imag)
     joined: ComplexTensor = _JoinUnderTransforms.apply(real, imag)
-    if isinstance(joined, ComplexTensor) and not (real.is_neg() or imag.is_neg()):
+    if isinstance(joined, ComplexTensor) and not is_lazy:
         joined._followed = _Followed(real, imag, real._version, imag._version)
     return joined
 
