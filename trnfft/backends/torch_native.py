@@ -7,14 +7,14 @@ in the dtype of the input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
 
 Input = torch.Tensor | ComplexTensor
 
@@ -24,8 +24,7 @@ torchs = SimpleNamespace(**vars(torch.fft))
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
-@dataclass(frozen=True)
-class Transform:
+class Transform(NamedTuple):
     """What torch.fft is asked for: its own arguments, and the precision mode."""
 
     sizes: tuple[int, ...]
@@ -43,7 +42,7 @@ class TorchNative(Backend):
 
     def c2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
         """Complex transform of a tensor of any kind, trimmed or padded to the sizes."""
-        return _split(_c2c(x, asked), x.device)
+        return _split(_c2c(x, asked), described(x).device)
 
     def r2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
         """As `c2c_whole`, of a real tensor: half of its spectrum along the last of the dims."""
@@ -53,7 +52,7 @@ class TorchNative(Backend):
         """As `c2c_whole`, of half a spectrum: the real result."""
         function = torchs.irfftn if asked.inverse else torchs.hfftn
         y = _computed(function, x, asked.sizes, asked.dims, asked)
-        return y.to(x.device).contiguous()
+        return y.to(described(x).device).contiguous()
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
@@ -89,6 +88,9 @@ def _c2c(x: Input, asked: Transform) -> torch.Tensor:
 
 
 def _r2c(x: Input, asked: Transform) -> torch.Tensor:
+    if len(asked.dims) == 1:
+        function = torchs.ihfft if asked.inverse else torchs.rfft
+        return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
     function = torchs.ihfftn if asked.inverse else torchs.rfftn
     return _computed(function, x, asked.sizes, asked.dims, asked)
 
@@ -97,7 +99,7 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
     """torch.fft's function in the precision; the result of "double" is on the host."""
     if asked.precision == "double" and described(x).device.type != "meta":
         x = x.to("cpu")  # before the parts become complex, which the device may not have
-    z = torch.complex(*parts_of(x)) if isinstance(x, ComplexTensor) else x
+    z = torch.complex(*parts_to_read(x)) if isinstance(x, ComplexTensor) else x
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
     # Some functions conjugate lazily, which their imaginary part would show as a bit.
     with torch._C.DisableTorchFunction():  # `trnfft.patch_torch` would call this again
@@ -110,8 +112,8 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
 def _split(y: torch.Tensor, device: torch.device) -> ComplexTensor:
     """The parts of `y` in memory of their own, contiguous, on the device."""
     y = y.contiguous()  # twice as fast as to transpose each part
-    parts = (part.clone(memory_format=torch.contiguous_format) for part in (y.real, y.imag))
-    return join(*(part.to(device) for part in parts))
+    parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
+    return join(*(parts if y.device == device else (part.to(device) for part in parts)))
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:

@@ -68,7 +68,7 @@ def product(self: Any, other: Any) -> Parts:
         return Parts(a * c, b * c)
     if isinstance(c, torch.Tensor) and isinstance(a, torch.Tensor) and a.dtype == c.dtype:
         # A pass over memory less for each part.
-        return Parts(torch.addcmul(a * c, b, d, value=-1), torch.addcmul(a * d, b, c))
+        return Parts((a * c).addcmul_(b, d, value=-1), (a * d).addcmul_(b, c))
     return Parts(a * c - b * d, a * d + b * c)
 
 

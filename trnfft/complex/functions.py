@@ -4,6 +4,7 @@ Parts are views, and a real dtype names that of the parts; torch.fft is this lib
 derivatives; torch's formulas for some derivatives would make native complex tensors.
 """
 
+import functools
 import itertools
 import numbers
 import operator
@@ -137,6 +138,20 @@ def _einsum(equation: Any, *operands: Any) -> Any:
     return _of_mixed(torch.einsum)(equation, *operands)
 
 
+# Whose parts can be computed with as they are, where nothing follows them.
+_PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
+
+
+def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
+    """The result for two operands that nothing follows, with nobody asked; None for others."""
+    if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
+        try:
+            return of_parts(*compute(first, second))
+        except RuntimeError:
+            pass  # of shapes, devices or memory: torch's own names them
+    return None
+
+
 def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bool) -> Any:
     """A function of two operands, of which one may be a number or a real tensor.
 
@@ -146,16 +161,16 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
     """
 
     def implementation(input: Any, other: Any, **kwargs: Any) -> Any:
-        if isinstance(input, ComplexTensor) and isinstance(other, ComplexTensor):
-            if (
-                kwargs
-                or is_in_place
-                or is_followed(input, other)
-                or not arithmetic.fit(input._real.shape, other._real.shape)
-            ):
-                return as_torch(function, input, other, **kwargs)
+        if not kwargs and not is_in_place:
             operands = (other, input) if is_reflected else (input, other)
-            return of_parts(*compute(*operands))
+            result = _of_unfollowed(compute, *operands)
+            if result is not None:
+                return result
+        if isinstance(input, ComplexTensor) and isinstance(other, ComplexTensor):
+            return as_torch(function, input, other, **kwargs)
+        return with_one(input, other, kwargs)
+
+    def with_one(input: Any, other: Any, kwargs: dict[str, Any]) -> Any:
         if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
         else:
@@ -206,6 +221,30 @@ for _compute, _names in _WITH_NUMBERS.items():
                     is_reflected=_name.lstrip("_").startswith("r"),
                     is_in_place=_name.startswith("__i") or _name[-1] == "_" != _name[0],
                 )
+
+
+def _operator(function: Any, compute: Any, is_reflected: bool) -> Any:
+    """An operator of Python, without the way through `__torch_function__` where it can be."""
+
+    def method(self: ComplexTensor, other: Any) -> Any:
+        # Parts that were handed out may have been written, and modes are to see functions.
+        if self._followed is None and not torch._C._len_torch_function_stack():
+            first, second = (other, self) if is_reflected else (self, other)
+            if getattr(other, "_followed", None) is None:
+                result = _of_unfollowed(compute, first, second)
+                if result is not None:
+                    return result
+        return function(self, other)
+
+    return functools.wraps(function)(method)
+
+
+for _compute, _names in _WITH_NUMBERS.items():
+    for _name in _names.split():
+        if _name.startswith("__") and not _name.startswith("__i"):
+            _function = getattr(torch.Tensor, _name, None)
+            if _function is not None:
+                setattr(ComplexTensor, _name, _operator(_function, _compute, _name[2] == "r"))
 
 _PRODUCTS = "matmul mm bmm mv dot inner tensordot linalg.matmul"
 for _name in _PRODUCTS.split():

@@ -23,7 +23,7 @@ from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
-from trnfft.complex.tensor import ComplexTensor, described, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
 from trnfft.ops import autocast, traced
 
 
@@ -245,7 +245,7 @@ def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
 
 def _split(x: torch.Tensor) -> Parts:
     is_complex = isinstance(x, ComplexTensor) or x.is_complex()
-    return parts_of(x) if is_complex else (x, torch.zeros_like(x))
+    return parts_to_read(x) if is_complex else (x, torch.zeros_like(x))
 
 
 def _settings(device: torch.device) -> tuple[Any, str]:

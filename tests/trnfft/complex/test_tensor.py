@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
 
 from trnfft import ComplexTensor
 
@@ -177,6 +178,37 @@ def test_shapes_that_do_not_broadcast_are_both_named(apply):
     for other in (split(random_complex(4)), torch.ones(4)):
         with pytest.raises(RuntimeError, match=r"\(2, 3\).*\(4,\)"):
             apply(x, other)
+
+
+@pytest.mark.parametrize("apply", OPERATORS)
+def test_operators_are_seen_by_modes_of_functions(apply):
+    class Recorded(TorchFunctionMode):
+        names: list[str] = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.names.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    z = ComplexTensor(torch.ones(3), torch.ones(3))
+    with Recorded() as mode:
+        apply(z, z)
+        apply(2.0, z)
+    assert len(mode.names) >= 2
+
+
+@pytest.mark.parametrize("apply", OPERATORS)
+def test_operators_follow_parts_that_were_written(apply):
+    weight = torch.tensor([2.0, 3.0], requires_grad=True)
+    z = ComplexTensor(torch.ones(2), torch.ones(2))
+    z.real.mul_(weight)
+    native = torch.complex(weight, torch.ones(2))
+    for result, expected in (
+        (apply(z, 2 + 1j), apply(native, 2 + 1j)),
+        (apply(z, z), apply(native, native)),
+    ):
+        (gradient,) = torch.autograd.grad(result.real.sum(), weight, retain_graph=True)
+        (right,) = torch.autograd.grad(expected.real.sum(), weight, retain_graph=True)
+        torch.testing.assert_close(gradient, right)
 
 
 def test_results_share_no_memory_with_operands():
