@@ -215,7 +215,7 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
             f"argument '{name}' is quantized ({x.dtype}), allowed are plain numbers; convert "
             f"it with .dequantize()"
         )
-    if x.numel() > FEW:
+    if not torch.compiler.is_compiling() and x.numel() > FEW:  # a graph would be for few only
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 

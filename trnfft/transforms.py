@@ -654,7 +654,7 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
 
 def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
-    if math.prod(shape) > FEW:
+    if not torch.compiler.is_compiling() and math.prod(shape) > FEW:
         what = f"argument '{name}' is {shown(given)}"
         part = described(x)
         check_memory(what, shape, part.element_size(), part.device)
@@ -662,7 +662,7 @@ def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> N
 
 def check_longest(size: int, device: torch.device) -> None:
     """Refuses what no kernel can do before the input is padded to it. NotImplementedError."""
-    if size < _LONG or torch.compiler.is_compiling() or config.get_precision() == "double":
+    if torch.compiler.is_compiling() or size < _LONG or config.get_precision() == "double":
         return
     if backend_for(device) != "torch":
         from trnfft.planner import planner  # here: only its users load the kernels

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_map_only
 
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, of_parts
@@ -155,12 +156,14 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     implementation = TABLE.get(overload) or _DERIVED.get(overload)
     if implementation is None:
         implementation = _DERIVED[overload] = _derived(overload)
-    keys = _KEYS_OF_EXPORT.get() or _keys_of_xla()
-    if keys is None:
-        result = implementation(*args, **kwargs)
-    else:
+    if (keys := _KEYS_OF_EXPORT.get()) is not None:
+        with torch._C._ForceDispatchKeyGuard(*keys):
+            result = _with_twins(implementation, args, kwargs)
+    elif (keys := _keys_of_xla()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
+    else:
+        result = implementation(*args, **kwargs)
     writes = _WRITES.get(overload)
     if writes is None:
         writes = _WRITES[overload] = overload._schema.is_mutable
@@ -198,13 +201,39 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
     It cannot record those of ComplexTensors; it is to record the real ones that they are made of.
     """
+    from trnfft.complex import in_graph  # here: it loads torch's compiler
+
+    in_graph.note_parts(args, kwargs)
     keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
     token = _KEYS_OF_EXPORT.set(_KEYS_OF_EXPORT.get() or keys)
     try:
         with torch._C._ExcludeDispatchKeyGuard(_RECORDING):
-            return function(*args, **kwargs)
+            results = function(*args, **kwargs)
     finally:
         _KEYS_OF_EXPORT.reset(token)
+    in_graph.note_joined(results)
+    return results
+
+
+def _with_twins(
+    implementation: Implementation, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The implementation of others with the same parts, which a program to export knows nothing of.
+
+    Of those it knows it would record the operators that the implementation calls; these are to come
+    to `exported`, by `__torch_function__`.
+    """
+    originals = {}
+
+    def twin(z: ComplexTensor) -> ComplexTensor:
+        made = of_parts(z._real, z._imag)
+        originals[id(made)] = made, z
+        return made
+
+    args, kwargs = tree_map_only(ComplexTensor, twin, (args, kwargs))
+    with torch._C._EnableTorchFunction():
+        results = implementation(*args, **kwargs)
+    return tree_map_only(ComplexTensor, lambda z: originals.get(id(z), (z, z))[1], results)
 
 
 def _derived(overload: OpOverload) -> Implementation:

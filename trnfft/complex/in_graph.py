@@ -1,18 +1,91 @@
-"""`join` and `parts_of` as torch.compile takes them: whole, without a look inside.
+"""`join` and `parts_of` in the graphs of torch.compile and torch.export.
+
+torch.compile takes them whole, without a look inside. A program of torch.export holds the real
+operators that functions of ComplexTensors are made of, with `trnfft::join` where one is returned,
+`trnfft::real` and `trnfft::imag` of those that it gets. These three have derivatives.
 
 Imported where code is compiled only, as it loads torch's compiler.
 """
 
-import torch
+from typing import Any
 
+import torch
+from torch.fx.experimental import proxy_tensor
+from torch.utils._pytree import tree_leaves
+
+from trnfft.complex import tensor
 from trnfft.complex.tensor import ComplexTensor, _Join, _Split
 
 
 @torch.compiler.allow_in_graph
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    return _Join.apply(real, imag)
+    z = _Join.apply(real, imag)
+    if torch.compiler.is_exporting():
+        # Not those of copies without a derivative, which the parts of z are.
+        _note(z._real, _proxy(real))
+        _note(z._imag, _proxy(imag))
+        note_joined(z)
+    return z
 
 
 @torch.compiler.allow_in_graph
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return _Split.apply(z)
+    if not (torch.compiler.is_exporting() and isinstance(z, ComplexTensor)):
+        return _Split.apply(z)
+    note_parts(z)
+    real, imag = _Split.apply(z)
+    _note(real, _proxy(z._real))  # not those of the views that these are
+    _note(imag, _proxy(z._imag))
+    return real, imag
+
+
+# What an exported program knows of a tensor while it is traced is its proxy.
+
+_LIBRARY = torch.library.Library("trnfft", "FRAGMENT")
+_LIBRARY.define("join(Tensor real, Tensor imag) -> Tensor")
+_LIBRARY.define("real(Tensor z) -> Tensor")
+_LIBRARY.define("imag(Tensor z) -> Tensor")
+_LIBRARY.impl("join", lambda real, imag: tensor.join(real, imag), "CompositeImplicitAutograd")
+_LIBRARY.impl("real", lambda z: tensor.parts_of(z)[0], "CompositeImplicitAutograd")
+_LIBRARY.impl("imag", lambda z: tensor.parts_of(z)[1], "CompositeImplicitAutograd")
+
+
+def note_joined(values: Any) -> None:
+    """A program that is being traced can have the ComplexTensors among these of their parts."""
+    for z in _complex_tensors(values):
+        real, imag = _proxy(z._real), _proxy(z._imag)
+        if _proxy(z) is None and real is not None and imag is not None:
+            _note(z, _called(torch.ops.trnfft.join.default, real, imag))
+
+
+def note_parts(*values: Any) -> None:
+    """A program that is being traced can have the parts of the ComplexTensors among these."""
+    for z in _complex_tensors(values):
+        proxy = _proxy(z)
+        if proxy is not None and _proxy(z._real) is None:
+            _note(z._real, _called(torch.ops.trnfft.real.default, proxy))
+            _note(z._imag, _called(torch.ops.trnfft.imag.default, proxy))
+
+
+def _complex_tensors(values: Any) -> list[ComplexTensor]:
+    return [z for z in tree_leaves(values) if isinstance(z, ComplexTensor)]
+
+
+def _tracer() -> Any:
+    mode = proxy_tensor.get_proxy_mode()
+    return None if mode is None else mode.tracer
+
+
+def _proxy(x: torch.Tensor) -> Any:
+    tracer = _tracer()
+    slot = None if tracer is None else proxy_tensor.get_proxy_slot(x, tracer, None)
+    return None if slot is None else slot.proxy
+
+
+def _called(operator: Any, *proxies: Any) -> Any:
+    return _tracer().create_proxy("call_function", operator, proxies, {})
+
+
+def _note(x: torch.Tensor, proxy: Any) -> None:
+    if proxy is not None:
+        proxy_tensor.track_tensor_tree(x, proxy, constant=None, tracer=_tracer())

@@ -239,6 +239,10 @@ class ComplexTensor(torch.Tensor):
         """An operator of ATen, below autograd."""
         return dispatch.dispatch(func, args, kwargs or {})
 
+    def __dir__(self) -> list[str]:
+        """Without the names of the tensors inside, which torch.export would record the use of."""
+        return [name for name in super().__dir__() if name not in ("_real", "_imag")]
+
     def __tensor_flatten__(self) -> tuple[list[str], None]:
         """Names of the real tensors that this one is made of, as torch.compile asks for."""
         return ["_real", "_imag"], None

@@ -230,15 +230,53 @@ def test_compiled_functions(backend):
     torch.testing.assert_close(torch.autograd.grad(compiled(x).abs().sum(), model.weight), expected)
 
 
-def test_exported_functions():
-    class Power(nn.Module):
-        def forward(self, x):
-            spectrum = trnfft.rfft(x) * 2j
-            return torch.cat([spectrum[..., :2], spectrum.conj()], -1).abs()
+class Transfer(nn.Module):
+    """A transfer function of a number for each frequency, and the spectrum of the result."""
 
-    x = torch.randn(4, 8)
-    exported = torch.export.export(Power(), (x,)).module()
-    torch.testing.assert_close(exported(x + 1), Power()(x + 1))
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(8))
+        self.transfer = nn.Parameter(complex_tensor(5))
+
+    def forward(self, x):
+        spectrum = trnfft.rfft(x * self.gain) * 2j * self.transfer
+        kept = torch.cat([spectrum[..., :2], spectrum.conj()], -1)
+        return kept.abs(), spectrum
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_exported_modules(is_strict):
+    model, x = Transfer(), torch.randn(4, 8)
+    batches = {"x": {0: torch.export.Dim("batch")}}
+    program = torch.export.export(model, (x,), strict=is_strict, dynamic_shapes=batches)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    for exported in (program.module(), torch.export.load(file).module()):
+        x = torch.randn(6, 8)
+        results, expected = exported(x), model(x)
+        assert isinstance(results[1], ComplexTensor)
+        torch.testing.assert_close(results, expected)
+        of_model = torch.autograd.grad(expected[0].sum(), list(model.parameters()))
+        of_program = torch.autograd.grad(results[0].sum(), list(exported.parameters()))
+        torch.testing.assert_close(of_program, of_model)
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_exported_functions_of_complex_tensors(is_strict):
+    class Rotated(nn.Module):
+        def forward(self, z):
+            written = (z * 2).add_(z, alpha=0.5)
+            written.real.mul_(2)
+            return trnfft.ifft(z * 1j + z.real), torch.lerp(z, z.exp(), 0.3), z, written
+
+    program = torch.export.export(Rotated(), (complex_tensor(4, 8),), strict=is_strict).module()
+    z = complex_tensor(4, 8, seed=1).requires_grad_()
+    results, expected = program(z), Rotated()(z)
+    torch.testing.assert_close(results, expected)
+    for result, right in zip(results, expected, strict=True):
+        (gradient,) = torch.autograd.grad(result.abs().sum(), z)
+        torch.testing.assert_close(gradient, *torch.autograd.grad(right.abs().sum(), z))
 
 
 # Other libraries
