@@ -15,9 +15,6 @@ from trnfft import signal, transforms
 from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, join
 
-# The names of NumPy, which torch takes for its own.
-_OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
-
 _lock = threading.Lock()
 _started = 0  # how often `start` was called without `stop`
 
@@ -70,20 +67,6 @@ class patch_torch(TorchFunctionMode):
             if not _started:
                 for owner, name, function in _PLACES:
                     setattr(owner, name, function)
-
-
-def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A transform of this library with all that torch's takes: other names, a native `out`."""
-
-    def transform(*args: Any, **kwargs: Any) -> Any:
-        kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
-        out = kwargs.get("out")
-        if out is None or isinstance(out, ComplexTensor) or not out.is_complex():
-            return function(*args, **kwargs)
-        result = function(*args, **{**kwargs, "out": None})
-        return out.resize_(result.shape).copy_(result)
-
-    return transform
 
 
 def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -153,9 +136,7 @@ def _last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 _REPLACEMENTS: dict[Any, Callable[..., Any]] = {
-    of_torch: _with_names_of_torch(function) for of_torch, function in transforms.OF_TORCH.items()
-}
-_REPLACEMENTS |= {
+    **transforms.OF_TORCH,
     torch.stft: signal.stft,
     torch.Tensor.stft: signal.stft,
     torch.istft: signal.istft,

@@ -25,8 +25,9 @@ raise
 This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
+import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -699,9 +700,31 @@ def _written(result: Any, out: Any) -> Any:
     return out.copy_(result)
 
 
+# The names of NumPy, which torch takes for its own.
+_OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
+
+
+def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A transform of this library with all that torch's takes: other names, a native `out`."""
+
+    @functools.wraps(function)
+    def transform(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
+        out: Any = kwargs.get("out")
+        is_tensor = isinstance(out, torch.Tensor) and not isinstance(out, ComplexTensor)
+        if not is_tensor or not out.is_complex():
+            return function(*args, **kwargs)
+        result = function(*args, **{**kwargs, "out": None})
+        return out.resize_(result.shape).copy_(result)
+
+    return transform
+
+
 _NAMES = """
     fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
     ihfft2 ihfftn
 """
-# The transforms of torch.fft, and those of this library in their place.
-OF_TORCH: dict[Any, Any] = {getattr(torch.fft, name): globals()[name] for name in _NAMES.split()}
+# The transforms of torch.fft, and in their place those of this library.
+OF_TORCH: dict[Any, Callable[..., Any]] = {
+    getattr(torch.fft, name): _with_names_of_torch(globals()[name]) for name in _NAMES.split()
+}

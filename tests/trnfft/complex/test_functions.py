@@ -643,6 +643,15 @@ def test_the_transforms_of_torch_are_those_of_trnfft(name):
     assert type(result) is type(expected) and torch.equal(result, expected)
 
 
+def test_the_transforms_of_torch_take_its_arguments():
+    x = split(random_complex(4, 3))
+    expected = trnfft.fft(x, dim=0)
+    assert torch.equal(torch.fft.fft(x, axis=0), expected)
+    out = torch.empty(0, dtype=x.dtype)
+    assert torch.fft.fft(x, dim=0, out=out) is out
+    assert torch.equal(out, expected.to_complex())
+
+
 # Conversion
 
 
