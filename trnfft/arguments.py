@@ -43,7 +43,7 @@ def integer(name: str, value: object) -> int:
     """
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
-    number = index(name, value)
+    number = value if type(value) is int else index(name, value)
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"argument '{name}' is {shown(number)}, allowed are ints of 64 bits")
     return number
@@ -119,10 +119,12 @@ def dimensions(
 
 def normalization(norm: str | None) -> str:
     """The name of argument 'norm'. RuntimeError for an unknown one, TypeError for none."""
-    if norm is not None and not isinstance(norm, str):
+    if norm is None:
+        return "backward"
+    if not isinstance(norm, str):
         raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
     check_choice("norm", norm, (None, *NORMS), RuntimeError)
-    return "backward" if norm is None else norm
+    return norm
 
 
 def check_positive(**sizes: int) -> None:
@@ -332,9 +334,9 @@ def floating_point(
     Raises:
         TypeError: `x` is no tensor.
     """
-    check_tensor(name, x)
     if isinstance(x, ComplexTensor):
         return x
+    check_tensor(name, x)
     if x.is_complex():
         # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
         return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)

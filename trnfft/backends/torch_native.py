@@ -50,9 +50,7 @@ class TorchNative(Backend):
 
     def c2r_whole(self, x: Input, asked: Transform) -> torch.Tensor:
         """As `c2c_whole`, of half a spectrum: the real result."""
-        function = torchs.irfftn if asked.inverse else torchs.hfftn
-        y = _computed(function, x, asked.sizes, asked.dims, asked)
-        return y.to(described(x).device).contiguous()
+        return _c2r(x, asked).to(described(x).device).contiguous()
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
@@ -92,6 +90,14 @@ def _r2c(x: Input, asked: Transform) -> torch.Tensor:
         function = torchs.ihfft if asked.inverse else torchs.rfft
         return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
     function = torchs.ihfftn if asked.inverse else torchs.rfftn
+    return _computed(function, x, asked.sizes, asked.dims, asked)
+
+
+def _c2r(x: Input, asked: Transform) -> torch.Tensor:
+    if len(asked.dims) == 1:
+        function = torchs.irfft if asked.inverse else torchs.hfft
+        return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
+    function = torchs.irfftn if asked.inverse else torchs.hfftn
     return _computed(function, x, asked.sizes, asked.dims, asked)
 
 

@@ -387,9 +387,10 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """As `parts_of`, for operators and nobody else: where nothing follows them, no views."""
-    if isinstance(z, ComplexTensor) and z._followed is None and not is_followed(z):
-        return z._real, z._imag
-    return parts_of(z)
+    if torch.compiler.is_compiling() or not isinstance(z, ComplexTensor):
+        return parts_of(z)
+    is_read_only = z._followed is None and not is_followed(z)
+    return (z._real, z._imag) if is_read_only else parts_of(z)
 
 
 def _kept_parts(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
