@@ -307,16 +307,25 @@ def check_parameters(
             f"the parts: {', '.join(map(str, PART_DTYPES))}; use torch.float32 for complex64, "
             f"torch.float64 for complex128"
         )
-    try:
-        empty = torch.empty(0, device=device, dtype=dtype)
-    except (TypeError, RuntimeError, AssertionError) as error:  # the last one where CUDA is absent
-        kind = TypeError if isinstance(error, TypeError) else RuntimeError
-        reason = str(error).split("\n")[0]
-        raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
+    empty = no_numbers(device, dtype)
     if sizes:
         name = max(sizes, key=lambda name: sizes[name])
         what = f"argument '{name}' is {sizes[name]}, for a weight of shape {tuple(shape)}"
         check_memory(what, shape, empty.element_size(), empty.device)
+
+
+def no_numbers(device: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """An empty tensor on the device that argument 'device' names.
+
+    Raises:
+        TypeError, RuntimeError: it is none, or none of this computer.
+    """
+    try:
+        return torch.empty(0, device=device, dtype=dtype)
+    except (TypeError, RuntimeError, AssertionError) as error:  # the last one where CUDA is absent
+        kind = TypeError if isinstance(error, TypeError) else RuntimeError
+        reason = str(error).split("\n")[0]
+        raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
 
 
 def floating_point(

@@ -33,6 +33,7 @@ import torch
 
 from trnfft.arguments import (
     Input,
+    check_flags,
     check_length,
     dimension,
     floating_point,
@@ -128,6 +129,7 @@ def zoom_fft(
     fs = finite("fs", fs)
     if fs == 0:
         raise ValueError("argument 'fs' is 0, allowed is any other sampling frequency")
+    check_flags(endpoint=endpoint)
     steps = max(m - 1, 1) if endpoint else m
     return _convolved(x, m, _arc, first, last, fs, steps).movedim(-1, axis)
 

@@ -31,6 +31,7 @@ import torch
 from trnfft.arguments import (
     Input,
     check_choice,
+    check_flags,
     check_length,
     dimension,
     dimensions,
@@ -364,7 +365,10 @@ def _transformed(
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
     """The transform of these lengths, which the argument `name` has, or of those of the input."""
-    check_choice("type", integer("type", type), TYPES)
+    type = integer("type", type)
+    check_choice("type", type, TYPES)
+    if orthogonalize is not None:
+        check_flags(orthogonalize=orthogonalize)
     sizes = tuple(x.shape[dim] for dim in dims) if lengths is None else lengths
     # operator.index: torch.compile shall take a symbolic size as it is now, for the tables.
     sizes = tuple(operator.index(n) for n in sizes)

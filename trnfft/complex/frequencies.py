@@ -1,9 +1,11 @@
 """Sample frequencies and their order: torch.fft's own functions, for ComplexTensor too."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
+from trnfft.arguments import check_tensor, dimension, integers
 from trnfft.complex.parts import Numbers
 
 fftfreq = torch.fft.fftfreq
@@ -18,11 +20,29 @@ def fftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
         dim: the dimensions to reorder. Default: all.
 
     Raises:
+        TypeError: an argument is of the wrong type.
         IndexError: a dimension is out of range.
+        RuntimeError: there are no dimensions.
+        NotImplementedError: torch cannot move numbers of the dtype.
     """
-    return torch.fft.fftshift(input, dim)
+    return _shifted(torch.fft.fftshift, input, dim)
 
 
 def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
     """Undo `fftshift`, also for odd sizes; arguments as there."""
-    return torch.fft.ifftshift(input, dim)
+    return _shifted(torch.fft.ifftshift, input, dim)
+
+
+def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Numbers:
+    check_tensor("input", input)
+    chosen = range(input.ndim) if dim is None else integers("dim", dim)
+    dims = [dimension("dim", each, input.ndim) for each in chosen]
+    if not dims:
+        raise RuntimeError(
+            f"argument 'dim' is {dim} for argument 'input' of {input.ndim} dimensions, allowed are "
+            f"one or more of them; there is nothing to shift"
+        )
+    try:
+        return shift(input, dims)  # type: ignore[no-any-return]
+    except NotImplementedError as error:
+        raise NotImplementedError(f"argument 'input' has dtype {input.dtype}: {error}") from None
