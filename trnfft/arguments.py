@@ -55,12 +55,12 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
     Raises:
         TypeError, ValueError: one is no int, or has more than 64 bits.
     """
-    if _are_several(values):
+    if are_several(values):
         return tuple(integer(name, value) for value in values)
     return (integer(name, values),)
 
 
-def _are_several(values: object) -> bool:
+def are_several(values: object) -> bool:
     """Whether an argument has several values, perhaps one or none of them."""
     is_iterable = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
     return is_iterable and getattr(values, "ndim", 1) > 0
@@ -117,11 +117,11 @@ def dimensions(
     return found
 
 
-def normalization(norm: str | None) -> str:
+def normalization(norm: str | None, name: str = "norm") -> str:
     """The name of argument 'norm'. RuntimeError for an unknown one, TypeError for none."""
     if norm is not None and not isinstance(norm, str):
-        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
-    check_choice("norm", norm, (None, *NORMS), RuntimeError)
+        raise TypeError(f"argument '{name}' must be a str or None, not {type(norm).__name__}")
+    check_choice(name, norm, (None, *NORMS), RuntimeError)
     return "backward" if norm is None else norm
 
 
@@ -141,7 +141,7 @@ def check_flags(**flags: object) -> None:
 def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
     """Error for what is neither an int, `least` or more, nor one for each dimension."""
     found = integers(name, sizes)
-    if _are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
+    if are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
         raise ValueError(
             f"argument '{name}' is {shown(sizes)}, allowed is an int or a tuple of {dimensions}, "
             f"each {least} or more"

@@ -67,7 +67,7 @@ class FftPlan:
             part = described(x)
             fits = (part.shape, part.dtype, part.device) == self._split
         elif isinstance(x, torch.Tensor):
-            fits = (x.shape, x.dtype, x.device) == self._native
+            fits = not x.is_nested and (x.shape, x.dtype, x.device) == self._native
         else:
             fits = False
         if not fits:

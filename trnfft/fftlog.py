@@ -32,6 +32,7 @@ from trnfft.ops.convolution import filtered_rows
 from trnfft.transforms import check_longest
 
 _LN2 = math.log(2)
+_NEAREST = 1e-300  # distance, of which float64 has the phases
 _LEAST, _MOST = -100.0, 1e6  # arguments of G: below they take long, above phases are not exact
 _STIRLING_FROM = 10.0  # real part from which on the terms below leave 1e-17
 # B[2k] / (2k (2k-1)): NIST Digital Library of Mathematical Functions, 5.11.1.
@@ -62,7 +63,7 @@ def fht(
     Raises:
         TypeError: an argument is of the wrong type, or the backend lacks the dtype.
         IndexError: `a` has no dimension.
-        ValueError: a number is not finite, `dln` is 0 or so near that u is not finite, or `mu` and
+        ValueError: a number is not finite, `dln` is 0 or so near that u is not finite, `mu` and
             `bias` are far out.
         RuntimeError: `a` is complex, has another dtype that cannot be transformed, or no points.
         NotImplementedError: the length or the precision is beyond what the backend can do.
@@ -137,8 +138,11 @@ def _numbers(
     dln: float, mu: float, name: str, offset: float, bias: float
 ) -> tuple[float, float, float, float]:
     dln = finite("dln", dln)
-    if dln == 0:
-        raise ValueError("argument 'dln' is 0, allowed is any other distance of points in log r")
+    if abs(dln) < _NEAREST:
+        raise ValueError(
+            f"argument 'dln' is {dln}, allowed is any distance of points in log r of {_NEAREST} or "
+            f"more, of either sign"
+        )
     mu, offset, bias = finite("mu", mu), finite(name, offset), finite("bias", bias)
     if not ((mu + 1 - abs(bias)) / 2 >= _LEAST and (mu + 1 + abs(bias)) / 2 <= _MOST):
         raise ValueError(

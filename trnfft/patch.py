@@ -78,7 +78,9 @@ def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     def transform(*args: Any, **kwargs: Any) -> Any:
         kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
         out = kwargs.get("out")
-        if out is None or isinstance(out, ComplexTensor) or not out.is_complex():
+        if not isinstance(out, torch.Tensor) or isinstance(out, ComplexTensor):
+            return function(*args, **kwargs)
+        if not out.is_complex():
             return function(*args, **kwargs)
         result = function(*args, **{**kwargs, "out": None})
         return out.resize_(result.shape).copy_(result)
@@ -91,7 +93,8 @@ def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[...,
 
     def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
         dtype = kwargs.get("dtype")
-        if dtype is None or not dtype.is_complex or _has_complex_dtypes(kwargs.get("device")):
+        is_complex = isinstance(dtype, torch.dtype) and dtype.is_complex
+        if not is_complex or _has_complex_dtypes(kwargs.get("device")):
             return function(*args, **kwargs)
         requires_grad = kwargs.pop("requires_grad", False)
         real = function(*args, **{**kwargs, "dtype": dtype_of_parts(dtype)})
@@ -130,8 +133,8 @@ def _of_parts(
     """A function that makes complex tensors of real ones, where the device may have none."""
 
     def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
-        first = next(iter((*args, *kwargs.values())))
-        if first.device.type in COMPLEX_DEVICES:
+        first = next(iter((*args, *kwargs.values())), None)
+        if not isinstance(first, torch.Tensor) or first.device.type in COMPLEX_DEVICES:
             return function(*args, **kwargs)
         return ComplexTensor(*parts(*args, **kwargs))
 

@@ -56,7 +56,9 @@ def _judged_error(error: BaseException, function: Function) -> str:
     shown = f"{type(error).__name__}: {text[:200]}"
     if isinstance(error, OSError) and "path" in function.arguments:  # it names the file
         return REFUSED
-    types = TYPES if function.names_arguments else (*TYPES, AssertionError, MemoryError)
+    types = (
+        TYPES if function.names_arguments else (*TYPES, AssertionError, MemoryError, OverflowError)
+    )
     if not isinstance(error, types) or isinstance(error, (RecursionError, UnicodeError)):
         return f"raises {shown}"
     named = re.findall(r"arguments? '(\w+)'", text)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import trnfft
-from tests.fuzz.function import Check, Function
+from tests.fuzz.function import Check, Function, plain
 from tests.fuzz.values import (
     DEVICE,
     DTYPE,
@@ -280,6 +280,7 @@ PAD_MODE = optional(names("reflect", "constant"))
 
 def _framed(n_fft: Any, win_length: Any, hop_length: Any, window_fn: Any, **others: Any) -> Any:
     """Arguments of torch.stft, and what its spectra are divided by."""
+    n_fft, win_length, hop_length = map(plain, (n_fft, win_length, hop_length))
     size = n_fft if win_length is None else win_length
     hop = size // 2 if hop_length is None else hop_length
     window, by = window_fn(int(size)).double(), others.get("normalized")
@@ -301,7 +302,7 @@ def _spectrogram(
     **others: Any,
 ) -> Any:
     options, norm = _framed(n_fft, win_length, hop_length, window_fn, **others)
-    x = F.pad(waveform, (pad, pad))
+    x = F.pad(waveform, (plain(pad),) * 2)
     rows = x.reshape(-1, x.shape[-1])
     spectra = torch.stft(rows, **options, pad_mode=pad_mode, return_complex=True) / norm
     spectra = spectra.reshape(*x.shape[:-1], *spectra.shape[-2:])

@@ -86,7 +86,11 @@ TRANSFORMS["unpack_spectrum"] = Function(trnfft.unpack_spectrum, {"input": COMPL
 
 SHIFT = {"input": TENSOR, "dim": optional(ints("-1", "0", "(0, 1)", "[-1]"))}
 for _name in ("fftshift", "ifftshift"):
-    TRANSFORMS[_name] = Function(getattr(trnfft, _name), SHIFT, getattr(torch.fft, _name))
+    TRANSFORMS[_name] = Function(
+        getattr(trnfft, _name),
+        SHIFT,
+        lambda input, dim=None, name=_name: getattr(torch.fft, name)(input, plain(dim)),
+    )
 
 
 def _spaced(n: Any, d: Any = 1.0, is_half: bool = False, **where: Any) -> Check:
@@ -340,7 +344,11 @@ def _by_scipy(name: str) -> Callable[..., Any]:
 
 
 def _scipys_own(name: str) -> Callable[..., Any]:
-    return lambda x, **options: torch.from_numpy(getattr(scipy.fft, name)(x, **options))
+    def reference(x: Any, **options: Any) -> Any:
+        options = {key: plain(given) for key, given in options.items()}
+        return torch.from_numpy(getattr(scipy.fft, name)(x, **options))
+
+    return reference
 
 
 for _name in ("fft", "irfft", "ihfft", "dst"):

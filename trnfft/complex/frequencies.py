@@ -7,6 +7,7 @@ import torch
 
 from trnfft.arguments import check_tensor, dimension, integers
 from trnfft.complex.parts import Numbers
+from trnfft.complex.tensor import ComplexTensor, described
 
 fftfreq = torch.fft.fftfreq
 rfftfreq = torch.fft.rfftfreq
@@ -23,7 +24,6 @@ def fftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
         TypeError: an argument is of the wrong type.
         IndexError: a dimension is out of range.
         RuntimeError: there are no dimensions.
-        NotImplementedError: torch cannot move numbers of the dtype.
     """
     return _shifted(torch.fft.fftshift, input, dim)
 
@@ -34,7 +34,7 @@ def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers
 
 
 def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Numbers:
-    check_tensor("input", input)
+    check_tensor("input", described(input) if isinstance(input, ComplexTensor) else input)
     chosen = range(input.ndim) if dim is None else integers("dim", dim)
     dims = [dimension("dim", each, input.ndim) for each in chosen]
     if not dims:
@@ -42,7 +42,4 @@ def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Num
             f"argument 'dim' is {dim} for argument 'input' of {input.ndim} dimensions, allowed are "
             f"one or more of them; there is nothing to shift"
         )
-    try:
-        return shift(input, dims)  # type: ignore[no-any-return]
-    except NotImplementedError as error:
-        raise NotImplementedError(f"argument 'input' has dtype {input.dtype}: {error}") from None
+    return shift(input, dims)  # type: ignore[no-any-return]

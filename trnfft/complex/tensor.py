@@ -138,17 +138,7 @@ class ComplexTensor(torch.Tensor):
                 f"argument 'z' is of type {type(z).__name__}, allowed is a torch.Tensor; "
                 f"convert it with torch.as_tensor"
             )
-        if isinstance(z, ComplexTensor):
-            return z
-        _check_layout("z", z)
-        if z.is_complex():
-            return join(*parts_of(z))
-        if z.dtype not in PART_DTYPES:
-            raise TypeError(
-                f"argument 'z' has dtype {z.dtype}, allowed are complex dtypes and "
-                f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
-            )
-        return join(z, _zeros_like(z))
+        return _split("z", z)
 
     @classmethod
     def from_numpy(cls, array: np.ndarray) -> ComplexTensor:
@@ -171,7 +161,7 @@ class ComplexTensor(torch.Tensor):
         except (TypeError, ValueError) as error:
             reason = str(error).split(". ")[0]
             raise type(error)(f"argument 'array' cannot be shared with torch: {reason}") from None
-        return cls.from_complex(z)
+        return _split("array", z)
 
     @classmethod
     def from_polar(cls, abs: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
@@ -602,10 +592,20 @@ def _check_polar(abs: torch.Tensor, angle: torch.Tensor) -> None:
     _check_memory(f"argument 'abs' has shape {tuple(abs.shape)}", shape, abs)
 
 
-def _zeros_like(z: torch.Tensor) -> torch.Tensor:
-    """The imaginary part of a real argument 'z'."""
-    _check_memory(f"argument 'z' has shape {tuple(z.shape)}", z.shape, z)
-    return torch.zeros_like(z)
+def _split(name: str, z: torch.Tensor) -> ComplexTensor:
+    """A tensor of complex or real numbers, the argument of this name."""
+    if isinstance(z, ComplexTensor):
+        return z
+    _check_layout(name, z)
+    if z.is_complex():
+        return join(*parts_of(z))
+    if z.dtype not in PART_DTYPES:
+        raise TypeError(
+            f"argument '{name}' has dtype {z.dtype}, allowed are complex dtypes and "
+            f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
+        )
+    _check_memory(f"argument '{name}' has shape {tuple(z.shape)}", z.shape, z)
+    return join(z, torch.zeros_like(z))
 
 
 def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:

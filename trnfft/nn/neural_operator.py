@@ -91,7 +91,7 @@ class SpectralConv(SplitWeight):
         channels = {"in_channels": in_channels, "out_channels": out_channels}
         check_positive(**channels)
         check_flags(bias=bias)
-        normalization(fft_norm)
+        normalization(fft_norm, "fft_norm")
         modes = integers("n_modes", n_modes)
         if not modes:
             raise ValueError("argument 'n_modes' is empty, allowed is a number for each dimension")

@@ -325,6 +325,7 @@ class MelSpectrogram(nn.Module):
         self.mel_scale = MelScale(n_mels, sample_rate, f_min, f_max, n_stft, norm, mel_scale)
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
+        check_real("waveform", waveform)
         return self.mel_scale(self.spectrogram(waveform))
 
 
