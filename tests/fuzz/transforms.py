@@ -272,7 +272,9 @@ _OF_KIND = {
 
 def _planned(x_spec: Any, **options: Any) -> Any:
     plan = trnfft.plan_fft(x_spec, **options)
-    return plan(x_spec if x_spec.device == plan.device else torch.zeros_like(x_spec, device="cpu"))
+    return plan(
+        x_spec if x_spec.device == plan.device else torch.zeros_like(x_spec, device=plan.device)
+    )
 
 
 def _of_kind(
