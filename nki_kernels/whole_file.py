@@ -20,11 +20,14 @@ def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object])
             gets.
 
     Raises:
-        OSError: the file cannot be written. What `content` raises is raised as it is.
+        OSError: the file cannot be written, or is a device or its like. What `content` raises is
+            raised as it is.
     """
     path = Path(os.path.realpath(path))
     if path.is_symlink():  # a loop: realpath stops there
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    if path.exists() and not (path.is_file() or path.is_dir()):  # root could replace /dev/null
+        raise OSError(errno.EINVAL, "It is no regular file", str(path))
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     # "x" is O_EXCL, as in tempfile: nothing is followed that somebody planted under this name.
     # The mode is the mask's, where that of tempfile would be 0600.

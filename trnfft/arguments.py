@@ -55,12 +55,12 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
     Raises:
         TypeError, ValueError: one is no int, or has more than 64 bits.
     """
-    if _are_several(values):
+    if are_several(values):
         return tuple(integer(name, value) for value in values)
     return (integer(name, values),)
 
 
-def _are_several(values: object) -> bool:
+def are_several(values: object) -> bool:
     """Whether an argument has several values, perhaps one or none of them."""
     is_iterable = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
     return is_iterable and getattr(values, "ndim", 1) > 0
@@ -117,13 +117,13 @@ def dimensions(
     return found
 
 
-def normalization(norm: str | None) -> str:
+def normalization(norm: str | None, name: str = "norm") -> str:
     """The name of argument 'norm'. RuntimeError for an unknown one, TypeError for none."""
     if norm is None:
         return "backward"
     if not isinstance(norm, str):
-        raise TypeError(f"argument 'norm' must be a str or None, not {type(norm).__name__}")
-    check_choice("norm", norm, (None, *NORMS), RuntimeError)
+        raise TypeError(f"argument '{name}' must be a str or None, not {type(norm).__name__}")
+    check_choice(name, norm, (None, *NORMS), RuntimeError)
     return norm
 
 
@@ -143,7 +143,7 @@ def check_flags(**flags: object) -> None:
 def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
     """Error for what is neither an int, `least` or more, nor one for each dimension."""
     found = integers(name, sizes)
-    if _are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
+    if are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
         raise ValueError(
             f"argument '{name}' is {shown(sizes)}, allowed is an int or a tuple of {dimensions}, "
             f"each {least} or more"
@@ -309,16 +309,25 @@ def check_parameters(
             f"the parts: {', '.join(map(str, PART_DTYPES))}; use torch.float32 for complex64, "
             f"torch.float64 for complex128"
         )
-    try:
-        empty = torch.empty(0, device=device, dtype=dtype)
-    except (TypeError, RuntimeError, AssertionError) as error:  # the last one where CUDA is absent
-        kind = TypeError if isinstance(error, TypeError) else RuntimeError
-        reason = str(error).split("\n")[0]
-        raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
+    empty = no_numbers(device, dtype)
     if sizes:
         name = max(sizes, key=lambda name: sizes[name])
         what = f"argument '{name}' is {sizes[name]}, for a weight of shape {tuple(shape)}"
         check_memory(what, shape, empty.element_size(), empty.device)
+
+
+def no_numbers(device: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """An empty tensor on the device that argument 'device' names.
+
+    Raises:
+        TypeError, RuntimeError: it is none, or none of this computer.
+    """
+    try:
+        return torch.empty(0, device=device, dtype=dtype)
+    except (TypeError, RuntimeError, AssertionError) as error:  # the last one where CUDA is absent
+        kind = TypeError if isinstance(error, TypeError) else RuntimeError
+        reason = str(error).split("\n")[0]
+        raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
 
 
 def floating_point(

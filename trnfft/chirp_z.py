@@ -26,6 +26,7 @@ import numbers
 import operator
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ import torch
 
 from trnfft.arguments import (
     Input,
+    are_several,
+    check_flags,
     check_length,
     dimension,
     floating_point,
@@ -44,7 +47,7 @@ from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
-from trnfft.transforms import check_longest, fft, ifft
+from trnfft.transforms import check_longest, check_result, fft, ifft
 
 _TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")
 
@@ -128,6 +131,7 @@ def zoom_fft(
     fs = finite("fs", fs)
     if fs == 0:
         raise ValueError("argument 'fs' is 0, allowed is any other sampling frequency")
+    check_flags(endpoint=endpoint)
     steps = max(m - 1, 1) if endpoint else m
     return _convolved(x, m, _arc, first, last, fs, steps).movedim(-1, axis)
 
@@ -141,6 +145,7 @@ def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | Comple
     m = n if m is None else integer("m", m)
     check_length("m", m, m, n)
     check_longest(n + m - 1, x.device)
+    check_result("m", m, (*x.shape[:axis], n + m - 1, *x.shape[axis + 1 :]), x)
     return x.movedim(axis, -1), m, axis
 
 
@@ -163,13 +168,14 @@ def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> ComplexTensor:
     return ifft(fft(before * x, length) * spectrum)[..., :m] * after
 
 
-def _range(fn: float | Iterable[float]) -> tuple[float, float]:
+def _range(fn: Any) -> tuple[float, float]:
     """The first frequency and the second one."""
-    values = list(fn) if isinstance(fn, Iterable) else [0.0, fn]
+    values = list(islice(fn, 3)) if are_several(fn) else [0.0, fn]  # which may be endless
     values = [0.0, *values] if len(values) == 1 else values
     if len(values) != 2:
+        count = f"{len(values)} or more" if values else "no"
         raise ValueError(
-            f"argument 'fn' has {len(values)} frequencies, allowed are two, or one, the second"
+            f"argument 'fn' has {count} frequencies, allowed are two, or one, the second"
         )
     return finite("fn", values[0]), finite("fn", values[1])
 

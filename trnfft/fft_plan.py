@@ -16,6 +16,7 @@ from trnfft.arguments import (
     check_tensor,
     computed_dtype,
     floating_point,
+    no_numbers,
     normalization,
     widened,
 )
@@ -66,7 +67,7 @@ class FftPlan:
             part = described(x)
             fits = (part.shape, part.dtype, part.device) == self._split
         elif isinstance(x, torch.Tensor):
-            fits = (x.shape, x.dtype, x.device) == self._native
+            fits = not x.is_nested and (x.shape, x.dtype, x.device) == self._native
         else:
             fits = False
         if not fits:
@@ -144,7 +145,7 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
     check_tensor("x_spec", x_spec)
     if device is None and x_spec.device.type == "meta":
         device = torch.get_default_device()
-    device = x_spec.device if device is None else torch.device(device)
+    device = x_spec.device if device is None else no_numbers(device, None).device
     if isinstance(x_spec, ComplexTensor):
         part = torch.zeros((), dtype=x_spec.real.dtype, device=device).expand(x_spec.shape)
         return ComplexTensor(part, part)

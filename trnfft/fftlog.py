@@ -19,6 +19,7 @@ computed in float64 and rounded once. Derivatives are those of the convolution.
 import math
 import operator
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,8 @@ from trnfft.ops.convolution import filtered_rows
 from trnfft.transforms import check_longest
 
 _LN2 = math.log(2)
+_NEAREST = 1e-300  # distance, of which float64 has the phases
+_LEAST, _MOST = -100.0, 1e6  # arguments of G: below they take long, above phases are not exact
 _STIRLING_FROM = 10.0  # real part from which on the terms below leave 1e-17
 # B[2k] / (2k (2k-1)): NIST Digital Library of Mathematical Functions, 5.11.1.
 _STIRLING = (
@@ -60,7 +63,8 @@ def fht(
     Raises:
         TypeError: an argument is of the wrong type, or the backend lacks the dtype.
         IndexError: `a` has no dimension.
-        ValueError: a number is not finite, or `dln` is 0.
+        ValueError: a number is not finite, `dln` is 0 or so near that u is not finite, `mu` and
+            `bias` are far out.
         RuntimeError: `a` is complex, has another dtype that cannot be transformed, or no points.
         NotImplementedError: the length or the precision is beyond what the backend can do.
     """
@@ -93,12 +97,14 @@ def fhtoffset(dln: float, mu: float, initial: float = 0.0, bias: float = 0.0) ->
         initial: where to look.
 
     Raises:
-        TypeError, ValueError: an argument is no finite number, or `dln` is 0.
+        TypeError, ValueError: as `fht`.
     """
     dln, mu, initial, q = _numbers(dln, mu, "initial", initial, bias)
-    y = math.pi / (2 * dln)
-    upper, lower = (_log_gamma(np.array([(mu + 1 + s) / 2 + 1j * y]))[0].imag for s in (q, -q))
+    y = math.pi / dln / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        upper, lower = (_log_gamma(np.array([(mu + 1 + s) / 2 + 1j * y]))[0].imag for s in (q, -q))
     turns = (_LN2 - initial) / dln + (upper + lower) / math.pi
+    _check_finite(turns, dln, "initial", initial)
     return initial + (turns - round(turns)) * dln
 
 
@@ -132,9 +138,27 @@ def _numbers(
     dln: float, mu: float, name: str, offset: float, bias: float
 ) -> tuple[float, float, float, float]:
     dln = finite("dln", dln)
-    if dln == 0:
-        raise ValueError("argument 'dln' is 0, allowed is any other distance of points in log r")
-    return dln, finite("mu", mu), finite(name, offset), finite("bias", bias)
+    if abs(dln) < _NEAREST:
+        raise ValueError(
+            f"argument 'dln' is {dln}, allowed is any distance of points in log r of {_NEAREST} or "
+            f"more, of either sign"
+        )
+    mu, offset, bias = finite("mu", mu), finite(name, offset), finite("bias", bias)
+    if not ((mu + 1 - abs(bias)) / 2 >= _LEAST and (mu + 1 + abs(bias)) / 2 <= _MOST):
+        raise ValueError(
+            f"arguments 'mu' and 'bias' are {mu} and {bias}, allowed are those with "
+            f"(mu + 1 - |bias|) / 2 from {_LEAST} on and (mu + 1 + |bias|) / 2 up to {_MOST}"
+        )
+    return dln, mu, offset, bias
+
+
+def _check_finite(values: Any, dln: float, name: str, offset: float) -> None:
+    """ValueError where the phases y are not finite, or an offset times them."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"arguments 'dln' and '{name}' are {dln} and {offset}, for which phases are beyond "
+            f"float64; take a larger 'dln' or a smaller '{name}'"
+        )
 
 
 def _warn_if_singular(mu: float, q: float, inverse: bool) -> None:
@@ -157,6 +181,7 @@ def _tables(
     logs = (np.arange(n) - (n - 1) / 2) * dln
     before, after = np.exp(-q * logs), np.exp(-q * (logs + offset))
     u = _coefficients(n, dln, mu, offset, q)
+    _check_finite(u[1:], dln, "offset", offset)
     if inverse:
         before, after = 1 / after, 1 / before
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -168,8 +193,8 @@ def _tables(
 def _coefficients(n: int, dln: float, mu: float, offset: float, q: float) -> np.ndarray:
     """u[0] ... u[n // 2]; the first may be infinite."""
     upper, lower = (mu + 1 + q) / 2, (mu + 1 - q) / 2
-    y = np.pi / (n * dln) * np.arange(n // 2 + 1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        y = np.pi / (n * dln) * np.arange(n // 2 + 1)
         # G(conj z) = conj G(z): the lower one is that of a denominator, at -iy.
         numerator, denominator = _log_gamma(upper + 1j * y), _log_gamma(lower + 1j * y).conj()
         u = np.exp(numerator - denominator + _LN2 * q + 2j * y * (_LN2 - offset))

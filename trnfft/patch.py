@@ -74,7 +74,8 @@ def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[...,
 
     def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
         dtype = kwargs.get("dtype")
-        if dtype is None or not dtype.is_complex or _has_complex_dtypes(kwargs.get("device")):
+        is_complex = isinstance(dtype, torch.dtype) and dtype.is_complex
+        if not is_complex or _has_complex_dtypes(kwargs.get("device")):
             return function(*args, **kwargs)
         requires_grad = kwargs.pop("requires_grad", False)
         real = function(*args, **{**kwargs, "dtype": dtype_of_parts(dtype)})
@@ -113,8 +114,8 @@ def _of_parts(
     """A function that makes complex tensors of real ones, where the device may have none."""
 
     def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
-        first = next(iter((*args, *kwargs.values())))
-        if first.device.type in COMPLEX_DEVICES:
+        first = next(iter((*args, *kwargs.values())), None)
+        if not isinstance(first, torch.Tensor) or first.device.type in COMPLEX_DEVICES:
             return function(*args, **kwargs)
         return ComplexTensor(*parts(*args, **kwargs))
 

@@ -31,6 +31,7 @@ import torch
 from trnfft.arguments import (
     Input,
     check_choice,
+    check_flags,
     check_length,
     dimension,
     dimensions,
@@ -44,7 +45,7 @@ from trnfft.arguments import (
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.real_transforms import RealTransform, transformed
 from trnfft.ops.transforms import scale_of
-from trnfft.transforms import Sizes, check_longest
+from trnfft.transforms import Sizes, check_longest, check_result
 
 TYPES = (1, 2, 3, 4)
 _INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -364,13 +365,20 @@ def _transformed(
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
     """The transform of these lengths, which the argument `name` has, or of those of the input."""
-    check_choice("type", integer("type", type), TYPES)
+    type = integer("type", type)
+    check_choice("type", type, TYPES)
+    if orthogonalize is not None:
+        check_flags(orthogonalize=orthogonalize)
     sizes = tuple(x.shape[dim] for dim in dims) if lengths is None else lengths
     # operator.index: torch.compile shall take a symbolic size as it is now, for the tables.
     sizes = tuple(operator.index(n) for n in sizes)
     for n, dim in zip(sizes, dims, strict=True):
         check_length(name, None if lengths is None else n, n, x.shape[dim])
         kind.check_logical_length(type, n, x.device)
+    if lengths is not None:
+        given = dict(zip(dims, sizes, strict=True))
+        shape = [given.get(dim, size) for dim, size in enumerate(x.shape)]
+        check_result(name, lengths, shape, x)
     norm = normalization(norm)
     logical = tuple(kind.logical_length(type, n) for n in sizes)
     asked = RealTransform(

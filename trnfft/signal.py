@@ -87,6 +87,7 @@ def stft(
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     _check_signal(x, center, align_to_window)
     if center:
+        _check_padding(n_fft // 2, x.shape, pad_mode)
         x = _padded(x, n_fft // 2, n_fft // 2, pad_mode)
     elif align_to_window:
         x = _padded(x, *_margins(n_fft, size), "constant")
@@ -307,6 +308,17 @@ def _check_signal(
         raise RuntimeError(
             f"argument 'align_to_window' is {align_to_window}, allowed is only None where "
             f"argument 'center' is True; pass center=False"
+        )
+
+
+def _check_padding(width: int, shape: torch.Size, mode: str) -> None:
+    """RuntimeError for signals that have too few samples to pad."""
+    length = shape[-1] if shape.numel() else 0
+    most = {"reflect": length - 1, "circular": length, "replicate": width if length else 0}
+    if width > most.get(mode, width):
+        raise RuntimeError(
+            f"argument 'input' has shape {tuple(shape)}, too few samples for {width} more on each "
+            f"side by argument 'pad_mode' {mode!r}; take 'constant', or center=False"
         )
 
 

@@ -608,7 +608,7 @@ def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tu
     check_length("n", n, size, like.shape[dim])
     check_longest(size, like.device)
     if n is not None:
-        _check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
+        check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
     return size, dim
 
 
@@ -638,7 +638,7 @@ def _many(
     if given is not None:
         lengths = dict(zip(dims, sizes, strict=True))
         shape = [lengths.get(d, size) for d, size in enumerate(like.shape)]
-        _check_result("s", given, shape, x)
+        check_result("s", given, shape, x)
     return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, normalization(norm)), out)
 
 
@@ -653,7 +653,7 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
     return widened(x)
 
 
-def _check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
+def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
     if not torch.compiler.is_compiling() and math.prod(shape) > FEW:
         what = f"argument '{name}' is {shown(given)}"

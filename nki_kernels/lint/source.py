@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
@@ -26,20 +27,29 @@ def unwrap(kernel: Any) -> FunctionType | None:
     return kernel if isinstance(kernel, FunctionType) else None
 
 
-def definition_of(function: FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def definition_of(function: FunctionType) -> Definition | None:
     """Find the function in its file. Parsing the whole file keeps the line numbers right."""
     try:
         lines, _ = inspect.findsource(function)
-        tree = ast.parse("".join(lines))
+        found = _definitions("".join(lines))
     except (OSError, SyntaxError):
         return None
     code = function.__code__
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
+    return found.get((code.co_name, code.co_firstlineno))
+
+
+@functools.lru_cache(maxsize=32)  # a kernel's helpers are in few files
+def _definitions(text: str) -> dict[tuple[str, int], Definition]:
+    """The functions of a file by their names and first lines, those of their decorators."""
+    found: dict[tuple[str, int], Definition] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == code.co_firstlineno:
-                return node
-    return None
+            found.setdefault((node.name, first), node)
+    return found
 
 
 def bound_names(definition: ast.AST) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -161,7 +162,24 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     onto what no matmul wrote, dynamic indices. Control flow that depends on data raises
     NkiValidationError.
     """
-    return _dry(simulate(kernel), specs, kwargs)
+    with _no_collections():
+        return _dry(simulate(kernel), specs, kwargs)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Python's collector of garbage waits: a dry run keeps what it makes until its end.
+
+    To look through that and through torch's objects again and again took half of the time.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _dry(

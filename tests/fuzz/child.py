@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import resource
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -25,12 +26,14 @@ class Child:
         self._judge = judge
         self._context = multiprocessing.get_context("spawn")
         self._process: Any = None
+        self._folder = tempfile.TemporaryDirectory()  # for plans that cases find
 
     def __enter__(self) -> "Child":
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stop()
+        self._folder.cleanup()
 
     def __call__(self, case: Any) -> str:
         """The verdict on a case."""
@@ -67,7 +70,7 @@ class Child:
     def _start(self) -> None:
         self._ours, theirs = self._context.Pipe()
         self._process = self._context.Process(
-            target=_serve, args=(theirs, self._judge), daemon=True
+            target=_serve, args=(theirs, self._judge, self._folder.name), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -80,12 +83,14 @@ class Child:
             self._process = None
 
 
-def _serve(pipe: Any, judge: Callable[[Any], str]) -> None:
+def _serve(pipe: Any, judge: Callable[[Any], str], folder: str) -> None:
+    import platformdirs
     import torch
 
     import trnfft
     from nki_kernels import simulator  # noqa: F401
 
+    platformdirs.user_cache_dir = lambda *names: folder  # type: ignore[assignment]
     torch.set_num_threads(1)
     for backend in ("matmul", "nki-sim"):  # load what they load later
         with trnfft.backend(backend):

@@ -12,10 +12,12 @@ from torch.utils._pytree import tree_map
 
 import trnfft
 from tests.fuzz.child import REFUSED, RIGHT, UNCHECKED
-from tests.fuzz.functions import FUNCTIONS, Function
+from tests.fuzz.function import Function
+from tests.fuzz.functions import FUNCTIONS
 from tests.fuzz.values import OMIT, value
 
 TYPES = (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError)
+OTHERS = ("input", "window")  # of a layer's call, and what it makes
 MOST_ELEMENTS = 2**20  # of what is compared
 SMALLEST, LARGEST = (
     1e-30,
@@ -52,11 +54,20 @@ def judge(case: Case) -> str:
 def _judged_error(error: BaseException, function: Function) -> str:
     text = str(error)
     shown = f"{type(error).__name__}: {text[:200]}"
-    if not isinstance(error, TYPES) or isinstance(error, (RecursionError, UnicodeError)):
+    if isinstance(error, OSError) and "path" in function.arguments:  # it names the file
+        return REFUSED
+    types = (
+        TYPES if function.names_arguments else (*TYPES, AssertionError, MemoryError, OverflowError)
+    )
+    if not isinstance(error, types) or isinstance(error, (RecursionError, UnicodeError)):
         return f"raises {shown}"
     named = re.findall(r"arguments? '(\w+)'", text)
     is_limit = isinstance(error, NotImplementedError) and re.search(r"N = |shape|precision", text)
-    if not is_limit and not set(named) & {*function.arguments, "input"}:
+    if (
+        function.names_arguments
+        and not is_limit
+        and not set(named) & {*function.arguments, *OTHERS}
+    ):
         return f"names no argument: {shown}"
     return REFUSED
 
@@ -75,7 +86,8 @@ def _judged_result(result: Any, function: Function, arguments: dict[str, Any]) -
         return UNCHECKED
     if callable(expected):
         return RIGHT if expected(result) else f"the result {str(result)[:200]} fails its check"
-    rounding = torch.finfo(result.real.dtype).eps  # of the parts, which may be bfloat16
+    part = result.real.dtype  # which may be bfloat16, or int8
+    rounding = torch.finfo(part).eps if part.is_floating_point else 0.0
     return _compared(_widened(result), expected.detach(), max(function.tolerance, 2 * rounding))
 
 

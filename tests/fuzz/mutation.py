@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-VALUES = (
+VALUES: tuple[Any, ...] = (
     None,
     True,
     0,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.fuzz.child import RIGHT, Child
 from tests.fuzz.mutation import changed_bytes, changed_json
 from tests.fuzz.survey import Survey
-from tests.fuzz.wisdom import BACKENDS, File, as_line, judge, rows
+from tests.fuzz.wisdom import BACKENDS, File, as_line, header, judge, rows
 
 pytestmark = pytest.mark.slow
 
@@ -21,10 +21,11 @@ def files(draw, plans):
     other = draw(st.sampled_from(plans))
     for _ in range(draw(st.integers(0, 3))):
         changed_json(draw, row, other)
-    content = as_line(row)
+    is_imported = draw(st.booleans())
+    content = header() + as_line(row) if is_imported else as_line(row)
     if draw(st.integers(0, 9)) == 0:
         content = changed_bytes(draw, content)
-    return File(content, n, real, draw(st.sampled_from(BACKENDS)))
+    return File(content, n, real, draw(st.sampled_from(BACKENDS)), is_imported)
 
 
 def test_transforms_are_right_whatever_is_remembered():

@@ -4,6 +4,7 @@ Each kind of argument has its usual values and its hostile ones. `OMIT` leaves a
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ def value(text: str) -> object:
     """The value of a text. Random numbers are the same each time."""
     torch.manual_seed(len(text))
     names = {"torch": torch, "np": np, "trnfft": trnfft, "ComplexTensor": trnfft.ComplexTensor}
+    names["Path"] = Path
     return eval(text, names | {"nan": float("nan"), "inf": float("inf"), "randn": torch.randn})
 
 
@@ -192,6 +194,8 @@ NUMBER = Argument(
         "-1",
         "0",
         "1e308",
+        "-1e308",
+        "-(10**6)",
         "1e-320",
         "10**5000",
         "'x'",
@@ -205,6 +209,72 @@ NUMBER = Argument(
         "torch.empty((), device='meta')",
         "object()",
         "[0.5]",
+    ),
+)
+COMPLEX_NUMBER = Argument(
+    (OMIT, "1", "0.6 + 0.8j", "1j", "-1", "np.exp(-0.3j)"),
+    (
+        *NUMBER.hostile,
+        "nan + 1j",
+        "1e-200 + 1e-200j",
+        "1e200j",
+        "np.complex64(1 + 1j)",
+        "randn(())",
+    ),
+)
+ARRAY = Argument(
+    (
+        "np.ones((3, 4))",
+        "np.arange(6, dtype=np.complex64)",
+        "np.ones(5, np.float16)",
+        "np.array(1j)",
+        "np.ones((4, 6), np.complex128).T[::2]",
+    ),
+    (
+        "np.ones(4)[::-1]",
+        "np.ones(4, '>f8')",
+        "np.ones(4, '>c16')",
+        "np.ones(4, np.longdouble)",
+        "np.ones(4, np.clongdouble)",
+        "np.ones((0, 3))",
+        "np.broadcast_to(1.0, (2**40,))",
+        "np.broadcast_to(1j, (2**20, 2**20))",
+        "np.frombuffer(bytes(17), np.uint8)[1:].view(np.complex128)",
+        "np.ones(4, 'f4, f8')",
+        "np.ones(4, object)",
+        "np.array(['a'])",
+        "np.ma.masked_array(np.ones(3), [0, 1, 0])",
+        "np.ones(3, np.int64)",
+        "np.float64(3)",
+        "[1.0, 2.0]",
+        "randn(3)",
+        "None",
+        "'abc'",
+        "1j",
+        "object()",
+        "np.ndarray",
+    ),
+)
+PATH = Argument(
+    ("'a'", "Path('b')", "'é b'"),
+    (
+        "None",
+        "3",
+        "True",
+        "''",
+        "'.'",
+        "'/'",
+        "'missing/a'",
+        "'a' * 5000",
+        "'\\0'",
+        "'\\udcff'",
+        "'\\ud800'",
+        "b'a'",
+        "['a']",
+        "nan",
+        "object()",
+        "torch.tensor(1)",
+        "np.str_('a')",
     ),
 )
 DEVICE = Argument(

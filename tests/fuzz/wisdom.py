@@ -13,7 +13,7 @@ import torch
 
 import trnfft
 from tests.fuzz.child import RIGHT
-from trnfft.planner import planner, wisdom
+from trnfft.planner import exchange, planner, wisdom
 
 CHIP = "trn1"  # where nothing says otherwise
 BACKENDS = ("matmul", "nki-sim")
@@ -30,12 +30,14 @@ class File:
         n: length.
         real: whether the data is.
         backend: name.
+        is_imported: whether it is a file for `import_wisdom`, not the one in the cache folder.
     """
 
     content: bytes
     n: int
     real: bool
     backend: str
+    is_imported: bool = False
 
 
 def rows() -> list[dict[str, Any]]:
@@ -50,14 +52,25 @@ def judge(file: File) -> str:
     with tempfile.TemporaryDirectory() as folder:
         platformdirs.user_cache_dir = lambda *names: folder
         planner.forget()
-        path = Path(wisdom.user_file(CHIP))
+        path = Path(folder, "a") if file.is_imported else Path(wisdom.user_file(CHIP))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content)
         try:
+            if file.is_imported:
+                _import(path)
             wisdom.examine(CHIP)
             return _transform(file)
         except BaseException as error:  # noqa: BLE001 nothing in a file is an error
             return f"raises {type(error).__name__}: {str(error)[:200]}"
+
+
+def _import(path: Path) -> None:
+    """What is no file of wisdom is refused, plans that are wrong are left out."""
+    try:
+        trnfft.import_wisdom(path)
+    except ValueError as error:
+        if not str(error).startswith("argument 'path' is"):
+            raise
 
 
 def _transform(file: File) -> str:
@@ -69,6 +82,12 @@ def _transform(file: File) -> str:
     right = getattr(torch.fft, name)(x.double())
     error = float(torch.linalg.vector_norm(found - right) / torch.linalg.vector_norm(right))
     return RIGHT if error <= TOLERANCE else f"has the relative error {error:.2g}"
+
+
+def header() -> bytes:
+    """The first line of a file for `import_wisdom`."""
+    fields = {"format": exchange.FORMAT, "fingerprint": wisdom.fingerprint()}
+    return json.dumps(fields).encode()
 
 
 def as_line(row: Any) -> bytes:

@@ -179,3 +179,12 @@ def test_files_that_are_none(monkeypatch, tmp_path):
     monkeypatch.setattr(exchange, "MOST_BYTES", 10)
     with pytest.raises(ValueError, match="more than trnfft writes"):
         trnfft.import_wisdom("a.jsonl")
+
+
+@pytest.mark.parametrize("function", [trnfft.export_wisdom, trnfft.import_wisdom])
+@pytest.mark.parametrize(
+    "path, error", [(None, TypeError), (3, TypeError), (b"a", TypeError), ("a\0", ValueError)]
+)
+def test_paths_that_are_none(function, path, error):
+    with pytest.raises(error, match="argument 'path' is"):
+        function(path)

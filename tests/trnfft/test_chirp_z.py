@@ -1,6 +1,7 @@
 """czt and zoom_fft against direct sums and scipy.signal."""
 
 import cmath
+import itertools
 import math
 from fractions import Fraction
 
@@ -155,6 +156,11 @@ def test_errors_of_czt(arguments, kind, text):
     "arguments, kind, text",
     [
         (dict(fn=(1, 2, 3)), ValueError, "'fn' has 3"),
+        (dict(fn=itertools.count()), ValueError, "'fn' has 3 or more"),
+        (dict(fn=()), ValueError, "'fn' has no"),
+        (dict(fn=torch.tensor(0.5)), TypeError, "'fn'"),
+        (dict(endpoint="no"), TypeError, "'endpoint' is 'no'"),
+        (dict(m=2**45), RuntimeError, "'m' is 35184372088832, which takes"),
         (dict(fn="1"), TypeError, "'fn'"),
         (dict(fn=math.nan), ValueError, "'fn' is nan"),
         (dict(fs=0), ValueError, "'fs' is 0"),

@@ -115,6 +115,10 @@ def test_derivatives_vmap_and_compile():
         (dict(dln=1j), TypeError, "'dln'"),
         (dict(mu=math.inf), ValueError, "'mu' is inf"),
         (dict(bias=math.nan), ValueError, "'bias' is nan"),
+        (dict(dln=1e-320), ValueError, "'dln' is 1e-320"),
+        (dict(mu=-1e308), ValueError, "'mu' and 'bias' are -1e[+]308 and 0.0"),
+        (dict(bias=1e308), ValueError, "'mu' and 'bias' are 0.5 and 1e[+]308"),
+        (dict(dln=1e-9, offset=1e308), ValueError, "'dln' and 'offset' are 1e-09 and 1e[+]308"),
     ],
 )
 def test_errors(arguments, kind, text):

@@ -216,3 +216,24 @@ def test_compiled_in_a_whole_program():
     finally:
         patch.stop()
     torch.testing.assert_close(y, 2 * x.double())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.fft.fft(torch.ones(3), out="x"),
+        lambda: torch.fft.fft(torch.ones(3), out=torch.Tensor),
+        lambda: torch.zeros(3, dtype="x"),
+        lambda: torch.zeros(3, dtype=3),
+        lambda: torch.complex("x", torch.ones(3)),
+        lambda: torch.complex(),
+    ],
+)
+def test_wrong_arguments_are_errors_of_type(call):
+    with trnfft.patch_torch(), pytest.raises(TypeError):
+        call()
+
+
+def test_types_of_python_are_dtypes():
+    with trnfft.patch_torch():
+        assert torch.zeros(2, dtype=int).dtype == torch.int64

@@ -245,11 +245,18 @@ X = torch.ones(3, 4)
         ("dctn", dict(s=(1, 2, 3)), RuntimeError, "'s' has 3 lengths"),
         ("dctn", dict(s=(1, 2), axes=0), RuntimeError, "'s' has 2 lengths and argument 'axes' 1"),
         ("dctn", dict(s=(0, 2)), RuntimeError, "'s'"),
+        ("dct", dict(n=2**45), RuntimeError, "'n' is .*35184372088832.* which takes"),
+        ("dct", dict(orthogonalize=torch.ones(2)), TypeError, "'orthogonalize'"),
+        ("dst", dict(orthogonalize="no"), TypeError, "'orthogonalize' is 'no'"),
     ],
 )
 def test_errors(name, arguments, kind, text):
     with pytest.raises(kind, match=text):
         getattr(trnfft, name)(**dict(dict(x=X), **arguments))
+
+
+def test_the_type_may_be_a_tensor():
+    assert torch.equal(trnfft.dct(X, torch.tensor(3)), trnfft.dct(X, 3))
 
 
 def test_lengths_beyond_the_kernels_are_refused_before_any_work():

@@ -354,3 +354,20 @@ def test_flags_are_bool(value):
 def test_modes_of_padding(mode):
     with pytest.raises(NotImplementedError, match="argument 'pad_mode' is"):
         trnfft.stft(torch.ones(64), 8, pad_mode=mode)
+
+
+@pytest.mark.parametrize(
+    "shape, mode", [((4,), "reflect"), ((3,), "circular"), ((0,), "replicate"), ((0, 9), "reflect")]
+)
+def test_too_few_samples_to_pad(shape, mode):
+    with pytest.raises(RuntimeError, match=r"argument 'input' has shape .*too few samples for 4"):
+        trnfft.stft(torch.ones(shape), 8, pad_mode=mode)
+
+
+@pytest.mark.parametrize(
+    "shape, mode", [((5,), "reflect"), ((4,), "circular"), ((1,), "replicate")]
+)
+def test_just_enough_samples_to_pad(shape, mode):
+    x = random(*shape)
+    expected = torch.stft(x, 8, pad_mode=mode, window=torch.ones(8).double(), return_complex=True)
+    torch.testing.assert_close(trnfft.stft(x, 8, pad_mode=mode).to_complex(), expected)

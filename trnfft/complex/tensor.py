@@ -39,6 +39,8 @@ _PARTS_OF = {
     torch.complex128: torch.float64,
 }
 
+_FEW = 2**24  # elements, for which any computer has the memory
+
 aten = torch.ops.aten
 
 # What functions of torch do on ComplexTensors where their operators cannot say it. Filled by
@@ -129,22 +131,14 @@ class ComplexTensor(torch.Tensor):
 
         Raises:
             TypeError: `z` is no tensor, or neither complex nor of a dtype allowed for a part.
+            RuntimeError: there is no memory for an imaginary part.
         """
         if not isinstance(z, torch.Tensor):
             raise TypeError(
                 f"argument 'z' is of type {type(z).__name__}, allowed is a torch.Tensor; "
                 f"convert it with torch.as_tensor"
             )
-        if isinstance(z, ComplexTensor):
-            return z
-        if z.is_complex():
-            return join(*parts_of(z))
-        if z.dtype not in PART_DTYPES:
-            raise TypeError(
-                f"argument 'z' has dtype {z.dtype}, allowed are complex dtypes and "
-                f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
-            )
-        return join(z, torch.zeros_like(z))
+        return _split("z", z)
 
     @classmethod
     def from_numpy(cls, array: np.ndarray) -> ComplexTensor:
@@ -154,7 +148,7 @@ class ComplexTensor(torch.Tensor):
 
         Raises:
             TypeError: `array` is no array, or neither complex nor of a dtype allowed for a part.
-            ValueError: `array` has a negative stride, which torch has not.
+            ValueError: `array` has a negative stride or another order of bytes than torch.
         """
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "cf":
             kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
@@ -162,7 +156,12 @@ class ComplexTensor(torch.Tensor):
                 f"argument 'array' is of type {kind}, allowed is a complex or floating "
                 f"numpy.ndarray; convert it, for example with numpy.asarray(array, complex)"
             )
-        return cls.from_complex(torch.from_numpy(array))
+        try:
+            z = torch.from_numpy(array)
+        except (TypeError, ValueError) as error:
+            reason = str(error).split(". ")[0]
+            raise type(error)(f"argument 'array' cannot be shared with torch: {reason}") from None
+        return _split("array", z)
 
     @classmethod
     def from_polar(cls, abs: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
@@ -173,8 +172,10 @@ class ComplexTensor(torch.Tensor):
             angle: real tensor of this dtype, and of a shape that broadcasts with that of `abs`.
 
         Raises:
-            TypeError, ValueError: as for `ComplexTensor(abs, angle)`.
+            TypeError, ValueError: as for `ComplexTensor(abs, angle)`; the shapes may broadcast.
+            RuntimeError: there is no memory for the parts.
         """
+        _check_polar(abs, angle)
         return cls(abs * torch.cos(angle), abs * torch.sin(angle))
 
     def to_complex(self) -> torch.Tensor:
@@ -563,11 +564,7 @@ def _check_part(name: str, part: object) -> None:
             f"argument '{name}' is of type {type(part).__name__}, allowed is a real "
             f"torch.Tensor; convert it with torch.as_tensor"
         )
-    if part.is_nested or part.layout != torch.strided:
-        raise TypeError(
-            f"argument '{name}' is {'nested' if part.is_nested else part.layout}, allowed is a "
-            f"tensor of one shape and layout torch.strided; convert it, as with .to_dense()"
-        )
+    _check_layout(name, part)
     if part.dtype not in PART_DTYPES:
         advice = (
             "split a complex tensor with ComplexTensor.from_complex"
@@ -578,6 +575,58 @@ def _check_part(name: str, part: object) -> None:
             f"argument '{name}' has dtype {part.dtype}, allowed are "
             f"{', '.join(map(str, PART_DTYPES))}; {advice}"
         )
+
+
+def _check_layout(name: str, x: torch.Tensor) -> None:
+    if x.is_nested or x.layout != torch.strided:
+        raise TypeError(
+            f"argument '{name}' is {'nested' if x.is_nested else x.layout}, allowed is a "
+            f"tensor of one shape and layout torch.strided; convert it, as with .to_dense()"
+        )
+
+
+def _check_polar(abs: torch.Tensor, angle: torch.Tensor) -> None:
+    """The errors of `from_polar`."""
+    for name, part in (("abs", abs), ("angle", angle)):
+        _check_part(name, part)
+    if (abs.dtype, abs.device) != (angle.dtype, angle.device):
+        error = TypeError if abs.dtype != angle.dtype else ValueError
+        raise error(
+            f"argument 'abs' has dtype {abs.dtype} on '{abs.device}' and argument 'angle' has "
+            f"{angle.dtype} on '{angle.device}'; they must be equal, convert one with .to(...)"
+        )
+    try:
+        shape = torch.broadcast_shapes(abs.shape, angle.shape)
+    except RuntimeError:
+        raise ValueError(
+            f"argument 'abs' has shape {tuple(abs.shape)} and argument 'angle' has shape "
+            f"{tuple(angle.shape)}; they must broadcast"
+        ) from None
+    _check_memory(f"argument 'abs' has shape {tuple(abs.shape)}", shape, abs)
+
+
+def _split(name: str, z: torch.Tensor) -> ComplexTensor:
+    """A tensor of complex or real numbers, the argument of this name."""
+    if isinstance(z, ComplexTensor):
+        return z
+    _check_layout(name, z)
+    if z.is_complex():
+        return join(*parts_of(z))
+    if z.dtype not in PART_DTYPES:
+        raise TypeError(
+            f"argument '{name}' has dtype {z.dtype}, allowed are complex dtypes and "
+            f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
+        )
+    _check_memory(f"argument '{name}' has shape {tuple(z.shape)}", z.shape, z)
+    return join(z, torch.zeros_like(z))
+
+
+def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:
+    """RuntimeError where there is none for another part."""
+    if not torch.compiler.is_compiling() and shape.numel() > _FEW:
+        from trnfft.arguments import check_memory  # whose file needs the class
+
+        check_memory(what, shape, like.element_size(), like.device)
 
 
 def dtype_of_parts(argument: Any) -> Any:

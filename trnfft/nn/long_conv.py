@@ -33,6 +33,11 @@ class LongConv(nn.Module):
                 f"argument 'u' has shape {tuple(u.shape)}, allowed are [B, H, L] and [H, L]; "
                 f"bring the channels before the points"
             )
+        for name, x in (("u", u), ("k", k)):
+            if x.shape[-1:] == (0,):
+                raise ValueError(
+                    f"argument '{name}' has shape {tuple(x.shape)}, allowed is 1 point or more"
+                )
         if k.ndim != 2 or k.shape[0] not in (1, u.shape[-2]):
             raise ValueError(
                 f"argument 'k' has shape {tuple(k.shape)}, allowed is [{u.shape[-2]}, M], a filter "

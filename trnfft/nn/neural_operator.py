@@ -6,7 +6,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft.arguments import check_parameters, check_positive, floating_point, integers
+from trnfft.arguments import (
+    check_flags,
+    check_parameters,
+    check_positive,
+    floating_point,
+    integers,
+    normalization,
+)
+from trnfft.checks import finite, shown
 from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
 from trnfft.nn.split import SplitWeight
 from trnfft.transforms import irfftn, rfftn
@@ -82,7 +90,11 @@ class SpectralConv(SplitWeight):
         _check_only("factorization", factorization, None)
         channels = {"in_channels": in_channels, "out_channels": out_channels}
         check_positive(**channels)
+        check_flags(bias=bias)
+        normalization(fft_norm, "fft_norm")
         modes = integers("n_modes", n_modes)
+        if not modes:
+            raise ValueError("argument 'n_modes' is empty, allowed is a number for each dimension")
         for count in modes:
             check_positive(n_modes=count)
         self.modes = (*modes[:-1], modes[-1] // 2 + 1)
@@ -91,9 +103,8 @@ class SpectralConv(SplitWeight):
         super().__init__(shape, in_channels, out_channels, 0, device, None)
         self.in_channels, self.out_channels, self.n_modes = in_channels, out_channels, modes
         self.fft_norm = fft_norm
-        scale = resolution_scaling_factor
-        self.scale = (scale,) * len(modes) if isinstance(scale, (int, float)) else scale
-        std = (2 / (in_channels + out_channels)) ** 0.5 if init_std == "auto" else float(init_std)
+        self.scale = _scale(resolution_scaling_factor, len(modes))
+        std = _deviation(init_std, in_channels + out_channels)
         self.register_parameter("bias", None)
         if bias:
             values = torch.randn(out_channels, *(1 for _ in modes), device=device)
@@ -146,7 +157,13 @@ class SpectralConv(SplitWeight):
 
     def _sizes(self, x: torch.Tensor, output_shape: Sequence[int] | None) -> Sequence[int]:
         if output_shape is not None:
-            return list(output_shape)
+            given = integers("output_shape", output_shape)
+            if len(given) != len(self.modes) or min(given) < 1:
+                raise ValueError(
+                    f"argument 'output_shape' is {shown(output_shape)}, allowed are "
+                    f"{len(self.modes)} numbers, each 1 or more"
+                )
+            return given
         sizes = x.shape[2:]
         if self.scale is None:
             return list(sizes)
@@ -171,9 +188,33 @@ class SpectralConv(SplitWeight):
         return f"{self.in_channels}, {self.out_channels}, n_modes={self.n_modes}"
 
 
+def _scale(given: Any, dimensions: int) -> tuple[float, ...] | None:
+    """Argument 'resolution_scaling_factor' for each dimension."""
+    if given is None:
+        return None
+    factors = tuple(given) if isinstance(given, Sequence) else (given,) * dimensions
+    factors = tuple(finite("resolution_scaling_factor", factor) for factor in factors)
+    if len(factors) != dimensions or min(factors) <= 0:
+        raise ValueError(
+            f"argument 'resolution_scaling_factor' is {shown(given)}, allowed is a positive number "
+            f"or {dimensions} of them, one for each dimension"
+        )
+    return factors
+
+
+def _deviation(init_std: Any, channels: int) -> float:
+    """Argument 'init_std'."""
+    if isinstance(init_std, str) and init_std == "auto":
+        return (2 / channels) ** 0.5
+    std = finite("init_std", init_std)
+    if std < 0:
+        raise ValueError(f"argument 'init_std' is {std}, allowed is 0 or more, and 'auto'")
+    return std
+
+
 def _check_only(name: str, value: object, allowed: object) -> None:
-    if value != allowed:
+    if type(value) is not type(allowed) or value != allowed:
         raise NotImplementedError(
-            f"argument '{name}' is {value!r}, allowed is {allowed!r}; neuraloperator's own "
+            f"argument '{name}' is {shown(value)}, allowed is {allowed!r}; neuraloperator's own "
             f"SpectralConv takes others, in trnfft.patch_torch()"
         )

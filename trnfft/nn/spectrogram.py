@@ -15,6 +15,7 @@ or that of Slaney's "Auditory toolbox", 1998 ("slaney")
     mel = 3 f / 200 below 1000 Hz,  15 + 27 ln(f / 1000) / ln(6.4) above
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +23,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from trnfft.arguments import check_choice, check_positive
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.arguments import (
+    as_complex,
+    check_choice,
+    check_device,
+    check_memory,
+    check_positive,
+    check_real,
+    dimension,
+    floating_point,
+    integer,
+)
+from trnfft.checks import finite, shown
 from trnfft.signal import istft, stft
 
 _SCALES = ("htk", "slaney")
-_NORMALIZED = (None, "window", "frame_length")
+_NORMALIZED = (False, True, None, "window", "frame_length")
 _BREAK_HZ, _BREAK_MEL = 1000.0, 15.0  # where Slaney's scale turns from linear to logarithmic
 _LOG_STEP = np.log(6.4) / 27
 
@@ -40,18 +51,27 @@ class _Frames(nn.Module):
     def __init__(
         self,
         lengths: tuple[int, int | None, int | None],
+        pad: int,
         window_fn: Callable[..., torch.Tensor],
         wkwargs: dict[str, Any] | None,
         normalized: bool | str,
     ) -> None:
         super().__init__()
-        by: Any = "window" if normalized is True else normalized or None
-        check_choice("normalized", by, _NORMALIZED, ValueError)
-        self.n_fft, win_length, hop_length = lengths
-        self.win_length = self.n_fft if win_length is None else win_length
-        self.hop_length = self.win_length // 2 if hop_length is None else hop_length
+        check_choice("normalized", normalized, _NORMALIZED, ValueError)
+        by = "window" if normalized is True else normalized
+        n_fft, win_length, hop_length = lengths
+        self.n_fft = integer("n_fft", n_fft)
+        self.win_length = self.n_fft if win_length is None else integer("win_length", win_length)
+        default = self.win_length // 2
+        self.hop_length = default if hop_length is None else integer("hop_length", hop_length)
+        check_positive(n_fft=self.n_fft, win_length=self.win_length)
+        what = f"arguments 'n_fft' and 'win_length' are {self.n_fft} and {self.win_length}"
+        check_memory(what, (self.win_length,), 8, torch.get_default_device())
+        self.pad = integer("pad", pad)
+        if self.pad < 0:
+            raise ValueError(f"argument 'pad' is {pad}, allowed is 0 or more")
         self.by_window, self.by_length = by == "window", by == "frame_length"
-        self.register_buffer("window", window_fn(self.win_length, **(wkwargs or {})))
+        self.register_buffer("window", _window(self.win_length, window_fn, wkwargs))
 
     def _norm(self) -> torch.Tensor:
         return self.window.square().sum().sqrt()
@@ -76,7 +96,9 @@ class Spectrogram(_Frames):
     bfloat16 in float32.
 
     Raises:
-        ValueError: `normalized` is unknown.
+        ValueError: `normalized` is unknown, a length less than 1 or `pad` negative.
+        TypeError: an argument is of the wrong type, or `window_fn` makes something else.
+        RuntimeError: there is no memory for the window.
         TypeError, RuntimeError, NotImplementedError: on call, as `trnfft.stft`.
     """
 
@@ -94,14 +116,17 @@ class Spectrogram(_Frames):
         pad_mode: str = "reflect",
         onesided: bool = True,
     ) -> None:
-        super().__init__((n_fft, win_length, hop_length), window_fn, wkwargs, normalized)
-        self.pad, self.power, self.center = pad, power, center
+        super().__init__((n_fft, win_length, hop_length), pad, window_fn, wkwargs, normalized)
+        self.power = None if power is None else finite("power", power)
+        self.center = center
         self.pad_mode, self.onesided = pad_mode, onesided
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
-        padded = nn.functional.pad(waveform, (self.pad, self.pad)) if self.pad else waveform
+        floating_point("waveform", waveform, TypeError, with_integers=False)
+        dimension("dim", -1, waveform.ndim)
+        padded = self._padded(waveform)
         spectrum = stft(
-            padded.reshape(-1, padded.shape[-1]),
+            padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1]),
             self.n_fft,
             self.hop_length,
             self.win_length,
@@ -120,6 +145,14 @@ class Spectrogram(_Frames):
             return spectrum.real.square() + spectrum.imag.square()
         return spectrum.abs() if self.power == 1 else spectrum.abs().pow(self.power)
 
+    def _padded(self, waveform: torch.Tensor) -> torch.Tensor:
+        if not self.pad:
+            return waveform
+        shape = (*waveform.shape[:-1], waveform.shape[-1] + 2 * self.pad)
+        what = f"argument 'pad' is {self.pad}, for a signal of shape {shape}"
+        check_memory(what, shape, waveform.element_size(), waveform.device)
+        return nn.functional.pad(waveform, (self.pad, self.pad))
+
 
 class InverseSpectrogram(_Frames):
     """Signals from complex spectra, as torchaudio.transforms.InverseSpectrogram.
@@ -132,8 +165,7 @@ class InverseSpectrogram(_Frames):
     that of the frames. Output: a real tensor [..., L].
 
     Raises:
-        ValueError: `normalized` is unknown.
-        TypeError, RuntimeError: on call, as `trnfft.istft`.
+        ValueError, TypeError, RuntimeError: as `Spectrogram`; on call, as `trnfft.istft`.
     """
 
     def __init__(
@@ -149,15 +181,19 @@ class InverseSpectrogram(_Frames):
         pad_mode: str = "reflect",
         onesided: bool = True,
     ) -> None:
-        super().__init__((n_fft, win_length, hop_length), window_fn, wkwargs, normalized)
-        self.pad, self.center, self.onesided = pad, center, onesided
+        super().__init__((n_fft, win_length, hop_length), pad, window_fn, wkwargs, normalized)
+        self.center, self.onesided = center, onesided
 
     def forward(self, spectrogram: torch.Tensor, length: int | None = None) -> torch.Tensor:
-        spectra: torch.Tensor = ComplexTensor.from_complex(spectrogram)
+        spectra: torch.Tensor = as_complex("spectrogram", spectrogram)
+        if spectra.ndim < 2:
+            raise RuntimeError(
+                f"argument 'spectrogram' has shape {tuple(spectra.shape)}, allowed is [..., F, T]"
+            )
         if self.by_window:
             spectra = spectra * self._norm()
         signal = istft(
-            spectra.reshape(-1, *spectra.shape[-2:]),
+            spectra.reshape(math.prod(spectra.shape[:-2]), *spectra.shape[-2:]),
             self.n_fft,
             self.hop_length,
             self.win_length,
@@ -165,7 +201,7 @@ class InverseSpectrogram(_Frames):
             self.center,
             self.by_length,
             self.onesided,
-            None if length is None else length + 2 * self.pad,
+            None if length is None else integer("length", length) + 2 * self.pad,
         )
         if length is not None and self.pad:
             signal = signal[:, self.pad : -self.pad]
@@ -182,8 +218,10 @@ class MelScale(nn.Module):
     Input: real, [..., F, T]. Output: a real tensor [..., n_mels, T] of the same dtype.
 
     Raises:
-        ValueError: `n_mels` is less than 1, `f_min` not below `f_max`, `norm` or `mel_scale`
-            unknown.
+        ValueError: `n_mels` is less than 1, `f_min` negative or not below `f_max`, `norm` or
+            `mel_scale` unknown.
+        TypeError: a number is none; on call, the input is no tensor of real numbers.
+        RuntimeError: there is no memory for `fb`; on call, the input has not F frequencies.
     """
 
     fb: torch.Tensor
@@ -202,17 +240,27 @@ class MelScale(nn.Module):
         check_positive(n_mels=n_mels, n_stft=n_stft)
         check_choice("norm", norm, (None, "slaney"), ValueError)
         check_choice("mel_scale", mel_scale, _SCALES, ValueError)
-        f_max = float(sample_rate // 2) if f_max is None else f_max
-        if not f_min < f_max:
+        half = finite("sample_rate", sample_rate) // 2
+        f_min, f_max = finite("f_min", f_min), half if f_max is None else finite("f_max", f_max)
+        if not 0 <= f_min < f_max:
             raise ValueError(
-                f"argument 'f_min' is {f_min}, allowed is less than argument 'f_max', {f_max}; "
-                f"frequencies are in Hz"
+                f"argument 'f_min' is {f_min}, allowed is 0 or more and less than argument "
+                f"'f_max', {f_max}; frequencies are in Hz"
             )
+        what = f"arguments 'n_mels' and 'n_stft' are {n_mels} and {n_stft}"
+        check_memory(what, (n_mels, n_stft), 8, "cpu")
         mels = np.linspace(_to_mel(f_min, mel_scale), _to_mel(f_max, mel_scale), n_mels + 2)
-        bank = _triangles(np.linspace(0, sample_rate // 2, n_stft), _to_hz(mels, mel_scale), norm)
+        bank = _triangles(np.linspace(0, half, n_stft), _to_hz(mels, mel_scale), norm)
         self.register_buffer("fb", torch.from_numpy(bank).to(torch.get_default_dtype()))
 
     def forward(self, specgram: torch.Tensor) -> torch.Tensor:
+        check_real("specgram", specgram)
+        if specgram.ndim < 2 or specgram.shape[-2] != len(self.fb):
+            raise RuntimeError(
+                f"argument 'specgram' has shape {tuple(specgram.shape)}, allowed is "
+                f"[..., {len(self.fb)}, T]; pass its number of frequencies as argument 'n_stft'"
+            )
+        check_device("specgram", specgram.device, "the filter bank", self.fb.device)
         return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
 
 
@@ -232,7 +280,7 @@ class MelSpectrogram(nn.Module):
     Input: real, [..., L]. Output: a real tensor [..., n_mels, T].
 
     Raises:
-        ValueError: as `Spectrogram` and `MelScale`; `power` is None.
+        ValueError, TypeError, RuntimeError: as `Spectrogram` and `MelScale`; `power` is None.
         TypeError, RuntimeError, NotImplementedError: on call, as `trnfft.stft`.
     """
 
@@ -273,12 +321,28 @@ class MelSpectrogram(nn.Module):
             center,
             pad_mode,
         )
-        self.mel_scale = MelScale(
-            n_mels, sample_rate, f_min, f_max, n_fft // 2 + 1, norm, mel_scale
-        )
+        n_stft = self.spectrogram.n_fft // 2 + 1
+        self.mel_scale = MelScale(n_mels, sample_rate, f_min, f_max, n_stft, norm, mel_scale)
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
+        check_real("waveform", waveform)
         return self.mel_scale(self.spectrogram(waveform))
+
+
+def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:
+    """What `window_fn` makes, checked."""
+    if not callable(window_fn):
+        raise TypeError(f"argument 'window_fn' is {shown(window_fn)}, allowed are functions")
+    if not isinstance(wkwargs, (dict, type(None))):
+        raise TypeError(f"argument 'wkwargs' is {shown(wkwargs)}, allowed are None and a dict")
+    window = window_fn(size, **(wkwargs or {}))
+    if not isinstance(window, torch.Tensor) or window.shape != (size,):
+        made = f"shape {tuple(window.shape)}" if isinstance(window, torch.Tensor) else type(window)
+        raise TypeError(
+            f"argument 'window_fn' makes a window of {made}, allowed is a torch.Tensor of shape "
+            f"({size},), the length that it is given"
+        )
+    return window
 
 
 def _triangles(frequencies: np.ndarray, corners: np.ndarray, norm: str | None) -> np.ndarray:

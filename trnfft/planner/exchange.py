@@ -14,6 +14,7 @@ import msgspec
 
 from nki_kernels import hardware
 from nki_kernels.whole_file import write_whole
+from trnfft.checks import shown
 from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan
 from trnfft.planner.problem import Problem, rounded_batch
@@ -37,12 +38,14 @@ def export_wisdom(path: str | os.PathLike[str]) -> int:
         How many plans there are in it.
 
     Raises:
+        TypeError, ValueError: `path` is none.
         OSError: it cannot be written.
     """
+    path = _path(path)
     rows = [row for chip in hardware.NAMES for row in wisdom.own(chip).values()]
     header = msgspec.json.encode(WisdomHeader(format=FORMAT, fingerprint=wisdom.fingerprint()))
     lines = [header, *(msgspec.json.encode(row) for row in rows)]
-    write_whole(Path(path), b"\n".join([*lines, b""]))
+    write_whole(path, b"\n".join([*lines, b""]))
     return len(rows)
 
 
@@ -59,10 +62,12 @@ def import_wisdom(path: str | os.PathLike[str]) -> int:
         How many plans were taken.
 
     Raises:
+        TypeError: `path` is none.
         OSError: it cannot be read.
         ValueError: it is no file of wisdom, or that of a version of trnfft with other kernels,
             prices or planner.
     """
+    path = _path(path)
     try:
         lines = wisdom.rows_of(Path(os.path.realpath(path)), MOST_BYTES)
         _check_header(lines)
@@ -111,6 +116,21 @@ def _forget_results() -> None:
     """What was made of plans that may not be the remembered ones any more."""
     planner.solved.cache_clear()
     lengths.forget()
+
+
+def _path(path: object) -> Path:
+    """Argument 'path'."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"argument 'path' is of type {type(path).__name__}, allowed are str and os.PathLike"
+        )
+    try:
+        name = os.fsdecode(path)
+        if b"\0" in os.fsencode(name):
+            raise ValueError("embedded null byte")
+    except ValueError as error:
+        raise ValueError(f"argument 'path' is {shown(path)}, which no file has: {error}") from None
+    return Path(name)
 
 
 def _check_header(lines: list[bytes]) -> None:

@@ -28,3 +28,30 @@ def test_shifted_frequencies_ascend(n):
     frequencies = trnfft.fftshift(trnfft.fftfreq(n))
     assert torch.equal(frequencies, frequencies.sort().values)
     assert torch.equal(trnfft.ifftshift(frequencies), trnfft.fftfreq(n))
+
+
+@pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
+@pytest.mark.parametrize(
+    "input, dim, error, sentence",
+    [
+        (Z, 3, IndexError, "argument 'dim' is 3, allowed is -3 to 2"),
+        (Z, "0", TypeError, "argument 'dim' must be an int, not str"),
+        (Z, 10**30, ValueError, "argument 'dim' is an int of 100 bits"),
+        (Z, (), RuntimeError, r"argument 'dim' is \(\)"),
+        (Z[0, 0, 0], None, RuntimeError, "argument 'dim' is None .* of 0 dimensions"),
+        (
+            Z[:1, :1, :1].expand(2**20, 2**20, 1),
+            0,
+            RuntimeError,
+            "argument 'input' has shape .*GiB",
+        ),
+        (Z.tolist(), None, TypeError, "argument 'input' is of type list"),
+        (Z.to_sparse(), None, NotImplementedError, "argument 'input' has the layout"),
+    ],
+)
+def test_wrong_arguments(name, input, dim, error, sentence):
+    with pytest.raises(error, match=sentence):
+        getattr(trnfft, name)(input, dim)
+    if isinstance(input, torch.Tensor) and input.layout == torch.strided and input.is_complex():
+        with pytest.raises(error, match=sentence):
+            getattr(trnfft, name)(ComplexTensor.from_complex(input), dim)

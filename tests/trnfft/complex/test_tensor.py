@@ -287,6 +287,55 @@ def test_equality_is_elementwise():
     assert len({x, x, x.clone()}) == 2
 
 
+@pytest.mark.parametrize(
+    "call, error, sentence",
+    [
+        (lambda: ComplexTensor.from_polar("a", torch.ones(2)), TypeError, "'abs'"),
+        (
+            lambda: ComplexTensor.from_polar(torch.ones(2), torch.ones(2).int()),
+            TypeError,
+            "'angle'",
+        ),
+        (
+            lambda: ComplexTensor.from_polar(torch.ones(2), torch.ones(2).double()),
+            TypeError,
+            "'abs' has dtype torch.float32 .* 'angle' has torch.float64",
+        ),
+        (
+            lambda: ComplexTensor.from_polar(torch.ones(2), torch.ones(2, device="meta")),
+            ValueError,
+            "on 'cpu' .* on 'meta'",
+        ),
+        (
+            lambda: ComplexTensor.from_polar(torch.ones(2), torch.ones(3)),
+            ValueError,
+            r"'abs' has shape \(2,\) .* must broadcast",
+        ),
+        (
+            lambda: ComplexTensor.from_polar(torch.ones(1).expand(2**45), torch.ones(1)),
+            RuntimeError,
+            "'abs' has shape .* takes 131072 GiB",
+        ),
+        (
+            lambda: ComplexTensor.from_complex(torch.ones(1).expand(2**45)),
+            RuntimeError,
+            "'z' has shape .* takes 131072 GiB",
+        ),
+        (
+            lambda: ComplexTensor.from_complex(torch.ones(2).to(torch.complex64).to_sparse()),
+            TypeError,
+            "'z' is torch.sparse_coo",
+        ),
+        (lambda: ComplexTensor.from_numpy(np.ones(3)[::-1]), ValueError, "'array'.*negative"),
+        (lambda: ComplexTensor.from_numpy(np.ones(3, ">f8")), ValueError, "'array'.*byte order"),
+        (lambda: ComplexTensor.from_numpy(np.ones(3, np.longdouble)), TypeError, "'array'"),
+    ],
+)
+def test_what_it_is_not_made_of(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()
+
+
 def test_truth_value_as_torch():
     assert split(torch.tensor([1j]))
     assert not split(torch.tensor(0j))

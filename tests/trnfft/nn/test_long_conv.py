@@ -59,6 +59,8 @@ def test_small_dtypes():
         (torch.ones(4), torch.ones(1, 4), ValueError, "argument 'u' has shape"),
         (torch.ones(2, 4), torch.ones(4), ValueError, "argument 'k' has shape"),
         (torch.ones(2, 4), torch.ones(3, 4), ValueError, "argument 'k' has shape"),
+        (torch.ones(2, 4), torch.ones(2, 0), ValueError, r"'k' has shape \(2, 0\), .* 1 point"),
+        (torch.ones(2, 0), torch.ones(2, 4), ValueError, r"'u' has shape \(2, 0\), .* 1 point"),
         (torch.ones(2, 4).int(), torch.ones(2, 4), TypeError, "argument 'u' has dtype"),
         (torch.ones(2, 4), torch.ones(2, 4, device="meta"), ValueError, "argument 'k' is on"),
     ],

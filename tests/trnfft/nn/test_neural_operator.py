@@ -132,6 +132,16 @@ def test_compiled_to_one_graph():
         (dict(factorization="tucker"), NotImplementedError, "factorization"),
         (dict(fno_block_precision="half"), NotImplementedError, "fno_block_precision"),
         (dict(max_n_modes=(4, 4)), NotImplementedError, "max_n_modes"),
+        (dict(max_n_modes=torch.ones(2)), NotImplementedError, "max_n_modes"),
+        (dict(n_modes=()), ValueError, "n_modes"),
+        (dict(bias=torch.ones(2)), TypeError, "bias"),
+        (dict(fft_norm="none"), RuntimeError, "fft_norm"),
+        (dict(init_std=math.nan), ValueError, "init_std"),
+        (dict(init_std=-1), ValueError, "init_std"),
+        (dict(init_std="x"), TypeError, "init_std"),
+        (dict(resolution_scaling_factor=(1, 2, 3)), ValueError, "resolution_scaling_factor"),
+        (dict(resolution_scaling_factor="ab"), TypeError, "resolution_scaling_factor"),
+        (dict(resolution_scaling_factor=0), ValueError, "resolution_scaling_factor"),
     ],
 )
 def test_arguments_that_are_not_allowed(arguments, error, name):
@@ -144,3 +154,6 @@ def test_inputs_that_are_not_allowed():
         SpectralConv(2, 1, (2, 2))(torch.ones(1, 3, 4, 4))
     with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex64"):
         SpectralConv(2, 1, (2, 2))(torch.ones(1, 2, 4, 4) + 0j)
+    for shape in ((4,), (4, 0)):
+        with pytest.raises(ValueError, match=r"argument 'output_shape' is \(4,"):
+            SpectralConv(2, 1, (2, 2))(torch.ones(1, 2, 4, 4), shape)

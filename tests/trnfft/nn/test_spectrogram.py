@@ -127,3 +127,50 @@ def test_compiled_to_one_graph():
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: Spectrogram("8"), TypeError, "'n_fft'"),
+        (lambda: Spectrogram(0), ValueError, "'n_fft' is 0"),
+        (lambda: Spectrogram(2**45), RuntimeError, "'n_fft' and 'win_length' are 35184372088832"),
+        (lambda: Spectrogram(8, hop_length=2.5), TypeError, "'hop_length'"),
+        (lambda: Spectrogram(8, pad=-1), ValueError, "'pad' is -1"),
+        (lambda: Spectrogram(8, power="2"), TypeError, "'power'"),
+        (lambda: Spectrogram(8, normalized=torch.ones(2)), ValueError, "'normalized'"),
+        (lambda: Spectrogram(8, window_fn=None), TypeError, "'window_fn' is None"),
+        (lambda: Spectrogram(8, window_fn=np.ones), TypeError, "'window_fn' makes .*ndarray"),
+        (lambda: Spectrogram(8, window_fn=lambda n: torch.ones(9)), TypeError, r"shape \(9,\)"),
+        (lambda: Spectrogram(8, wkwargs=3), TypeError, "'wkwargs' is 3"),
+        (lambda: MelScale(8, None), TypeError, "'sample_rate'"),
+        (lambda: MelScale(8, f_max=1j), TypeError, "'f_max'"),
+        (lambda: MelScale(8, f_min=-800), ValueError, "'f_min' is -800"),
+        (lambda: MelScale(2**40), RuntimeError, "'n_mels' and 'n_stft' are 1099511627776"),
+    ],
+)
+def test_errors_of_lengths_windows_and_numbers(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "layer, input, error, message",
+    [
+        (Spectrogram(8), None, TypeError, "'waveform'"),
+        (Spectrogram(8), torch.tensor(1.0), IndexError, "no dimensions"),
+        (Spectrogram(8), torch.ones(0, 20), RuntimeError, "'input'|'n_fft'"),
+        (Spectrogram(8, pad=2**45), torch.ones(20), RuntimeError, "'pad' is 35184372088832"),
+        (MelSpectrogram(n_fft=8, n_mels=2), torch.ones(20) * 1j, TypeError, "'waveform'"),
+        (MelScale(2, n_stft=5), torch.ones(4, 3), RuntimeError, r"'specgram' .*\[..., 5, T\]"),
+        (InverseSpectrogram(8), torch.ones(3), RuntimeError, "'spectrogram'"),
+        (InverseSpectrogram(8), torch.ones(5, 3, dtype=torch.int8), TypeError, "'spectrogram'"),
+    ],
+)
+def test_errors_of_inputs(layer, input, error, message):
+    with pytest.raises(error, match=message):
+        layer(input)
+
+
+def test_numbers_of_numpy_are_computed_with_in_double_precision():
+    assert torch.equal(MelScale(8, f_min=np.float16(0.5)).fb, MelScale(8, f_min=0.5).fb)
