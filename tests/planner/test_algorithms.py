@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from nki_kernels.kernels import butterfly, convolution, dft_gemm, four_step, stockham
+from nki_kernels.kernels import (
+    block_circulant,
+    bluestein,
+    butterfly,
+    convolution,
+    dft_gemm,
+    four_step,
+    long_bluestein,
+    stockham,
+)
 from trnfft.planner import planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import Problem
 
 LENGTHS = {"four_step": 512, "long_bluestein": 257}
 LINES = [
@@ -54,8 +64,9 @@ def test_forward_without_a_factor_by_default(algorithm, recipe):
         ("butterfly_kahan", 2, butterfly.MAX_COMPENSATED_LENGTH),
         ("stockham", 2, stockham.MAX_LENGTH),
         ("four_step", 256, four_step.MAX_LENGTH),
+        ("bluestein", 2, bluestein.MAX_CONVOLVED),
         ("convolve_rows", 4, convolution.MAX_LENGTH),
-        ("long_bluestein", 256, 262144),
+        ("long_bluestein", 256, long_bluestein.MAX_CONVOLVED),
     ],
 )
 def test_the_shortest_and_longest_lengths(name, shortest, longest):
@@ -80,11 +91,112 @@ def test_the_largest_radix_is_a_prime_that_is_taken():
         assert ALGORITHMS[name].why_not(131 * 8) == "has no radix for the prime factor 131"
 
 
+# Lengths where ranks that differ a little would choose others. Plans are made of these.
+LIKELIEST = [
+    ("four_step", 350, [(2, 5, 35), (2, 7, 25), (7, 50)]),
+    ("four_step", 2688, [(21, 128), (16, 2, 84), (24, 112)]),
+    ("four_step", 3250, [(26, 125), (50, 65), (13, 2, 125)]),
+    ("four_step", 3861, [(33, 117), (39, 99), (13, 3, 99)]),
+    ("four_step", 6292, [(26, 2, 121), (52, 121), (121, 52)]),
+    ("four_step", 8192, [(32, 2, 128), (64, 128), (128, 64)]),
+    ("four_step", 8424, [(36, 2, 117), (72, 117), (78, 108)]),
+    ("four_step", 16384, [(128, 128), (64, 2, 128), (32, 4, 128)]),
+    ("bluestein", 992, [(32, 64), (64, 32), (128, 16), (32, 63)]),
+    ("long_bluestein", 671, [(128, 11), (128, 12), (128, 13)]),
+    ("split_four_step", 2**20, [(2, 64, 64, 128), (4, 64, 32, 128)]),
+    ("split_four_step", 2**21, [(4, 64, 64, 128)]),
+    ("split_bluestein", 300007, [(4, 64, 19, 128)]),
+    ("real_stockham", 52, [(2, 26), (4, 13), (26, 2)]),
+    ("real_stockham", 960, [(16, 60), (20, 48), (24, 40)]),
+]
+
+
+@pytest.mark.parametrize("name, n, radices", LIKELIEST)
+def test_the_likeliest_recipes(name, n, radices):
+    recipes = ALGORITHMS[name].recipes(n)
+    assert [(each.inner or each).radices for each in recipes] == radices
+
+
+def problem(**fields):
+    return Problem(**{"n": 64, "precision": "fast", "target": "trn1", "max_error": 1e-6, **fields})
+
+
+def test_an_algorithm_solves_problems_of_its_kind():
+    recipe = Recipe("dft_gemm", 64)
+    assert ALGORITHMS["dft_gemm"].solves(recipe, problem())
+    for other in (problem(kind="r2c"), problem(shape=(8, 8), padded_from=(8, 8)), problem(n=65)):
+        assert not ALGORITHMS["dft_gemm"].solves(recipe, other)
+    assert not ALGORITHMS["axes"].solves(recipe, problem())
+
+
+def test_shapes_of_kernels_inputs():
+    half = (3, 5), (3, 5)
+    for n in (8, 9):
+        assert ALGORITHMS["inverse_real_dft_gemm"].inputs(Recipe("", n), 3) == [*half]
+        assert ALGORITHMS["convolve_rows"].inputs(Recipe("", n), 3) == [(3, n), (1, 5), (1, 5)]
+    back = planner.plan(shape=(4, 6, 8), real=True, inverse=True, target="trn1").recipe
+    assert ALGORITHMS["axes_to_real"].inputs(back, 2) == [(2, 4, 6, 5)] * 2
+    image = planner.plan_convolution((12, 14), padded_from=(7, 9), target="trn1").recipe
+    algorithm = ALGORITHMS["convolve_images"]
+    assert algorithm.inputs(image, 3) == [(3, 7, 9), (1, 8, 12), (1, 8, 12)]
+    shapes = [(3, 7, 9), (5, 8, 12), (5, 8, 12)]
+    assert algorithm.inputs_beside(image, shapes) == shapes
+
+
+def test_a_layout_of_a_weight_takes_its_number_of_rows():
+    algorithm, weight = ALGORITHMS["block_circulant"], (4, 4, 128)
+    recipes = algorithm.orders(weight, weight)
+    limited = [each for each in recipes if block_circulant.most_rows(each.layout)]
+    assert limited
+    for recipe in limited:
+        most = block_circulant.most_rows(recipe.layout)
+        assert algorithm.inputs(recipe, most)[0] == (most, 512)
+        with pytest.raises(ValueError, match=f"takes up to {most} rows, not {most + 1}$"):
+            algorithm.inputs(recipe, most + 1)
+
+
 def test_shapes_that_are_refused_say_why():
     with pytest.raises(NotImplementedError, match="an image has 2 axes, not 3"):
         planner.plan_convolution((8, 8, 8))
+    with pytest.raises(NotImplementedError, match="axis 0 of length 8194 has no two radices up to"):
+        planner.plan_convolution((8194, 8))
+    with pytest.raises(
+        NotImplementedError,
+        match="axis 1 of length 262: real_dft_gemm takes N <= 256; real_stockham has no two",
+    ):
+        planner.plan_convolution((8, 262))
+    with pytest.raises(NotImplementedError, match="axis 1 of length 8191: dft_gemm takes "):
+        planner.plan(shape=(8, 8191))
     with pytest.raises(NotImplementedError, match="a weight has 3 axes, not 2"):
         planner.plan_block_circulant((8, 8))
+    with pytest.raises(NotImplementedError, match="takes blocks of up to 256; use other"):
+        planner.plan_block_circulant((1, 1, 257))
+    assert planner.plan_block_circulant((1, 1, 256)).launches == 1
+
+
+def test_lengths_that_are_refused_say_why():
+    for name, n, reason in [
+        ("bluestein", 1, "takes 2 <= N <= 5120"),
+        ("long_bluestein", 255, "takes 256 <= N <= 262144"),
+        ("split_bluestein", 262144, "takes 262145 <= N <= 1048576"),
+        ("split_bluestein", 1048577, "takes 262145 <= N <= 1048576"),
+        ("split_four_step", 524288, "takes even N, 524290 <= N <= 2097152"),
+        ("split_four_step", 524291, "takes even N, 524290 <= N <= 2097152"),
+        ("split_four_step", 2097154, "takes even N, 524290 <= N <= 2097152"),
+        ("split_four_step", 131 * 2**13, "has no radix for the prime factor 131"),
+        ("split_four_step", 2 * 3**12, "takes multiples of 4 above 1048576"),
+        ("real_stockham", 131, "has no two radices, up to 128 and up to 64"),
+    ]:
+        assert ALGORITHMS[name].why_not(n) == reason
+    for name, n in [
+        ("split_bluestein", 262145),
+        ("split_bluestein", 1048576),
+        ("split_four_step", 524290),
+        ("split_four_step", 127 * 2**13),
+        ("split_four_step", 2**20),
+        ("split_four_step", 2**21),
+    ]:
+        assert ALGORITHMS[name].why_not(n) == ""
 
 
 def test_input_of_other_shapes_is_named():

@@ -131,6 +131,11 @@ def test_what_cannot_be_used_is_said_in_one_warning():
     assert sentence.startswith("10 of 11 plans in a.jsonl cannot be used and are left out: line 2:")
     assert "line 3: " in sentence and "trn9" in sentence and sentence.endswith("and 7 more")
     assert caught[0].filename == __file__
+    assert sentence.count("; ") == 3 and "nothing asks for a plan of inverse FFT" in sentence
+    trnfft.forget_wisdom()
+    write(header, *wrong[1:4])
+    with pytest.warns(UserWarning, match=r"3 of 3 plans .*; line 4: [^;]*trn1, LNC=1$"):
+        assert trnfft.import_wisdom("a.jsonl") == 0
     for line in wrong:  # each by itself, and nothing of them is remembered
         trnfft.forget_wisdom()
         write(header, line)
@@ -144,7 +149,7 @@ def test_what_cannot_be_used_is_said_in_one_warning():
     [
         (lambda header: {**header, "format": 2}, "it has format 2, not 1"),
         (lambda header: {**header, "fingerprint": "0" * 16}, "of a version 0000000000000000"),
-        (lambda header: {**header, "more": 1}, "its first line is none of theirs"),
+        (lambda header: {**header, "more": 1}, ": its first line is none of theirs$"),
         (lambda header: b"\xff\xfe", "its first line is none of theirs"),
         (lambda header: b"[" * 100_000, "its first line is none of theirs"),
     ],
@@ -168,7 +173,7 @@ def test_files_that_are_none(monkeypatch, tmp_path):
     with pytest.raises(OSError):
         trnfft.export_wisdom("folder")
     write()
-    with pytest.raises(ValueError, match="it is empty"):
+    with pytest.raises(ValueError, match=": it is empty$"):
         trnfft.import_wisdom("a.jsonl")
     os.mkfifo("pipe")
     with pytest.raises(ValueError, match="no regular file"):

@@ -60,7 +60,8 @@ def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
 
 def test_lengths_beyond_the_kernels_are_smooth():
     length = trnfft.next_fast_len(10**7 + 1)
-    assert 10**7 < length < 1.01 * 10**7 and prime_factors(length)[-1] <= 13
+    assert length > 10**7 and prime_factors(length)[-1] <= 13
+    assert all(prime_factors(n)[-1] > 13 for n in range(10**7 + 1, length))
 
 
 def test_the_chip_is_part_of_what_is_remembered():
@@ -147,12 +148,36 @@ def test_real_lengths_stay_as_they_are_up_to_256(asked):
     [
         (300, [300, 315, 320, 336]),
         (2049, [2058, 2080, 2106, 2160]),
-        (20000, [20250, 20412]),  # too long for Stockham's stages: only the four-step's are ranked
+        (8190, [8190, 8192, 8400]),  # 8192 is the longest of Stockham's stages
+        (20000, [20250, 20412]),  # too long for them: only the four-step's are ranked
     ],
 )
 def test_few_lengths_are_priced(asked, target, priced):
     assert trnfft.next_fast_len(target) == priced[0]
     assert [n for n, _ in asked] == priced
+    assert {options["batch"] for _, options in asked} == {2**20 // target}
+
+
+def test_prices_of_the_longest_lengths_are_for_one_transform(asked, monkeypatch):
+    monkeypatch.setattr(lengths, "_likeliest", lambda lengths: lengths[:1])
+    trnfft.next_fast_len(2**20 + 1)
+    assert [options["batch"] for _, options in asked] == [1]
+
+
+def test_real_lengths_with_a_large_second_radix_are_priced(asked):
+    # 1024 = 16 x 64, 1080 = 18 x 60, 1134 = 18 x 63, 1152 = 18 x 64; not 1029 = 21 x 49.
+    assert trnfft.next_fast_len(1009, real=True) == 1024
+    assert [n for n, _ in asked] == [1024, 1080, 1134, 1152]
+    asked.clear()
+    assert trnfft.next_fast_len(300, real=True) == 300
+    assert [n for n, _ in asked] == [315, 300, 312, 324]
+
+
+def test_the_longest_length_that_a_tensor_may_have():
+    assert trnfft.next_fast_len(2**62) == 2**62
+    message = f"argument 'target' is {2**62 + 1}, allowed is 1 to {2**62}: a tensor has no more"
+    with pytest.raises(ValueError, match=message):
+        trnfft.next_fast_len(2**62 + 1)
 
 
 def test_prices_are_for_the_launches_of_the_chip_and_on_the_host_for_fast_ones(asked):

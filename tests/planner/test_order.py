@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trnfft
+from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from trnfft import ComplexTensor, order
 from trnfft.backends import matmul
 
@@ -39,6 +40,13 @@ def test_maps_are_permutations_and_inverse_to_each_other(n):
     assert np.array_equal(np.sort(frequencies), np.arange(n))
     assert np.array_equal(frequencies[positions], np.arange(n))
     assert np.array_equal(positions[frequencies], np.arange(n))
+
+
+def test_the_most_positions(monkeypatch):
+    monkeypatch.setattr(order, "MOST_POSITIONS", 8)
+    assert order.frequencies(8).shape == (8,)
+    with pytest.raises(ValueError, match="argument 'n' is 9, allowed is 1 to 8; from 2097153 on"):
+        order.frequencies(9)
 
 
 @every_length
@@ -75,10 +83,15 @@ def test_natural_where_one_stage_a_convolution_or_no_kernel_transforms(n):
 
 
 def test_the_order_depends_on_the_length_alone(monkeypatch):
-    before = order.frequencies(1000)
-    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    lengths = 512, 1000  # trn2 has other stages for one, "kahan" no kernel for the other
+    before = [order.radices(n) for n in lengths]
+    order._stages.cache_clear()
+    monkeypatch.setenv(TARGET_VARIABLE, "trn2")
+    monkeypatch.setenv(LNC_VARIABLE, "2")
     with trnfft.precision("kahan"):
-        assert np.array_equal(order.frequencies(1000), before)
+        assert [order.radices(n) for n in lengths] == before
+    assert trnfft.plan(512).radices != before[0]
+    order._stages.cache_clear()
 
 
 @pytest.mark.parametrize("function", [order.frequencies, order.positions, order.mirrors])

@@ -68,6 +68,20 @@ def test_long_rows_have_a_large_second_radix(priced):
     assert 1010 not in rows and len(rows) == 2
 
 
+@pytest.mark.parametrize("least, sizes", [(256, {256, 260}), (259, {260, 280}), (289, {290, 294})])
+def test_rows_of_few_points_and_large_radices_are_priced(priced, least, sizes):
+    _, asked = priced
+    plan_images((5, 200), (9, least))
+    assert {shape[1] for shape, padded_from, _ in asked if padded_from == (5, 200)} == sizes
+
+
+@pytest.mark.parametrize("least, sizes", [(16, {16, 18}), (188, {192, 224})])
+def test_columns_of_little_work_and_not_much_longer_are_priced(priced, least, sizes):
+    _, asked = priced
+    plan_images((10, 7), (least, 64))
+    assert {shape[0] for shape, padded_from, _ in asked if padded_from == (10, 7)} == sizes
+
+
 def test_rows_end_with_the_longest_that_a_kernel_takes(priced):
     _, asked = priced
     plan_images((5, 8000), (9, 8190))
@@ -84,6 +98,8 @@ def test_the_cheapest_is_taken(priced):
     assert plan_images(image, (110, 70)).shape == shape
     floor = plan_images(image, (110, 70)).dma_floor_ns
     prices[other, turned] = 5e5 - 1.5 * floor  # and transposing takes two floors
+    assert plan_images(image, (110, 70)).padded_from == image
+    prices[other, turned] = 5e5 + 0.5 - 2 * floor
     assert plan_images(image, (110, 70)).padded_from == image
     prices[other, turned] = 5e5 - 3 * floor
     assert plan_images(image, (110, 70)).padded_from == turned

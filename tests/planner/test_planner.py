@@ -1,6 +1,7 @@
 """The planner's choices, prices and predicted errors against the kernels themselves."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -301,7 +302,15 @@ def test_lengths_that_the_seed_has_no_kernel_for(n):
         trnfft.plan(n, algorithms="seed")
 
 
+def test_lengths_that_are_too_long_for_the_seed_are_those_of_its_last_convolution():
+    with pytest.raises(NotImplementedError, match="split_bluestein takes 262145 <= N <= 1048576"):
+        trnfft.plan(1500001, algorithms="seed")
+
+
 def test_one_transform_by_default():
+    for gradients, kind in ((False, "block_circulant"), (True, "block_circulant_gradients")):
+        found = planner.plan_block_circulant((2, 3, 8), gradients=gradients, target="trn1")
+        assert (found.kind, found.batch) == (kind, 1)
     assert trnfft.plan(64) == trnfft.plan(64, batch=1)
     assert planner.plan_convolution((64,)) == planner.plan_convolution((64,), batch=1)
 
@@ -336,6 +345,132 @@ def test_a_long_search_tries_every_algorithm_once(monkeypatch):
     tried = [each.recipe.algorithm for each in planner.search(request(4096)).candidates]
     assert len(set(tried)) == len(tried) < len(everything)
     assert set(tried) == {each.recipe.algorithm for each in everything}
+
+
+@pytest.fixture
+def priced(monkeypatch):
+    """Prices by algorithm in place of dry runs; the others take 1 us. What was priced."""
+    found, prices = [], {}
+
+    def price(recipe, batch, chip, cores):
+        found.append(recipe)
+        ns = prices.get(recipe.algorithm, 1000.0)
+        if ns is None:
+            raise cost.CannotRun("is too large")
+        return cost.Price(ns, "dma", launches=1, instructions=100)
+
+    monkeypatch.setattr(cost, "price", price)
+    return found, prices
+
+
+def test_why_candidates_are_rejected(priced):
+    times = {"stockham": 1000.1, "dft_gemm": 1005.0, "four_step": 1005.1, "bluestein": 2500.0}
+    priced[1].update(times)
+    rejected = {}
+    for candidate in planner.search(request(256)).candidates:
+        rejected.setdefault(candidate.recipe.algorithm, candidate)
+    assert {name: each.rejected for name, each in rejected.items()} == {
+        "butterfly": "",
+        "stockham": "takes 0.01% longer",
+        "dft_gemm": "takes 0.5% longer",
+        "four_step": "takes 1.01 times as long",
+        "bluestein": "takes 2.5 times as long",
+        "long_bluestein": "four_step does the same with less work",
+        "butterfly_kahan": "butterfly does the same with less work",
+        **dict.fromkeys(
+            ("dft_gemm_bf16", "dft_gemm_bf16_refined", "stockham_bf16", "stockham_bf16_refined"),
+            "its error exceeds 1e-06",
+        ),
+        "split_four_step": "takes even N, 524290 <= N <= 2097152",
+        "split_bluestein": "takes 262145 <= N <= 1048576",
+    }
+    for name in ("long_bluestein", "butterfly_kahan", "stockham_bf16"):
+        assert rejected[name].predicted_error == ALGORITHMS[name].stated_error(
+            rejected[name].recipe
+        )
+
+
+def test_of_equal_prices_the_first_is_taken_and_real_data_stay_real(priced):
+    found = planner.search(request(256)).candidates
+    assert found[0].recipe.algorithm == "dft_gemm"
+    assert found[1].rejected == "takes as long"
+    whole = replace(request(94), kind="r2c", max_error=9e-7)  # no error of a mode: not remembered
+    plan = planner.solved(whole)
+    as_complex = planner.search(replace(whole, kind="c2c"))
+    assert (plan.algorithm, plan.candidates[1].recipe) == ("real_dft_gemm", as_complex.recipe)
+    assert plan.candidates[2:] == planner.search(whole).candidates[1:]
+
+
+@pytest.mark.parametrize("arguments", [dict(n=509), dict(n=1024), dict(shape=(8, 12))])
+def test_nothing_runs_says_why(priced, arguments):
+    priced[1].update(dict.fromkeys(ALGORITHMS))
+    with pytest.raises(NotImplementedError) as caught:
+        trnfft.plan(**arguments, max_error=9e-7, target="trn1")
+    size, advice = f"N = {arguments.get('n')}", "; use a length without large prime factors"
+    if "shape" in arguments:
+        size, advice = "shape (8, 12)", ": axes is too large; use other sizes or trnfft.set_backend"
+    assert f"no kernel transforms {size} on trn1, LNC=1{advice}" in str(caught.value)
+
+
+def test_an_error_as_large_as_what_is_allowed_is_allowed():
+    errors = {each.recipe.algorithm: each.predicted_error for each in trnfft.plan(1024).candidates}
+    found = planner.search(request(1024, max_error=errors["butterfly"])).candidates
+    rejected = {each.recipe.algorithm: each.rejected for each in found}
+    assert rejected["butterfly_kahan"] == "butterfly does the same with less work"
+    (best,) = {e for e in errors.values() if e == min(filter(None, errors.values()))}
+    assert planner.search(request(1024, max_error=best)).predicted_error == best
+
+
+def test_a_search_ends_after_so_many_instructions(priced, monkeypatch):
+    found, prices = priced
+    prices["bluestein"] = None  # takes none, as all that is not priced
+    planner.search(request(4096))
+    everything, last = list(found), found[-1].algorithm
+    before_last = 100 * sum(each.algorithm != "bluestein" for each in everything[:-1])
+    assert last in [each.algorithm for each in everything[:-1]] and last != "bluestein"
+    for budget, priced_recipes in ((before_last, everything), (before_last - 1, everything[:-1])):
+        found.clear()
+        monkeypatch.setattr(planner, "SEARCH_INSTRUCTIONS", budget)
+        planner.search(request(4096))
+        assert found == priced_recipes
+
+
+def test_with_more_error_the_choice_of_fast_is_a_candidate_that_is_remembered(monkeypatch):
+    searched = []
+    search = planner.search
+    monkeypatch.setattr(planner, "search", lambda *a: searched.append(a) or search(*a))
+    fast = trnfft.plan(1000, target="trn1")
+    assert searched == []  # it is shipped
+    plan = trnfft.plan(1000, target="trn1", precision="bf16", max_error=3e-3)
+    assert fast.choice in [replace(each, rejected="") for each in plan.candidates]
+    assert len(searched) == 1
+
+
+@pytest.mark.parametrize("axes, count", [(4, 24), (5, 15)])
+def test_few_orders_of_many_axes_are_priced(priced, axes, count):
+    trnfft.plan(shape=(2, 3, 4, 5, 6)[:axes], max_error=9e-7, target="trn1")
+    assert len(priced[0]) == min(count + 1, 24)
+
+
+def test_names_of_algorithms_are_checked():
+    known = "dft_gemm, dft_gemm_bf16_refined, .*, axes_to_real, and 'seed' alone"
+    for names in (["seed", "dft_gemm"], ["seed", "seed"], "fft"):
+        with pytest.raises(ValueError, match=known):
+            trnfft.plan(64, algorithms=names)
+    for value in (3, np.array("seed"), torch.tensor(1)):
+        with pytest.raises(TypeError, match=r"'algorithms' is (3|array|.*tensor).*, allowed are n"):
+            trnfft.plan(64, algorithms=value)
+    with pytest.raises(
+        ValueError, match="argument 'target' is 'inf9', allowed are trn1, trn2, trn3"
+    ):
+        trnfft.plan(64, target="inf9")
+
+
+def test_the_most_points_are_allowed():
+    with pytest.raises(NotImplementedError, match="axis 0 of length 32768"):
+        trnfft.plan(shape=(2**15, 2**14))
+    with pytest.raises(NotImplementedError, match="more than 536870912 points"):
+        trnfft.plan(shape=(2**15, 2**14 + 1))
 
 
 def test_an_integer_like_length():

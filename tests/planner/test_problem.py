@@ -56,6 +56,15 @@ def test_convolutions_of_other_data_have_plans_of_their_own():
         planner.forget()
 
 
+def test_titles_name_the_shape_and_the_data_in_it():
+    whole, padded = (
+        trnfft.plan(shape=(4, 6), padded_from=held, real=True, batch=3, target="trn1")
+        for held in ((4, 6), (3, 6))
+    )
+    assert whole.title == "FFT of real data, 4 x 6, batch 4, fast, trn1, LNC=1"
+    assert padded.title == "FFT of real data, 4 x 6 for 3 x 6, batch 4, fast, trn1, LNC=1"
+
+
 @pytest.mark.parametrize("size", [{"n": 1000}, {"shape": (4, 6)}])
 @pytest.mark.parametrize("real", [False, True])
 def test_plans_of_the_host_have_the_direction_that_was_asked_for(size, real):

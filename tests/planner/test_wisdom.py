@@ -74,6 +74,30 @@ def test_shipped_choices_are_fresh(chip):
         assert planner.search(request) == shipped, STALE
 
 
+def test_shipped_candidates_are_the_likeliest_recipes_of_today():
+    offered = {}  # by algorithm and sizes, which many requests have in common
+
+    def recipes(algorithm, request):
+        key = (algorithm.name, request.n, request.shape, request.padded_from)
+        if key not in offered:
+            try:
+                offered[key] = algorithm.recipes_for(request)
+            except NotImplementedError:
+                offered[key] = []
+        return offered[key]
+
+    for chip in hardware.NAMES:
+        for request in make_plans.requests(chip):
+            plan = Plan.from_row(wisdom.shipped(chip)[wisdom.key_of(request)])
+            for name, algorithm in ALGORITHMS.items():
+                considered = {c.recipe: c for c in plan.candidates if c.recipe.algorithm == name}
+                if considered and (expected := recipes(algorithm, request)):
+                    assert set(considered) == set(expected[: len(considered)]), STALE
+                for recipe, candidate in considered.items():
+                    if candidate.predicted_error is not None:
+                        assert candidate.predicted_error == algorithm.stated_error(recipe), STALE
+
+
 def test_shipped_files_are_as_the_script_writes_them():
     for chip in hardware.NAMES:
         path = ROOT / "plans" / f"{chip}.json"

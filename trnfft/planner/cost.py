@@ -43,7 +43,7 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
         with hardware.select(chip), simulator.strict():
             return simulator.dry_run(kernel[cores], *inputs, *algorithm.specs(recipe))
     except (simulator.NkiValidationError, ValueError) as error:
-        raise CannotRun(str(error).partition("\n")[0]) from error
+        raise CannotRun(str(error)) from error
 
 
 def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price:

@@ -73,7 +73,7 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: st
     def price(n: int) -> float:
         try:
             found = plan(n, real=real, batch=batch, precision=precision, target=chip, cores=cores)
-            return found.predicted_ns or 0.0
+            return found.predicted_ns or math.inf
         except NotImplementedError:  # it does not fit into SBUF
             return math.inf
 
@@ -140,11 +140,10 @@ def plan_images(
 
 
 def _image_lengths(least: int, work: Callable[[int], float]) -> list[int]:
-    """The even lengths from `least` on that take the least work."""
+    """The even lengths from `least` on that take the least work, if any kernel takes them."""
     most = min(least + least // 8 + 16, real_stockham.MAX_LENGTH + 1)
     lengths = range(least + least % 2, most, 2)
-    possible = [n for n in lengths if work(n) < math.inf]
-    return sorted(possible, key=work)[:IMAGE_LENGTHS]
+    return sorted(lengths, key=work)[:IMAGE_LENGTHS]
 
 
 def _column_work(m: int) -> float:

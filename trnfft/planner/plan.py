@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from operator import gt
 from typing import Any
 
 import msgspec
@@ -205,7 +206,7 @@ class Plan(Problem):
 
     def with_direction(self, inverse: bool) -> Plan:
         """The same plan for the other direction, which costs the same: only tables differ."""
-        return self if inverse == self.inverse else replace(self, inverse=inverse)
+        return replace(self, inverse=inverse)
 
     def tree(self) -> str:
         """Readable text: what is computed, its price, and the steps."""
@@ -256,8 +257,7 @@ class Plan(Problem):
             raise ValueError("a plan's first candidate is its choice; this plan has none")
         if row.shape and math.prod(row.shape) != row.n:
             raise ValueError(f"shape {row.shape} has {math.prod(row.shape)} points, not {row.n}")
-        pairs = zip(row.padded_from, row.shape, strict=False)
-        if len(row.padded_from) != len(row.shape) or any(held > size for held, size in pairs):
+        if len(row.padded_from) != len(row.shape) or any(map(gt, row.padded_from, row.shape)):
             raise ValueError(f"data of shape {row.padded_from} is no part of shape {row.shape}")
         return cls(
             n=row.n,

@@ -420,7 +420,7 @@ def _exceeds(max_error: float) -> str:
 def _why_rejected(candidate: Candidate, best: Candidate) -> str:
     assert candidate.predicted_ns is not None and best.predicted_ns is not None
     ratio = candidate.predicted_ns / best.predicted_ns
-    if ratio >= 1.005:  # else it would be 1
+    if ratio > 1.005:  # else it would be 1
         return f"takes {ratio:.3g} times as long"
     return f"takes {100 * (ratio - 1):.1g}% longer" if ratio > 1 else "takes as long"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import gt
 
 from nki_kernels import hardware
 from trnfft import config
@@ -120,7 +121,7 @@ def checked_sizes(n: object, shape: object, padded_from: object) -> Sizes:
         return Sizes(at_least_one("n", n))
     sizes = checked_shape("shape", (n,) if shape is None else shape)
     held = sizes if padded_from is None else checked_shape("padded_from", padded_from)
-    if len(held) != len(sizes) or any(a > b for a, b in zip(held, sizes, strict=True)):
+    if len(held) != len(sizes) or any(map(gt, held, sizes)):
         raise ValueError(
             f"argument 'padded_from' is {shown(held)}, allowed are {len(sizes)} sizes up to "
             f"{shown(sizes)}"
