@@ -43,7 +43,7 @@ def integer(name: str, value: object) -> int:
     """
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
-    number = value if type(value) is int else index(name, value)
+    number = index(name, value)
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"argument '{name}' is {shown(number)}, allowed are ints of 64 bits")
     return number
