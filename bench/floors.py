@@ -1,0 +1,149 @@
+"""Modelled times of one core over the floor of their DMA traffic, with what they are made of.
+
+Run: python -m bench.floors [trn1 trn2 trn3] [--only "1024"]
+
+About 2^20 points a launch. The floor reads the input and writes the result once, at the chip's
+documented DMA rate (`NeuronCore.dma_floor_ns`). Beside the ratio stand what no change of the clock's
+overlaps moves: bytes of HBM, time of the Tensor engine, instructions. Goals are what the project aims
+at; a ratio beyond its goal is marked with a star.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nki_kernels import hardware
+from trnfft.planner import cost
+from trnfft.planner.planner import plan
+
+POINTS = 2**20
+TARGETS = ("trn1", "trn2", "trn3")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A transform, or several of one shape.
+
+    Attributes:
+        shape: its lengths.
+        goals: ratios on trn1, trn2 and trn3, if there are any.
+        real: whether the input is real.
+        batch: how many; as many as have about 2^20 points when left out.
+    """
+
+    shape: tuple[int, ...]
+    goals: tuple[float, ...] = ()
+    real: bool = False
+    batch: int = 0
+
+    @property
+    def title(self) -> str:
+        kind = "real " if self.real else ""
+        return f"{kind}{' x '.join(map(str, self.shape))}, batch {self.count}"
+
+    @property
+    def count(self) -> int:
+        return self.batch or max(1, round(POINTS / math.prod(self.shape)))
+
+    def asked(self) -> dict[str, Any]:
+        """The arguments of `trnfft.plan` for it."""
+        length = {"n": self.shape[0]} if len(self.shape) == 1 else {"shape": self.shape}
+        return {**length, "real": self.real, "batch": self.count}
+
+
+def _rows(goals: tuple[float, ...], *lengths: int) -> tuple[Case, ...]:
+    return tuple(Case((n,), goals) for n in lengths)
+
+
+CASES = (
+    *_rows((1.2, 1.5, 2.1), 64, 128, 256, 512, 1024),
+    *_rows((1.5, 2.0, 2.6), 2048, 4096),
+    *_rows((1.7, 2.3, 3.3), 8192, 16384, 32768, 65536),
+    *_rows((1.6, 2.2, 3.0), 1000, 1200, 1536, 1920, 2000, 5000, 7680, 10000),
+    *_rows((3.5, 5.0, 7.0), 509, 761, 997, 1009),
+    *_rows((5.5, 8.0, 11.0), 4099),
+    *_rows((3.5, 3.5, 4.5), 2**20),
+    *_rows((15.0, 20.0, 28.0), 2**20 - 1),
+    Case((1024, 1024), (2.5, 3.2, 4.2)),
+    Case((64, 64, 64), (3.0, 3.5, 4.5), real=True),
+    Case((128, 128, 128), (3.0, 3.5, 4.5), real=True, batch=2),
+    *(Case((n,), real=True) for n in (256, 1024, 4096, 16384, 65536)),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a case takes on a chip, modelled; the fields are those of a row of the table."""
+
+    algorithm: str
+    modelled_us: float
+    ratio: float
+    hbm_megabytes: float
+    tensor_us: float
+    instructions: int
+    bound: str
+
+
+def measured(case: Case, target: str) -> Measured:
+    """A dry run of what the planner chooses for one core."""
+    found = plan(**case.asked(), target=target, cores=1)
+    timeline = cost.timeline(found.recipe, case.count, hardware.chip(target))
+    busy = timeline.engine_busy_ns
+    radices = " ".join(map(str, found.radices)) if found.radices else ""
+    return Measured(
+        f"{found.algorithm} {radices}".strip(),
+        timeline.total_ns / 1e3,
+        timeline.total_ns / (found.dma_floor_ns * case.count / found.batch),  # a power of two
+        timeline.hbm_bytes / 1e6,
+        busy["tensor"] / 1e3,
+        timeline.instructions,
+        max(busy, key=lambda engine: busy[engine]),
+    )
+
+
+def main(
+    targets: Annotated[
+        list[str] | None, typer.Argument(help="Chips; all three when left out.", show_default=False)
+    ] = None,
+    only: Annotated[str, typer.Option(help="Part of the titles of the cases to run.")] = "",
+) -> None:
+    """Prints a table for each chip."""
+    console = Console()
+    for target in targets or TARGETS:
+        if target not in TARGETS:
+            raise typer.BadParameter(f"{target!r} is none of {', '.join(TARGETS)}")
+        console.print(_table(target, [case for case in CASES if only in case.title]))
+
+
+def _table(target: str, cases: list[Case]) -> Table:
+    table = Table(title=f"modelled on one core of {target}")
+    for heading in ("transforms", "algorithm"):
+        table.add_column(heading)
+    for heading in ("us", "over floor", "goal", "HBM MB", "tensor us", "instructions", "bound"):
+        table.add_column(heading, justify="right")
+    for case in cases:
+        found = measured(case, target)
+        goal = case.goals[TARGETS.index(target)] if case.goals else None
+        star = "*" if goal is not None and found.ratio > goal else ""
+        table.add_row(
+            case.title,
+            found.algorithm,
+            f"{found.modelled_us:.1f}",
+            f"{found.ratio:.2f}{star}",
+            "" if goal is None else f"{goal:g}",
+            f"{found.hbm_megabytes:.1f}",
+            f"{found.tensor_us:.1f}",
+            str(found.instructions),
+            found.bound,
+        )
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)
