@@ -178,7 +178,7 @@ def _read_hdr(file: BinaryIO) -> Pixels:
     head = file.read(RADIANCE_HEADER)
     order = RADIANCE_ORDER.search(head)
     if not head.startswith(b"#?") or order is None:
-        raise PictureError("it is no complete Radiance picture (its header is none)")
+        raise PictureError("it is no complete Radiance picture (it has no such header)")
     light = _read_light(file)
     # OpenImageIO 3.2.2 leaves rows as stored, and its Orientation is 6 for "+X +Y", which is 8.
     rows, columns = order.groups()
@@ -244,10 +244,13 @@ def _channels(spec: Any) -> list[int]:
             f"it has {width} x {height} pixels of {len(names)} channels, allowed are "
             f"{MOST_PIXELS} pixels and {2 * MOST_VALUES} numbers in all: make it smaller"
         )
-    if spec.tile_width * spec.tile_height > MOST_PIXELS:  # whole tiles are decoded
+    tile_width, tile_height = max(spec.tile_width, 1), max(spec.tile_height, 1)
+    tiles = -(-width // tile_width) * -(-height // tile_height)
+    decoded = tiles * tile_width * tile_height  # as tiles are decoded whole
+    if decoded > 2 * MOST_PIXELS or decoded * len(names) > 4 * MOST_VALUES:
         raise PictureError(
-            f"its tiles have {spec.tile_width} x {spec.tile_height} pixels, allowed are "
-            f"{MOST_PIXELS}: make them smaller"
+            f"its tiles of {tile_width} x {tile_height} pixels have {decoded} in all, far more than "
+            f"it has: make them smaller"
         )
     gamma = spec.get_float_attribute("oiio:Gamma", 1.0)  # of a .hdr whose header names one
     if gamma != 1:

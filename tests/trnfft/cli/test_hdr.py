@@ -251,10 +251,10 @@ def test_channels_whose_names_are_no_text(tmp_path):
         radiance(text="FORMAT=32-bit_rle_xyze\n"): "no FORMAT specifier",
         radiance(text=""): "no FORMAT specifier",
         radiance(text="VIEW=\n" * 200 + "FORMAT=32-bit_rle_rgbe\n"): "no FORMAT specifier",
-        radiance(text="VIEW=\n" * 10**5 + "FORMAT=32-bit_rle_rgbe\n"): "its header is none",
-        radiance(magic=""): "its header is none",
+        radiance(text="VIEW=\n" * 10**5 + "FORMAT=32-bit_rle_rgbe\n"): "it has no such header",
+        radiance(magic=""): "it has no such header",
         radiance("-Y 0 +X 3"): "must be at least 1x1",
-        radiance("-Y 2 +X"): "its header is none",
+        radiance("-Y 2 +X"): "it has no such header",
         radiance("-Y 2 +Y 3"): "missing image size",
         radiance("-Y 60000 +X 60000"): "picture",
         radiance("-Y 99999999999999999999 +X 3"): "picture",
@@ -277,10 +277,15 @@ def test_too_many_channels_and_too_large_tiles_are_refused_by_the_header(tmp_pat
     planes = {f"Y{index or ''}": np.zeros((20, 30), np.float32) for index in range(7)}
     path = save(tmp_path / "a.exr", planes, tile_width=64, tile_height=64)
     assert read_picture(path).light.shape == (1, 20, 30)
-    monkeypatch.setattr(picture, "MOST_PIXELS", 4000)
-    assert "its tiles have 64 x 64 pixels, allowed are 4000" in refused(path)
+    monkeypatch.setattr(picture, "MOST_VALUES", 7000)
+    assert "its tiles of 64 x 64 pixels have 4096 in all" in refused(path)
     monkeypatch.setattr(picture, "MOST_VALUES", 2000)
-    assert "pixels of 7 channels, allowed are 4000 pixels and 4000 numbers" in refused(path)
+    assert "pixels of 7 channels, allowed are 25165824 pixels and 4000 numbers" in refused(path)
+    monkeypatch.undo()
+    data = path.read_bytes()
+    size = data.index(b"tiles\0tiledesc\0") + 19
+    path.write_bytes(data[:size] + struct.pack("<II", 30000, 30000) + data[size + 8 :])
+    assert "its tiles of 30000 x 30000 pixels have 900000000 in all" in refused(path)
 
 
 @both
