@@ -249,8 +249,8 @@ def _channels(spec: Any) -> list[int]:
     decoded = tiles * tile_width * tile_height  # as tiles are decoded whole
     if decoded > 2 * MOST_PIXELS or decoded * len(names) > 4 * MOST_VALUES:
         raise PictureError(
-            f"its tiles of {tile_width} x {tile_height} pixels have {decoded} in all, far more than "
-            f"it has: make them smaller"
+            f"its tiles of {tile_width} x {tile_height} pixels have {decoded} in all, far "
+            "more than it has: make them smaller"
         )
     gamma = spec.get_float_attribute("oiio:Gamma", 1.0)  # of a .hdr whose header names one
     if gamma != 1:
