@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import trnfft
 from tests.fuzz.child import REFUSED, RIGHT, UNCHECKED
 from trnfft import cli
+from trnfft.cli.picture import write_picture
 
 TOLERANCE = 1e-5
 
@@ -53,7 +54,12 @@ def pictures() -> dict[str, bytes]:
     np.save(npy, levels.astype(np.float32) / 255)
     Image.fromarray(levels).save(png, "PNG")
     Image.fromarray(levels).save(jpg, "JPEG")
-    return {"a.npy": npy.getvalue(), "a.png": png.getvalue(), "a.jpg": jpg.getvalue()}
+    exr, hdr = io.BytesIO(), io.BytesIO()
+    light = np.moveaxis(levels.astype(np.float32) / 16, -1, 0)
+    write_picture(light, exr, Path("a.exr"))
+    write_picture(light, hdr, Path("a.hdr"))
+    files = {"a.npy": npy, "a.png": png, "a.jpg": jpg, "a.exr": exr, "a.hdr": hdr}
+    return {name: file.getvalue() for name, file in files.items()}
 
 
 def judge(run: Run) -> str:

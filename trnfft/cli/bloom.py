@@ -38,7 +38,8 @@ def bloom(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="IMAGE", help="Picture: .png, .jpg, .npy or .exr; a portrait if left out."
+            metavar="IMAGE",
+            help="Picture: .png, .jpg, .npy, .exr or .hdr; a portrait if left out.",
         ),
     ] = None,
     psf: Annotated[
@@ -53,7 +54,7 @@ def bloom(
         float, typer.Option(help="Stops: the picture's light times 2 to this power, at first.")
     ] = 0.0,
     padding: Annotated[str, typer.Option(help="Around the picture: zero or mirror.")] = "zero",
-    out: Annotated[Path, typer.Option(help="Picture to write, .png, .npy or .exr.")] = Path(
+    out: Annotated[Path, typer.Option(help="Picture to write, .png, .npy, .exr or .hdr.")] = Path(
         "bloom.png"
     ),
 ) -> None:

@@ -1,24 +1,25 @@
-"""Pictures in linear light, read from PNG, JPEG, .npy and OpenEXR files, written to all but JPEG.
+"""Pictures in linear light, read from PNG, JPEG, .npy, OpenEXR and Radiance files, written to all
+but JPEG.
 
 PNG and JPEG values are taken as sRGB (IEC 61966-2-1), whatever profile the file names:
 
     light = v / 12.92 for v <= 0.04045, else ((v + 0.055) / 1.055)^2.4
 
 with v in [0, 1]. .npy arrays hold linear light of any range (HDR), [H, W] or [H, W, C]; OpenEXR
-files do as channels R, G and B, or Y. A file that holds no usable picture raises PictureError: one
-sentence with the file's name and what is wrong.
+files (.exr) do as channels R, G and B, or Y; Radiance files (.hdr) as RGBE, three mantissas of 8
+bits and one exponent a pixel, without signs. A file that holds no usable picture raises
+PictureError: one sentence with the file's name and what is wrong.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import io
 import os
+import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,8 +33,12 @@ from trnfft.cli.printable import printable
 LARGEST = 1e30  # so that a transform of all pixels stays within float32
 MOST_PIXELS = 24 * 2**20  # 6000 x 4000 and a little more
 MOST_VALUES = 3 * MOST_PIXELS
-EXR_CHANNELS = {1: ("Y",), 3: ("R", "G", "B")}
-NO_OPENEXR = '.exr pictures need OpenEXR: pip install "trnfft[hdr]"'
+CHANNELS = {1: ("Y",), 3: ("R", "G", "B")}
+NO_OPENIMAGEIO = '.exr and .hdr pictures need OpenImageIO: pip install "trnfft[hdr]"'
+# The text of a Radiance header ends with an empty line and the order of the pixels, "-Y 2 +X 3".
+RADIANCE_ORDER = re.compile(rb"\n\r?\n([-+][XY])\s*\d+\s*([-+][XY])\s*\d+\s")
+RADIANCE_HEADER = 2**14  # bytes, more than the 100 lines that OpenImageIO reads
+SMALLEST_RGBE = -106  # exponent of 2: OpenImageIO writes 0 for less than 1e-32
 
 Pixels = NDArray[np.float32]
 
@@ -66,10 +71,12 @@ def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
 def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
     """Writes light [C, H, W] into ``file`` as the name of ``out`` says.
 
-    A PNG has 8 bits, to which light is clipped; .npy and .exr have float32 as it is.
+    A PNG has 8 bits, to which light is clipped; .npy and .exr have float32 as it is. A .hdr has
+    each number to within 2^-8 of the largest of its pixel, or 0 where all are below 1e-32; negative
+    light is clipped to 0, and grey becomes three equal channels.
 
     Raises:
-        PictureError: `out` is none of these, or a PNG or .exr cannot have that many channels.
+        PictureError: `out` is none of these, or has other than 1 or 3 channels and is no .npy.
         OSError: writing failed.
     """
     check_writable(out, len(light))
@@ -77,8 +84,8 @@ def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
         pixels = light[0] if len(light) == 1 else np.moveaxis(light, 0, -1)
         np.save(file, np.ascontiguousarray(pixels))
         return
-    if out.suffix.lower() == ".exr":
-        _write_exr(light, file)
+    if out.suffix.lower() in _LIBRARY_NAMES:
+        _write_light(light, file, out.suffix.lower())
         return
     from PIL import Image
 
@@ -90,15 +97,15 @@ def write_picture(light: Pixels, file: BinaryIO, out: Path) -> None:
 def check_writable(out: Path, channels: int) -> None:
     """PictureError where `write_picture` cannot write such a picture."""
     suffix = out.suffix.lower()
-    if suffix not in (".png", ".npy", ".exr"):
-        raise PictureError(f"cannot write {out}: its name must end in .png, .npy or .exr")
-    if suffix != ".npy" and channels not in EXR_CHANNELS:
+    if suffix not in (".png", ".npy", ".exr", ".hdr"):
+        raise PictureError(f"cannot write {out}: its name must end in .png, .npy, .exr or .hdr")
+    if suffix != ".npy" and channels not in CHANNELS:
         raise PictureError(
             f"cannot write {out}: a {suffix} picture has 1 or 3 channels, this one {channels}; "
             f"use .npy"
         )
-    if suffix == ".exr" and importlib.util.find_spec("OpenEXR") is None:
-        raise PictureError(f"cannot write {out}: {NO_OPENEXR}")
+    if suffix in _LIBRARY_NAMES and importlib.util.find_spec("OpenImageIO") is None:
+        raise PictureError(f"cannot write {out}: {NO_OPENIMAGEIO}")
 
 
 def _portrait() -> Path:
@@ -166,80 +173,125 @@ def _read_npy(file: BinaryIO) -> Pixels:
     return light[None] if light.ndim == 2 else np.ascontiguousarray(np.moveaxis(light, -1, 0))
 
 
-def _read_exr(file: BinaryIO) -> Pixels:
-    """Channels R, G and B, or Y, of an image with pixels side by side; others are left out.
+def _read_hdr(file: BinaryIO) -> Pixels:
+    """Red, green and blue of a Radiance picture as stored, whatever its EXPOSURE; upright."""
+    head = file.read(RADIANCE_HEADER)
+    order = RADIANCE_ORDER.search(head)
+    if not head.startswith(b"#?") or order is None:
+        raise PictureError("it is no complete Radiance picture (it has no such header)")
+    light = _read_light(file)
+    # OpenImageIO 3.2.2 leaves rows as stored, and its Orientation is 6 for "+X +Y", which is 8.
+    rows, columns = order.groups()
+    if rows in (b"+Y", b"-X"):  # the last row is the first one from above, or from the left
+        light = light[:, ::-1]
+    if columns in (b"+Y", b"-X"):
+        light = light[:, :, ::-1]
+    if rows.endswith(b"X"):
+        light = light.swapaxes(1, 2)
+    return np.ascontiguousarray(light)
+
+
+def _read_light(file: BinaryIO) -> Pixels:
+    """Channels R, G and B, or Y, of an .exr or .hdr with one number a pixel; others are left out.
 
     An alpha channel is one of them: OpenEXR's colours are multiplied by it, so on black.
     """
+    library = _openimageio()
     try:
-        import OpenEXR
+        file.name.encode()
+    except UnicodeEncodeError as error:
+        raise PictureError("its name is no UTF-8, which OpenImageIO needs: rename it") from error
+    stored = library.ImageInput.open(file.name)  # the header; no pixel is decoded yet
+    if stored is None:
+        raise PictureError(_incomplete(file.name, library.geterror))
+    spec = stored.spec()
+    indices = _channels(spec)
+    first, end = min(indices), max(indices) + 1
+    # Every other type becomes float32 as it is; integers would be divided by the largest.
+    is_integer = spec.channelformat(first) == library.UINT
+    pixels = stored.read_image(0, 0, first, end, library.UINT if is_integer else library.FLOAT)
+    if pixels is None:
+        raise PictureError(_incomplete(file.name, stored.geterror))
+    return np.stack([np.float32(pixels[..., index - first]) for index in indices])
+
+
+def _openimageio() -> Any:
+    try:
+        import OpenImageIO
     except ImportError as error:
-        raise PictureError(NO_OPENEXR) from error
+        raise PictureError(NO_OPENIMAGEIO) from error
+    OpenImageIO.attribute("try_all_readers", 0)  # the name alone says what a file is
+    return OpenImageIO
+
+
+def _incomplete(name: str, get_error: Callable[[], str]) -> str:
+    """The library's first error, without the file's name."""
     try:
-        with _quiet():
-            header = OpenEXR.File(file.name, header_only=True).header()
-            names = _exr_channels(header)
-            with OpenEXR.File(file.name, separate_channels=True) as stored:
-                found = stored.channels()
-                planes = [np.asarray(found[name].pixels, np.float32) for name in names]
-    except (PictureError, MemoryError):
-        raise
-    except Exception as error:  # whatever the library raises of broken files
-        raise PictureError(f"it is no complete OpenEXR picture ({error})") from error
-    return np.stack(planes)
+        first = get_error().removeprefix(f"EXR Error ({name}): ").partition("\n")[0]
+    except UnicodeDecodeError:  # it quotes bytes of the file
+        first = "it holds text that is no UTF-8"
+    kind = _LIBRARY_NAMES[Path(name).suffix.lower()]
+    return f"it is no complete {kind} picture ({printable(first)})"
 
 
-def _exr_channels(header: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the channels to read. PictureError where the picture cannot be used."""
-    kind = str(header["type"]).rpartition(".")[2]
-    if "deep" in kind:
-        raise PictureError(f"it is a {kind}, allowed are pictures with one number a pixel")
-    first, last = (corner.astype(int).tolist() for corner in header["dataWindow"])
-    width, height = (1 + end - start for start, end in zip(first, last, strict=True))
-    channels = {one.name: one for one in header["channels"]}
-    if width * height * max(len(channels), 3) > 2 * MOST_VALUES or width * height > MOST_PIXELS:
+def _channels(spec: Any) -> list[int]:
+    """The channels to read, by the header. PictureError where the picture cannot be used."""
+    if spec.deep:
+        raise PictureError("it is deep, allowed are pictures with one number a pixel")
+    width, height, names = spec.width, spec.height, spec.channelnames
+    if width * height > MOST_PIXELS or width * height * len(names) > 2 * MOST_VALUES:
         raise PictureError(
-            f"it has {width} x {height} pixels of {len(channels)} channels, allowed are "
+            f"it has {width} x {height} pixels of {len(names)} channels, allowed are "
             f"{MOST_PIXELS} pixels and {2 * MOST_VALUES} numbers in all: make it smaller"
         )
-    for names in (EXR_CHANNELS[3], EXR_CHANNELS[1]):
-        if all(name in channels for name in names):
-            if any((channels[n].xSampling, channels[n].ySampling) != (1, 1) for n in names):
-                raise PictureError("some of its channels lack pixels, allowed are whole ones")
-            return names
-    raise PictureError(f"its channels are {', '.join(channels)}; R, G and B, or Y are needed")
+    tile_width, tile_height = max(spec.tile_width, 1), max(spec.tile_height, 1)
+    tiles = -(-width // tile_width) * -(-height // tile_height)
+    decoded = tiles * tile_width * tile_height  # as tiles are decoded whole
+    if decoded > 2 * MOST_PIXELS or decoded * len(names) > 4 * MOST_VALUES:
+        raise PictureError(
+            f"its tiles of {tile_width} x {tile_height} pixels have {decoded} in all, far "
+            "more than it has: make them smaller"
+        )
+    gamma = spec.get_float_attribute("oiio:Gamma", 1.0)  # of a .hdr whose header names one
+    if gamma != 1:
+        raise PictureError(f"its gamma is {gamma:g}, allowed is linear light")
+    for wanted in (CHANNELS[3], CHANNELS[1]):
+        if all(name in names for name in wanted):
+            indices = [names.index(name) for name in wanted]
+            kinds = {str(spec.channelformat(index)) for index in indices}
+            if len(kinds) > 1 and "uint" in kinds:
+                raise PictureError("it mixes channels of integers with others, allowed is one kind")
+            return indices
+    found = ", ".join(map(printable, names))
+    raise PictureError(f"its channels are {found}; R, G and B, or Y are needed")
 
 
-def _write_exr(light: Pixels, file: BinaryIO) -> None:
-    import OpenEXR
-
-    channels = dict(zip(EXR_CHANNELS[len(light)], map(np.ascontiguousarray, light), strict=True))
-    header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
+def _write_light(light: Pixels, file: BinaryIO, suffix: str) -> None:
+    library = _openimageio()
+    if suffix == ".hdr":
+        light = _as_rgbe(light)
+    channels, height, width = light.shape
+    spec = library.ImageSpec(width, height, channels, library.FLOAT)
+    spec.channelnames = CHANNELS[channels]
+    spec.attribute("compression", "zip")
     with tempfile.TemporaryDirectory() as folder:  # the library writes by name alone
-        written = Path(folder) / "light.exr"
-        try:
-            with _quiet():
-                OpenEXR.File(header, channels).write(str(written))
-        except RuntimeError as error:
-            raise OSError(str(error)) from error
-        with written.open("rb") as source:
+        name = str(Path(folder) / f"light{suffix}")
+        output = library.ImageOutput.create(name)
+        pixels = np.ascontiguousarray(np.moveaxis(light, 0, -1))
+        if not (output.open(name, spec) and output.write_image(pixels) and output.close()):
+            raise OSError(output.geterror())
+        with open(name, "rb") as source:
             shutil.copyfileobj(source, file)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing on stdout and stderr, where OpenEXR says, too, what is broken."""
-    kept = [(stream, os.dup(stream)) for stream in (1, 2)]
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            for stream, _ in kept:
-                os.dup2(nowhere.fileno(), stream)
-        with redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        for stream, copy in kept:
-            os.dup2(copy, stream)
-            os.close(copy)
+def _as_rgbe(light: Pixels) -> Pixels:
+    """[3, H, W] of the numbers nearest to light that RGBE has; OpenImageIO would round down."""
+    light = np.maximum(light, 0)
+    _, exponent = np.frexp(light.max(0))
+    step = np.ldexp(np.float32(1), np.maximum(exponent, SMALLEST_RGBE) - 8)
+    # At most 255: 256 would raise the exponent, and so halve what the other channels keep.
+    rounded = np.stack([np.minimum(np.rint(one / step), 255) * step for one in light])
+    return np.broadcast_to(rounded, (3, *rounded.shape[1:]))
 
 
 def _from_srgb(v: np.ndarray) -> Pixels:
@@ -255,5 +307,7 @@ _READERS = {
     ".jpg": _read_image,
     ".jpeg": _read_image,
     ".npy": _read_npy,
-    ".exr": _read_exr,
+    ".exr": _read_light,
+    ".hdr": _read_hdr,
 }
+_LIBRARY_NAMES = {".exr": "OpenEXR", ".hdr": "Radiance"}

@@ -145,7 +145,7 @@ def test_backend_that_cannot(run, lights, monkeypatch):
         (["lights.npy", "--exposure", "nan"], "'--exposure' is nan, allowed is -32 to 32"),
         (["bright.npy", "--exposure", 5], "which makes light of 3.2e+30, allowed is up to 1e+30"),
         (["lights.npy", "--padding", "wrap"], "'padding' is 'wrap', allowed are"),
-        (["lights.npy", "--out", "a.jpg"], "must end in .png, .npy or .exr"),
+        (["lights.npy", "--out", "a.jpg"], "must end in .png, .npy, .exr or .hdr"),
         (["pair.npy", "--out", "a.png"], "1 or 3 channels, this one 2"),
         (["lights.npy", "--out", "lights.npy"], "the input itself"),
         (["lights.npy", "--psf", "pair.npy", "--out", "pair.npy"], "2 channels and"),

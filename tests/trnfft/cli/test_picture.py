@@ -150,7 +150,7 @@ def test_files_that_are_no_pictures(tmp_path):
         "cut.png": "no complete PNG or JPEG",
         "flipped.png": "no complete PNG or JPEG",
         "cut.npy": "not a complete .npy array",
-        "a.gif": "must end in one of .png, .jpg, .jpeg, .npy, .exr",
+        "a.gif": "must end in one of .png, .jpg, .jpeg, .npy, .exr, .hdr",
         "folder.png": "not a regular file",
         "missing.png": "no such file",
     }.items():
@@ -164,7 +164,7 @@ def test_what_cannot_be_written():
     light = np.zeros((2, 3, 3), np.float32)
     with pytest.raises(PictureError, match="1 or 3 channels, this one 2; use .npy"):
         written(light, "a.png")
-    with pytest.raises(PictureError, match="must end in .png, .npy or .exr"):
+    with pytest.raises(PictureError, match="must end in .png, .npy, .exr or .hdr"):
         written(light, "a.jpg")
 
 
