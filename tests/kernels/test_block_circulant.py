@@ -201,7 +201,7 @@ VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
 ]
 
 
-# Those left out have fewer instructions than one of these: trn3 than trn1, the other shapes on trn2.
+# What is left out has fewer instructions: trn3 than trn1, the other shapes on trn2.
 @pytest.mark.parametrize(
     ("chip", "programs", "shape"),
     [
