@@ -170,7 +170,7 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
 def _no_collections() -> Iterator[None]:
     """Python's collector of garbage waits: a dry run keeps what it makes until its end.
 
-    To look through that and through torch's objects again and again took half of the time.
+    To look through that and through torch's objects again and again took a third of the time.
     """
     if not gc.isenabled():
         yield

@@ -7,10 +7,12 @@ Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=
 import ast
 import importlib.util
 import json
+import multiprocessing
 import os
 import re
-import subprocess
+import runpy
 import sys
+import traceback
 import wave
 from pathlib import Path
 
@@ -31,24 +33,43 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A function that runs an example in a folder and returns what it prints."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        "OMP_NUM_THREADS": "1",
-        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),  # for remembered plans
-    }
-    environment.pop("TRNFFT_BACKEND", None)
+    """A function that runs an example in a folder and returns what it prints.
+
+    Each has a process of its own: a fork of one that has imported torch, which takes longer than
+    most of them.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["matplotlib.figure", "pytest", "torch", "trnfft"])
+    cache = str(tmp_path_factory.mktemp("cache"))  # for remembered plans
 
     def run(name, folder, *arguments):
-        command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        printed, errors = folder / "printed.txt", folder / "errors.txt"
+        command = [str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+        process = context.Process(target=run_example, args=(command, folder, cache))
+        process.start()
+        process.join(300)
+        process.kill()
+        assert process.exitcode == 0, errors.read_text("utf-8")
+        return printed.read_text("utf-8")
 
     return run
+
+
+def run_example(command, folder, cache):
+    """What a process does: the example's name and arguments, where, and what Python would do."""
+    import torch
+
+    torch.set_num_threads(1)
+    os.environ["XDG_CACHE_HOME"] = cache
+    os.environ.pop("TRNFFT_BACKEND", None)
+    os.chdir(folder)
+    sys.argv = command
+    with open("printed.txt", "w") as sys.stdout, open("errors.txt", "w") as sys.stderr:
+        try:
+            runpy.run_path(command[0], run_name="__main__")
+        except BaseException:
+            traceback.print_exc()
+            raise
 
 
 def shown(name):

@@ -282,7 +282,7 @@ def test_next_fast_len_and_workspaces_are_of_the_same_degree(variables, monkeypa
     monkeypatch.setattr(lengths, "plan", spied)
     for degree in ("1", "2"):
         variables("trn2", degree)
-        assert trnfft.next_fast_len(150) >= 150
+        assert trnfft.next_fast_len(139) >= 139  # of few lengths to compare
         assert set(asked) == {("trn2", int(degree))}
         asked.clear()
     # Each of two cores has a scratch of its own for one of two transforms: 2^20 complex numbers.

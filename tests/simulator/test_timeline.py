@@ -11,6 +11,7 @@ later, pays 21 ns a run in HBM and 17 bytes/ns on each of 16 engines, 263 in all
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 
@@ -650,3 +651,20 @@ def test_a_write_waits_for_the_reader_of_a_tile_whose_other_part_was_written_bef
 
     events = simulator.dry_run(nki.jit(kernel), ((128, 256), "float32")).events
     assert events[3].start_ns >= events[1].end_ns
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_dry_run_leaves_the_collector_of_garbage_as_it_was(is_enabled):
+    found = []
+
+    def body(x):
+        found.append(gc.isenabled())
+        raise KeyError("x")
+
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        with pytest.raises(KeyError):
+            simulator.dry_run(nki.jit(body), ((128, 4), "float32"))
+        assert found == [False] and gc.isenabled() is is_enabled
+    finally:
+        gc.enable()

@@ -71,13 +71,14 @@ def unpack_spectrum(input: Input) -> ComplexTensor:
 
 def _complex(input: Input) -> ComplexTensor:
     """Argument 'input' as a ComplexTensor of at least one dimension."""
+    if isinstance(input, torch.Tensor):
+        check_tensor("input", input)
     x = split_complex(input)
     if not isinstance(x, ComplexTensor):
         kind = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(
             f"argument 'input' is of type {kind}, allowed are complex tensors; make it with rfft"
         )
-    check_tensor("input", x)
     if x.ndim == 0:
         raise RuntimeError(
             "argument 'input' has no dimensions, allowed are spectra with at least one; "

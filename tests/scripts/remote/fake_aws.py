@@ -379,6 +379,12 @@ class FakeAws:
                 self.end_headers()
                 self.wfile.write(response.body)
 
+            def handle_expect_100(self) -> bool:
+                self.send_response_only(100)
+                self.end_headers()
+                self.wfile.flush()  # or botocore would wait a second for it, at every upload
+                return True
+
             do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = serve
 
             def log_message(self, *arguments: object) -> None:
