@@ -103,6 +103,16 @@ def test_rows_by_one_filter_take_the_time_that_is_planned(rows):
     assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
 
 
+def test_results_have_the_shapes_that_graphs_are_told():
+    half = torch.fft.rfft(single(1, 3, 60, seed=1))
+    rows = (single(2, 1, 60), half.real, half.imag, "nki-sim")
+    h = spectrum_for_images(trnfft.rfft2(single(16, 20)))
+    images = (single(3, 10, 12), h.real, h.imag, [16, 20], [13, 17], "nki-sim")
+    for name, arguments in (("convolve_rows", rows), ("convolve_images", images)):
+        operator = getattr(torch.ops.trnfft, name).default
+        torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
+
+
 @pytest.mark.parametrize("part", [0, 1])
 def test_one_part_of_a_spectrum_may_have_a_gradient(part):
     x, spectrum = single(3, 12), torch.fft.rfft(single(1, 12, seed=1))
