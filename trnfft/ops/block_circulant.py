@@ -191,8 +191,7 @@ class _Product(torch.autograd.Function):
         is_first = of_x is None and of_w is None and not torch.is_grad_enabled()
         if ctx.backend and is_first:
             gradients = _block_circulant_gradients(grad, x_spectra, w_spectra, k, ctx.backend)
-            by_x, by_weight = gradients[0], gradients[1].view(ctx.shape)
-            return by_x if needs[0] else None, by_weight if needs[1] else None, by_bias, None
+            return gradients[0], gradients[1].view(ctx.shape), by_bias, None
         if ctx.backend:
             x_spectra, of_x = (_unpacked(part, k, ctx.rows) for part in (x_spectra, of_x))
             w_spectra, of_w = (_unpacked(part, k, p) for part in (w_spectra, of_w))

@@ -15,6 +15,7 @@ from nki_kernels import simulator
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
 from trnfft.ops.block_circulant import block_circulant_product
+from trnfft.planner.planner import plan_block_circulant
 
 from ..samples import random, single
 
@@ -178,6 +179,17 @@ def test_spectra_are_all_that_is_saved(shape, backend, dtype):
     assert {tuple(x.shape[1:3]) for x in saved} == {(2, k // 2 + 1)}
 
 
+@pytest.mark.parametrize("of_x", [True, False])
+def test_spectra_for_gradients_that_nobody_wants_are_not_saved(of_x):
+    x, weight = random(3, 8).requires_grad_(of_x), random(5, 2, 4).requires_grad_(not of_x)
+    shapes = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: shapes.append(tuple(tensor.shape)) or tensor, lambda tensor: tensor
+    ):
+        block_circulant_product(x, weight)
+    assert shapes == [(2, 2, 3, 5 if of_x else 3)]
+
+
 def test_the_backward_direction_takes_saved_spectra():
     layer, x = BlockCirculantLinear(16, 16, 4, **F64), random(3, 16).requires_grad_()
     y = layer(x)
@@ -338,6 +350,35 @@ def test_a_launch_in_each_direction():
     assert (forward.launches, backward.launches) == (1, 1)
 
 
+@pytest.mark.parametrize("rows", [2, 128, 512])
+def test_launches_take_the_time_that_is_planned_for_the_rows(rows):
+    x, weight = single(rows, 4 * 64).requires_grad_(), single(4, 4, 64, seed=1).requires_grad_()
+    with trnfft.backend("nki-sim"):
+        with simulator.record() as forward:
+            y = block_circulant_product(x, weight)
+        with simulator.record() as backward:
+            y.sum().backward()
+    for gradients, timeline in ((False, forward), (True, backward)):
+        plan = plan_block_circulant((4, 4, 64), batch=rows, gradients=gradients)
+        assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
+
+
+def test_nothing_in_the_batch():
+    layer = BlockCirculantLinear(12, 8, 4)
+    with trnfft.backend("nki-sim"):
+        assert layer(torch.zeros(0, 12)).shape == (0, 8)
+
+
+def test_results_of_kernels_have_the_shapes_that_graphs_are_told():
+    x, weight, bias = single(5, 12), single(2, 3, 4, seed=1), single(8, seed=2)
+    operators = torch.ops.trnfft.block_circulant, torch.ops.trnfft.block_circulant_gradients
+    checks = ("test_schema", "test_faketensor")
+    with trnfft.backend("nki-sim"):
+        y, *spectra = operators[0](x, weight, bias, "nki-sim")
+        torch.library.opcheck(operators[0], (x, weight, bias, "nki-sim"), test_utils=checks)
+        torch.library.opcheck(operators[1], (y, *spectra, 4, "nki-sim"), test_utils=checks)
+
+
 @pytest.mark.parametrize("in_dims", [(1, None), (None, 2), (2, 3), (-1, 0)])
 def test_kernels_under_vmap_over_any_dimension(in_dims):
     x, weight = random(3, 8, dtype=torch.float32), random(2, 2, 4, dtype=torch.float32)
@@ -366,9 +407,10 @@ def test_spectra_are_all_that_kernels_save(shape):
     assert expected <= 1.02 * layer.saved_bytes(rows)  # of the transforms, on another backend
 
 
-@pytest.mark.parametrize("rows, k", [(3, 4), (3, 5), (1024, 4)])  # spectra of 1024 have gaps
-def test_second_derivatives_of_kernels(rows, k):
-    given = [single(*size).requires_grad_() for size in [(rows, 2 * k), (2, 2, k)]]
+# Spectra of 1024 rows, of x or of the weight, have gaps.
+@pytest.mark.parametrize("rows, k, p", [(3, 4, 2), (3, 5, 2), (1024, 4, 2), (3, 2, 1024)])
+def test_second_derivatives_of_kernels(rows, k, p):
+    given = [single(*size).requires_grad_() for size in [(rows, 2 * k), (p, 2, k)]]
 
     def second():
         y = block_circulant_product(*given)

@@ -12,6 +12,7 @@ from trnfft.ops.convolution import (
     has_kernels,
     spectrum_for_images,
 )
+from trnfft.planner.planner import plan_convolution
 
 from ..samples import single
 
@@ -85,11 +86,43 @@ def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
         assert relative(actual, reference) < 2e-6
 
 
-def test_each_row_may_have_its_own_filter():
-    x, h = single(2, 7, 60), single(1, 7, 5, seed=1)
+@pytest.mark.parametrize("filters", [2, 7])
+def test_each_row_may_have_its_own_filter(filters):
+    x, h = single(2, filters, 60), single(1, filters, 5, seed=1)
     with trnfft.backend("torch"):
         expected = trnfft.convolve(x.double(), h.double(), dims=-1)
     assert relative(trnfft.convolve(x, h, dims=-1), expected) < 1e-6
+
+
+@pytest.mark.parametrize("rows", [4, 256])
+def test_rows_by_one_filter_take_the_time_that_is_planned(rows):
+    x, h = single(rows // 2, 2, 96), trnfft.rfft(single(1, 1, 96, seed=1))
+    with simulator.record() as timeline:
+        convolve_rows(x, h)
+    plan = plan_convolution((96,), batch=rows)
+    assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
+
+
+def test_results_have_the_shapes_that_graphs_are_told():
+    half = torch.fft.rfft(single(1, 3, 60, seed=1))
+    rows = (single(2, 1, 60), half.real, half.imag, "nki-sim")
+    h = spectrum_for_images(trnfft.rfft2(single(16, 20)))
+    images = (single(3, 10, 12), h.real, h.imag, [16, 20], [13, 17], "nki-sim")
+    for name, arguments in (("convolve_rows", rows), ("convolve_images", images)):
+        operator = getattr(torch.ops.trnfft, name).default
+        torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_one_part_of_a_spectrum_may_have_a_gradient(part):
+    x, spectrum = single(3, 12), torch.fft.rfft(single(1, 12, seed=1))
+    parts = [spectrum.real.clone(), spectrum.imag.clone()]
+    parts[part].requires_grad_()
+    y = convolve_rows(x, trnfft.ComplexTensor(*parts))
+    (actual,) = torch.autograd.grad(y.pow(2).sum(), parts[part])
+    expected = torch.fft.irfft(torch.fft.rfft(x) * torch.complex(*parts), 12)
+    (reference,) = torch.autograd.grad(expected.pow(2).sum(), parts[part])
+    assert relative(actual, reference.double()) < 2e-6
 
 
 def test_one_filter_of_many_planes_has_the_gradient_of_all():

@@ -85,6 +85,16 @@ def test_nothing_to_transform_and_nothing_in_the_batch(backend):
 
 
 @pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_along_no_dimension_it_is_a_contiguous_copy(backend):
+    x = ComplexTensor(single(3, 4).T, single(3, 4, seed=1).T)
+    with trnfft.backend(backend):
+        y = trnfft.fftn(x, dim=())
+    for ours, theirs in ((y.real, x.real), (y.imag, x.imag)):
+        assert torch.equal(ours, theirs) and ours.is_contiguous()
+        assert ours.data_ptr() != theirs.data_ptr()
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
 @pytest.mark.parametrize("part", ["real", "imag"])
 @pytest.mark.parametrize("name", ["fft", "ifft", "irfft"])
 def test_tangents_of_one_part(name, part, backend):
