@@ -3,9 +3,9 @@
 Run: python -m bench.floors [trn1 trn2 trn3] [--only "1024"]
 
 About 2^20 points a launch. The floor reads the input and writes the result once, at the chip's
-documented DMA rate (`NeuronCore.dma_floor_ns`). Beside the ratio stand what no change of the clock's
-overlaps moves: bytes of HBM, time of the Tensor engine, instructions. Goals are what the project aims
-at; a ratio beyond its goal is marked with a star.
+documented DMA rate (`NeuronCore.dma_floor_ns`). Beside the ratio stand what no change of the
+clock's overlaps moves: bytes of HBM, time of the Tensor engine, instructions. Goals are what the
+project aims at; a ratio beyond its goal is marked with a star.
 """
 
 from __future__ import annotations

@@ -200,8 +200,16 @@ def check_tensor(name: str, x: object) -> None:
 
 def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
     """Error for a tensor of other numbers, or in another layout, than rows of them in memory."""
-    if isinstance(x, ComplexTensor):  # of which the parts are such
-        return
+    if not isinstance(x, ComplexTensor):  # of which the parts are such
+        _check_dense(name, x)
+    if not torch.compiler.is_compiling() and described(x).numel() > FEW:
+        # Not in a graph, which then would be for few numbers only.
+        what = f"argument '{name}' has shape {tuple(x.shape)}"
+        check_memory(what, x.shape, x.element_size(), x.device)
+
+
+def _check_dense(name: str, x: torch.Tensor) -> None:
+    """Error for a tensor whose numbers are no rows of plain ones."""
     if x.is_nested:
         raise TypeError(
             f"argument '{name}' is a nested tensor, allowed are tensors of one shape; pad it with "
@@ -217,9 +225,6 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
             f"argument '{name}' is quantized ({x.dtype}), allowed are plain numbers; convert "
             f"it with .dequantize()"
         )
-    if not torch.compiler.is_compiling() and x.numel() > FEW:  # a graph would be for few only
-        what = f"argument '{name}' has shape {tuple(x.shape)}"
-        check_memory(what, x.shape, x.element_size(), x.device)
 
 
 def check_memory(
@@ -343,9 +348,9 @@ def floating_point(
     Raises:
         TypeError: `x` is no tensor.
     """
+    check_tensor(name, x)
     if isinstance(x, ComplexTensor):
         return x
-    check_tensor(name, x)
     if x.is_complex():
         # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
         return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)

@@ -183,6 +183,8 @@ def _range(fn: Any) -> tuple[float, float]:
 def _nonzero(name: str, value: complex) -> complex:
     if not isinstance(value, numbers.Complex):
         raise TypeError(f"argument '{name}' must be a number, not {type(value).__name__}")
+    if isinstance(value, numbers.Real):
+        value = finite(name, value)
     value = complex(value)
     if value == 0 or not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise ValueError(f"argument '{name}' is {value}, allowed are finite numbers but 0")

@@ -54,6 +54,12 @@ def test_long_plans(at_once, n, real):
     )
 
 
+@pytest.mark.parametrize("of", [trnfft.fft, trnfft.irfft, trnfft.dct, trnfft.czt])
+def test_views_of_few_numbers_that_look_like_many(at_once, of):
+    part = torch.zeros(1).expand(2**40)
+    refused(lambda: of(trnfft.ComplexTensor(part, part)), RuntimeError, "1099511627776", "8192 GiB")
+
+
 @pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
 @pytest.mark.parametrize("n", [2**28, 2**31, 2**40])
 @pytest.mark.parametrize(

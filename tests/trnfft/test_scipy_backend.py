@@ -199,6 +199,7 @@ def test_what_is_left_to_scipy():
         ("dctn", (np.ones((2, 3)), 2, None, (0, 0))),
         ("idstn", (np.ones((2, 3)), 2, None, (0, 2))),
         ("dstn", (np.ones((2, 3)), 2, (1, 2, 3))),
+        ("dctn", (np.ones((2, 3)), 2, "8", ())),
         ("fht", (np.ones(4) * 1j, 0.1, 0.5)),
         ("fht", (np.float64(1), 0.1, 0.5)),
     ],
