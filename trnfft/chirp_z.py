@@ -44,7 +44,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.device_tables import tables_like
-from trnfft.checks import finite
+from trnfft.checks import finite, shown
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
 from trnfft.transforms import check_longest, check_result, fft, ifft
@@ -183,7 +183,10 @@ def _range(fn: Any) -> tuple[float, float]:
 def _nonzero(name: str, value: complex) -> complex:
     if not isinstance(value, numbers.Complex):
         raise TypeError(f"argument '{name}' must be a number, not {type(value).__name__}")
-    value = complex(value)
+    try:
+        value = complex(value)
+    except OverflowError:
+        raise ValueError(f"argument '{name}' is {shown(value)}, beyond complex128") from None
     if value == 0 or not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise ValueError(f"argument '{name}' is {value}, allowed are finite numbers but 0")
     return value

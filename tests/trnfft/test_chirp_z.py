@@ -141,6 +141,7 @@ X = torch.ones(2, 4)
         (dict(axis=2), IndexError, "'axis' is 2"),
         (dict(w=0), ValueError, "'w' is 0"),
         (dict(w="1"), TypeError, "'w'"),
+        (dict(w=10**400), ValueError, "'w' is an int of 1329 bits, beyond"),
         (dict(a=math.inf), ValueError, "'a' is .*inf"),
         (dict(x=torch.ones(200), w=0.99), ValueError, "'w' is .*half of the digits"),
         (dict(x=torch.ones(200), a=0.5), ValueError, "'a' is .*beyond the range"),
