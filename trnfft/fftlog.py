@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.arguments import Input, check_length, dimension, floating_point, widened
+from trnfft.arguments import Input, check_length, check_memory, dimension, floating_point, widened
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
@@ -131,6 +131,7 @@ def _prepared(name: str, a: Input) -> torch.Tensor:
     dimension("axis", -1, a.ndim)
     check_length(name, None, a.shape[-1], a.shape[-1])
     check_longest(a.shape[-1], a.device)
+    check_memory(f"argument '{name}' has {a.shape[-1]} points", (a.shape[-1],), 64, "cpu")
     return widened(a)
 
 

@@ -268,8 +268,9 @@ def _padded(x: Numbers, left: int, right: int, mode: str) -> Numbers:
 
     def pad(part: torch.Tensor) -> torch.Tensor:
         # All modes but "constant" need leading dimensions.
+        shape = (*part.shape[:-1], left + part.shape[-1] + right)
         leading = part.reshape((1,) * (3 - part.ndim) + part.shape)
-        return torch.nn.functional.pad(leading, (left, right), mode).reshape(*part.shape[:-1], -1)
+        return torch.nn.functional.pad(leading, (left, right), mode).reshape(shape)
 
     return each_part(pad, x)
 

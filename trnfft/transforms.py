@@ -697,7 +697,10 @@ def _written(result: Any, out: Any) -> Any:
     )
     if given != made:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
-    return out.copy_(result)
+    try:
+        return out.copy_(result)
+    except RuntimeError as error:  # as of one number in several places
+        raise RuntimeError(f"argument 'out' cannot be written: {error}") from None
 
 
 # The names of NumPy, which torch takes for its own.

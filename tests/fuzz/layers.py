@@ -286,7 +286,9 @@ def _framed(n_fft: Any, win_length: Any, hop_length: Any, window_fn: Any, **othe
     window, by = window_fn(int(size)).double(), others.get("normalized")
     norm = window.norm() if by in (True, "window") else 1.0
     options = {"n_fft": n_fft, "hop_length": hop, "win_length": size, "window": window}
-    options |= {key: others[key] for key in ("center", "onesided") if others.get(key) is not None}
+    options |= {
+        key: bool(others[key]) for key in ("center", "onesided") if others.get(key) is not None
+    }
     return options | {"normalized": by == "frame_length"}, norm
 
 

@@ -321,6 +321,7 @@ for _name in ("fft", "irfftn"):
         _patched(getattr(torch.fft, _name)),
         {key: kind for key, kind in _arguments.items() if key != "order"},
         _torchs(_name),
+        names_arguments=False,  # those of `out` are torch's
     )
 TRANSFORMS["patch_torch.zeros"] = Function(
     _patched(torch.zeros),

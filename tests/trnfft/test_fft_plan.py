@@ -152,11 +152,12 @@ def test_compiled():
     torch.testing.assert_close(compiled(x), 2 * trnfft.rfft(x + 1).real)
 
 
-@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
 def test_empty_batches(backend):
     x = torch.empty(0, 8)
     with trnfft.backend(backend):
         assert trnfft.plan_fft(x)(x).shape == (0, 8)
+        assert trnfft.plan_fft(x, "c2r", n=6)(x).shape == (0, 6)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def test_derivatives_vmap_and_compile():
         (dict(dln=1j), TypeError, "'dln'"),
         (dict(mu=math.inf), ValueError, "'mu' is inf"),
         (dict(bias=math.nan), ValueError, "'bias' is nan"),
+        (dict(a=torch.empty(2**45, device="meta")), RuntimeError, "'a' has 35184372088832 points"),
         (dict(dln=1e-320), ValueError, "'dln' is 1e-320"),
         (dict(mu=-1e308), ValueError, "'mu' and 'bias' are -1e[+]308 and 0.0"),
         (dict(bias=1e308), ValueError, "'mu' and 'bias' are 0.5 and 1e[+]308"),

@@ -157,6 +157,9 @@ def test_out_receives_the_result(name):
     assert_close(out, plain(expected))
     with pytest.raises(RuntimeError, match="'out' has shape"):
         function(x, out=out[:1])
+    if not isinstance(out, ComplexTensor):
+        with pytest.raises(RuntimeError, match="'out' cannot be written"):
+            function(x, out=out[..., :1].expand(out.shape))
     with pytest.raises(TypeError, match="'out' is of type"):
         function(x, out=out.real if isinstance(out, ComplexTensor) else ComplexTensor(out, out))
 

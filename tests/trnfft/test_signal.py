@@ -371,3 +371,7 @@ def test_just_enough_samples_to_pad(shape, mode):
     x = random(*shape)
     expected = torch.stft(x, 8, pad_mode=mode, window=torch.ones(8).double(), return_complex=True)
     torch.testing.assert_close(trnfft.stft(x, 8, pad_mode=mode).to_complex(), expected)
+
+
+def test_no_signals_between_zeros():
+    assert trnfft.stft(torch.ones(0, 9), 8, pad_mode="constant").shape == (0, 5, 5)

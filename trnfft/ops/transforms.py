@@ -158,7 +158,7 @@ def prepared(
 
     Args:
         kind: which of the three.
-        like: of the shape, dtype and device, not empty; its numbers do not matter.
+        like: of the shape, dtype and device; its numbers do not matter.
         sizes, dims, inverse, norm: as for the three.
 
     Raises:
@@ -174,6 +174,8 @@ def prepared(
         asked = Transform(sizes, dims, inverse, norm, precision)
         return Prepared(backend.name, precision, like.device, lambda x: whole(x, asked), operator)
     real = like.real if isinstance(like, ComplexTensor) or like.is_complex() else like
+    if real.numel() == 0:  # nothing to plan
+        return Prepared(backend.name, precision, like.device, operator, operator)
     transform = backend.prepared(kind, moves.last(real), call)
     direct = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
     return Prepared(backend.name, precision, like.device, direct, operator)
