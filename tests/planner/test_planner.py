@@ -364,14 +364,14 @@ def priced(monkeypatch):
 
 
 def test_why_candidates_are_rejected(priced):
-    times = {"stockham": 1000.1, "dft_gemm": 1005.0, "four_step": 1005.1, "bluestein": 2500.0}
+    times = {"stockham": 1002.48, "dft_gemm": 1005.0, "four_step": 1005.1, "bluestein": 2500.0}
     priced[1].update(times)
     rejected = {}
     for candidate in planner.search(request(256)).candidates:
         rejected.setdefault(candidate.recipe.algorithm, candidate)
     assert {name: each.rejected for name, each in rejected.items()} == {
         "butterfly": "",
-        "stockham": "takes 0.01% longer",
+        "stockham": "takes 0.2% longer",
         "dft_gemm": "takes 0.5% longer",
         "four_step": "takes 1.01 times as long",
         "bluestein": "takes 2.5 times as long",
