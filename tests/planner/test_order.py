@@ -92,6 +92,8 @@ def test_the_order_depends_on_the_length_alone(monkeypatch):
         assert [order.radices(n) for n in lengths] == before
     assert trnfft.plan(512).radices != before[0]
     order._stages.cache_clear()
+    monkeypatch.setenv(TARGET_VARIABLE, "trn1")  # which has no degree 2
+    assert order.radices(512) == before[0]
 
 
 @pytest.mark.parametrize("function", [order.frequencies, order.positions, order.mirrors])

@@ -92,6 +92,7 @@ def test_the_tree_of_a_block_circulant_product():
         "    └── rows cut into pieces: weight 1, input 1, output 1",
     ]
     assert str(plan.recipe) == "block_circulant in the layout (1, 4, 1, 1, 1)"
+    assert Plan.from_json(plan.to_json()) == plan
 
 
 def test_the_tree_of_the_host_has_no_time():
@@ -142,6 +143,10 @@ def test_the_tree_of_a_convolution():
         "        ├── stage 1: radix 10",
         "        └── stage 2: radix 54",
     ]
+
+
+def test_floors_are_in_microseconds():
+    assert "DMA floor 0.0894 us" in dataclasses.replace(PLAN, batch=8).tree()
 
 
 def test_a_choice_without_an_error_has_none():

@@ -265,7 +265,7 @@ def test_dtypes(dtype):
     assert trnfft.plan(64, dtype=dtype).algorithm != "host"
     assert trnfft.plan(64, dtype=torch.bfloat16) == trnfft.plan(64)
     assert trnfft.plan(64, dtype=torch.float64).algorithm == "host"
-    with pytest.raises(TypeError, match="complex64.*float32"):
+    with pytest.raises(TypeError, match="complex64, allowed are float16, bfloat16, float32, float64: the"):
         trnfft.plan(64, dtype=torch.complex64)
 
 
@@ -364,14 +364,14 @@ def priced(monkeypatch):
 
 
 def test_why_candidates_are_rejected(priced):
-    times = {"stockham": 1000.1, "dft_gemm": 1005.0, "four_step": 1005.1, "bluestein": 2500.0}
+    times = {"stockham": 1002.48, "dft_gemm": 1005.0, "four_step": 1005.1, "bluestein": 2500.0}
     priced[1].update(times)
     rejected = {}
     for candidate in planner.search(request(256)).candidates:
         rejected.setdefault(candidate.recipe.algorithm, candidate)
     assert {name: each.rejected for name, each in rejected.items()} == {
         "butterfly": "",
-        "stockham": "takes 0.01% longer",
+        "stockham": "takes 0.2% longer",
         "dft_gemm": "takes 0.5% longer",
         "four_step": "takes 1.01 times as long",
         "bluestein": "takes 2.5 times as long",
