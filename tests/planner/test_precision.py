@@ -90,8 +90,11 @@ def test_bfloat16_modes_keep_their_budgets(name, most, n, backend):
         assert error < 1e-6
 
 
-@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("n", [128, 4096])
+# Not 4096 on trn1, where a four-step plan of float32 needs less of the Tensor engine.
+@pytest.mark.parametrize(
+    "n, target",
+    [(128, "trn1"), (128, "trn2"), (128, "trn3"), (4096, "trn2"), (4096, "trn3")],
+)
 def test_bfloat16_is_taken_where_the_tensor_engine_binds(n, target):
     prices = {}
     for mode in ("fast", "bf16_refined", "bf16"):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from nki_kernels import hardware
 from nki_kernels.kernels import butterfly, image_convolution, real_stockham, stockham
-from nki_kernels.tiles import WHOLE_RADIX
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
@@ -89,9 +88,7 @@ def _likeliest(lengths: list[int]) -> list[int]:
     """Those worth a price: the best by each of the ranks that order the planner's recipes."""
 
     def stages(n: int) -> tuple[int, int]:
-        # Larger radices save products, but their stages take longer than stage_work knows.
-        lists = radix_lists(n, stage_work, 1, WHOLE_RADIX)
-        return stage_work(lists[0])
+        return stage_work(radix_lists(n, stage_work, 1, stockham.MAX_RADIX)[0])
 
     def points(n: int) -> float:
         return n * throughput(radix_lists(n, throughput, 1)[0])

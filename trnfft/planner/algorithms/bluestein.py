@@ -9,6 +9,7 @@ from typing import Any
 from nki_kernels.kernels import bluestein, stockham
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.stockham import columns_moved
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -68,9 +69,4 @@ def inner_of(recipe: Recipe) -> Recipe:
 
 def convolution_work(n: int, radices: tuple[int, ...]) -> int:
     """Columns that Bluestein's products and transposes move: what its time follows."""
-    columns = 0
-    for stage in bluestein.stages_of(n, radices):
-        terms = stockham.product_count(stage) * stockham.piece_count(stage)
-        # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
-        columns += terms * (2 * stage.slabs * stage.produced + 128)
-    return columns
+    return columns_moved(bluestein.stages_of(n, radices))

@@ -73,16 +73,12 @@ def latency(radices: tuple[int, ...]) -> float:
 def throughput(radices: tuple[int, ...]) -> float:
     """What a four-step plan's time for 2^20 points follows: trn1's nanoseconds a point.
 
-    Of the Tensor engine or of DMA, whichever takes longer, with a descriptor for each row of r1
-    or C that is moved, and of starting.
+    Of the Tensor engine, and of starting.
     """
     if len(radices) < 2 or min(radices[0], radices[-1]) < 16:
         return math.inf
-    chip, n = hardware.TRN1, math.prod(radices)
-    tensor = tensor_cycles(radices) / radices[-1] / chip.tensor_ghz
-    descriptors = (radices[0] + hardware.PARTITIONS) / (8 * n)
-    moved = 16 * (chip.dma_descriptor_ns * descriptors + 1 / chip.dma_bytes_per_ns)
-    return max(tensor, moved / chip.dma_engines) + latency(radices) / 2**20
+    cycles = tensor_cycles(radices) / radices[-1]
+    return cycles / hardware.TRN1.tensor_ghz + latency(radices) / 2**20
 
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:
