@@ -149,7 +149,7 @@ def test_real_lengths_stay_as_they_are_up_to_256(asked):
         (176, [176, 180, 189]),  # not 256, which is more than a quarter longer
         (300, [300, 315, 320, 336]),
         (2049, [2058, 2080, 2106, 2160]),
-        (7800, [8000, 8064, 8192]),  # 8192 is the longest of Stockham's stages
+        (7800, [8000, 8064, 8192]),
         (20000, [20250, 20412]),  # too long for them: only the four-step's are ranked
     ],
 )
