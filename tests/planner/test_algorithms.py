@@ -139,6 +139,10 @@ def test_shapes_of_kernels_inputs():
     for n in (8, 9):
         assert ALGORITHMS["inverse_real_dft_gemm"].inputs(Recipe("", n), 3) == [*half]
         assert ALGORITHMS["convolve_rows"].inputs(Recipe("", n), 3) == [(3, n), (1, 5), (1, 5)]
+    for filters, allowed in ((1, True), (3, True), (2, False)):  # for all rows, or for each
+        shapes = [(3, 8), (filters, 5), (filters, 5)]
+        found = ALGORITHMS["convolve_rows"].inputs_beside(Recipe("", 8), shapes)
+        assert (found == shapes) == allowed
     back = planner.plan(shape=(4, 6, 8), real=True, inverse=True, target="trn1").recipe
     assert ALGORITHMS["axes_to_real"].inputs(back, 2) == [(2, 4, 6, 5)] * 2
     image = planner.plan_convolution((12, 14), padded_from=(7, 9), target="trn1").recipe

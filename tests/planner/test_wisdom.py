@@ -108,6 +108,7 @@ def test_shipped_files_are_as_the_script_writes_them():
 def test_a_shipped_plan_needs_no_search_and_no_user_file(folder, monkeypatch):
     monkeypatch.setattr(planner, "search", None)
     assert trnfft.plan(1024, batch=100, target="trn1").batch == 128
+    assert trnfft.plan(1024, batch=100, inverse=True, target="trn1").inverse
     assert not folder.exists()
 
 

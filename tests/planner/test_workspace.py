@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import trnfft
+from nki_kernels import hardware
 from nki_kernels.simulator.enums import MemoryRegion
 from nki_kernels.simulator.session import Session
 from trnfft import ComplexTensor
@@ -139,8 +140,22 @@ def test_a_loop_on_the_device_needs_no_more_than_one_iteration():
     assert few == many > 16 * 2**20
 
 
-def test_targets_and_the_host():
-    assert trnfft.fft_workspace_bytes(1000, target="trn2") > 0
+@pytest.mark.parametrize("arguments", [dict(n_or_shape=512), dict(n_or_shape=1000, batch=4)])
+def test_targets(arguments):
+    options = {**arguments, "convolution": "batch" in arguments}
+    found = [trnfft.fft_workspace_bytes(**options, target=name) for name in ("trn1", "trn2")]
+    assert found[0] != found[1]
+    for chip, expected in zip((hardware.TRN1, hardware.TRN2), found, strict=True):
+        with hardware.select(chip):
+            assert trnfft.fft_workspace_bytes(**options) == expected
+
+
+def test_the_precision_is_that_which_is_named():
+    kahan = trnfft.fft_workspace_bytes(512, precision="kahan", target="trn1")
+    assert kahan < trnfft.fft_workspace_bytes(512, target="trn1")
+
+
+def test_the_host_needs_none():
     assert trnfft.fft_workspace_bytes(2**30, precision="double") == 0
     with trnfft.precision("double"):
         assert trnfft.fft_workspace_bytes(1000) == 0

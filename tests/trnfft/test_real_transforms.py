@@ -93,6 +93,12 @@ def test_several_dimensions(call):
     assert error(getattr(trnfft, name)(x, type, **arguments), expected) < DOUBLE
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2), (3, 4, 2, 5)])
+def test_signs_of_sines_along_several_dimensions(shape):
+    x = random(*shape)
+    assert error(trnfft.dstn(x, 1), scipy.fft.dstn(x.numpy(), 1)) < DOUBLE
+
+
 @pytest.mark.parametrize("name", ONE)
 def test_lengths_and_axes(name):
     x = random(3, 4, 5)

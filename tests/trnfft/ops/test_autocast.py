@@ -88,7 +88,8 @@ def test_bfloat16_widens_as_without(backend):
         assert (found - expected).norm() < 1e-6 * expected.norm()
 
 
-def test_operators_take_the_place_of_matrix_products_only_under_it():
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft"])
+def test_operators_take_the_place_of_matrix_products_only_under_it(name):
     class Operators(TorchDispatchMode):
         def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
             seen.add(operation.namespace)
@@ -99,7 +100,7 @@ def test_operators_take_the_place_of_matrix_products_only_under_it():
         for enabled in (False, True):
             seen = set()
             with torch.autocast("cpu", torch.bfloat16, enabled=enabled), Operators():
-                trnfft.fft(single(2, 8))
+                getattr(trnfft, name)(single(2, 8))
                 assert autocast.is_on(device) == enabled
             assert ("trnfft" in seen) == enabled
 
