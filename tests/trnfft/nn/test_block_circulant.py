@@ -113,6 +113,8 @@ def test_derivatives(shape, backend):
         given = [x.requires_grad_() for x in given]
         assert torch.autograd.gradcheck(block_circulant_product, given)
         assert torch.autograd.gradgradcheck(block_circulant_product, given)
+        # Spectra and the product itself have a gradient at once.
+        assert torch.autograd.gradgradcheck(lambda *x: block_circulant_product(*x).square(), given)
         assert torch.autograd.gradcheck(block_circulant_product, (*given[:2], None))
 
 
