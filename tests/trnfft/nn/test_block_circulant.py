@@ -116,6 +116,11 @@ def test_derivatives(shape, backend):
         assert torch.autograd.gradcheck(block_circulant_product, (*given[:2], None))
 
 
+def test_second_derivatives_where_the_product_has_a_gradient_too():
+    given = [random(1, 2).requires_grad_(), random(1, 1, 2).requires_grad_()]
+    assert torch.autograd.gradgradcheck(lambda *x: block_circulant_product(*x).square(), given)
+
+
 @pytest.mark.parametrize("frozen", ["input", "weight", "bias"])
 def test_frozen_tensors_get_no_gradient(frozen):
     layer = BlockCirculantLinear(6, 8, 4, **F64)
