@@ -718,6 +718,11 @@ def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
         if not is_tensor or not out.is_complex():
             return function(*args, **kwargs)
         result = function(*args, **{**kwargs, "out": None})
+        if out.device != result.device:
+            raise RuntimeError(
+                f"argument 'out' is on device '{out.device}' and the result on '{result.device}'; "
+                f"move one with .to(device)"
+            )
         return out.resize_(result.shape).copy_(result)
 
     return transform

@@ -1,5 +1,6 @@
 """Changes of what files hold: of a JSON value, and of bytes."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -39,15 +40,15 @@ def changed_json(draw: Callable[..., Any], root: Any, other: Any) -> None:
     key = draw(st.sampled_from(keys))
     change = draw(st.sampled_from(("value", "value", "near", "remove", "copy", "other")))
     if change == "value":
-        place[key] = draw(st.sampled_from(VALUES))
+        place[key] = copy.deepcopy(draw(st.sampled_from(VALUES)))  # it may be changed in turn
     elif change == "near" and isinstance(place[key], (int, float)):
         place[key] = draw(st.sampled_from((place[key] + 1, place[key] * 2, place[key] // 2)))
     elif change == "remove":
         del place[key]
     elif change == "copy":
-        place[key] = place[draw(st.sampled_from(keys))]
+        place[key] = copy.deepcopy(place[draw(st.sampled_from(keys))])
     elif isinstance(place, dict) and key in other:
-        place[key] = other[key]
+        place[key] = copy.deepcopy(other[key])
 
 
 def _containers(value: Any) -> list[Any]:

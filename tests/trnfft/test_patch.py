@@ -73,6 +73,8 @@ def test_native_out():
     with trnfft.patch_torch():
         assert torch.fft.fft(x, out=out) is out
     torch.testing.assert_close(out, torch.fft.fft(x))
+    with trnfft.patch_torch(), pytest.raises(RuntimeError, match="'out' is on device 'cpu' and"):
+        torch.fft.fft(x.to("meta"), out=out)
 
 
 def test_spectra_go_into_native_tensors_and_mix_with_native_weights():

@@ -52,12 +52,16 @@ def next_smooth_number(least: int) -> int:
 
 
 def radix_lists(
-    n: int, rank: Callable[[tuple[int, ...]], Any], limit: int, largest: int = LARGEST_RADIX
+    n: int,
+    rank: Callable[[tuple[int, ...]], Any],
+    limit: int,
+    largest: int = LARGEST_RADIX,
+    spare: int = 1,
 ) -> list[tuple[int, ...]]:
     """Ordered lists of radices with product n, the likeliest first.
 
     Every stage costs about the same whatever its radix is, so only lists with the fewest possible
-    stages, or one more, are worth a price. Their order counts, as it decides how many matrices a
+    stages, or few more, are worth a price. Their order counts, as it decides how many matrices a
     stage needs.
 
     Args:
@@ -65,6 +69,7 @@ def radix_lists(
         rank: the sorting key of a list: less is better.
         limit: how many lists to return at most.
         largest: radices are 2 to this.
+        spare: stages more than the fewest, at most.
 
     Returns:
         At most `limit` tuples; none where n has a prime factor above `largest`.
@@ -74,7 +79,8 @@ def radix_lists(
     fewest = 1
     while not any(_products(n, fewest, 2, largest)):
         fewest += 1
-    unordered = [*_products(n, fewest, 2, largest), *_products(n, fewest + 1, 2, largest)]
+    counts = range(fewest, fewest + spare + 1)
+    unordered = [radices for count in counts for radices in _products(n, count, 2, largest)]
     ordered = {order for radices in unordered for order in permutations(radices)}
     return sorted(ordered, key=lambda radices: (rank(radices), radices))[:limit]
 

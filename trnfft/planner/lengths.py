@@ -7,7 +7,13 @@ import math
 from collections.abc import Callable
 
 from nki_kernels import hardware
-from nki_kernels.kernels import butterfly, image_convolution, real_stockham, stockham
+from nki_kernels.kernels import (
+    butterfly,
+    four_step,
+    image_convolution,
+    real_stockham,
+    stockham,
+)
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
@@ -91,7 +97,9 @@ def _likeliest(lengths: list[int]) -> list[int]:
         return stage_work(radix_lists(n, stage_work, 1, stockham.MAX_RADIX)[0])
 
     def points(n: int) -> float:
-        return n * throughput(radix_lists(n, throughput, 1)[0])
+        # What is split first is by 4, or 2. Lists of more than the fewest stages are thousands.
+        part = n // math.gcd(n, 4) if n > four_step.MAX_LENGTH else n
+        return n * throughput(radix_lists(part, throughput, 1, spare=0)[0])
 
     short = [n for n in lengths if n <= stockham.MAX_LENGTH]
     best = sorted(short, key=stages)[:PRICED_LENGTHS] + sorted(lengths, key=points)[:PRICED_LENGTHS]
