@@ -48,8 +48,12 @@ class Case:
         return f"{kind}{' x '.join(map(str, self.shape))}, batch {self.count}"
 
     @property
+    def points(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def count(self) -> int:
-        return self.batch or max(1, round(POINTS / math.prod(self.shape)))
+        return self.batch or max(1, round(POINTS / self.points))
 
     def asked(self) -> dict[str, Any]:
         """The arguments of `trnfft.plan` for it."""
@@ -107,6 +111,10 @@ def measured(case: Case, target: str) -> Measured:
     )
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def main(
     targets: Annotated[
         list[str] | None, typer.Argument(help="Chips; all three when left out.", show_default=False)
@@ -146,4 +154,4 @@ def _table(target: str, cases: list[Case]) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

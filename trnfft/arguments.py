@@ -7,7 +7,7 @@ functions follow, so that some checks are told theirs.
 
 import math
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -142,6 +142,11 @@ def check_flags(**flags: object) -> None:
 
 def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
     """Error for what is neither an int, `least` or more, nor one for each dimension."""
+    if isinstance(sizes, Iterator):
+        raise TypeError(
+            f"argument '{name}' is of type {type(sizes).__name__}, which can be read once only, "
+            f"allowed is an int or a tuple of {dimensions}; convert it with tuple()"
+        )
     found = integers(name, sizes)
     if are_several(sizes) and len(found) != dimensions or min(found, default=0) < least:
         raise ValueError(

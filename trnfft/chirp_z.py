@@ -170,6 +170,8 @@ def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> ComplexTensor:
 
 def _range(fn: Any) -> tuple[float, float]:
     """The first frequency and the second one."""
+    if isinstance(fn, torch.Tensor):
+        fn = fn[:3] if fn.ndim else fn  # unbinding more might not end
     values = list(islice(fn, 3)) if are_several(fn) else [0.0, fn]  # which may be endless
     values = [0.0, *values] if len(values) == 1 else values
     if len(values) != 2:

@@ -157,6 +157,7 @@ def test_errors_of_czt(arguments, kind, text):
     "arguments, kind, text",
     [
         (dict(fn=(1, 2, 3)), ValueError, "'fn' has 3"),
+        (dict(fn=torch.ones(1).expand(2**40)), ValueError, "'fn' has 3 or more"),
         (dict(fn=itertools.count()), ValueError, "'fn' has 3 or more"),
         (dict(fn=()), ValueError, "'fn' has no"),
         (dict(fn=torch.tensor(0.5)), TypeError, "'fn'"),

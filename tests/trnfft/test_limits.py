@@ -54,6 +54,13 @@ def test_long_plans(at_once, n, real):
     )
 
 
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a limit of MKL")
+@pytest.mark.parametrize("of", [trnfft.fftn, trnfft.rfftn])
+def test_more_dimensions_than_mkl_has(of):
+    assert of(torch.ones((2,) * 7)).ndim == 7
+    refused(lambda: of(torch.ones((2,) * 8)), RuntimeError, "'dim' has 8 dimensions", "are 7")
+
+
 @pytest.mark.parametrize("of", [trnfft.fft, trnfft.irfft, trnfft.dct, trnfft.czt])
 def test_views_of_few_numbers_that_look_like_many(at_once, of):
     part = torch.zeros(1).expand(2**40)

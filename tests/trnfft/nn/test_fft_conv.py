@@ -260,6 +260,7 @@ def test_errors_that_torch_raises():
         ({"padding": (1, 2)}, ValueError, r"'padding' is \(1, 2\)"),
         ({"padding": "most"}, ValueError, "most|padding"),
         ({"stride": 0}, ValueError, "'stride' is 0"),
+        ({"stride": iter([1])}, TypeError, "'stride' is of type list_iterator"),
         ({"dilation": ()}, ValueError, r"'dilation' is \(\)"),
         ({"in_channels": -1}, ValueError, "'in_channels' is -1"),
         ({"dtype": "x"}, TypeError, "'dtype' is 'x'"),
