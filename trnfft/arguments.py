@@ -5,8 +5,6 @@ Functions named `check_...` return nothing; the others return the argument as it
 functions follow, so that some checks are told theirs.
 """
 
-import math
-import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -15,6 +13,7 @@ import torch
 from trnfft.checks import check_flag, index, shown
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
+from trnfft.memory import check_memory, may_be_too_large
 
 Input = torch.Tensor | ComplexTensor
 
@@ -23,8 +22,6 @@ NORMS = ("backward", "ortho", "forward")
 _KNOWN = (torch.Tensor, torch.nn.Parameter, ComplexTensor)
 _COMPUTED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
-FEW = 2**24  # elements, for which any computer has the memory
-_MOST_BYTES = 2**63 - 1  # of a tensor, wherever it is
 _INTEGERS = (
     torch.bool,
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -207,8 +204,7 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
     """Error for a tensor of other numbers, or in another layout, than rows of them in memory."""
     if not isinstance(x, ComplexTensor):  # of which the parts are such
         _check_dense(name, x)
-    if not torch.compiler.is_compiling() and described(x).numel() > FEW:
-        # Not in a graph, which then would be for few numbers only.
+    if may_be_too_large(described(x).shape):
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 
@@ -230,40 +226,6 @@ def _check_dense(name: str, x: torch.Tensor) -> None:
             f"argument '{name}' is quantized ({x.dtype}), allowed are plain numbers; convert "
             f"it with .dequantize()"
         )
-
-
-def check_memory(
-    what: str, shape: Iterable[int], itemsize: int, device: torch.device | str
-) -> None:
-    """RuntimeError for an array that no tensor, or on the CPU no memory here, can hold.
-
-    torch's own error would name no argument, and where the system promises more memory than it
-    has, the process would be ended.
-
-    Args:
-        what: says the argument that makes the array, and its value.
-        shape, itemsize, device: of the array.
-    """
-    if torch.compiler.is_compiling():
-        return
-    size = math.prod(shape) * itemsize
-    memory = _memory() if torch.device(device).type == "cpu" else _MOST_BYTES
-    if size > memory:
-        raise RuntimeError(
-            f"{what}, which takes {size >> 30} GiB, allowed are {memory >> 30} GiB here; use less, "
-            f"or split it"
-        )
-
-
-def _memory() -> int:
-    """Bytes that an array can have at most here."""
-    if not hasattr(os, "sysconf"):  # as on Windows
-        return _MOST_BYTES
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return installed if limit == resource.RLIM_INFINITY else min(limit, installed)
 
 
 def check_real(name: str, x: object, advice: str = "") -> None:

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.arguments import Input, check_length, check_memory, dimension, floating_point, widened
+from trnfft.arguments import Input, check_length, dimension, floating_point, widened
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.memory import check_memory
 from trnfft.ops.convolution import filtered_rows
 from trnfft.transforms import check_longest
 

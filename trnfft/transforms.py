@@ -26,7 +26,6 @@ This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,11 +34,9 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
-    FEW,
     Input,
     check_choice,
     check_length,
-    check_memory,
     check_tensor,
     dimension,
     dimensions,
@@ -52,6 +49,7 @@ from trnfft.arguments import (
 from trnfft.backends.choice import backend_for
 from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor, described
+from trnfft.memory import check_memory, may_be_too_large
 from trnfft.ops import transforms as ops
 
 Sizes = int | Iterable[int] | None
@@ -655,7 +653,7 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
 
 def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
-    if not torch.compiler.is_compiling() and math.prod(shape) > FEW:
+    if may_be_too_large(shape):
         what = f"argument '{name}' is {shown(given)}"
         part = described(x)
         check_memory(what, shape, part.element_size(), part.device)

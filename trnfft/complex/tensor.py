@@ -24,6 +24,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_map_only
 
+from trnfft.memory import check_memory, may_be_too_large
+
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 # As dictionaries because torch.compile cannot look into dtype.to_complex() and dtype.to_real().
@@ -38,8 +40,6 @@ _PARTS_OF = {
     torch.complex64: torch.float32,
     torch.complex128: torch.float64,
 }
-
-_FEW = 2**24  # elements, for which any computer has the memory
 
 aten = torch.ops.aten
 
@@ -623,9 +623,7 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
 
 def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:
     """RuntimeError where there is none for another part."""
-    if not torch.compiler.is_compiling() and shape.numel() > _FEW:
-        from trnfft.arguments import check_memory  # whose file needs the class
-
+    if may_be_too_large(shape):
         check_memory(what, shape, like.element_size(), like.device)
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from trnfft.arguments import Input, check_choice, check_memory, check_sizes, integers
+from trnfft.arguments import Input, check_choice, check_sizes, integers
+from trnfft.memory import check_memory
 
 
 def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> None:

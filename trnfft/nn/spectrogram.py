@@ -27,7 +27,6 @@ from trnfft.arguments import (
     as_complex,
     check_choice,
     check_device,
-    check_memory,
     check_positive,
     check_real,
     dimension,
@@ -35,6 +34,7 @@ from trnfft.arguments import (
     integer,
 )
 from trnfft.checks import finite, shown
+from trnfft.memory import check_memory
 from trnfft.signal import istft, stft
 
 _SCALES = ("htk", "slaney")
