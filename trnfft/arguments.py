@@ -13,7 +13,7 @@ import torch
 from trnfft.checks import check_flag, index, shown
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
-from trnfft.memory import check_memory, may_be_too_large
+from trnfft.memory import check_memory, may_be_too_many
 
 Input = torch.Tensor | ComplexTensor
 
@@ -204,7 +204,7 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
     """Error for a tensor of other numbers, or in another layout, than rows of them in memory."""
     if not isinstance(x, ComplexTensor):  # of which the parts are such
         _check_dense(name, x)
-    if may_be_too_large(described(x).shape):
+    if may_be_too_many(described(x).numel()):
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 
@@ -321,15 +321,15 @@ def floating_point(
     if x.is_complex():
         # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
         return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)
+    if x.dtype in PART_DTYPES:
+        return x
     if with_integers and x.dtype in _INTEGERS:
-        x = x.to(torch.get_default_dtype())
-    if x.dtype not in PART_DTYPES:
-        others = "complex, integer and bool" if with_integers else "complex"
-        raise error_type(
-            f"argument '{name}' has dtype {x.dtype}, allowed are {others} dtypes and "
-            f"{', '.join(map(str, PART_DTYPES))}; convert it with .float()"
-        )
-    return x
+        return x.to(torch.get_default_dtype())
+    others = "complex, integer and bool" if with_integers else "complex"
+    raise error_type(
+        f"argument '{name}' has dtype {x.dtype}, allowed are {others} dtypes and "
+        f"{', '.join(map(str, PART_DTYPES))}; convert it with .float()"
+    )
 
 
 def as_complex(name: str, x: Input) -> ComplexTensor:

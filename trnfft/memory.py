@@ -10,12 +10,12 @@ _FEW = 2**24  # elements, for which any computer has the memory
 _MOST_BYTES = 2**63 - 1  # of a tensor, wherever it is
 
 
-def may_be_too_large(shape: Iterable[int]) -> bool:
+def may_be_too_many(elements: int) -> bool:
     """Whether an array has so many elements that `check_memory` has to be asked.
 
     No array of a graph has, as the graph would be for smaller ones only then.
     """
-    return not torch.compiler.is_compiling() and math.prod(shape) > _FEW
+    return not torch.compiler.is_compiling() and elements > _FEW
 
 
 def check_memory(

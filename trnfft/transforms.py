@@ -26,6 +26,7 @@ This file checks and normalises arguments; `trnfft.ops` computes.
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ from trnfft.arguments import (
 from trnfft.backends.choice import backend_for
 from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor, described
-from trnfft.memory import check_memory, may_be_too_large
+from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import transforms as ops
 
 Sizes = int | Iterable[int] | None
@@ -653,7 +654,7 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
 
 def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
-    if may_be_too_large(shape):
+    if may_be_too_many(math.prod(shape)):
         what = f"argument '{name}' is {shown(given)}"
         part = described(x)
         check_memory(what, shape, part.element_size(), part.device)

@@ -24,7 +24,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_map_only
 
-from trnfft.memory import check_memory, may_be_too_large
+from trnfft.memory import check_memory, may_be_too_many
 
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -623,7 +623,7 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
 
 def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:
     """RuntimeError where there is none for another part."""
-    if may_be_too_large(shape):
+    if may_be_too_many(shape.numel()):
         check_memory(what, shape, like.element_size(), like.device)
 
 
