@@ -78,7 +78,7 @@ def c2c(
     """
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
-    if not planned and _takes_whole(backend, x, dims):
+    if not planned and _takes_whole(backend, x):
         return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     x_parts = _split(x)
     if not dims:
@@ -103,7 +103,7 @@ def r2c(
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
-    if _takes_whole(backend, x, dims):
+    if _takes_whole(backend, x):
         return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
     moved = _moved_last(x, dims, sizes)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
@@ -129,7 +129,7 @@ def c2r(
     """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
-    if _takes_whole(backend, x, dims):
+    if _takes_whole(backend, x):
         return backend.c2r_whole(x, Transform(sizes, dims, inverse, norm, precision))
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
     parts = tuple(_moved_last(part, dims, given) for part in _split(x))
@@ -169,7 +169,7 @@ def prepared(
     flat = _flat(call, backend)
     moves = _Moves(dims, (*sizes[:-1], sizes[-1] // 2 + 1) if kind == "c2r" else sizes, like.shape)
     operator = _of_parts(kind, moves, lambda parts: _by_operator(kind, parts, call, flat))
-    if _takes_whole(backend, like, dims):
+    if _takes_whole(backend, like):
         whole = getattr(backend, f"{kind}_whole")
         asked = Transform(sizes, dims, inverse, norm, precision)
         return Prepared(backend.name, precision, like.device, lambda x: whole(x, asked), operator)
@@ -272,17 +272,12 @@ def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
     return backend is None and device.type == "neuron" and not torch.compiler.is_exporting()
 
 
-def _takes_whole(
-    backend: Backend | None, x: torch.Tensor | ComplexTensor, dims: tuple[int, ...]
-) -> bool:
+def _takes_whole(backend: Backend | None, x: torch.Tensor | ComplexTensor) -> bool:
     """Whether the backend takes the tensor as it is, and there is something to transform.
 
     MKL rejects a batch of nothing.
     """
-    if backend is None or not backend.takes_whole:
-        return False
-    shape = described(x).shape
-    return 0 not in shape or all(size or dim in dims for dim, size in enumerate(shape))
+    return backend is not None and backend.takes_whole and 0 not in described(x).shape
 
 
 def _flat(call: Call, backend: Backend | None) -> tuple[Any, ...]:
