@@ -433,7 +433,7 @@ def test_job_on_the_instance_is_killed(call, aws, gate):
 
 def test_time_limit_before_anything_ran(call, aws):
     aws.s3.create_bucket(Bucket="results")
-    result = call("run", "--template", aws.new_template(), *S3, "--hours", "0.0002")
+    result = call("run", "--template", aws.new_template(), *S3, "--hours", "0.00001")
     assert result.exit_code == 13, result.output
     assert aws.ran == [] and aws.states() == ["terminated"]
 
