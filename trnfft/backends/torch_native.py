@@ -43,25 +43,25 @@ class TorchNative(Backend):
 
     def c2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
         """Complex transform of a tensor of any kind, trimmed or padded to the sizes."""
-        return _split(_c2c(x, asked), described(x).device)
+        return _split(_transformed("c2c", x, asked), described(x).device)
 
     def r2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
         """As `c2c_whole`, of a real tensor: half of its spectrum along the last of the dims."""
-        return _split(_r2c(x, asked), x.device)
+        return _split(_transformed("r2c", x, asked), x.device)
 
     def c2r_whole(self, x: Input, asked: Transform) -> torch.Tensor:
         """As `c2c_whole`, of half a spectrum: the real result."""
-        return _c2r(x, asked).to(described(x).device).contiguous()
+        return _transformed("c2r", x, asked).to(described(x).device).contiguous()
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
             return self._in_planned_order(parts, call)
-        y = _c2c(ComplexTensor(*parts), _last_dimensions(call))
+        y = _transformed("c2c", ComplexTensor(*parts), _last_dimensions(call))
         return _scaled(y, call.scale, call.scale, parts[0].device)
 
     # Not ihfftn, which takes a pass to conjugate; here that is a sign of the scale.
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        y = _r2c(parts[0], _last_dimensions(replace(call, inverse=False)))
+        y = _transformed("r2c", parts[0], _last_dimensions(replace(call, inverse=False)))
         sign = -1.0 if call.inverse else 1.0
         return _scaled(y, call.scale, sign * call.scale, parts[0].device)
 
@@ -78,28 +78,22 @@ def _last_dimensions(call: Call) -> Transform:
     return Transform(call.sizes, dims, call.inverse, norm, call.precision)
 
 
-def _c2c(x: Input, asked: Transform) -> torch.Tensor:
-    if len(asked.dims) == 1:  # torch.fft.fft is faster than fftn where the input is real
-        function = torchs.ifft if asked.inverse else torchs.fft
-        return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
-    function = torchs.ifftn if asked.inverse else torchs.fftn
-    return _computed(function, x, asked.sizes, asked.dims, asked)
+# By kind and direction: torch's function of one dimension, which is faster, and that of several.
+_FUNCTIONS = {
+    ("c2c", False): (torchs.fft, torchs.fftn),
+    ("c2c", True): (torchs.ifft, torchs.ifftn),
+    ("r2c", False): (torchs.rfft, torchs.rfftn),
+    ("r2c", True): (torchs.ihfft, torchs.ihfftn),
+    ("c2r", False): (torchs.hfft, torchs.hfftn),
+    ("c2r", True): (torchs.irfft, torchs.irfftn),
+}
 
 
-def _r2c(x: Input, asked: Transform) -> torch.Tensor:
+def _transformed(kind: str, x: Input, asked: Transform) -> torch.Tensor:
+    one, several = _FUNCTIONS[kind, asked.inverse]
     if len(asked.dims) == 1:
-        function = torchs.ihfft if asked.inverse else torchs.rfft
-        return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
-    function = torchs.ihfftn if asked.inverse else torchs.rfftn
-    return _computed(function, x, asked.sizes, asked.dims, asked)
-
-
-def _c2r(x: Input, asked: Transform) -> torch.Tensor:
-    if len(asked.dims) == 1:
-        function = torchs.irfft if asked.inverse else torchs.hfft
-        return _computed(function, x, asked.sizes[0], asked.dims[0], asked)
-    function = torchs.irfftn if asked.inverse else torchs.hfftn
-    return _computed(function, x, asked.sizes, asked.dims, asked)
+        return _computed(one, x, asked.sizes[0], asked.dims[0], asked)
+    return _computed(several, x, asked.sizes, asked.dims, asked)
 
 
 def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) -> torch.Tensor:
