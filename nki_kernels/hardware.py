@@ -9,9 +9,14 @@ Sources, as cited below:
   [dge]             Neuron SDK, nki/deep-dives/nki-dge.rst
   [profile]         Neuron SDK, nki/guides/tutorials/kernel-optimization.rst, its profiles
   [lnc]             Neuron SDK, about-neuron/arch/neuron-features/logical-neuroncore-config.rst
-  [chips]           Neuron SDK, about-neuron/arch/neuron-hardware/trainium2.rst, trainium3.rst
+  [chips]           Neuron SDK, about-neuron/arch/neuron-hardware/trainium.rst, trainium2.rst,
+                    trainium3.rst
+  [instances]       Neuron SDK, about-neuron/arch/neuron-hardware/trn1-arch.rst, trn2-arch.rst,
+                    trn3-arch.rst
+  [collectives]     Neuron SDK, neuron-runtime/about/collectives.rst and
+                    neuron-runtime/explore/internode-collective-comm.rst
   [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
-                    measured on NeuronCore-v2
+                    measured on NeuronCore-v2; all-to-all also docs/results.md
   [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1
   [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
   [lm-head]         a megakernel of Qwen3-8B, examples/lm-head-walkthrough (2026-10-10), trn2
@@ -60,6 +65,10 @@ class NeuronCore:
     sbuf_partition_bytes: int
     dma_bytes_per_ns: float  # one DMA engine [dma]
     dma_core_bytes_per_ns: float  # what all engines of a core reach together, measured
+    cores_per_chip: int  # [chips]
+    chip_memory_bytes: int  # HBM of all its cores [chips]
+    neuronlink_chip_bytes_per_ns: float  # out of a chip, by all of its links
+    efa_instance_bytes_per_ns: float  # out of an instance [instances]
     # What v3 and v4 add.
     matmul_moving_max: int = 512  # elements [isa nc_matmul]
     smallest_row_tile: int = 64  # systolic array tiling [isa nc_matmul]
@@ -122,6 +131,19 @@ class NeuronCore:
     # A semaphore that the other core writes: no document times it. As a DMA from trigger to first
     # byte.
     core_barrier_ns: float = 700.0
+    # Links between cores, for all-to-all exchanges of a whole instance, or of several. Documents
+    # count both directions of NeuronLink, as it seems: half of their figures is taken here.
+    chips_per_instance: int = 16  # trn1.32xlarge, trn2.48xlarge, a server of trn3 [instances]
+    # Links from one chip of an instance to another, on average: 32 to 15 others on a 4 x 4 torus.
+    neuronlink_hops: float = 32 / 15  # [instances]
+    # What all-to-all reaches: 26.6 of 45 GB/s a core, 25.7 to 27.5 on 32 cores of trn1 [hw]. No
+    # record of other chips.
+    neuronlink_reached: float = 0.59
+    efa_latency_ns: float = 15e3  # HBM to HBM of another instance, trn2 [collectives]
+    # An all-to-all however small: about 2 ms on 32 cores of trn1 [hw]. No record of other chips,
+    # though documents speak of 1 to 10 us inside an instance of trn2 [collectives].
+    all_to_all_start_ns: float = 2e6
+    message_ns: float = 700.0  # one more message: no document. A DMA from trigger to first byte
 
     @property
     def dma_total_bytes_per_ns(self) -> float:
@@ -158,6 +180,10 @@ TRN1 = NeuronCore(
     dma_bytes_per_ns=17.0,
     nested_device_loops=WRONG,
     dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 with the launch counted in [kiln]
+    cores_per_chip=2,
+    chip_memory_bytes=32 << 30,
+    neuronlink_chip_bytes_per_ns=192.0,  # half of 384 GB/s [chips]
+    efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice that [instances]
 )
 TRN2 = replace(
     TRN1,
@@ -185,6 +211,10 @@ TRN2 = replace(
     programs_per_launch=2,
     hbm_stack_bytes_per_ns=566.0,  # 280 to 285 a core with both at work [lm-head]; 725 by documents
     power_of_two_stride_slowdown=1.0,  # 22 of 23 B/ns at strides of 16 and 32 KiB [profile]
+    cores_per_chip=8,
+    chip_memory_bytes=96 << 30,
+    neuronlink_chip_bytes_per_ns=512.0,  # half of 1024 GB/s inside an instance [instances]
+    efa_instance_bytes_per_ns=400.0,  # 3200 Gbit/s [instances]
 )
 TRN3 = replace(
     TRN2,
@@ -200,6 +230,12 @@ TRN3 = replace(
     background_transposes=True,
     fast_16_bit_scalar=True,
     psum_bank_groups=CONTESTED,
+    chip_memory_bytes=144 << 30,
+    # Switched: 320 GB/s to the 12 chips of other boards, which get four fifths of the bytes. The
+    # same page has a table with 2048 GiB/s, which these links do not add up to [instances].
+    neuronlink_chip_bytes_per_ns=400.0,
+    neuronlink_hops=1.0,
+    efa_instance_bytes_per_ns=400.0,  # 12,800 Gbit/s to 64 chips [instances]
 )
 
 _CHIPS = {

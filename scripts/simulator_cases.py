@@ -24,32 +24,43 @@ from nki_kernels.kernels.block_circulant import (
     product_masks,
 )
 from nki_kernels.kernels.bluestein import bluestein, bluestein_tables
-from nki_kernels.kernels.butterfly import butterfly, butterfly_tables
+from nki_kernels.kernels.butterfly import butterfly
+from nki_kernels.kernels.butterfly_tables import butterfly_tables
 from nki_kernels.kernels.circulant_areas import row_pitch, spectrum_rows
 from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.kernels.four_step import four_step, four_step_tables
+from nki_kernels.kernels.folded_dft import folded_dft, folded_dft_tables
+from nki_kernels.kernels.four_step import four_step
+from nki_kernels.kernels.four_step_tables import four_step_tables
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images
-from nki_kernels.kernels.long_bluestein import (
-    long_bluestein,
-    long_bluestein_tables,
-    split_bluestein,
-    split_bluestein_tables,
-)
+from nki_kernels.kernels.inverse_real_four_step import inverse_real_four_step
+from nki_kernels.kernels.long_bluestein import long_bluestein, long_bluestein_tables
 from nki_kernels.kernels.real_dft_gemm import (
     inverse_real_dft_gemm,
     inverse_real_dft_gemm_matrix,
     real_dft_gemm,
     real_dft_gemm_matrix,
 )
-from nki_kernels.kernels.real_stockham import (
-    inverse_real_stockham,
+from nki_kernels.kernels.real_four_step import real_four_step
+from nki_kernels.kernels.real_four_step_tables import (
+    inverse_real_four_step_tables,
+    real_four_step_tables,
+)
+from nki_kernels.kernels.real_stockham import inverse_real_stockham, real_stockham
+from nki_kernels.kernels.real_stockham_tables import (
     inverse_real_stockham_tables,
-    real_stockham,
     real_stockham_tables,
 )
+from nki_kernels.kernels.resident_planes import resident_planes, resident_planes_tables
+from nki_kernels.kernels.resident_volumes import (
+    resident_real_volumes,
+    resident_volumes,
+    resident_volumes_tables,
+)
+from nki_kernels.kernels.split_bluestein import split_bluestein, split_bluestein_tables
 from nki_kernels.kernels.split_four_step import split_four_step, split_four_step_tables
-from nki_kernels.kernels.stockham import stockham, stockham_tables
+from nki_kernels.kernels.stockham import stockham
+from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
 from nki_kernels.packing import pack
 
@@ -118,10 +129,11 @@ def of_complex_rows() -> list[Case]:
         butterflies("butterfly", False),
         butterflies("butterfly_kahan", True),
         Case("bluestein", bluestein, both(5, 67), bluestein_rest),
+        Case("folded_dft", folded_dft, both(5, 131), lambda: pack(folded_dft_tables(131))),
         stages(four_step, four_step_tables, 3, 693, 7, 9, 11),
-        stages(split_four_step, split_four_step_tables, 2, 512, 2, 16, 16),
+        stages(split_four_step, split_four_step_tables, 2, 4096, 16, 16, 16),
         stages(long_bluestein, long_bluestein_tables, 2, 131, 128, 3),
-        stages(split_bluestein, split_bluestein_tables, 2, 37, 4, 5, 4),
+        stages(split_bluestein, split_bluestein_tables, 2, 601, 65, 3, 14),
     ]
 
 
@@ -132,6 +144,7 @@ def bluestein_rest() -> tuple[Any, ...]:
 def of_real_rows() -> list[Case]:
     """Transforms of real rows to half spectra, and back."""
     stages = (6, 10)
+    radices = (36, 2, 40)
     return [
         Case("real_dft_gemm", real_dft_gemm, [(130, 60)], lambda: (real_dft_gemm_matrix(60),)),
         Case(
@@ -151,6 +164,18 @@ def of_real_rows() -> list[Case]:
             inverse_real_stockham,
             both(130, 31),
             lambda: (*pack(inverse_real_stockham_tables(60, stages)), stages),
+        ),
+        Case(
+            "real_four_step",
+            real_four_step,
+            [(3, 2880)],
+            lambda: (*pack(real_four_step_tables(2880, radices)), radices),
+        ),
+        Case(
+            "inverse_real_four_step",
+            inverse_real_four_step,
+            both(3, 1441),
+            lambda: (*pack(inverse_real_four_step_tables(2880, radices)), radices),
         ),
     ]
 
@@ -182,9 +207,35 @@ def of_axes() -> list[Case]:
             both(3, 12, 20),
             lambda: (*pack(column_stages()), stages),
         ),
+        *of_resident_arrays(),
         Case("transform_axes", transform_axes, both(3, 12, 20), complex_rest),
         Case("transform_real_axes", transform_real_axes, [(3, 12, 20)], real_rest),
         Case("transform_axes_to_real", transform_axes_to_real, both(3, 12, 11), to_real_rest),
+    ]
+
+
+def of_resident_arrays() -> list[Case]:
+    """Arrays that rest in SBUF between their stages."""
+    plane, cube = (256, 128), (64, 64, 64)
+    return [
+        Case(
+            "resident_planes",
+            resident_planes,
+            both(1, *plane),
+            lambda: pack(resident_planes_tables(*plane)),
+        ),
+        Case(
+            "resident_volumes",
+            resident_volumes,
+            both(2, *cube),
+            lambda: pack(resident_volumes_tables(cube, False)),
+        ),
+        Case(
+            "resident_real_volumes",
+            resident_real_volumes,
+            [(1, *cube)],
+            lambda: pack(resident_volumes_tables(cube, True)),
+        ),
     ]
 
 
@@ -209,8 +260,8 @@ def of_products() -> list[Case]:
         Case(
             "convolve_rows",
             convolve_rows,
-            [(130, 60), (1, 31), (1, 31)],
-            lambda: (*pack(convolution_tables(60, stages)), stages),
+            [(130, 45), (1, 31), (1, 31)],
+            lambda: (*pack(convolution_tables(60, stages)), stages, 50),
         ),
         Case("convolve_images", convolve_images, [(3, 16, 24), *both(1, 13, 16)], image_rest),
         Case("block_circulant", block_circulant, [(rows, 24), (2, 3, 8), (1, 16)], circulant_rest),

@@ -13,9 +13,11 @@ ROOT = Path(__file__).parent.parent
 # Permissive ones, and the Mozilla licence, which asks only for changes of its own files.
 ALLOWED = {
     "0BSD",
+    "3-Clause BSD License",
     "Apache Software License",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
+    "apache-2.0",
     "BSD",
     "BSD License",
     "BSD-2-Clause",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from nki_kernels.nki_finder import installed_spec
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -32,7 +34,7 @@ def sources(tmp_path_factory):
     pytest.importorskip("build")
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path_factory.mktemp("sources")
-    for name in ["pyproject.toml", "README.md", "LICENSE"]:
+    for name in ["pyproject.toml", "setup.py", "README.md", "LICENSE"]:
         shutil.copy(ROOT / name, copy)
     for name in ["trnfft", "nki_kernels", "plans", "packages"]:
         # Nothing that an earlier build left.
@@ -77,7 +79,8 @@ def test_plans_are_data_of_trnfft(wheel_names):
 
 def test_nothing_else_is_installed(wheel_names):
     top = {name.split("/")[0] for name in wheel_names}
-    assert {name for name in top if not name.endswith(".dist-info")} == {"trnfft", "nki_kernels"}
+    ours = {"trnfft", "nki_kernels", "nki_simulator.pth"}
+    assert {name for name in top if not name.endswith(".dist-info")} == ours
 
 
 def test_plans_are_found_through_importlib():
@@ -98,34 +101,56 @@ from nki_kernels import simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 
 x = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
-re, im = simulator.simulate(dft_gemm)(x, 0 * x, dft_gemm_matrix(64, False, 1.0))
+with simulator.record() as timeline:
+    re, im = simulator.simulate(dft_gemm)(x, 0 * x, dft_gemm_matrix(64, False, 1.0))
+timeline.save_html("report.html")
 np.testing.assert_allclose(re + 1j * im, np.fft.fft(x), atol=1e-4)
 print(nki_kernels.__file__)
 """
 
 
-def test_kernels_and_simulator_install_and_run_without_torch(kernels_wheel, tmp_path):
-    install = [
-        "-m",
-        "pip",
-        "install",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(tmp_path / "site"),
-    ]
+@pytest.fixture(scope="module")
+def site(kernels_wheel, tmp_path_factory):
+    """A folder into which the distribution of kernels and simulator is installed."""
+    site = tmp_path_factory.mktemp("site")
+    install = ["-m", "pip", "install", "--no-deps", "--no-index", "--target", str(site)]
     subprocess.run([sys.executable, *install, str(kernels_wheel)], check=True, capture_output=True)
-    variables = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    return site
+
+
+def test_kernels_and_simulator_install_and_run_without_torch(site, tmp_path):
+    variables = os.environ | {"PYTHONPATH": str(site)}
     command = [sys.executable, "-c", LAUNCH]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()).parent == tmp_path / "site" / "nki_kernels"
+    assert Path(done.stdout.strip()).parent == site / "nki_kernels"
+    assert "dft_gemm" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.skipif(bool(installed_spec()), reason="a package nki is installed")
+@pytest.mark.parametrize(("switch", "said"), [("1", "simulator"), ("0", "absent"), ("", "absent")])
+def test_the_switch_of_the_sdk_answers_import_nki(site, switch, said):
+    script = f"""
+import site, sys
+site.addsitedir({str(site)!r})  # as Python does with site-packages when it starts
+assert "numpy" not in sys.modules
+try:
+    import nki
+    print("simulator" if nki.__simulator__ else "other")
+except ModuleNotFoundError:
+    print("absent")
+"""
+    variables = os.environ | {"NKI_SIMULATOR": switch}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=variables, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == said, done.stderr
 
 
 def test_the_wheel_of_the_kernels_holds_them_alone(kernels_wheel, wheel_names):
     names = names_in(kernels_wheel)
     ours = {name for name in names if not name.startswith("trnfft_kernels-")}
-    assert ours == {name for name in wheel_names if name.startswith("nki_kernels/")}
+    assert ours == {name for name in wheel_names if name.startswith(("nki_kernels/", "nki_sim"))}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
@@ -238,7 +263,9 @@ def test_the_command_says_what_it_needs(missing, named):
 
 def test_the_command_is_the_module_too():
     pytest.importorskip("typer")
-    assert project()["scripts"] == {"trnfft": "trnfft.__main__:main"}
+    simulator = {"nki-sim": "nki_kernels.simulator.__main__:main"}
+    assert project()["scripts"] == {"trnfft": "trnfft.__main__:main", **simulator}
+    assert project(ROOT / "packages" / "kernels")["scripts"] == simulator
     command = [sys.executable, "-m", "trnfft", "plan", "8"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "LNC=1" in done.stdout, done.stderr

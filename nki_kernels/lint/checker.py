@@ -11,6 +11,9 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
+from nki_kernels.removed_api import SHORT, removed_argument
+
+from . import api
 from .calls import MUTATORS, contested_call, names_a_key
 from .names import (
     ALIASES,
@@ -31,9 +34,11 @@ from .rules import (
     NO_INSTRUCTION,
     NUMPY_DTYPE,
     RULES,
+    TENSOR_MAKERS,
 )
 from .source import (
     assigned_to,
+    assigned_values,
     bound_names,
     counters,
     definition_of,
@@ -60,6 +65,7 @@ class Checker(ast.NodeVisitor):
         self.lists: set[str] = set()
         self.dicts: set[str] = set()
         self.counters: set[str] = set()
+        self.tensors: set[str] = set()
         self.loop_bodies: dict[str, str] = {}
 
     def run(self) -> list[Violation]:
@@ -73,6 +79,9 @@ class Checker(ast.NodeVisitor):
         self.lists = set(assigned_to(definition, ast.List, "list"))
         self.dicts = set(assigned_to(definition, ast.Dict, "dict"))
         self.counters = set(counters(definition))
+        self.tensors = {
+            name for name, values in assigned_values(definition).items() if self.are_tensors(values)
+        }
         self.loop_bodies = loop_bodies(definition)
         if self.function.__code__.co_freevars:
             self.report("closure", ", ".join(self.function.__code__.co_freevars))
@@ -84,9 +93,13 @@ class Checker(ast.NodeVisitor):
         self.visit_all(definition.body)
         return self.found
 
-    def report(self, rule: str, what: str = "", line: int | None = None) -> None:
+    def are_tensors(self, values: list[ast.expr]) -> bool:
+        calls = [value.func for value in values if isinstance(value, ast.Call)]
+        return len(calls) == len(values) and {self.names.path(f) for f in calls} <= TENSOR_MAKERS
+
+    def report(self, rule: str, what: str = "", line: int | None = None, message: str = "") -> None:
         severity = "contested" if rule in CONTESTED else "error"
-        message = (CONTESTED if rule in CONTESTED else RULES)[rule][1]
+        message = message or (CONTESTED if rule in CONTESTED else RULES)[rule][1]
         name = self.function.__name__
         file = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
         text = f"{what}: {message}" if what else message
@@ -205,7 +218,33 @@ class Checker(ast.NodeVisitor):
             self.report("loop-else")
         self.generic_visit(node)
 
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+        self.check_condition(node.test)
+        self.generic_visit(node)
+
+    visit_IfExp = visit_If
+
+    def check_condition(self, test: ast.expr) -> None:
+        """Report a truth value of a tensor, or of a comparison of one with anything but None."""
+        if isinstance(test, ast.BoolOp):
+            for value in test.values:
+                self.check_condition(value)
+        elif isinstance(test, ast.UnaryOp):
+            self.check_condition(test.operand)
+        elif isinstance(test, ast.Compare):
+            operands = [test.left, *test.comparators]
+            is_none = any(isinstance(o, ast.Constant) and o.value is None for o in operands)
+            if not is_none and any(map(self.is_tensor, operands)):
+                self.report("tensor-condition", ast.unparse(test))
+        elif self.is_tensor(test):
+            self.report("tensor-condition", ast.unparse(test))
+
+    def is_tensor(self, node: ast.expr) -> bool:
+        inner = node.value if isinstance(node, ast.Subscript) else node
+        return isinstance(inner, ast.Name) and inner.id in self.tensors
+
     def visit_While(self, node: ast.While) -> None:
+        self.check_condition(node.test)
         if isinstance(node.test, ast.Name) and node.test.id in self.registers:
             self.report("deprecated-dynamic-loop", f"while {node.test.id}")
         if node.orelse:
@@ -255,10 +294,19 @@ class Checker(ast.NodeVisitor):
         if not path.startswith("nki."):
             for rule, what in contested_call(node, self.names, self.lists):
                 self.report(rule, what)
+        self.check_keywords(path, node)
         self.check_dict_method(node)
         if self.no_reorder and last_name(node.func) in LOOPS:
             self.report("loop-body", ast.unparse(node.func))
         self.generic_visit(node)
+
+    def check_keywords(self, path: str, node: ast.Call) -> None:
+        module, _, function = path.rpartition(".")
+        for keyword in node.keywords if module in SHORT else ():
+            removed = removed_argument(module, function, keyword.arg or "")
+            if removed and keyword.arg not in api.arguments(module, function):
+                message = f"{SHORT[module]}.{function}'s {keyword.arg} was {removed}"
+                self.report("removed", "", keyword.value.lineno, message)
 
     def check_dict_method(self, node: ast.Call) -> None:
         function = node.func
@@ -292,10 +340,18 @@ class Checker(ast.NodeVisitor):
             return True
         else:
             value = self.names.resolve(node)
-            if value is not UNKNOWN:
-                self.check_value(ast.unparse(node), value)
-            return value is not UNKNOWN
+            if value is UNKNOWN:
+                return self.check_api_name(path)
+            self.check_value(ast.unparse(node), value)
         return True
+
+    def check_api_name(self, path: str) -> bool:
+        """Report a name of nki, nki.language or nki.isa that these do not have."""
+        found = api.missing(path)
+        if found:
+            rule, message = found
+            self.report(rule, message=message)
+        return found is not None
 
     def check_value(self, name: str, value: Any) -> None:
         if origin(value).partition(".")[0] in IMPURE:

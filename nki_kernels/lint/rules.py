@@ -107,6 +107,13 @@ RULES: dict[str, tuple[str, str]] = {
         "migration 0.4",
         "`neuronxcc` is a compile error; import the same name from `nki`",
     ),
+    "removed": ("migration, notes", "NKI has this no longer"),
+    "unknown-name": ("api", "NKI 0.6 has no such name"),
+    "tensor-condition": (
+        "guide, api",
+        "a tensor's elements are not known while the kernel is compiled; select by nl.where or "
+        "nisa.tensor_copy_predicated, or loop by nl.while_loop",
+    ),
     "broadcast-method": (
         "api; others (device)",
         "a tensor has no method broadcast_to; call nl.broadcast_to(x, shape)",
@@ -221,6 +228,10 @@ BUILTINS = frozenset(
     + (range, slice, str, tuple, type)
 )
 NO_INSTRUCTION = frozenset(f"nki.language.{name}" for name in ("mod", "fmod", "divide"))
+TENSOR_MAKERS = frozenset(
+    f"nki.language.{name}"
+    for name in ("ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "load")
+)
 IMPURE = frozenset({"datetime", "os", "random", "secrets", "time", "uuid"})
 LOOPS = frozenset({"fori_loop", "while_loop"})
 NUMPY_DTYPE = re.compile(r"numpy\.((u?int|float|complex|bool)(\d+|_)?|dtype|finfo|iinfo)")

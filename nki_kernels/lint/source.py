@@ -84,6 +84,18 @@ def assigned_to(definition: ast.AST, kind: type[ast.expr], call: str) -> Iterato
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
+def assigned_values(definition: Definition) -> dict[str, list[ast.expr]]:
+    """What is assigned to each name that nothing but assignments, as `x = value`, binds."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    values.setdefault(target.id, []).append(node.value)
+    bindings = list(bound_names(definition))
+    return {name: found for name, found in values.items() if bindings.count(name) == len(found)}
+
+
 def counters(definition: ast.AST) -> Iterator[str]:
     """The names that count: `i` in `for i in range(4)`."""
     for node in ast.walk(definition):

@@ -15,15 +15,20 @@ from . import isa, language, typing
 from .device_rules import allow
 from .errors import NkiSimulationWarning, NkiValidationError
 from .install import install
+from .instruction_notes import KernelWarning, SourceLine, sources
 from .kernel import Kernel, dry_run, jit, record, simulate
+from .schedule import LoopRun
 from .session import strict
 from .timeline import Event, Timeline
 
 __all__ = [
     "Event",
     "Kernel",
+    "KernelWarning",
+    "LoopRun",
     "NkiSimulationWarning",
     "NkiValidationError",
+    "SourceLine",
     "Timeline",
     "allow",
     "dry_run",
@@ -33,6 +38,7 @@ __all__ = [
     "language",
     "record",
     "simulate",
+    "sources",
     "strict",
     "typing",
 ]

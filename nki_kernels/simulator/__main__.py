@@ -1,35 +1,78 @@
-"""``python -m nki_kernels.simulator script.py [args]``: run a script with the simulated nki."""
+"""The command ``nki-sim``, also ``python -m nki_kernels.simulator``."""
 
 from __future__ import annotations
 
-import runpy
+import argparse
+import errno
+import os
 import sys
 from pathlib import Path
 
-from .install import install
+from .commands import lint, profile, report, run
+from .commands.errors import INTERRUPTED, UNUSABLE, CommandError
+from .version import version_text
 
-_USAGE = "usage: python -m nki_kernels.simulator script.py [args]"
+_COMMANDS = {"run": run, "lint": lint, "profile": profile, "report": report}
+_ABOUT = """\
+NKI kernels on a laptop: values, the chip's rules, and a modelled time. No Neuron SDK is needed.
+
+Exit codes: 0, all is well; 1, a finding, a refused kernel or an error of the script; 2, the command
+could not do its work. Times are modelled, none was measured on a chip.
+"""
+_EXAMPLES = """\
+examples:
+  nki-sim run script.py
+  nki-sim run --target trn2 --html report.html -m pytest -q
+  nki-sim lint kernels.py
+  nki-sim profile kernels.py::softmax --shape 4096x512 --target trn2
+"""
 
 
-def main() -> None:
-    """Install the simulator, then run the script as ``__main__``."""
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        stream = sys.stdout if len(sys.argv) > 1 else sys.stderr
-        print(_USAGE, file=stream)
-        raise SystemExit(0 if len(sys.argv) > 1 else 2)
-    script = Path(sys.argv[1])
-    if not script.is_file():
-        print(f"{script}: no such script; {_USAGE}", file=sys.stderr)
-        raise SystemExit(2)
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command that the arguments name; its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] not in _COMMANDS and Path(given[0]).suffix == ".py":
+        given = ["run", *given]  # python -m nki_kernels.simulator script.py
+    options = parser().parse_args(given)
+    if options.command is None:
+        parser().print_help(sys.stderr)
+        return UNUSABLE
     try:
-        install()
-    except RuntimeError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from None
-    sys.argv = sys.argv[1:]
-    sys.path.insert(0, str(script.resolve().parent))
-    runpy.run_path(str(script), run_name="__main__")
+        code = _COMMANDS[options.command].main(options)
+        sys.stdout.flush()
+        return code
+    except CommandError as error:
+        print(f"nki-sim: {error}", file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        if options.command == "run":
+            raise  # with the script's lines
+        print("nki-sim: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            print(f"nki-sim: standard output: {error.strerror}", file=sys.stderr)
+        elif not isinstance(error, BrokenPipeError):  # nki-sim ... | head: nobody reads the rest
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNUSABLE
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of all commands."""
+    whole = argparse.ArgumentParser(
+        "nki-sim",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    whole.add_argument("--version", action="version", version=f"nki-sim of {version_text()}")
+    commands = whole.add_subparsers(dest="command", metavar="command")
+    for name, command in _COMMANDS.items():
+        one = commands.add_parser(name, help=command.ABOUT, description=command.ABOUT)
+        command.add_options(one)
+    return whole
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -4,20 +4,25 @@ A core_barrier waits for what touched its data before, and what touches its data
 it ("other engines will not be blocked": nki/api/nki/isa/__init__.py). So an access of one program
 comes before one of the other where a chain of dependencies leads through a core_barrier or
 sendrecv. Where both touch an element, one writes it, and neither comes first, the result is chance.
+But two writes of the same bytes to the same place leave these, whichever is the last, and who has
+written them reads them in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import dtypes
 from .errors import NkiValidationError
-from .hazards import Region, overlaps
-from .tensor import NkiTensor, Storage, extent
+from .hazards import overlaps, region
+from .instruction_notes import noted_line
+from .layout import extent
+from .tensor import NkiTensor, Storage
 
 _COMPARED_BYTES = 64 << 20  # views that span more are told apart by their bounds and strides only
 _MANY_PAIRS = 10_000  # of accesses: then all views are compared at once before any two are
@@ -25,16 +30,18 @@ _MANY_PAIRS = 10_000  # of accesses: then all views are compared at once before 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An instruction of one program that reads or writes a region of a shared tensor.
+    """An instruction of one program that reads or writes a view of a shared tensor.
 
     ``turn``: the first instruction of the loop on the device around it, and which iteration.
+    ``written``: a digest of the bytes, where they are known and are the same in every iteration.
     """
 
     number: int
     instruction: str
-    region: Region
+    view: NkiTensor
     is_write: bool
     turn: tuple[int, int] = (-1, 0)
+    written: bytes | None = None
 
     def __str__(self) -> str:
         return f"{'writes' if self.is_write else 'reads'} it: {self.instruction}"
@@ -53,30 +60,34 @@ def check_hazards(
             continue
         order = order or _Order(sessions, meetings)
         for a, b in _touching(first, second, order):
-            if _share_bytes([a.region[4]], [b.region[4]]):
+            if _share_bytes([a.view], [b.view]):
                 assert storage is not None
-                raise _hazard(storage, a, b)
+                raise _hazard(sessions, storage, a, b)
 
 
 def _is_shared(first: list[Access], second: list[Access]) -> bool:
     """Whether one program may write what the other one touches."""
-    writes = [[a.region[4] for a in found if a.is_write] for found in (first, second)]
+    writes = [[a.view for a in found if a.is_write] for found in (first, second)]
     if len(first) * len(second) < _MANY_PAIRS:
         return bool((writes[0] and second) or (writes[1] and first))
-    everything = [[a.region[4] for a in found] for found in (first, second)]
+    everything = [[a.view for a in found] for found in (first, second)]
     return _share_bytes(writes[0], everything[1]) or _share_bytes(writes[1], everything[0])
 
 
-def _hazard(storage: Storage, a: Access, b: Access) -> NkiValidationError:
+def _hazard(sessions: list[Any], storage: Storage, a: Access, b: Access) -> NkiValidationError:
+    lines = [noted_line(s.notes, one.number) for s, one in zip(sessions, (a, b), strict=True)]
+    places = [f" ({Path(line.file).name}:{line.line})" if line else "" for line in lines]
     value = (
-        f"{storage.describe()}: instruction {a.number} of program 0 {a}, "
-        f"instruction {b.number} of program 1 {b}"
+        f"{storage.describe()}: instruction {a.number} of program 0 {a}{places[0]}, "
+        f"instruction {b.number} of program 1 {b}{places[1]}"
     )
     rule = (
         "no nisa.core_barrier orders these accesses to the same elements of shared HBM; does each "
         "program take its own share, by nl.program_id(0)?"
     )
-    return NkiValidationError((a if a.is_write else b).instruction, "tensor", value, rule)
+    error = NkiValidationError((a if a.is_write else b).instruction, "tensor", value, rule)
+    error.source = lines[0] if a.is_write else lines[1]
+    return error
 
 
 def _touching(
@@ -84,16 +95,47 @@ def _touching(
 ) -> Iterator[tuple[Access, Access]]:
     """Unordered accesses of both programs to overlapping regions, one of them a write."""
     live: tuple[list[Access], list[Access]] = ([], [])
-    everything = [(a.region[0], 0, a) for a in first] + [(b.region[0], 1, b) for b in second]
+    same = _EqualWrites(first, second)
+    everything = [(region(a.view)[0], 0, a) for a in first]
+    everything += [(region(b.view)[0], 1, b) for b in second]
     for low, side, access in sorted(everything, key=lambda entry: entry[:2]):
         others = live[1 - side]
-        others[:] = [other for other in others if other.region[1] > low]
+        others[:] = [other for other in others if region(other.view)[1] > low]
         for other in others:
             a, b = (access, other) if side == 0 else (other, access)
             is_hazard = (a.is_write or b.is_write) and not order.is_ordered(a, b)
-            if is_hazard and overlaps(a.region, b.region):
+            if is_hazard and overlaps(a.view, b.view) and not same.is_harmless(a, b):
                 yield a, b
         live[side].append(access)
+
+
+class _EqualWrites:
+    """The writes of both programs by place and bytes, as far as these are known."""
+
+    def __init__(self, first: list[Access], second: list[Access]) -> None:
+        self._firsts: tuple[dict[Any, int], ...] = ({}, {})
+        for found, accesses in zip(self._firsts, (first, second), strict=True):
+            for access in accesses:
+                if access.is_write and access.written is not None:
+                    found.setdefault(_place(access), access.number)
+
+    def is_harmless(self, a: Access, b: Access) -> bool:
+        """Whether the order of accesses of program 0 and 1, one a write, changes no byte.
+
+        It does not where both write the same, or who reads has written before what the other does.
+        """
+        if a.is_write and b.is_write:
+            return a.written is not None and _place(a) == _place(b)
+        write, read, reader = (a, b, 1) if a.is_write else (b, a, 0)
+        if write.written is None:
+            return False
+        return self._firsts[reader].get(_place(write), read.number) < read.number
+
+
+def _place(access: Access) -> tuple[Any, ...]:
+    """Key of a write: where, and what."""
+    t = access.view
+    return t.shape, t.strides, t.offset, t.dtype, access.written
 
 
 def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:

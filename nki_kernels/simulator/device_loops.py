@@ -21,18 +21,23 @@ class DeviceLoop:
     """One loop of a launch, while it runs and afterwards.
 
     Attributes: ``first`` and ``end``, numbers of the instructions of its first iteration;
-    ``trips``, how many there were, of which ``run`` were run.
+    ``trips``, how many there were, of which ``run`` were run; ``held``, storages from outside.
     """
 
     def __init__(self, session: Any, label: str) -> None:
         self.session = session
         self.label = label
         self.outer: DeviceLoop | None = session.device_loop
-        self.outermost: DeviceLoop = self if self.outer is None else self.outer.outermost
         self.first = self.end = session.count
         self.trips = self.run = 0
+        self.held: list[Any] = []
         self._is_first = True
         self._storages = len(session.storages)
+
+    @property
+    def outermost(self) -> DeviceLoop:
+        """The loop around it that is in no other one, or itself."""
+        return self if self.outer is None else self.outer.outermost
 
     def values(self, bounds: range) -> Iterator[int]:
         """What to run the body with: in a dry run the first value and the last.
@@ -85,6 +90,7 @@ class DeviceLoop:
             if storage.last_use >= self.first:
                 storage.first_use = min(storage.first_use, self.first)
                 storage.last_use = max(storage.last_use, self.end - 1)
+                self.held.append(storage)
 
 
 @contextmanager

@@ -195,8 +195,10 @@ def note_group(accumulate: bool | None, bank_bytes: int) -> Callable[[Any, list[
         target = writes[0]
         storage = target.storage
         place = target.offset, target.shape, target.strides
-        first = target.offset % target._free * target._np_type.itemsize // bank_bytes
-        groups = storage.groups.setdefault(first, {})
+        first = target.offset % target._free * target._layout.np_type.itemsize // bank_bytes
+        groups = storage.groups.get(first)
+        if groups is None:
+            groups = storage.groups[first] = {}
         adds = place in groups if accumulate is None else accumulate
         terms = groups[place] = groups.get(place, 0) + 1 if adds else 1
         if len(groups) > 1 and (terms > 1 or max(groups.values()) > 1):

@@ -29,11 +29,11 @@ def check_dma_written(session: Session, schedule: Schedule, first: int = 0) -> N
             changes.append((schedule.start[first + storage.first_use], storage.free_bytes, storage))
             changes.append((end, -storage.free_bytes, storage))
     live = peak = 0
-    culprit = ""
+    culprit = None
     for _, size, storage in sorted(changes, key=lambda change: change[:2]):
         live += size
         if live > peak:
-            peak, culprit = live, storage.describe()
-    if peak > DMA_WRITTEN_BYTES:
-        broken = Break("dma-written-ahead", culprit, f"{peak} bytes a partition")
-        session.broke("nisa.dma_copy", broken)
+            peak, culprit = live, storage
+    if culprit is not None and peak > DMA_WRITTEN_BYTES:
+        broken = Break("dma-written-ahead", culprit.describe(), f"{peak} bytes a partition")
+        session.broke("nisa.dma_copy", broken, culprit.first_use)

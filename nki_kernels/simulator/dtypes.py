@@ -44,6 +44,8 @@ _LOW_PRECISION = frozenset(
 )
 _BY_NUMPY = {np.dtype(t): n for n, (_, t) in _TYPES.items() if n not in PACKED and n != "tfloat32"}
 
+_HELD = {name: np.dtype(held) for name, (_, held) in _TYPES.items()}
+
 
 def canonical(dtype: Any) -> str:
     """The NKI name of a dtype given as NKI name, NumPy dtype or torch dtype (else TypeError)."""
@@ -78,7 +80,12 @@ def numpy_type(name: str, precise: bool = True) -> np.dtype[Any]:
     """The NumPy dtype that holds ``name`` in the simulator."""
     if not precise and name in _LOW_PRECISION:
         return np.dtype(np.float32)
-    return np.dtype(_TYPES[name][1])
+    return _HELD[name]
+
+
+def is_exact(name: str) -> bool:
+    """False for low-precision types where NKI_PRECISE_FP=0 asks for float32 in place of them."""
+    return name not in _LOW_PRECISION or is_precise()
 
 
 def fresh_value(name: str) -> Any:

@@ -9,18 +9,21 @@ the descriptors of most (`isa/dma_costs`).
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
 
+from . import waits
 from .issue import Issue
 
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "dma")
 _FULL_ARRAY = (0, 4)
 
-# Of one instruction: start, end, when others see the result, when its queue goes on, and the
-# instruction that held it up (-1: none but its queue and operands).
-Place = tuple[float, float, float, float, int]
+# Of one instruction: start, end, when others see the result, when its queue goes on, the
+# instruction that held it up (-1: none but its queue and operands), and why (of `waits`).
+Place = tuple[float, float, float, float, int, str]
 
 
 class Engines:
@@ -71,19 +74,20 @@ class Engines:
 
     def _stream(self, n: int, issue: Issue, start: float) -> Place:
         """VectorE, ScalarE, GpSimdE."""
-        held_by = -1
+        held_by, why = -1, ""
         ports = issue.ports + self._banks[n] if issue.takes_banks else issue.ports
         for port in ports:
             free, user = self._ports.get(port, (0.0, -1))
             if free > start:
                 start, held_by = free, user
+                why = waits.OF_PORTS.get(port, waits.PSUM_BANK)
         if issue.table:
             start += self.load_tables({issue.table})
         finish = start + issue.cost_ns
         for port in ports:
             self._ports[port] = (finish, n)
         self._busy[issue.engine] += issue.cost_ns
-        return start, finish, finish + issue.latency_ns, finish, held_by
+        return start, finish, finish + issue.latency_ns, finish, held_by, why
 
     def load_tables(self, functions: set[str]) -> float:
         """How long ScalarE takes to load the functions that it has not."""
@@ -104,7 +108,7 @@ class Engines:
         self._busy["tensor"] += max(0.0, finish - max(start, self._tensor_end))
         self._tensor_end = max(self._tensor_end, finish)
         queue_free = start if issue.load_stationary_ns else finish
-        return start, finish, finish + issue.latency_ns, queue_free, -1
+        return start, finish, finish + issue.latency_ns, queue_free, -1, ""
 
     def _whole_array(self, issue: Issue, loaded: float) -> float:
         """Start of a pass; of a transpose beside another pass, where the chip can do that."""
@@ -119,7 +123,7 @@ class Engines:
 
     def _array_tile(self, n: int, issue: Issue, loaded: float) -> float:
         """Start of a pass on some rows and columns; one at a time writes a PSUM bank."""
-        cells = [4 * r + c for r in range(*issue.rows) for c in range(*issue.columns)]
+        cells = _cells(issue.rows, issue.columns)
         banks = self._banks[n] if issue.takes_banks else ()
         free = [self._array_free[c] for c in cells]
         start = max(loaded, *free, *[self._bank_free.get(bank, 0.0) for bank in banks])
@@ -132,33 +136,58 @@ class Engines:
     def _transfer(self, n: int, issue: Issue, start: float) -> Place:
         """One transfer on the engines that its rows are dealt to, at what the core reaches."""
         chip = self.chip
-        held_by = -1
+        trigger: tuple[int, str] = (-1, "")  # what held that up
         if issue.uses_software_dge:
             idle, user = self._ports.get("gpsimd", (0.0, -1))
             if idle > start:
-                start, held_by = idle, user
+                start, trigger = idle, (user, waits.DESCRIPTORS)
             self._ports["gpsimd"] = start + issue.trigger_ns, n
             self._busy["gpsimd"] += issue.trigger_ns
         triggered = start + issue.trigger_ns
         first = triggered + chip.dma_start_ns
         finish = max(first, self._dma_shared) + issue.dma_shared_ns
+        cause = trigger
         if self._dma_shared > first:
-            held_by = self._dma_shared_user
+            cause = self._dma_shared_user, waits.HBM
         self._dma_shared, self._dma_shared_user = finish, n
         self._dma_shared_busy += issue.dma_shared_ns
-        free, busy = self._dma_free, self._dma_busy
-        for engine, cost in enumerate(issue.dma_ns):
+        end, user = self._run_dma_engines(n, issue.dma_ns, first, finish)
+        if end > finish:
+            finish, cause = end, trigger if user < 0 else (user, waits.DMA_ENGINES)
+        return start, finish, finish + chip.dma_finish_ns, triggered, *cause
+
+    def _run_dma_engines(
+        self, n: int, costs: tuple[float, ...], first: float, finish: float
+    ) -> tuple[float, int]:
+        """When the last engine ends, or ``finish`` if that is later; what it did before, or -1.
+
+        Each takes its cost from ``first`` on, or from when it is free.
+        """
+        free, busy, users = self._dma_free, self._dma_busy, self._dma_user
+        if costs and costs[0] and all(map(_are_equal, (costs, free, users))):
+            # All rows are dealt alike, and were before: one engine tells of all.
+            user = -1 if free[0] < first else users[0]
+            end = max(first, free[0]) + costs[0]
+            self._dma_free, self._dma_user = [end] * len(free), [n] * len(users)
+            self._dma_busy = [time + costs[0] for time in busy]
+            return end, user
+        last = -1
+        for engine, cost in enumerate(costs):
             if cost:
                 begin = free[engine]
-                if begin < first:
-                    begin = first
-                    waits = -1
-                else:
-                    waits = self._dma_user[engine]
-                begin += cost
-                free[engine] = begin
-                self._dma_user[engine] = n
+                end = free[engine] = (first if begin < first else begin) + cost
+                if end > finish:
+                    finish, last = end, -1 if begin < first else users[engine]
+                users[engine] = n
                 busy[engine] += cost
-                if begin > finish:
-                    finish, held_by = begin, waits
-        return start, finish, finish + chip.dma_finish_ns, triggered, held_by
+        return finish, last
+
+
+def _are_equal(values: Sequence[float]) -> bool:
+    return values.count(values[0]) == len(values)
+
+
+@functools.lru_cache
+def _cells(rows: tuple[int, int], columns: tuple[int, int]) -> list[int]:
+    """Tiles of 32x32 of the systolic array."""
+    return [4 * r + c for r in range(*rows) for c in range(*columns)]

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any, TypeVar
+
+_Enum = TypeVar("_Enum", bound=type[Enum])
 
 
+def _plain(enum: _Enum) -> _Enum:
+    """The enumeration with members that are plain attributes of the class, and hash by identity.
+
+    Python 3.10 and 3.11 look up every one of `engine.vector` by functions written in Python.
+    """
+    for name, member in enum.__members__.items():
+        type.__setattr__(enum, name, member)
+    type.__setattr__(enum, "__hash__", object.__hash__)
+    return enum
+
+
+@_plain
 class engine(Enum):
     """Engines of a NeuronCore."""
 
@@ -17,6 +32,7 @@ class engine(Enum):
     sync = 6
 
 
+@_plain
 class reduce_cmd(Enum):
     """What an instruction does with an engine's accumulator registers."""
 
@@ -27,6 +43,7 @@ class reduce_cmd(Enum):
     load_reduce = 4
 
 
+@_plain
 class dge_mode(Enum):
     """Who generates DMA descriptors."""
 
@@ -36,6 +53,7 @@ class dge_mode(Enum):
     none = 3
 
 
+@_plain
 class oob_mode(Enum):
     """What a DMA does with an index out of bounds."""
 
@@ -43,6 +61,7 @@ class oob_mode(Enum):
     skip = 1
 
 
+@_plain
 class matmul_perf_mode(Enum):
     """FP8 modes of the Tensor engine."""
 
@@ -50,14 +69,33 @@ class matmul_perf_mode(Enum):
     double_row = "double_row"
 
 
+@_plain
 class nc_version(Enum):
-    """Generations of the NeuronCore."""
+    """Generations of the NeuronCore, in their order: AWS's kernels compare them, with ints, too."""
 
     gen2 = 2
     gen3 = 3
     gen4 = 4
 
+    def __lt__(self, other: object) -> bool:
+        return bool(self.value < _number(other))
 
+    def __le__(self, other: object) -> bool:
+        return bool(self.value <= _number(other))
+
+    def __gt__(self, other: object) -> bool:
+        return bool(self.value > _number(other))
+
+    def __ge__(self, other: object) -> bool:
+        return bool(self.value >= _number(other))
+
+
+def _number(version: object) -> Any:
+    """Of a version or an int."""
+    return version.value if isinstance(version, nc_version) else version
+
+
+@_plain
 class dma_engine(Enum):
     """Which DMA engine a sendrecv uses."""
 
@@ -65,6 +103,7 @@ class dma_engine(Enum):
     gpsimd_dma = 2
 
 
+@_plain
 class MemoryRegion(Enum):
     """Memories of a NeuronCore."""
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .instruction_notes import SourceLine
 
 
 class NkiValidationError(Exception):
     """A documented rule of the hardware or the compiler is broken.
 
-    Attributes: ``instruction``, ``operand``, ``value`` and ``rule``, as in the message.
+    Attributes: ``instruction``, ``operand``, ``value`` and ``rule``, as in the message; ``source``,
+    the kernel's line where an error that shows only at the kernel's end has one.
     """
+
+    source: SourceLine | None = None
 
     def __init__(self, instruction: str, operand: str, value: Any, rule: str) -> None:
         super().__init__(f"{instruction}: {operand} = {value}: {rule}")

@@ -6,16 +6,15 @@ kept as n (wait until its result is visible) or ~n (a reader: wait until it is d
 
 from __future__ import annotations
 
-import math
-from typing import Any
+import functools
 
-from . import dtypes
 from .enums import MemoryRegion
 from .issue import Issue
-from .tensor import NkiTensor, Storage, extent
+from .layout import Layout
+from .tensor import NkiTensor, Storage
 
-# (first byte, end byte, first partition, end partition, view, every element in between)
-Region = tuple[int, int, int, int, NkiTensor, bool]
+# (first byte, end byte, first partition, end partition, every element in between)
+Region = tuple[int, int, int, int, bool]
 
 
 def region(t: NkiTensor) -> Region:
@@ -28,98 +27,117 @@ def region(t: NkiTensor) -> Region:
 
 def _bounding_box(t: NkiTensor) -> Region:
     if t._dynamic is not None:
-        rows = t.storage.shape[0] if t._free else 1
-        return (0, t.storage.free_bytes, 0, rows, t, False)
-    size = dtypes.itemsize(t.dtype)
-    if not t._free:
-        span = extent(t.shape, t.strides)
-        return (t.offset * size, (t.offset + span) * size, 0, 1, t, span == math.prod(t.shape))
-    partition, free = divmod(t.offset, t._free)
-    span = extent(t.shape[1:], t.strides[1:])
-    dense = span == math.prod(t.shape[1:])
-    return (free * size, (free + span) * size, partition, partition + t.shape[0], t, dense)
+        return (0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1, False)
+    layout = t._layout
+    if not layout.free:
+        low = t.offset * layout.itemsize
+        return (low, low + layout.span_bytes, 0, 1, layout.is_dense)
+    partition, free = divmod(t.offset, layout.free)
+    low = free * layout.itemsize
+    return (low, low + layout.span_bytes, partition, partition + layout.lanes, layout.is_dense)
 
 
-def after(
-    predecessors: list[int],
-    storage: Storage,
-    box: Region,
-    n: int,
-    issue: Issue,
-    is_write: bool,
-    whole: bool = False,
+def note_read(
+    predecessors: list[int], t: NkiTensor, n: int, issue: Issue, whole: bool = False
 ) -> None:
-    """Append what instruction ``n`` waits for on ``storage``, and note its access.
+    """Append what instruction ``n`` waits for before it reads a view, and note that it does.
 
     ``whole``: reads and writes of a tile wait for each other, whatever parts they touch. Writes of
     different parts do not: kiln's tiles that VectorE and ScalarE fill together take no longer.
     """
-    stream = issue.stream
+    storage, stream = t.storage, issue.stream
+    writes = storage.writes
+    if writes and stream == "tensor" and _follows_in_psum(issue, storage):
+        writes = [entry for entry in writes if entry[2] != stream]
+    if not whole:
+        writes = [entry for entry in writes if overlaps(entry[0], t)]
+    if writes:
+        predecessors += [m for _, m, _ in writes]
+    # In an in-order queue the last read of a view stands for the earlier ones.
+    is_last = issue.engine != "dma" and not issue.may_overtake
+    storage.reads[0 if whole else id(t), stream if is_last else n] = t, n, stream
+
+
+def _follows_in_psum(issue: Issue, storage: Storage) -> bool:
+    """PSUM accumulates near memory: matmuls to the same region follow each other without a wait."""
+    is_overtaking = issue.is_transpose and issue.may_overtake
+    return storage.buffer is MemoryRegion.psum and not is_overtaking
+
+
+def note_write(
+    predecessors: list[int], t: NkiTensor, n: int, issue: Issue, whole: bool = False
+) -> None:
+    """The same of a view that instruction ``n`` writes."""
+    storage, stream = t.storage, issue.stream
     in_order = issue.engine != "dma"
-    # PSUM accumulates near memory: matmuls to the same region follow each other without a wait.
-    is_matmul = stream == "tensor" and not (issue.is_transpose and issue.may_overtake)
-    psum_matmul = is_matmul and storage.buffer is MemoryRegion.psum
-    for other, m, writer in storage.writes:
-        if writer == stream and (psum_matmul or (is_write and in_order)):
-            continue
-        if (whole and not is_write) or overlaps(other, box):
-            predecessors.append(m)
-    if not is_write:
-        # In an in-order queue the last read of a view stands for the earlier ones.
-        view = 0 if whole else id(box[4])
-        is_last = in_order and not issue.may_overtake
-        storage.reads[(view, stream if is_last else n)] = (box, n, stream)
-        return
+    if storage.writes:
+        low, high, first, end, _ = t._region or region(t)
+        kept = []
+        for entry in storage.writes:
+            other, m, writer = entry
+            box = other._region or region(other)
+            if low < box[1] and box[0] < high and first < box[3] and box[2] < end:
+                if not (in_order and writer == stream) and overlaps(other, t):
+                    predecessors.append(m)
+                if _covers(t, other):
+                    continue
+            kept.append(entry)
+        storage.writes = kept
     if storage.reads:
         covered = []
         for key, (other, m, reader) in storage.reads.items():
-            if whole or overlaps(other, box):
-                if m != n and not (reader == stream and in_order):
+            if whole or overlaps(other, t):
+                if m != n and not (in_order and reader == stream):
                     predecessors.append(~m)
-                if _covers(box, other):
+                if _covers(t, other):
                     covered.append(key)
         for key in covered:
             del storage.reads[key]
-    if storage.writes:
-        storage.writes = [w for w in storage.writes if not _covers(box, w[0])]
-    storage.writes.append((box, n, stream))
+    storage.writes.append((t, n, stream))
 
 
-def overlaps(a: Region, b: Region) -> bool:
-    """True unless the two regions share no element."""
-    if a[0] >= b[1] or b[0] >= a[1] or a[2] >= b[3] or b[2] >= a[3]:
+def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
+    """True unless two views of a storage share no element."""
+    x, y = a._region or region(a), b._region or region(b)
+    if x[0] >= y[1] or y[0] >= x[1] or x[2] >= y[3] or y[2] >= x[3]:
         return False
-    return a[:4] == b[:4] or not _interleaved(a[4], b[4])
+    return x[:4] == y[:4] or not _interleaved(a, b)
 
 
-def _covers(a: Region, b: Region) -> bool:
-    if a[0] > b[0] or a[1] < b[1] or a[2] > b[2] or a[3] < b[3]:
+def _covers(a: NkiTensor, b: NkiTensor) -> bool:
+    x, y = a._region or region(a), b._region or region(b)
+    if x[0] > y[0] or x[1] < y[1] or x[2] > y[2] or x[3] < y[3]:
         return False
-    return a[5] or (a[4]._dynamic is None and a[:4] == b[:4] and a[4].strides == b[4].strides)
+    return x[4] or (a._dynamic is None and x[:4] == y[:4] and a.strides == b.strides)
 
 
 def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
     """True when views whose boxes overlap provably miss each other, as columns of a row do."""
     if a.dtype != b.dtype or a._dynamic is not None or b._dynamic is not None:
         return False
-    first = 1 if a._free else 0
-    place = (a.offset % a._free, b.offset % b._free) if a._free else (a.offset, b.offset)
-    dims = [_dims(t, first) for t in (a, b)]
-    for period in {s for _, s in dims[0]} | {s for _, s in dims[1]}:
-        spans = []
-        for offset, view in zip(place, dims, strict=True):
-            if any(s >= period and s % period for _, s in view):
-                break
-            inner = 1 + sum((n - 1) * s for n, s in view if s < period)
-            spans.append((offset % period, offset % period + inner))
-        if len(spans) == 2 and max(s[1] for s in spans) <= period:
-            (a_low, a_high), (b_low, b_high) = spans
-            if a_high <= b_low or b_high <= a_low:
-                return True
+    free = a._free
+    a_place, b_place = (a.offset % free, b.offset % free) if free else (a.offset, b.offset)
+    for period, a_width, b_width in _periods(a._layout, b._layout):
+        a_low, b_low = a_place % period, b_place % period
+        a_high, b_high = a_low + a_width, b_low + b_width
+        if a_high <= period and b_high <= period and (a_high <= b_low or b_high <= a_low):
+            return True
     return False
 
 
-def _dims(t: NkiTensor, first: int) -> list[Any]:
-    return [
-        (n, s) for n, s in zip(t.shape[first:], t.strides[first:], strict=True) if n > 1 and s > 0
-    ]
+@functools.lru_cache(4096)
+def _periods(a: Layout, b: Layout) -> list[tuple[int, int, int]]:
+    """Distances at which views with these layouts repeat, and what each covers of one."""
+    dims = [_dims(a), _dims(b)]
+    found = []
+    for period in {s for _, s in dims[0]} | {s for _, s in dims[1]}:
+        if not any(s >= period and s % period for view in dims for _, s in view):
+            widths = [1 + sum((n - 1) * s for n, s in view if s < period) for view in dims]
+            found.append((period, widths[0], widths[1]))
+    return found
+
+
+def _dims(layout: Layout) -> list[tuple[int, int]]:
+    first = 1 if layout.free else 0
+    sizes = zip(layout.shape[first:], layout.strides[first:], strict=True)
+    return [(n, s) for n, s in sizes if n > 1 and s > 0]

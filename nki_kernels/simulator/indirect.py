@@ -14,8 +14,9 @@ import numpy as np
 from . import shadow
 from .errors import NkiValidationError
 from .issue import Issue
+from .layout import extent
 from .register import VirtualRegister
-from .tensor import Indirection, NkiTensor, extent
+from .tensor import Indirection, NkiTensor
 
 if TYPE_CHECKING:
     from .session import Session
@@ -45,7 +46,7 @@ def run(session: Session, issue: Issue, writes: list[NkiTensor], reads: list[Nki
         return
     outs, ins = places[: len(writes)], places[len(writes) :]
     if any(isinstance(place, _Rows) for place in places):
-        _transfer(session, issue, outs[0], ins[0])
+        _transfer(session, issue, outs[0], ins)
         return
     for t in ins:
         session.check_written(issue, t)
@@ -114,7 +115,7 @@ class _Rows:
             raise _out_of_bounds(issue, int(rows[~valid][0]), t, found)
         self.storage = t.storage
         self.shape = t.shape
-        self.np_type = t._np_type
+        self.np_type = t._layout.np_type
         self.valid = np.repeat(valid, math.prod(inner))  # one an element
         self.views = {int(p): _at(t, found, inner, int(rows[p])) for p in np.flatnonzero(valid)}
 
@@ -133,19 +134,21 @@ class _Rows:
         return out
 
 
-def _transfer(session: Session, issue: Issue, dst: Any, src: Any) -> None:
+def _transfer(session: Session, issue: Issue, dst: Any, sources: list[Any]) -> None:
     """A gather or scatter by DMA: elements of rows out of bounds are neither read nor written."""
     moves = np.ones(math.prod(dst.shape), np.bool_)
-    for operand in (dst, src):
+    for operand in (dst, *sources):
         if isinstance(operand, _Rows):
             moves &= operand.valid
-    if src.storage.written is not True:
-        written = src.marks() if isinstance(src, _Rows) else shadow.marks(src.storage.written, src)
-        if not np.broadcast_to(written, src.shape).reshape(-1)[moves].all():
-            session.warn_unwritten(issue, src.storage)
+    for src in sources:
+        if src.storage.written is not True:
+            is_rows = isinstance(src, _Rows)
+            written = src.marks() if is_rows else shadow.marks(src.storage.written, src)
+            if not np.broadcast_to(written, src.shape).reshape(-1)[moves].all():
+                session.warn_unwritten(issue, src.storage)
     out = dst.array()
     before = out if moves.all() else out.copy()
-    issue.run([out], [src.array()])
+    issue.run([out], [src.array() for src in sources])
     moves = moves.reshape(dst.shape)
     if not isinstance(dst, _Rows):
         np.copyto(out, before, where=~moves)

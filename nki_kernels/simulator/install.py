@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-SIMULATOR_VARIABLE = "TRNFFT_SIMULATOR"  # 1: the simulator, even where the real nki is installed
-
-PLACEHOLDER_MARK = "WRONG PACKAGE"  # in the placeholder's ImportError, and in its description
+from nki_kernels.nki_finder import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, NkiFinder, answer
+from nki_kernels.removed_api import no_attribute
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ def find_nki() -> FoundNki:
     """What is installed under the name ``nki``; the simulator itself counts as absent."""
     module = sys.modules.get("nki")
     if module is None:
-        if importlib.util.find_spec("nki") is None:
+        spec = importlib.util.find_spec("nki")
+        if spec is None or isinstance(spec.loader, NkiFinder):
             return FoundNki("absent")
         try:
             module = importlib.import_module("nki")
@@ -77,6 +77,7 @@ def install() -> None:
     for name in [n for n in sys.modules if n == "nki" or n.startswith("nki.")]:
         del sys.modules[name]
     sys.modules.update(simulated_nki())
+    answer()  # says what to import instead of neuronxcc.nki
 
 
 def simulated_nki() -> dict[str, ModuleType]:
@@ -85,7 +86,7 @@ def simulated_nki() -> dict[str, ModuleType]:
     from .kernel import Kernel, jit, simulate
 
     nki = ModuleType("nki", "CPU simulator of the Neuron Kernel Interface (trnfft).")
-    collectives = ModuleType("nki.collectives", "Not simulated: one NeuronCore.")
+    collectives = ModuleType("nki.collectives", "Not simulated: one device.")
     contents: dict[str, Any] = {
         "__simulator__": True,
         "__path__": [],
@@ -100,6 +101,7 @@ def simulated_nki() -> dict[str, ModuleType]:
         "collectives": collectives,
     }
     nki.__dict__.update(contents)
+    nki.__getattr__ = no_attribute(nki, "nki")  # type: ignore[method-assign]
     collectives.__getattr__ = _no_collective  # type: ignore[method-assign]
     return {
         "nki": nki,
@@ -116,6 +118,7 @@ def _no_collective(name: str) -> Any:
         raise AttributeError(name)
 
     def refuse(*args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(f"nki.collectives.{name} is not simulated")
+        rule = "a launch is one device; run it on hardware, or compute what the ranks exchange"
+        raise NotImplementedError(f"nki.collectives.{name} is not simulated: {rule}")
 
     return refuse

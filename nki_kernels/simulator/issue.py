@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -83,12 +83,14 @@ class Issue:
         "trigger_ns",
         "uses_software_dge",
         "dma_bytes",
+        "macs",
         "dma_descriptors",
         "hbm_bytes",
         "is_dynamic",
         "checks_reads",
         "skips_out_of_bounds",
         "writes_where",
+        "undefined",
         "meets",
     )
 
@@ -128,12 +130,14 @@ class Issue:
         self.trigger_ns = 0.0  # of the queue, before the transfer starts
         self.uses_software_dge = False  # trigger_ns are GpSimdE's, too
         self.dma_bytes = 0
+        self.macs = 0  # products that TensorE adds up
         self.dma_descriptors = 0
         self.hbm_bytes = 0
         self.is_dynamic = False
         self.checks_reads = True
         self.skips_out_of_bounds = False
         self.writes_where: Any = None  # mask of the written elements, from ins; None: all
+        self.undefined: tuple[int, ...] = ()  # writes whose elements have no defined value
         self.meets: Any = None  # of core_barrier and sendrecv: what the other program must match
 
 
@@ -149,7 +153,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         # The issue outlives the call: what the caller may change later it has for itself.
         own = {keyword: _own(value) for keyword, value in kwargs.items()}
         issue = function(*[_own(value) for value in args], **own)
-        _locate(issue, parameters, args, kwargs)
+        _locate(issue, parameters, [*args, *kwargs.values()], len(args), kwargs)
         if session.warned == warned:  # else the next call must warn, too
             session.issues.put(signature, issue)
         return issue
@@ -158,25 +162,21 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
     def wrapper(*args: Any, **kwargs: Any) -> NkiInstruction:
         session = active()
         name = kwargs.pop("name", None)
-        # With the number of arguments: a text by position is no keyword.
-        key: list[Any] = [label, len(args)]
+        values = [*args, *kwargs.values()]
         try:
-            for value in args:
-                key.append(value.signature() if type(value) is NkiTensor else frozen(value))
-            for keyword, value in kwargs.items():
-                key.append(keyword)
-                key.append(value.signature() if type(value) is NkiTensor else frozen(value))
+            kinds = [v.signature() if type(v) is NkiTensor else frozen(v) for v in values]
         except NotByValue:
             issue = function(*args, **kwargs)
-            _locate(issue, parameters, args, kwargs)
+            _locate(issue, parameters, values, len(args), kwargs)
         else:
-            signature = tuple(key)
+            # With the number of arguments: a text by position is no keyword.
+            signature = (label, len(args), *kwargs, *kinds)
             issue = session.issues.get(signature)
             if issue is None:
                 issue = plan(session, signature, args, kwargs)
         write_slots, read_slots = issue.slots
-        writes = [args[s] if type(s) is int else kwargs[s] for s in write_slots]
-        reads = [args[s] if type(s) is int else kwargs[s] for s in read_slots]
+        writes = [values[slot] for slot in write_slots]
+        reads = [values[slot] for slot in read_slots]
         return NkiInstruction(session.issue(issue, writes, reads, name), session)
 
     return wrapper
@@ -187,17 +187,18 @@ def _own(value: Any) -> Any:
 
 
 def _locate(
-    issue: Issue, parameters: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+    issue: Issue,
+    parameters: inspect.Signature,
+    values: list[Any],
+    positional: int,
+    keywords: Iterable[str],
 ) -> None:
     """Find the operands' places in the call, so that later calls need no binding."""
-    names = list(parameters.parameters)
-    places: dict[str, Any] = {names[i]: i for i in range(len(args))}
-    places.update({keyword: keyword for keyword in kwargs})
+    names = [*list(parameters.parameters)[:positional], *keywords]
     issue.slots = (
-        tuple([places[n] for n in issue.writes]),
-        tuple([places[n] for n in issue.reads]),
+        tuple([names.index(name) for name in issue.writes]),
+        tuple([names.index(name) for name in issue.reads]),
     )
-    for slots in issue.slots:
-        for slot in slots:
-            tensor = args[slot] if isinstance(slot, int) else kwargs[slot]
-            issue.is_dynamic = issue.is_dynamic or tensor._dynamic is not None
+    operands = [values[slot] for slots in issue.slots for slot in slots]
+    if any(tensor._dynamic is not None for tensor in operands):
+        issue.is_dynamic = True

@@ -21,6 +21,8 @@ _CONSTANT = frozenset(
     {str, bytes, range, type(None), type, Operator, np.ufunc}
     | {types.FunctionType, types.BuiltinFunctionType}
 )
+_INTEGERS = frozenset({int, bool})
+_BOOLS = {True: (bool, True), False: (bool, False)}
 _float_bits = struct.Struct("<d").pack
 
 
@@ -34,14 +36,19 @@ def frozen(value: Any) -> Any:
     Raises NotByValue for what has no such key.
     """
     kind = type(value)
+    if kind is bool:
+        return _BOOLS[value]
+    if kind is int:
+        return (int, value)
     if kind in _CONSTANT:
         return value
-    if kind is int or kind is bool:
-        return (kind, value)
     if kind is float:
         is_plain = value != 0 and value == value  # 0.0 equals -0.0, and NaN not even itself
         return (kind, value if is_plain else _float_bits(value))
     if kind is list or kind is tuple:
+        kinds = tuple(map(type, value))
+        if _INTEGERS.issuperset(kinds):
+            return (kind, kinds, tuple(value))
         return (kind, tuple([frozen(v) for v in value]))
     if isinstance(value, Enum):
         return (kind, value._name_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from nki_kernels import hardware
+from nki_kernels.removed_api import removed_argument
 
 from . import dtypes
 from .arguments import integers
@@ -22,20 +24,25 @@ from .device_rules import Break
 from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
+from .instruction_notes import are_wanted
 from .order import is_program_order_kept, kept_order
 from .pair import PROGRAMS, Pair
-from .pair_schedule import PairSchedule
-from .session import Session, running
+from .session import Session, is_running, running
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
+from .tracebacks import ending_in_kernel
 from .twin import twin
 from .typing import check_annotations
 
-_timeline: ContextVar[Timeline | None] = ContextVar("nki_timeline", default=None)
+_timelines: ContextVar[tuple[Timeline, ...]] = ContextVar("nki_timelines", default=())
 
 
 # What no kernel is, but what may well be found as a constant in a kernel's module.
 _NO_KERNEL = (type(None), int, float, str, bytes, tuple, list, dict, type, ModuleType, np.generic)
+
+
+# Keywords of nki.jit that AWS's kernels give: mode is deprecated and ignored since NKI 0.3.0.
+_IGNORED_SETTINGS = {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
 
 
 class Kernel:
@@ -64,7 +71,18 @@ class Kernel:
         return Kernel(self.func, self.grid, self.schedule + _named_edges(edges))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _launch(self, args, kwargs)
+        """A launch; with tensors of a kernel that runs its instructions are those of that one."""
+        given = (*args, *kwargs.values())
+        if is_running() and not any(isinstance(v, np.ndarray) or _is_torch(v) for v in given):
+            return self.func(*args, **kwargs)
+        with ending_in_kernel():
+            return _launch(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        name = getattr(self.func, "__qualname__", repr(self.func))
+        file = getattr(self.func, "__code__", None)
+        place = f" of {os.path.basename(file.co_filename)}" if file else ""
+        return f"<nki kernel {name}{''.join(f'[{n}]' for n in self.grid)}{place}>"
 
 
 def _programs(kernel: Kernel) -> int:
@@ -106,13 +124,14 @@ def _grid_sizes(grid: Any) -> tuple[int, ...]:
 
 
 def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
-    """Decorator of kernels. ``mode`` is ignored; ``platform_target`` is refused, as in the SDK."""
+    """Decorator of kernels. ``platform_target`` is refused, as in the SDK.
+
+    ``mode`` is ignored, and so are settings of the compiler that no document explains.
+    """
     if "platform_target" in kwargs:
-        raise ValueError(
-            "nki.jit(platform_target=...) is gone since NKI 0.3.0: set "
-            "NEURON_PLATFORM_TARGET_OVERRIDE instead"
-        )
-    unknown = set(kwargs) - {"mode"}
+        removed = removed_argument("nki", "jit", "platform_target")
+        raise ValueError(f"nki.jit(platform_target=...) was {removed}")
+    unknown = set(kwargs) - _IGNORED_SETTINGS
     if unknown:
         raise TypeError(f"nki.jit: unknown argument {', '.join(sorted(unknown))}")
     if fn is None:
@@ -144,13 +163,16 @@ def simulate(kernel: Any) -> Callable[..., Any]:
 
 @contextmanager
 def record() -> Iterator[Timeline]:
-    """Record every kernel simulated inside the block: ``with record() as timeline: ...``."""
+    """Record every kernel simulated inside the block: ``with record() as timeline: ...``.
+
+    A block inside of another one records for both.
+    """
     timeline = Timeline()
-    token = _timeline.set(timeline)
+    token = _timelines.set((*_timelines.get(), timeline))
     try:
         yield timeline
     finally:
-        _timeline.reset(token)
+        _timelines.reset(token)
 
 
 def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
@@ -158,11 +180,11 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
 
     ``specs`` stand for the kernel's arguments: ``(shape, dtype)`` pairs, or anything with
     ``shape`` and ``dtype``, for tensors; tuples of them; other values as they are. The timeline
-    is that of a real run. Not seen without data: reads of unwritten memory, PSUM accumulation
-    onto what no matmul wrote, dynamic indices. Control flow that depends on data raises
-    NkiValidationError.
+    is that of a real run; its events have source lines and operands inside of ``sources`` only.
+    Not seen without data: reads of unwritten memory, PSUM accumulation onto what no matmul wrote,
+    dynamic indices. Control flow that depends on data raises NkiValidationError.
     """
-    with _no_collections():
+    with ending_in_kernel(), _no_collections():
         return _dry(simulate(kernel), specs, kwargs)
 
 
@@ -189,6 +211,7 @@ def _dry(
         return _dry_pair(kernel, specs, kwargs)
     session = Session(dry=True, kernel=kernel.func)
     session.log = [] if logs else None
+    session.notes = [] if are_wanted() else None
     session.program_dimensions = len(kernel.grid)
     timeline = Timeline()
     with running(session):
@@ -201,18 +224,20 @@ def _dry(
         return _dry(kernel, specs, kwargs, logs=True)
     session.order = kept_order(session)
     timeline.add(session, peaks)
+    session.release()
     return timeline
 
 
 def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
-    pair = Pair(kernel, dry=True)
+    pair = Pair(kernel, dry=True, notes=are_wanted())
     first = pair.sessions[0]
     with running(first):
         _check_sequences(first, specs, lambda item: isinstance(_as_spec(item), tuple))
         given, named = _from_specs(specs, kwargs, first)
     _, peaks = _run_pair(kernel, pair, given, named)
     timeline = Timeline()
-    timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
+    timeline.add_pair(pair, peaks)
+    pair.release()
     return timeline
 
 
@@ -283,8 +308,9 @@ def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> Nk
 def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if _programs(kernel) > 1:
         return _launch_pair(kernel, args, kwargs)
-    timeline = _timeline.get()
-    session = Session(record=timeline is not None, kernel=kernel.func)
+    timelines = _timelines.get()
+    session = Session(record=bool(timelines), kernel=kernel.func)
+    session.notes = [] if timelines else None
     session.program_dimensions = len(kernel.grid)
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
@@ -295,18 +321,19 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
         session.order = kept_order(session)
-    if timeline is not None:
+    for timeline in timelines:
         timeline.add(session, peaks)
-    session.tell_waived(5)
+    session.release()
+    session.tell_waived()
     for tensor, array, original in bound:
-        if tensor.storage.writes or tensor.storage.last_use >= 0:
+        if tensor.storage.last_use >= 0:
             _write_back(array, original)
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 
 def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    timeline = _timeline.get()
-    pair = Pair(kernel, dry=False)
+    timelines = _timelines.get()
+    pair = Pair(kernel, dry=False, notes=bool(timelines))
     first = pair.sessions[0]
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
@@ -314,9 +341,10 @@ def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         _check_sequences(first, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
         given, named = _to_kernels(args, kwargs, first, bound)
     result, peaks = _run_pair(kernel, pair, given, named)
-    if timeline is not None:
-        timeline.add_schedule(PairSchedule(pair), first.waived, peaks)
-    first.tell_waived(6)
+    for timeline in timelines:
+        timeline.add_pair(pair, peaks)
+    pair.release()
+    first.tell_waived()
     for _, array, original in bound:
         _write_back(array, original)
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
@@ -354,11 +382,17 @@ def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any
         value = _torch_to_numpy(value)
     if not isinstance(value, np.ndarray):
         return value
-    dtype = dtypes.canonical(value.dtype)
+    try:
+        dtype = dtypes.canonical(value.dtype)
+    except TypeError:
+        raise TypeError(
+            f"{name} is an array of {value.dtype}, which a chip does not have: pass "
+            f"x.astype(np.float32), np.int32 or ml_dtypes.bfloat16, say"
+        ) from None
     tensor = _argument_tensor(value.shape, dtype, session)
     if value.size == 0:
         raise ValueError(f"{name}: shape {value.shape} holds no elements")
-    array = np.ascontiguousarray(value, dtype=tensor._np_type)
+    array = np.ascontiguousarray(value, dtype=tensor._layout.np_type)
     if not array.flags.writeable:
         array = array.copy()
     tensor.storage.data = array.reshape(-1).view(np.uint8)

@@ -13,6 +13,7 @@ from nki_kernels.hardware import NeuronCore
 
 from .enums import MemoryRegion
 from .tensor import Storage
+from .waits import REUSED
 
 
 def add_memory_waits(session: Any) -> None:
@@ -36,7 +37,10 @@ def add_memory_waits(session: Any) -> None:
     trace = session.trace
     for n in sorted(born.keys() | died.keys()):
         for _, memory, size in born.get(n, ()):
-            trace[n][1].extend(memory.take(size, n))
+            found = memory.take(size, n)
+            if found:
+                session.note_waits(n, trace[n][1], REUSED)
+                trace[n][1].extend(found)
         for storage, memory, size in died.get(n, ()):
             memory.release(size, list(storage.last_users.values()))
 

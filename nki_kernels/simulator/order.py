@@ -11,7 +11,7 @@ import heapq
 from typing import Any
 
 from .errors import NkiValidationError
-from .hazards import after, region
+from .hazards import note_read, note_write
 from .issue import Issue
 
 # Stands for any instruction: in no queue, so that nothing is ordered but by its data.
@@ -65,9 +65,9 @@ def _data_edges(session: Any) -> list[tuple[int, int]]:
     for n, (_, writes, reads, block) in enumerate(session.log):
         found: list[int] = []
         for t in reads:
-            after(found, t.storage, t._region or region(t), n, _UNORDERED, False)
+            note_read(found, t, n, _UNORDERED)
         for t in writes:
-            after(found, t.storage, t._region or region(t), n, _UNORDERED, True)
+            note_write(found, t, n, _UNORDERED)
         edges.extend([(n, m if m >= 0 else ~m) for m in found if m not in (n, ~n)])
         if block and block in last_of_block:
             edges.append((n, last_of_block[block]))

@@ -8,6 +8,7 @@ sendrecv in nki/api/nki/isa/__init__.py.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,6 @@ from . import dtypes, indirect, shadow
 from .core_hazards import Access, check_hazards
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
-from .hazards import region
 from .issue import Issue
 from .issue_cache import shared_cache
 from .session import Session, running
@@ -121,11 +121,11 @@ class CoreSession(Session):
         if t._dynamic is None:
             # Of the iterations of a loop two show what any two do.
             if loop is None or self.device_loop.run <= 2:
-                box = t._region or region(t)
-                found.append(Access(n, issue.instruction, box, is_write, turn))
+                written = _digest(t) if is_write and loop is None and not self.dry else None
+                found.append(Access(n, issue.instruction, t, is_write, turn, written))
         elif not self.dry:  # which has no indices
             for view in indirect.places(t, issue):
-                found.append(Access(n, issue.instruction, region(view), is_write, turn))
+                found.append(Access(n, issue.instruction, view, is_write, turn))
 
     def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
         """Of a shared tensor only at the end: before, the hazard that explains it is an error."""
@@ -134,10 +134,15 @@ class CoreSession(Session):
         else:
             super().warn_unwritten(issue, storage)
 
-    def _tell(self, text: str, stacklevel: int) -> None:
+    def _tell(self, text: str) -> None:
         if text not in self.pair.told:
             self.pair.told.add(text)
-            super()._tell(text, stacklevel + 1)
+            super()._tell(text)
+
+
+def _digest(t: NkiTensor) -> bytes:
+    """Of the bytes of a view."""
+    return hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
 
 
 class Pair:
@@ -147,7 +152,7 @@ class Pair:
     the numbers of the two instructions of every core_barrier and sendrecv.
     """
 
-    def __init__(self, kernel: Any, dry: bool) -> None:
+    def __init__(self, kernel: Any, dry: bool, notes: bool = False) -> None:
         self.told: set[str] = set()
         self.tensors: list[list[Storage | None]] = []
         self.meetings: list[tuple[int, int]] = []
@@ -158,6 +163,7 @@ class Pair:
         self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
         for session in self.sessions:
             session.program_dimensions = len(kernel.grid)
+            session.notes = [] if notes else None
         self.sessions[1].waived = self.sessions[0].waived
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -196,6 +202,12 @@ class Pair:
         )
         peaks["hbm_scratch_bytes"] = first["hbm_scratch_bytes"] + private
         return peaks
+
+    def release(self) -> None:
+        """As `Session.release`."""
+        for session in self.sessions:
+            session.accesses = {}
+            session.release()
 
     # Shared tensors.
 

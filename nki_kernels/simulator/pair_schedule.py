@@ -15,6 +15,7 @@ from nki_kernels.hardware import NeuronCore
 from .dma_written import check_dma_written
 from .engines import ENGINES, Engines, Place
 from .issue import Issue
+from .memory_over_time import held_memory
 from .schedule import Core, Schedule, add_waits
 
 _SLOT_NS = 1000.0  # a stack's bandwidth is shared out by the microsecond
@@ -36,6 +37,10 @@ class PairSchedule(Schedule):
             (issue, [m + split if m >= 0 else m - split for m in waits], name)
             for issue, waits, name in second.trace
         ]
+        later = {split + n: kinds for n, kinds in second.wait_kinds.items()}
+        self.wait_kinds = {**first.wait_kinds, **later}
+        if first.notes is not None:
+            self.notes = [*first.notes, *second.notes]
         self._join([(a, split + b) for a, b in pair.meetings], orders)
         hbm = SharedHbm(first.chip.hbm_stack_bytes_per_ns)
         banks = {split + n: taken for n, taken in second.banks.items()}
@@ -47,6 +52,7 @@ class PairSchedule(Schedule):
         self._plan([Core(first, engines[0]), Core(second, engines[1], split)], place)
         check_dma_written(first, self)
         check_dma_written(second, self, split)
+        self.held = [held_memory(first, self), held_memory(second, self, split)]
         self.busy = {name: max(core.busy[name] for core in engines) for name in ENGINES}
 
     def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
@@ -62,6 +68,7 @@ class PairSchedule(Schedule):
         for a, b in meetings:
             both = trace[a][1] + trace[b][1] + [before[n] for n in (a, b) if n in before]
             trace[a][1][:] = trace[b][1][:] = both
+            self.wait_kinds[a] = self.wait_kinds[b] = []
 
     def _queued_before(self, order: Sequence[int], partner: dict[int, int]) -> Any:
         """(meeting, what its queue runs before it), as a wait."""
@@ -110,9 +117,9 @@ class _Engines(Engines):
         """A DMA, as late as HBM makes it; a sendrecv is also a core_barrier [isa sendrecv]."""
         if issue.meets is not None:
             start += self.chip.core_barrier_ns
-        start, finish, done, free, held_by = super()._transfer(n, issue, start)
+        start, finish, done, free, held_by, why = super()._transfer(n, issue, start)
         if not issue.hbm_bytes:
-            return start, finish, done, free, held_by
+            return start, finish, done, free, held_by, why
         alone = max(*issue.dma_ns, issue.dma_shared_ns)
         late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
         if late > 0:
@@ -122,4 +129,4 @@ class _Engines(Engines):
                 if cost:
                     self._dma_free[engine] += late
                     self._dma_busy[engine] += late
-        return start, finish + late, done + late, free, held_by
+        return start, finish + late, done + late, free, held_by, why

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from .errors import NkiValidationError
+from .no_arithmetic import NoArithmetic
 
 BITS = 32  # of a physical register, v2 to v4 [isa register_alloc]
 
@@ -31,7 +32,7 @@ def _note_test(goes_on: bool) -> None:
     active().enters_loop("while", int(goes_on))
 
 
-class VirtualRegister:
+class VirtualRegister(NoArithmetic):
     """A 32-bit register whose value is known at run time only.
 
     ``while reg:`` works, as the SDK's parser frontend allows; ``int(reg)``, ``range(reg)``,
@@ -40,6 +41,10 @@ class VirtualRegister:
     """
 
     __slots__ = ("_state", "_frozen")
+    _instead = (
+        f"{_UNKNOWN}: no arithmetic, comparison or int(); index with it, as "
+        "x.ap(pattern, scalar_offset=register, indirect_dim=0), or compute on a tile"
+    )
 
     def __init__(self, state: int | None = None, frozen: bool = False) -> None:
         self._state = state if state is None else fits(state)
@@ -78,10 +83,7 @@ class VirtualRegister:
 
     __hash__ = object.__hash__
 
-    def __int__(self) -> int:
-        raise TypeError(f"{_UNKNOWN}: no int(reg)")
-
-    __index__ = __int__
+    __index__ = NoArithmetic._refuse
 
     def __repr__(self) -> str:
         return f"VirtualRegister({self._state})"

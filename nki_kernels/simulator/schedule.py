@@ -8,14 +8,19 @@ the device (`device_loops`).
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .device_loops import DeviceLoop
 from .dma_written import check_dma_written
 from .engines import Engines
 from .errors import NkiValidationError
+from .instruction_notes import Note
+from .memory_over_time import Held, held_memory
 from .memory_reuse import add_memory_waits
+from .waits import DEPENDS_ON, LOOP, OPERAND, QUEUE
 
 
 class _Queue:
@@ -26,7 +31,7 @@ class _Queue:
     def __init__(self, free: float, last: int) -> None:
         self.items: list[int] = []
         self.position = 0
-        self.ready = -1.0  # when the head's operands are there; -1: not known yet
+        self.ready = 0.0  # when the head's operands are there
         self.waits_for = -1
         self.free = free
         self.last = last
@@ -35,8 +40,28 @@ class _Queue:
 def add_waits(session: Any) -> None:
     """Complete a launch's trace: edges of depends_on and with_schedule, reuse of memory."""
     for n, m in session.extra_edges:
-        session.trace[n][1].append(m)
+        waits = session.trace[n][1]
+        session.note_waits(n, waits, DEPENDS_ON)
+        waits.append(m)
     add_memory_waits(session)
+
+
+@dataclass(frozen=True)
+class LoopRun:
+    """A loop on the device: ``label`` as "nl.fori_loop", ``trips``, and when, in nanoseconds.
+
+    Its instructions are those from ``first`` to ``end``, exclusive. The first iteration, with what
+    a branch costs, ends at ``iteration_end_ns``, the last one at ``end_ns``.
+    """
+
+    label: str
+    trips: int
+    core: int
+    first: int
+    end: int
+    start_ns: float
+    iteration_end_ns: float
+    end_ns: float
 
 
 class Core:
@@ -44,13 +69,15 @@ class Core:
 
     Attributes: ``steps``: in turn, numbers of instructions, and loops where they begin and end;
     ``begin``, nanoseconds before which nothing more starts; ``after``, the instruction that took
-    until then; ``times``: how often each instruction runs.
+    until then; ``times``: how often each instruction runs; ``loops`` that have ended.
     """
 
     def __init__(self, session: Any, engines: Engines, first: int = 0) -> None:
         self.engines = engines
         self.begin = 0.0
         self.after = -1
+        self.loops: list[LoopRun] = []
+        self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
         self._trace = session.trace
         self._open: list[tuple[Any, float, list[float]]] = []  # loops, and what was before them
@@ -71,7 +98,20 @@ class Core:
             self._open.append((loop, self.begin, self.engines.count_busy()))
             return
         _, start, busy = self._open.pop()
-        self.begin = start + loop.trips * (self.begin - start + self._branch_ns)
+        iteration_ns = self.begin - start + self._branch_ns
+        self.begin = start + loop.trips * iteration_ns
+        self.loops.append(
+            LoopRun(
+                loop.label,
+                loop.trips,
+                self._program,
+                first=self._first + loop.first,
+                end=self._first + loop.end,
+                start_ns=start,
+                iteration_end_ns=start + iteration_ns,
+                end_ns=self.begin,
+            )
+        )
         self.engines.repeat_busy(busy, loop.trips - 1)
 
 
@@ -91,30 +131,43 @@ class Schedule:
     """Start and end of every instruction of one launch, and which one each waited for.
 
     ``times`` says how often each runs: only the first iteration of a loop on the device is here.
-    ``where`` is the chip and the degree of LNC.
+    ``where`` is the chip and the degree of LNC, ``cores``; ``held``, for each core, the memory of
+    its tiles.
     """
+
+    notes: list[Note] | None = None  # of the instructions, where the launch has taken them
+    wait_kinds: dict[int, list[tuple[int, str]]]
 
     def __init__(self, session: Any) -> None:
         add_waits(session)
         core = Core(session, Engines(session.chip, session.banks))
         self.split = len(session.trace)  # where the instructions of a second core begin
         self.trace = session.trace
+        self.notes, self.wait_kinds = session.notes, session.wait_kinds
         self._plan([core], core.engines.place)
         self.busy = core.engines.busy
+        self.held: list[list[Held]] = [held_memory(session, self)]
         check_dma_written(session, self)
 
     def _plan(self, cores: list[Core], place: Any) -> None:
         count = len(self.trace)
+        self.cores = len(cores)
+        self.chip = cores[0].engines.chip
         self.where = f"{cores[0].engines.chip.name}, LNC={len(cores)}"
         self.start = [0.0] * count
-        self.end = [0.0] * count
-        self.done: list[float] = [-1.0] * count  # visible to others; -1: not scheduled
+        # When waits are over, -1: not scheduled. `done` is at n, `end` at ~n, from behind.
+        self._over = [-1.0] * (2 * count)
+        self.placed: list[int] = []  # the order in which engines took the instructions
         self.blame = [-1] * count
+        self.why = [""] * count  # it waited for that: a wait of `waits`
         self.times = [n for core in cores for n in core.times]
         for step in zip(*[core.steps for core in cores], strict=True):
             self._run_step(cores, step, place)
+        self.done = self._over[:count]  # visible to others
+        self.end = self._over[: -count - 1 : -1]
         last = max(cores, key=lambda core: core.begin)
         self.last, self.total_ns = last.after, last.begin
+        self.loops = [loop for core in cores for loop in core.loops]
 
     def _run_step(self, cores: list[Core], step: tuple[Any, ...], place: Any) -> None:
         """What all cores run up to the next loop's begin or end, or that."""
@@ -127,27 +180,44 @@ class Schedule:
         self._run(queues, place)
         for core, part in zip(cores, step, strict=True):
             if not isinstance(part, DeviceLoop) and len(part):
-                last = max(part, key=self.done.__getitem__)
-                if self.done[last] > core.begin:
-                    core.begin, core.after = self.done[last], last
+                last = max(part, key=self._over.__getitem__)
+                if self._over[last] > core.begin:
+                    core.begin, core.after = self._over[last], last
 
-    def _run(self, live: list[_Queue], place: Any) -> None:
-        trace = self.trace
-        while live:
-            best, start = self._next(live)
-            n = best.items[best.position]
-            placed = place(n, trace[n][0], start)
-            self.start[n], self.end[n], self.done[n], free, held_by = placed
-            if held_by < 0:
-                waited = best.waits_for >= 0 and best.ready >= best.free
-                held_by = best.waits_for if waited else best.last
-            self.blame[n] = held_by
-            best.free = free
-            best.last = n
-            best.position += 1
-            best.ready = -1.0
-            if best.position == len(best.items):
-                live.remove(best)
+    def _run(self, queues: list[_Queue], place: Any) -> None:
+        """Place heads of queues, the one that can start first; of several that of the first queue.
+
+        Those whose waits are all scheduled are in a heap, the rest are listed under one of these.
+        """
+        trace, over, start = self.trace, self._over, self.start
+        blame, why, placed = self.blame, self.why, self.placed
+        heads: list[tuple[float, int]] = []
+        blocked: dict[int, list[int]] = {}
+        for number, queue in enumerate(queues):
+            self._come_to_head(queue, number, heads, blocked)
+        while heads:
+            earliest, number = heapq.heappop(heads)
+            queue = queues[number]
+            position = queue.position
+            n = queue.items[position]
+            start[n], over[~n], over[n], free, blame[n], why[n] = place(n, trace[n][0], earliest)
+            placed.append(n)
+            if blame[n] < 0:
+                if queue.waits_for >= 0 and queue.ready >= queue.free:
+                    blame[n], why[n] = queue.waits_for, OPERAND
+                else:
+                    blame[n], why[n] = queue.last, QUEUE if position else LOOP
+            queue.free, queue.last = free, n
+            queue.position = position + 1
+            if queue.position < len(queue.items):
+                self._come_to_head(queue, number, heads, blocked)
+            if n in blocked:
+                for other in blocked.pop(n):
+                    self._come_to_head(queues[other], other, heads, blocked)
+        if blocked:
+            raise NkiValidationError(
+                "schedule", "edges", "circular", "depends_on/with_schedule edges form a cycle"
+            )
 
     def _queues(self, order: Sequence[int], core: Core) -> list[_Queue]:
         queues: dict[str, _Queue] = {}
@@ -159,32 +229,25 @@ class Schedule:
             queue.items.append(n)
         return list(queues.values())
 
-    def _next(self, live: list[_Queue]) -> tuple[_Queue, float]:
-        """The queue whose head can start first, and when."""
-        trace, done, end = self.trace, self.done, self.end
-        best: _Queue | None = None
-        best_start = 0.0
-        for queue in live:
-            ready = queue.ready
-            if ready < 0:
-                ready = 0.0
-                waits_for = -1
-                for m in trace[queue.items[queue.position]][1]:
-                    time = done[m] if m >= 0 else (end[~m] if done[~m] >= 0 else -1.0)
-                    if time < 0:
-                        break
-                    if time > ready:
-                        ready, waits_for = time, (m if m >= 0 else ~m)
-                else:
-                    queue.ready = ready
-                    queue.waits_for = waits_for
-                if queue.ready < 0:
-                    continue
-            when = ready if ready > queue.free else queue.free
-            if best is None or when < best_start:
-                best, best_start = queue, when
-        if best is None:
-            raise NkiValidationError(
-                "schedule", "edges", "circular", "depends_on/with_schedule edges form a cycle"
-            )
-        return best, best_start
+    def _come_to_head(
+        self,
+        queue: _Queue,
+        number: int,
+        heads: list[tuple[float, int]],
+        blocked: dict[int, list[int]],
+    ) -> None:
+        """Find out when a queue's next instruction can start, or what is to be scheduled before."""
+        waits = self.trace[queue.items[queue.position]][1]
+        queue.ready, queue.waits_for = 0.0, -1
+        if waits:
+            times = list(map(self._over.__getitem__, waits))
+            least = min(times)
+            if least < 0:
+                m = waits[times.index(least)]
+                blocked.setdefault(m if m >= 0 else ~m, []).append(number)
+                return
+            ready = max(times)
+            if ready > 0:
+                m = waits[times.index(ready)]
+                queue.ready, queue.waits_for = ready, m if m >= 0 else ~m
+        heapq.heappush(heads, (max(queue.ready, queue.free), number))

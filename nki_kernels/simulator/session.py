@@ -6,7 +6,7 @@ was written, and, when a timeline is recorded, notes what the instruction must w
 
 from __future__ import annotations
 
-import warnings
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,15 +20,20 @@ from nki_kernels.hardware import NeuronCore
 from . import accumulation, device_rules, dtypes, indirect, shadow
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
-from .hazards import after, region
+from .full_memory import full_memory
+from .hazards import note_read, note_write, region
+from .instruction_notes import KernelWarning, Note, note_of, user_line, warn_at_user
 from .issue import Issue
 from .issue_cache import shared_cache
 from .tensor import NkiTensor, Storage
+from .waits import NO_REORDER
 
 Logged = tuple[Issue, list[NkiTensor], list[NkiTensor], int]  # writes, reads, no_reorder block
 
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
+
+_ENDED = object()  # the scope of tensors whose launch is over
 
 
 def active() -> Session:
@@ -39,6 +44,17 @@ def active() -> Session:
             "nki.isa and nki.language work inside a kernel: call it as nki.simulate(kernel)(...)"
         )
     return session
+
+
+def is_running() -> bool:
+    """Whether a kernel runs."""
+    return _session.get() is not None
+
+
+def chip_of_launch() -> NeuronCore:
+    """The chip of the running kernel; outside of one, what kernels run on now."""
+    session = _session.get()
+    return hardware.current() if session is None else session.chip
 
 
 @contextmanager
@@ -60,6 +76,9 @@ class Session:
         self.kernel = kernel  # the function, whose known violations are waived
         self.waived: set[str] = set()  # rules that it broke, and was allowed to
         self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
+        self.notes: list[Note] | None = None  # of the trace, where they are wanted
+        # Of an instruction's waits that are not for data: from which one on, and what they are.
+        self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
         self.count = 0
@@ -78,9 +97,12 @@ class Session:
         self.log: list[Logged] | None = None if dry else []
         self.order: list[int] | None = None  # None: program order keeps the extra edges
         self.accumulators: dict[str, Any] = {}
+        self.generators: dict[str, Any] = {}  # of random numbers, by engine
         self.program_dimensions = 0
         self.program, self.programs = 0, 1  # of the launch grid
         self.warned = 0  # warnings so far
+        self.warnings: list[KernelWarning] = []
+        self.is_over = False  # the kernel has returned
 
     # Memory.
 
@@ -99,7 +121,7 @@ class Session:
         if address is not None:
             self._place(storage, address)
         storage.scope = self.loop_scope
-        self._back(storage, tensor._np_type)
+        self._back(storage, tensor._layout.np_type)
         storage.is_tracked_whole = buffer in ON_CHIP and self.chip.tracks_whole_tensors
         self.storages.append(storage)
         return tensor
@@ -107,7 +129,9 @@ class Session:
     def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
         """Give a fresh tensor its data."""
         if not self.dry:
-            storage.fill(np_type, dtypes.fresh_value(storage.dtype))
+            storage.allocate(np_type)
+            if storage.buffer not in ON_CHIP:  # two programs may share it
+                storage.fill()
 
     def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
         """Fill a tensor before the kernel starts."""
@@ -192,6 +216,8 @@ class Session:
             block = self.no_reorder_depth and self.no_reorder_block
             self.log.append((issue, writes, reads, block))
         if self.trace is not None:
+            if self.notes is not None:
+                self.notes.append(note_of(issue, writes, reads))
             self._record(n, issue, writes, reads, name or "")
         elif self.device_loop is not None:
             self._repeat(n, issue, writes, reads)
@@ -203,23 +229,34 @@ class Session:
         """Compute on operands whose addresses are known, and mark what was written."""
         ins = [t.array() for t in reads]
         where = None if issue.writes_where is None else issue.writes_where(ins)
+        outs = [t.array_to_write(where is not None) for t in writes]
         if issue.accumulates:
-            issue.run([writes[0].array()], ins, writes[0])
+            issue.run(outs, ins, writes[0])
         else:
-            issue.run([t.array() for t in writes], ins)
-        for t in writes:
+            issue.run(outs, ins)
+        for place, t in enumerate(writes):
             storage = t.storage
-            if storage.written is not True:
+            storage.fresh = None
+            if place in issue.undefined:
+                storage.written = shadow.marked(storage.written, t, value=False)
+            elif storage.written is not True:
                 storage.written = shadow.marked(storage.written, t, where=where)
             if storage.matmul_written is not False and not issue.accumulates:
                 accumulation.note_other(t, where)
 
     def _escaped(self, issue: Issue, t: NkiTensor) -> None:
         rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
+        if t.storage.scope is _ENDED:
+            rule = "it is of an earlier launch, whose memory ended with it: pass it as an argument"
         raise NkiValidationError(issue.instruction, "operand", t.storage.describe(), rule)
 
-    def broke(self, instruction: str, broken: device_rules.Break) -> None:
-        """A device rule was broken: an error, a warning or nothing, as the chip's verdict is."""
+    def broke(
+        self, instruction: str, broken: device_rules.Break, number: int | None = None
+    ) -> None:
+        """A device rule was broken: an error, a warning or nothing, as the chip's verdict is.
+
+        ``number``: of the instruction that shows it, where that is not the one that runs.
+        """
         name = broken.rule
         rule = device_rules.RULES[name]
         verdict = getattr(self.chip, rule.field)
@@ -233,7 +270,8 @@ class Session:
         is_strict = _strict.get() and verdict == hardware.CONTESTED
         if verdict == hardware.WRONG or is_strict:
             raise error
-        self._tell(str(error), 6)
+        self._note_warning(name, str(error), number)
+        self._tell(str(error))
 
     def _check_count(self) -> None:
         count = self.count
@@ -242,7 +280,7 @@ class Session:
             name = "instruction-limit" if is_over else "instruction-count"
             self.broke("kernel", device_rules.Break(name, "instructions", f"{count}"))
 
-    def tell_waived(self, stacklevel: int) -> None:
+    def tell_waived(self) -> None:
         """Warn of the listed rules that the kernel broke, once its schedule is known, too."""
         known = [name for name in sorted(self.waived) if not device_rules.is_allowed(name)]
         if known and not self.dry:
@@ -250,18 +288,35 @@ class Session:
                 f"kernel {self.kernel.__name__} breaks rules that it is known to break, so it may "
                 f"fail on a chip: {', '.join(known)} (nki_kernels.simulator.device_rules)"
             )
-            self._tell(text, stacklevel)
+            self._tell(text)
 
-    def warn(self, instruction: str, operand: str, value: Any, rule: str) -> None:
-        """Warn, or raise NkiValidationError in strict mode."""
+    def warn(
+        self, instruction: str, operand: str, value: Any, rule: str, number: int | None = None
+    ) -> None:
+        """Warn, or raise NkiValidationError in strict mode; ``number`` as of `broke`."""
         error = NkiValidationError(instruction, operand, value, rule)
         if _strict.get():
             raise error
         self.warned += 1
-        self._tell(str(error), 5)
+        self._note_warning(rule, str(error), number)
+        self._tell(str(error))
 
-    def _tell(self, text: str, stacklevel: int) -> None:
-        warnings.warn(text, NkiSimulationWarning, stacklevel=stacklevel)
+    def _tell(self, text: str) -> None:
+        """A warning at the line of the kernel; after its end, of who called it."""
+        warn_at_user(text, NkiSimulationWarning)
+
+    def _note_warning(self, rule: str, message: str, number: int | None) -> None:
+        """Keep a warning for the timeline, once for every line that it is about."""
+        source = None
+        if number is not None:
+            source = self.notes[number].source() if self.notes else None
+        elif not self.is_over:
+            # What was recorded so far counts instructions; a loop's later iterations have no own.
+            number = None if self.trace is None else len(self.trace)
+            source = None if self.notes is None else user_line()
+        found = KernelWarning(rule, message, number, source, self.program)
+        if (message, source) not in [(known.message, known.source) for known in self.warnings]:
+            self.warnings.append(found)
 
     def check_written(self, issue: Issue, t: NkiTensor) -> None:
         """Warn where ``t`` holds memory that nothing has written."""
@@ -290,21 +345,24 @@ class Session:
         user = n if issue.engine == "dma" or issue.may_overtake else issue.stream
         for t in reads:
             storage = t.storage
-            whole = storage.is_tracked_whole
-            after(predecessors, storage, t._region or region(t), n, issue, False, whole)
+            note_read(predecessors, t, n, issue, storage.is_tracked_whole)
             storage.last_users[user] = n
         for t in writes:
             storage = t.storage
-            whole = storage.is_tracked_whole
-            after(predecessors, storage, t._region or region(t), n, issue, True, whole)
+            note_write(predecessors, t, n, issue, storage.is_tracked_whole)
             storage.last_users[user] = n
         if issue.takes_banks:
             self.banks[n] = _banks(writes + reads, self.chip.psum_bank_bytes)
         if self.no_reorder_depth:
+            self.note_waits(n, predecessors, NO_REORDER)
             predecessors.extend(self.order_barrier)
             self.order_barrier = [n]
         assert self.trace is not None
         self.trace.append((issue, predecessors, name))
+
+    def note_waits(self, n: int, waits: list[int], kind: str) -> None:
+        """What is appended from now on to the waits of instruction ``n`` is of this kind."""
+        self.wait_kinds.setdefault(n, []).append((len(waits), kind))
 
     def _repeat(
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
@@ -315,6 +373,7 @@ class Session:
 
     def finish(self, outputs: list[NkiTensor]) -> dict[str, int]:
         """Check outputs and capacity; returns peaks of SBUF and PSUM (banks), and HBM scratch."""
+        self.is_over = True
         for t in outputs:
             if t.buffer is not MemoryRegion.shared_hbm:
                 rule = "a kernel's output must be allocated with buffer=nl.shared_hbm"
@@ -324,17 +383,25 @@ class Session:
                 raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
             if not self.dry and t.storage.written is not True and not t.storage.is_argument:
                 self.check_written(_RETURN, t)
+            is_unused = t.storage.written is False and t.storage.first_use < 0
+            if self.dry and self.programs == 1 and is_unused:  # that shows without data
+                self.warn_unwritten(_RETURN, t.storage)
         sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
         psum = self._peak(MemoryRegion.psum, self.psum_bytes)
-        dma = self._peak(
-            MemoryRegion.sbuf, lambda s: s.free_bytes if s.is_dma_written else 0, report=False
-        )
+        dma: tuple[int, Storage | None] = (0, None)
+        if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # it is the larger one
+            dma = self._peak(
+                MemoryRegion.sbuf, lambda s: s.free_bytes if s.is_dma_written else 0, report=False
+            )
         if dma[0] > hardware.DMA_WRITTEN_BYTES:
             rule = (
                 f"SBUF that DMA writes and that is live at once should stay within "
                 f"{hardware.DMA_WRITTEN_BYTES} bytes a partition; more serialises the kernel"
             )
-            self.warn("nisa.dma_copy", dma[1], f"{dma[0]} bytes a partition", rule)
+            culprit = dma[1]
+            assert culprit is not None
+            value, first = f"{dma[0]} bytes a partition", culprit.first_use
+            self.warn("nisa.dma_copy", culprit.describe(), value, rule, first)
         self._check_addresses()
         self._check_count()
         returned = [t.storage for t in outputs]
@@ -348,6 +415,16 @@ class Session:
             "psum_peak_banks": -(-psum[0] // self.chip.psum_bank_bytes),
         }
 
+    def release(self) -> None:
+        """Undo cycles of references, so that memory is free at once, without Python's collector.
+
+        Tensors that the kernel has put into a global are refused from now on.
+        """
+        self.loop_marks = []
+        for storage in self.storages:
+            storage.writes, storage.reads = [], {}
+            storage.scope = _ENDED
+
     def psum_bytes(self, storage: Storage) -> int:
         """PSUM a tile takes: tiles never straddle a bank unless they fill whole banks."""
         bank = self.chip.psum_bank_bytes
@@ -355,7 +432,9 @@ class Session:
             return -(-storage.free_bytes // bank) * bank
         return max(1 << (storage.free_bytes - 1).bit_length(), 4)
 
-    def _peak(self, buffer: MemoryRegion, size: Any, report: bool = True) -> tuple[int, str]:
+    def _peak(
+        self, buffer: MemoryRegion, size: Any, report: bool = True
+    ) -> tuple[int, Storage | None]:
         """Largest sum of ``size`` over tiles live at one instruction, and the last tile added."""
         changes: list[tuple[int, int, int, Storage]] = []
         for storage in self.storages:
@@ -366,17 +445,14 @@ class Session:
         is_sbuf = buffer is MemoryRegion.sbuf
         limit = chip.sbuf_partition_bytes if is_sbuf else chip.psum_partition_bytes
         live = peak = 0
-        culprit = ""
-        for n, _, change, storage in sorted(changes, key=lambda c: c[:2]):
+        culprit = None
+        for n, _, change, storage in sorted(changes, key=_by_time):
             live += change
             if live > peak:
-                peak, culprit = live, storage.describe()
+                peak, culprit = live, storage
             if report and live > limit:
-                rule = (
-                    f"{live} bytes a partition are live at instruction {n}; "
-                    f"{chip.name} has {limit} in {buffer.value}"
-                )
-                raise NkiValidationError("kernel", "tile", storage.describe(), rule)
+                found = [(s, size(s)) for at, _, _, s in changes if at <= n <= s.last_use]
+                raise full_memory(self, dict(found).items(), n, limit, storage)
         return peak, culprit
 
     def _check_addresses(self) -> None:
@@ -390,13 +466,13 @@ class Session:
 
 def _banks(operands: list[NkiTensor], bank_bytes: int) -> tuple[Any, ...]:
     """The PSUM banks of the operands: (tile, bank in it)."""
-    found = []
+    found: dict[Any, None] = {}
     for t in operands:
         if t.buffer is MemoryRegion.psum:
-            first, end = region(t)[:2]
-            banks = range(first // bank_bytes, -(-end // bank_bytes))
-            found.extend([(id(t.storage), bank) for bank in banks])
-    return tuple(dict.fromkeys(found))
+            low, high = region(t)[:2]
+            for bank in range(low // bank_bytes, -(-high // bank_bytes)):
+                found[id(t.storage), bank] = None
+    return tuple(found)
 
 
 def _collide(a: Storage, b: Storage) -> bool:
@@ -412,6 +488,7 @@ def _collide(a: Storage, b: Storage) -> bool:
     )
 
 
+_by_time = operator.itemgetter(0, 1)
 _RETURN = Issue("return", "dma", 0.0)
 
 

@@ -6,7 +6,6 @@ the smallest element that ever marked them, so that views of other dtypes are to
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,14 @@ from .tensor import NkiTensor
 
 def is_whole(t: NkiTensor) -> bool:
     """True when the view covers every byte of its storage."""
-    if t.size * dtypes.itemsize(t.dtype) != _bytes(t):
-        return False
-    expected = 1
-    for stride, n in sorted(zip(t.strides, t.shape, strict=True)):
-        if n > 1:
-            if stride != expected:
-                return False
-            expected *= n
-    return True
+    return t._layout.packed_bytes == t.storage.size_bytes
 
 
 def fitting(state: Any, t: NkiTensor) -> Any:
     """``state`` with flags no coarser than the elements of ``t``."""
     if isinstance(state, bool):
         return state
-    unit, size = _bytes(t) // state.size, dtypes.itemsize(t.dtype)
+    unit, size = t.storage.size_bytes // state.size, dtypes.itemsize(t.dtype)
     return np.repeat(state, unit // size) if size < unit else state
 
 
@@ -50,7 +41,7 @@ def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> A
         return value
     if isinstance(state, bool):
         unit = min(dtypes.itemsize(t.dtype), dtypes.itemsize(t.storage.dtype))
-        state = np.full(_bytes(t) // unit, state)
+        state = np.full(t.storage.size_bytes // unit, state)
     state = fitting(state, t)
     _flags(state, t)[... if where is None else where] = value
     return state
@@ -65,13 +56,9 @@ def union(a: Any, b: Any) -> Any:
     return a | np.repeat(b, a.size // b.size)
 
 
-def _bytes(t: NkiTensor) -> int:
-    return math.prod(t.storage.shape) * dtypes.itemsize(t.storage.dtype)
-
-
 def _flags(state: Any, t: NkiTensor) -> Any:
     """View of the flags: one an element, or several in an axis of their own."""
-    each = dtypes.itemsize(t.dtype) * state.size // _bytes(t)
+    each = dtypes.itemsize(t.dtype) * state.size // t.storage.size_bytes
     if each == 1:
         return np.ndarray(t.shape, np.bool_, state, t.offset, t.strides)
     strides = (*[s * each for s in t.strides], 1)

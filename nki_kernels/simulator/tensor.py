@@ -8,7 +8,11 @@ their views is the partition and strides[0] is the free size. Views never copy.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import linecache
 import math
+import re
+import sys
 from operator import index as as_index
 from typing import Any
 
@@ -18,9 +22,14 @@ from . import dtypes
 from .arguments import integer, integers
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
+from .layout import Layout, extent, layout_of
+from .no_arithmetic import NoArithmetic
 from .register import VirtualRegister
 
 Array = np.ndarray[Any, Any]
+_WHILE = re.compile(r"\s*while\b")
+_SLICE = object()  # stands for a slice, before its start, stop and step
+_CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # kinds of what never changes
 
 
 class NKIObject:
@@ -55,15 +64,18 @@ def _field_initializer(cls: type) -> Any:
             if not name.startswith("_") and not callable(value) and not hasattr(value, "__get__"):
                 fields[name] = value
 
+    names = list(fields)
+    # Around __setattr__: that of @dataclass(frozen=True) refuses every assignment.
+    assign = object.__setattr__
+
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        names = list(fields)
-        unknown = set(kwargs) - set(names)
-        if len(args) > len(names) or unknown:
-            raise TypeError(f"{cls.__name__} takes {names}, not {args} {sorted(unknown)}")
+        if len(args) > len(names) or not kwargs.keys() <= fields.keys():
+            unknown = sorted(set(kwargs) - set(names))
+            raise TypeError(f"{cls.__name__} takes {names}, not {args} {unknown}")
         values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
         for name, value in values.items():
-            # Around __setattr__: that of @dataclass(frozen=True) refuses every assignment.
-            object.__setattr__(self, name, _default(value))
+            is_field = isinstance(value, dataclasses.Field)
+            assign(self, name, _default(value) if is_field else value)
         self.__post_init__()
 
     __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
@@ -71,9 +83,7 @@ def _field_initializer(cls: type) -> Any:
 
 
 def _default(value: Any) -> Any:
-    """What ``dataclasses.field(...)`` stands for; any other value as it is."""
-    if not isinstance(value, dataclasses.Field):
-        return value
+    """What ``dataclasses.field(...)`` stands for."""
     if value.default_factory is not dataclasses.MISSING:
         return value.default_factory()
     return None if value.default is dataclasses.MISSING else value.default
@@ -107,9 +117,11 @@ class Storage:
         "shape",
         "free_elements",
         "free_bytes",
+        "size_bytes",
         "start_partition",
         "address",
         "data",
+        "fresh",
         "written",
         "matmul_written",
         "groups",
@@ -131,9 +143,11 @@ class Storage:
         self.shape = shape
         self.free_elements = math.prod(shape[1:]) if buffer in ON_CHIP else math.prod(shape)
         self.free_bytes = self.free_elements * dtypes.itemsize(dtype)
+        self.size_bytes = self.free_bytes * (shape[0] if buffer in ON_CHIP else 1)
         self.start_partition = 0
         self.address: int | None = None  # free byte offset of an explicit placement
         self.data: Array | None = None  # uint8; None in a dry run
+        self.fresh: np.dtype[Any] | None = None  # NumPy type of data that are still to be filled
         self.written: Any = False  # shadow memory: True, False or flags
         self.matmul_written: Any = False  # PSUM only: what matmul accumulation may build on
         self.groups: dict[int, dict[Any, int]] = {}  # PSUM: terms of each group, by bank
@@ -147,11 +161,16 @@ class Storage:
         self.last_users: dict[str | int, int] = {}
         self.is_tracked_whole = False  # dependencies are those of the whole tile
 
-    def fill(self, np_type: np.dtype[Any], value: Any) -> None:
-        """Allocate the data and set every element to ``value``."""
-        count = math.prod(self.shape)
-        typed = np.full(count, value, dtype=np_type)
-        self.data = typed.view(np.uint8)
+    def allocate(self, np_type: np.dtype[Any]) -> None:
+        """Memory that nothing has written: it is filled when something reads it, or writes part."""
+        self.data = np.empty(math.prod(self.shape) * np_type.itemsize, np.uint8)
+        self.fresh = np_type
+
+    def fill(self) -> None:
+        """Set every element of fresh memory to what unwritten memory reads as."""
+        assert self.data is not None and self.fresh is not None
+        self.data.view(self.fresh)[...] = dtypes.fresh_value(self.dtype)
+        self.fresh = None
 
     def describe(self) -> str:
         """Short text for messages."""
@@ -164,7 +183,7 @@ def _fail(operand: str, value: Any, rule: str) -> NkiValidationError:
     return NkiValidationError("NkiTensor", operand, value, rule)
 
 
-class NkiTensor(NKIObject):
+class NkiTensor(NoArithmetic, NKIObject):
     """View of a storage. See the module docstring; create one with ``nl.ndarray``.
 
     Attributes: ``shape``, ``strides``, ``offset`` (elements), ``dtype``, ``buffer``, ``name``,
@@ -178,11 +197,14 @@ class NkiTensor(NKIObject):
         "dtype",
         "buffer",
         "storage",
-        "_signature",
+        "_layout",
         "_region",
         "_dynamic",
         "_free",
-        "_np_type",
+    )
+    _instead = (
+        "a tensor's elements are not known while the kernel is built: compute with nisa, as "
+        "nisa.tensor_tensor(dst, data1, data2, op=nl.add), or nl, as nl.add(x, y)"
     )
 
     def __init__(
@@ -193,19 +215,24 @@ class NkiTensor(NKIObject):
         buffer: MemoryRegion = MemoryRegion.sbuf,
         name: str = "",
     ) -> None:
-        self.shape = tuple(shape)
-        self.dtype = dtypes.canonical(dtype)
+        shape = tuple(shape)
+        dtype = dtypes.canonical(dtype)
+        free = math.prod(shape[1:]) if buffer in ON_CHIP else 0
+        self._take(layout_of(shape, _row_major(shape), dtype, dtypes.is_exact(dtype), free))
         self.buffer = buffer
         self.storage = storage
-        self.strides = _row_major(self.shape)
         self.offset = 0
-        self._signature: Any = None
-        self._region: Any = None
         self._dynamic: Indirection | None = None
-        self._free = math.prod(self.shape[1:]) if buffer in ON_CHIP else 0
-        self._np_type = dtypes.numpy_type(self.dtype, dtypes.is_precise())
         if storage is not None and name:
             storage.name = name
+
+    def _take(self, layout: Layout) -> None:
+        self._layout = layout
+        self.shape: tuple[int, ...] = layout.shape
+        self.strides: tuple[int, ...] = layout.strides
+        self.dtype: str = layout.dtype
+        self._free: int = layout.free
+        self._region: Any = None
 
     def _view(
         self,
@@ -213,19 +240,23 @@ class NkiTensor(NKIObject):
         strides: tuple[int, ...],
         offset: int,
     ) -> NkiTensor:
-        """A view of the same storage and dtype: the fast path of every view method."""
+        """A view of the same storage and dtype."""
+        is_exact = self._layout.is_exact
+        return self._seen(layout_of(shape, strides, self.dtype, is_exact, self._free), offset)
+
+    def _seen(self, layout: Layout, offset: int) -> NkiTensor:
+        """A view of the same storage: what every view method ends in."""
         new = NkiTensor.__new__(NkiTensor)
-        new.shape = shape
-        new.strides = strides
+        new._layout = layout
+        new.shape = layout.shape
+        new.strides = layout.strides
+        new.dtype = layout.dtype
+        new._free = layout.free
+        new._region = None
         new.offset = offset
-        new.dtype = self.dtype
         new.buffer = self.buffer
         new.storage = self.storage
-        new._signature = None
-        new._region = None
         new._dynamic = self._dynamic
-        new._free = self._free
-        new._np_type = self._np_type
         return new
 
     # What a tensor is.
@@ -267,20 +298,14 @@ class NkiTensor(NKIObject):
 
     def signature(self) -> tuple[Any, ...]:
         """What decides whether and at what cost an instruction may use this view."""
-        found = self._signature
-        if found is None:
+        buffer, free = self.buffer, self._free
+        place: Any = None
+        if buffer is MemoryRegion.sbuf:
+            place = self.offset // free + self.storage.start_partition
+        elif buffer is MemoryRegion.psum:
             storage = self.storage
-            if self.buffer is MemoryRegion.sbuf:
-                place: Any = self.offset // self._free + storage.start_partition
-            elif self.buffer is MemoryRegion.psum:
-                bank_place = divmod(self.offset, self._free)
-                place = (bank_place, storage.start_partition, storage.address)
-            else:
-                place = None
-            kind = None if self._dynamic is None else self._dynamic.kind
-            found = (self.dtype, self.shape, self.strides, place, kind)
-            self._signature = found
-        return found  # type: ignore[no-any-return]
+            place = (divmod(self.offset, free), storage.start_partition, storage.address)
+        return self._layout, place, self._dynamic and self._dynamic.kind
 
     def __repr__(self) -> str:
         head = (
@@ -292,9 +317,23 @@ class NkiTensor(NKIObject):
         return f"{head},\n{np.array2string(np.asarray(self.array()), threshold=64)})"
 
     def __bool__(self) -> bool:
-        """Refused: the compiler does not know a tensor's elements."""
-        rule = "a tensor has no truth value while the kernel is built; compare it with None"
-        raise _fail("truth value", self.storage.describe() if self.storage else "a tensor", rule)
+        """True with a warning, as AWS's kernels ask so whether an argument was given.
+
+        The compiler does not know a tensor's elements, so that nothing else is meant. In strict
+        mode it is refused, and in a `while`, which would never end.
+        """
+        from .session import active
+
+        rule = (
+            "a tensor has no truth value while the kernel is built: compare it with None, select "
+            "with nl.where, loop with nl.while_loop"
+        )
+        value = self.storage.describe() if self.storage else "a tensor"
+        caller = sys._getframe(1)
+        if _WHILE.match(linecache.getline(caller.f_code.co_filename, caller.f_lineno)):
+            raise _fail("truth value", value, rule)
+        active().warn("NkiTensor", "truth value", value, rule)
+        return True
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, (int, float)):
@@ -308,20 +347,50 @@ class NkiTensor(NKIObject):
 
     def array(self) -> Array:
         """NumPy view of the data (shape as the tensor's; static views only)."""
-        size = self._np_type.itemsize
-        return np.ndarray(
-            self.shape,
-            self._np_type,
-            self.storage.data,
-            self.offset * size,
-            tuple([s * size for s in self.strides]),
-        )
+        if self.storage.fresh is not None:
+            self.storage.fill()
+        return self._array()
+
+    def _array(self) -> Array:
+        layout = self._layout
+        np_type, strides = layout.np_type, layout.np_strides
+        offset = self.offset * np_type.itemsize
+        return np.ndarray(layout.shape, np_type, self.storage.data, offset, strides)
+
+    def array_to_write(self, is_partial: bool) -> Array:
+        """The same for an instruction that writes all elements, but for ``is_partial``."""
+        storage = self.storage
+        is_whole = not is_partial and self._layout.packed_bytes == storage.size_bytes
+        if storage.fresh is not None and not is_whole:
+            storage.fill()
+        return self._array()
 
     # Views.
+
+    __iter__ = None  # not by __getitem__ until an index is out of bounds
 
     def __getitem__(self, key: Any) -> NkiTensor:
         if type(key) is not tuple:
             key = (key,)
+        index: list[Any] = []
+        for item in key:
+            if type(item) is slice:
+                index += (_SLICE, item.start, item.stop, item.step)
+            else:
+                index.append(item)
+        if self._dynamic is not None or not _CONSTANT.issuperset(map(type, index)):
+            return self._at(key)
+        known = tuple(index)
+        found = self._layout.indexed.get(known)
+        if found is None:
+            view = self._at(key)
+            self._layout.remember(known, view._layout, view.offset - self.offset)
+            return view
+        layout, distance = found
+        return self._seen(layout, self.offset + distance)
+
+    def _at(self, key: tuple[Any, ...]) -> NkiTensor:
+        """The view of any index, or the error of one that is not allowed."""
         shape, strides = self.shape, self.strides
         ndim = len(shape)
         if Ellipsis in key or len(key) < ndim:
@@ -653,11 +722,10 @@ class NkiTensor(NKIObject):
 
     def _as_dtype(self, dtype: str) -> NkiTensor:
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
-        view = self._view(self.shape, self.strides, self.offset * old // new)
-        view.dtype = dtype
-        view._np_type = dtypes.numpy_type(dtype, dtypes.is_precise())
-        view._free = self._free * old // new
-        if view._np_type.itemsize * old != self._np_type.itemsize * new:
+        free, is_exact = self._free * old // new, dtypes.is_exact(dtype)
+        layout = layout_of(self.shape, self.strides, dtype, is_exact, free)
+        view = self._seen(layout, self.offset * old // new)
+        if layout.np_type.itemsize * old != self._layout.np_type.itemsize * new:
             raise _fail("view", dtype, "reinterpreting bits needs NKI_PRECISE_FP=1")
         return view
 
@@ -689,7 +757,6 @@ class NkiTensor(NKIObject):
             )
             raise _fail("dynamic index", repr(index), rule)
         self._dynamic = found
-        self._signature = None
         return self
 
     def _check_inside(self, pattern: Any) -> None:
@@ -704,14 +771,6 @@ class NkiTensor(NKIObject):
             inside = (self.offset + extent(self.shape, self.strides)) * size <= total
         if not inside or self.offset < 0:
             raise _fail("ap pattern", pattern, f"out of bounds of {self.storage.describe()}")
-
-
-def extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements from the first to the last one of a view, both included."""
-    last = 1
-    for n, stride in zip(shape, strides, strict=True):
-        last += (n - 1) * stride
-    return last
 
 
 MAX_ENUMERATED = 1 << 22  # offsets of an access pattern that are counted one by one
@@ -754,6 +813,7 @@ def _merge(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
+@functools.lru_cache(4096)
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides, step = [], 1
     for n in reversed(shape):

@@ -53,16 +53,22 @@ def test_a_script_runs_unmodified_with_its_arguments(tmp_path):
 def test_a_missing_script_is_one_sentence(tmp_path):
     done = python("-m", "nki_kernels.simulator", "absent.py", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("absent.py: no such script")
+    assert done.stderr == "nki-sim: absent.py: no such script\n"
 
 
 def test_install_refuses_where_the_real_package_is(tmp_path):
     (tmp_path / "nki.py").write_text("def jit(f): return f\n")
-    (tmp_path / "script.py").write_text("print('not reached')")
-    done = python("-m", "nki_kernels.simulator", "script.py", cwd=tmp_path, path=str(tmp_path))
-    assert done.returncode == 2
+    code = "from nki_kernels import simulator; simulator.install()"
+    done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
+    assert done.returncode == 1
     assert "the real nki package is installed" in done.stderr
-    assert done.stdout == ""
+
+
+def test_the_command_is_the_simulators_where_the_real_package_is(tmp_path):
+    (tmp_path / "nki.py").write_text("def jit(f): return f\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = python("-m", "nki_kernels.simulator", "script.py", cwd=tmp_path, path=str(tmp_path))
+    assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
 
 
 WRONG_PACKAGE = "raise ImportError('WRONG PACKAGE. Please install the package from ...')\n"

@@ -1620,3 +1620,45 @@ def test_names_and_dependencies() -> None:
     assert_same(ordered(data), data + np.float32(1) + np.float32(1))
     with pytest.raises(RULE, match="nowhere"):
         nki.jit(kernel).with_schedule([("one more", ["nowhere"])])(data)
+
+
+@pytest.mark.parametrize("programs", [1, 2])
+def test_kernels_call_kernels(programs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of nki-library do: the instructions are those of the kernel that was launched."""
+    trn(monkeypatch, 3)
+
+    @nki.jit
+    def doubled(tile: Any, factor: float = 2.0) -> Any:
+        out = new(tile.shape)
+        nisa.tensor_scalar(out, tile, nl.multiply, factor)
+        return out
+
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        half = x.shape[0] // nl.num_programs()
+        rows = nl.ds(half * nl.program_id(), half)
+        out = new(x.shape, "float32", nl.shared_hbm)
+        nisa.dma_copy(out[rows], doubled(doubled(nl.load(x[rows])), factor=3.0))
+        return out
+
+    data = sample((64, 6))
+    with simulator.record() as timeline:
+        np.testing.assert_array_equal(simulator.simulate(kernel[programs])(data), 6 * data)
+    assert timeline.instructions == 4 * programs
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_a_tile_of_an_earlier_launch_is_refused(is_dry):
+    kept = []
+
+    def kernel(x):
+        tile = kept[0] if kept else nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf)
+        kept.append(tile)
+        nisa.dma_copy(dst=tile, src=x)
+
+    array = np.zeros((4, 8), np.float32)
+    launch = (lambda: simulator.dry_run(nki.jit(kernel), array)) if is_dry else None
+    launch = launch or (lambda: nki.jit(kernel)(array))
+    launch()
+    with pytest.raises(simulator.NkiValidationError, match="it is of an earlier launch"):
+        launch()

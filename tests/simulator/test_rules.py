@@ -417,7 +417,7 @@ def gpsimd_does_not_read_psum(broken):
     nisa.tensor_copy(raw(4, 4), ps(4, 4) if broken else sb(4, 4), engine=nisa.engine.gpsimd)
 
 
-@rule("nisa.tensor_copy", "engine", "not an engine of this instruction")
+@rule("nisa.tensor_copy", "engine", "allowed are ")
 def tensor_engine_does_not_copy(broken):
     chosen = nisa.engine.tensor if broken else nisa.engine.gpsimd
     nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
@@ -454,7 +454,7 @@ def gpsimd_does_not_write_psum(broken):
     nisa.memset(raw(4, 4, buffer=nl.psum), 0, engine=chosen)
 
 
-@rule("nisa.memset", "engine", "not an engine of this instruction")
+@rule("nisa.memset", "engine", "allowed are ")
 def scalar_engine_does_not_memset(broken):
     nisa.memset(raw(4, 4), 0, engine=nisa.engine.scalar if broken else nisa.engine.gpsimd)
 
@@ -897,7 +897,7 @@ def gpsimd_arithmetic_stays_out_of_psum(broken):
     _pair(nl.add, ps if broken else sb, engine=nisa.engine.gpsimd)
 
 
-@rule("nisa.tensor_tensor", "engine", "not an engine of this instruction")
+@rule("nisa.tensor_tensor", "engine", "allowed are ")
 def scalar_engine_has_one_input(broken):
     _pair(nl.add, engine=nisa.engine.scalar if broken else nisa.engine.vector)
 
@@ -1271,7 +1271,7 @@ def activation_sum_is_named(broken):
 
 @rule("nisa.activation", "reduce_cmd", "not supported by activation")
 def activation_does_not_load_registers(broken):
-    cmd = nisa.reduce_cmd.load_reduce if broken else nisa.reduce_cmd.reduce
+    cmd = nisa.reduce_cmd.load_reduce if broken else nisa.reduce_cmd.reset_reduce
     _activate(reduce_op=nl.add, reduce_cmd=cmd)
 
 
@@ -2357,7 +2357,7 @@ def test_arguments_are_not_lists():
 def test_arguments_hold_elements_of_known_types():
     with pytest.raises(ValueError, match="holds no elements"):
         run(_copied, np.zeros((4, 0), np.float32))
-    with pytest.raises(TypeError, match="float64"):
+    with pytest.raises(TypeError, match="argument 0 is an array of float64.*astype"):
         run(_copied, np.zeros((4, 4)))
     assert run(_copied, np.zeros((4, 4), ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
 
@@ -2420,11 +2420,6 @@ def test_the_chip_is_chosen_by_its_variable(name, monkeypatch):
 def test_instructions_work_inside_kernels_only():
     with pytest.raises(RuntimeError, match="inside a kernel"):
         nl.ndarray((4, 4), nl.float32)
-
-
-def test_instructions_without_arithmetic_say_so():
-    with pytest.raises(NotImplementedError, match="nisa.nc_n_gather is not simulated"):
-        run(lambda: nisa.nc_n_gather(raw(4, 4), sb(4, 4), sb(4, 4, dtype=nl.uint32)))
 
 
 @nki.jit

@@ -160,15 +160,6 @@ view(dtype)
 reinterpret_cast(dtype)
 indirect(index, num_elem=None)
 """
-# What the simulator has to run; every other instruction refuses by name.
-SIMULATED_NAMES = """
-get_nc_sub_version get_nc_version dma_copy dma_transpose tensor_copy memset nc_matmul nc_transpose
-tensor_tensor tensor_scalar scalar_tensor_tensor tensor_reduce tensor_partition_reduce
-tensor_copy_predicated activation activation_reduce reciprocal iota affine_select bn_stats bn_aggr
-tensor_tensor_scan select_reduce range_select nc_stream_shuffle max8 register_alloc register_move
-register_load register_store core_barrier sendrecv
-"""
-NOT_SIMULATED_LANGUAGE = ("dropout", "random_seed", "gather_flattened", "rand")
 ENUMS = {
     "engine": {"tensor": 1, "vector": 5, "scalar": 2, "gpsimd": 3, "dma": 4, "sync": 6}
     | {"unknown": 0},
@@ -184,7 +175,6 @@ int8 int16 int32 uint8 uint16 uint32 float16 float32 bfloat16 tfloat32 float8_e4
 float8_e5m2 float8_e5m2_x4 float8_e4m3fn_x4 float8_e8m0fnu float4_e2m1fn_x4
 """
 
-SIMULATED = tuple(re.findall(r"\w+", SIMULATED_NAMES))
 DTYPES = tuple(re.findall(r"\w+", DTYPE_NAMES))
 
 
@@ -261,25 +251,8 @@ def test_no_other_functions() -> None:
         assert names == {name for name, _ in documented}
 
 
-@pytest.mark.parametrize("name", [n for n, _ in DOCUMENTED_ISA if n not in SIMULATED])
-def test_refuses_by_name(name: str) -> None:
-    function = getattr(nisa, name)
-    required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-    with pytest.raises(NotImplementedError, match=rf"\b{name}\b"):
-        function(*[None] * len(required))
-
-
-@pytest.mark.parametrize("name", NOT_SIMULATED_LANGUAGE)
-def test_language_refuses_by_name(name: str) -> None:
-    required = [
-        p for p in inspect.signature(getattr(nl, name)).parameters.values() if p.default is p.empty
-    ]
-    with pytest.raises(NotImplementedError, match=rf"\b{name}\b"):
-        getattr(nl, name)(*[None] * len(required))
-
-
-@pytest.mark.parametrize("name", SIMULATED)
-def test_simulated_instructions_need_a_kernel(name: str) -> None:
+@pytest.mark.parametrize("name", [n for n, _ in DOCUMENTED_ISA])
+def test_every_instruction_needs_a_kernel(name: str) -> None:
     function = getattr(nisa, name)
     parameters = inspect.signature(function).parameters.values()
     required = [p for p in parameters if p.default is p.empty]
@@ -294,6 +267,14 @@ def test_simulated_instructions_need_a_kernel(name: str) -> None:
 @pytest.mark.parametrize("name", ENUMS)
 def test_enums(name: str) -> None:
     assert {m.name: m.value for m in getattr(nisa, name)} == ENUMS[name]
+
+
+def test_versions_are_ordered() -> None:
+    gen2, gen3, gen4 = (nisa.nc_version[f"gen{n}"] for n in (2, 3, 4))
+    assert gen2 < gen3 <= gen3 < gen4 and gen4 >= gen3 > 2
+    assert gen3 >= 3 and gen3 <= 3 and not gen3 > 3 and not gen3 < 3 and not gen2 >= 3
+    with pytest.raises(TypeError):
+        gen2 < "gen3"  # noqa: B015
 
 
 def test_engine_aliases() -> None:
@@ -370,7 +351,7 @@ def test_jit() -> None:
     def bare() -> int:
         return 1
 
-    @nki.jit(mode="auto")
+    @nki.jit(mode="auto", debug_kernel=True, show_compiler_tb=True, experimental_flags="any")
     def configured() -> int:
         return 2
 

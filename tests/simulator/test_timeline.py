@@ -12,7 +12,6 @@ later, pays 21 ns a run in HBM and 17 bytes/ns on each of 16 engines, 263 in all
 from __future__ import annotations
 
 import gc
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -612,33 +611,11 @@ def test_dry_run_takes_arrays_and_refuses_control_flow_on_data():
         simulator.dry_run(kernel, ((1, 1), nl.int32))
 
 
-def test_perfetto_file_has_one_track_an_engine(tmp_path):
-    path = tmp_path / "trace.json"
-    x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
-    timeline = run(pipeline, x, w)
-    timeline.save_perfetto(path)
-    events = json.loads(path.read_text())["traceEvents"]
-    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert sorted(tracks.values()) == ["dma", "gpsimd", "scalar", "tensor", "vector"]
-    spans = [e for e in events if e["ph"] == "X"]
-    assert len(spans) == timeline.instructions
-    matmuls = [e for e in spans if e["name"] == "nc_matmul"]
-    assert {tracks[e["tid"]] for e in matmuls} == {"tensor"}
-    assert sum(e["dur"] for e in matmuls) * 1000 == near(timeline.engine_busy_ns["tensor"])
-
-
 def test_a_time_is_said_with_its_chip_and_degree():
     assert repr(simulator.Timeline()) == "Timeline(0 instructions, 0 ns modelled)"
     timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
     where = f"{hardware.current().name}, LNC=1"
     assert timeline.where == where and repr(timeline).endswith(f"ns modelled on {where})")
-
-
-def test_a_perfetto_file_is_whole_or_absent(tmp_path):
-    timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
-    with pytest.raises(FileNotFoundError):
-        timeline.save_perfetto(tmp_path / "missing" / "trace.json")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_write_waits_for_the_reader_of_a_tile_whose_other_part_was_written_before():

@@ -10,7 +10,7 @@ import pytest
 
 from nki_kernels import simulator
 from nki_kernels.nki_api import nisa, nl
-from nki_kernels.simulator import NkiValidationError
+from nki_kernels.simulator import NkiSimulationWarning, NkiValidationError
 
 
 def ones():
@@ -60,6 +60,28 @@ def test_a_tensor_has_no_truth_value(kernel):
         simulator.simulate(kernel)()
     with pytest.raises(NkiValidationError, match="while the kernel is built"):
         simulator.dry_run(kernel)
+
+
+def while_tensor():
+    tile = ones()
+    while tile:
+        nl.zeros((4, 4), nl.float32)
+
+
+@pytest.mark.lenient
+def test_an_argument_that_is_a_tensor_is_given():
+    """`if bias:` of an optional argument, in kernels of nki-library: a warning, unless strict."""
+
+    def kernel(bias, other=None):
+        assert not other
+        out = nl.ndarray((1, 1), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, nl.full((1, 1), 2.0 if bias else 1.0, nl.float32))
+        return out
+
+    with pytest.warns(NkiSimulationWarning, match="no truth value while the kernel is built"):
+        assert simulator.simulate(kernel)(np.ones((4, 4), np.float32)) == 2
+    with pytest.raises(NkiValidationError, match="while the kernel is built"):
+        simulator.simulate(while_tensor)()
 
 
 # `is None` is not supported (Migration Guide 0.3), so kernels compare with None.
@@ -140,3 +162,12 @@ def test_while_register_still_runs():
         assert rounds == 1
 
     simulator.simulate(kernel)()
+
+
+def test_a_tensor_is_not_iterated():
+    def kernel(x):
+        for _ in x:
+            pass
+
+    with pytest.raises(TypeError, match="not iterable"):
+        simulator.simulate(kernel)(np.ones((2, 2), np.float32))

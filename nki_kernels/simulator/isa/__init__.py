@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from nki_kernels.removed_api import no_attribute as _no_attribute
+
 from ..enums import (
     dge_mode,
     dma_engine,
@@ -15,6 +17,7 @@ from ..errors import NkiValidationError
 from ..issue import NkiInstruction
 from ..register import VirtualRegister
 from . import constants
+from .activation_pipeline import activate2
 from .cores import core_barrier, sendrecv
 from .data_movement import (
     dma_copy,
@@ -24,6 +27,7 @@ from .data_movement import (
     tensor_copy,
     tensor_copy_predicated,
 )
+from .dma_compute import dma_compute
 from .elementwise import (
     activation,
     activation_reduce,
@@ -31,6 +35,16 @@ from .elementwise import (
     scalar_tensor_tensor,
     tensor_scalar,
     tensor_tensor,
+)
+from .gathers import local_gather, nc_n_gather, sequence_bounds
+from .microscaling import nc_matmul_mx, quantize_mx
+from .random_numbers import (
+    dropout,
+    rand2,
+    rand_get_state,
+    rand_set_state,
+    rng,
+    set_rng_seed,
 )
 from .reductions import (
     bn_aggr,
@@ -41,31 +55,11 @@ from .reductions import (
     tensor_tensor_scan,
 )
 from .registers import register_alloc, register_load, register_move, register_store
+from .search import nc_find_index8, nc_match_replace8, nonzero_with_count, topk
 from .selection import affine_select, iota, range_select, select_reduce
 from .target import get_nc_sub_version, get_nc_version
 from .tensor_engine import nc_matmul, nc_transpose
-from .unsupported import (
-    activate2,
-    dma_compute,
-    dropout,
-    exponential,
-    local_gather,
-    nc_find_index8,
-    nc_match_replace8,
-    nc_matmul_mx,
-    nc_n_gather,
-    nonzero_with_count,
-    quantize_mx,
-    rand2,
-    rand_get_state,
-    rand_set_state,
-    rng,
-    sequence_bounds,
-    set_rng_seed,
-    tensor_scalar_cumulative,
-    tensor_scalar_reduce,
-    topk,
-)
+from .vector_accumulation import exponential, tensor_scalar_cumulative, tensor_scalar_reduce
 
 # Deprecated names of the engines, still documented.
 tensor_engine = engine.tensor
@@ -73,3 +67,5 @@ vector_engine = engine.vector
 scalar_engine = engine.scalar
 gpsimd_engine = engine.gpsimd
 unknown_engine = engine.unknown
+
+__getattr__ = _no_attribute(__name__, "nki.isa")

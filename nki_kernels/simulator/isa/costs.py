@@ -14,7 +14,7 @@ from ..errors import NkiValidationError
 from ..issue import Issue
 from ..session import active
 from ..tensor import NkiTensor
-from .rules import free_size
+from .rules import free_size, is_sink
 
 
 def stream(
@@ -47,12 +47,20 @@ def stream(
         tuple(writes),
         tuple(reads),
     )
+    issue.undefined = tuple([i for i, t in enumerate(writes.values()) if is_sink(t)])
     issue.latency_ns = (chip.dependent_cycles + chip.tensor_access_cycles) / clock
     issue.ports += _ports(engine, tiles)
     in_psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     issue.takes_banks = in_psum and not chip.shared_psum_port
     if engine != "gpsimd":
         _check_sizes(issue, {**writes, **reads})
+    return issue
+
+
+def with_result_read(issue: Issue) -> Issue:
+    """The same, with the second, short instruction that reads its engine's accumulators."""
+    chip = active().chip
+    issue.cost_ns += chip.stream_min_cycles / chip.clock_ghz(issue.engine)
     return issue
 
 

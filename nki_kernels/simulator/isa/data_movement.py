@@ -12,6 +12,7 @@ from .. import dtypes
 from ..arguments import integers
 from ..enums import MemoryRegion, dge_mode, engine, oob_mode
 from ..issue import Issue, instruction
+from ..session import active
 from ..tensor import NkiTensor
 from .costs import stream, vector_speedup
 from .dma_costs import note_descriptor_generation, note_transfer, note_transpose
@@ -82,8 +83,9 @@ def _dma_settings(
     dynamic = dst._dynamic is not None or src._dynamic is not None
     if dynamic and mode is dge_mode.none:
         raise rules.fail("dge_mode", "none", "a dynamic address needs a descriptor generator")
-    if oob is oob_mode.skip and not dynamic:
-        raise rules.fail("oob_mode", "skip", "only with a dynamic address")
+    if oob is oob_mode.skip and not dynamic:  # not forbidden; in kernels of nki-library
+        rule = "does something only with a dynamic address"
+        active().warn(rules.instruction, "oob_mode", "skip", rule)
 
 
 def _copy_run(dst: NkiTensor, src: NkiTensor) -> Any:
@@ -210,7 +212,7 @@ def memset(
     if dst.dtype in dtypes.INTEGERS and not isinstance(value, (int, np.integer)):
         raise rules.fail("value", value, f"must be an integer for dtype {dst.dtype}")
     if dst.dtype in dtypes.INTEGERS and dst.dtype != "bool":
-        limits = np.iinfo(dst._np_type)
+        limits = np.iinfo(dst._layout.np_type)
         if not limits.min <= int(value) <= limits.max:
             raise rules.fail("value", value, f"does not fit dtype {dst.dtype}")
     psum = dst.buffer is MemoryRegion.psum

@@ -13,7 +13,7 @@ from ..issue import Issue, instruction
 from ..operators import Operator
 from ..session import active
 from ..tensor import NkiTensor
-from .costs import stream, vector_speedup
+from .costs import stream, vector_speedup, with_result_read
 from .rules import Rules, accumulator, lanes_of
 
 _INT32 = ("int32", "uint32")
@@ -373,7 +373,7 @@ def _activation(
     cmd: Any,
 ) -> Issue:
     operator = rules.operator("op", op, "activation")
-    rules.output("dst", dst)
+    rules.output_or_sink("dst", dst, reduce_res)
     rules.tile("data", data)
     rules.same_elements(dst=dst, data=data)
     reads = {"data": data}
@@ -398,19 +398,15 @@ def _activation(
             _check_range(rules.instruction, operator, value)
         if operator.name != "copy":
             value = np.asarray(function(value), dtype=np.float32)
-        if cmd is not reduce_cmd.idle:
-            _accumulate(cmd, value, lanes)
         dtypes.store(outs[0], value, name)
+        if cmd is not reduce_cmd.idle or reduce_res is not None:
+            total = _accumulated(rules.instruction, cmd, value, lanes)
         if reduce_res is not None:
-            total = accumulator("scalar", 0.0)[lanes].reshape(outs[1].shape)
-            dtypes.store(outs[1], total, reduce_res.dtype)
+            dtypes.store(outs[1], total.reshape(outs[1].shape), reduce_res.dtype)
 
     issue = stream(rules.instruction, "scalar", run, writes, reads)
     issue.table = "" if operator.name == "copy" else operator.name
-    if reduce_res is not None:
-        # Reading the accumulator is a second, short instruction.
-        issue.cost_ns += rules.chip.stream_min_cycles / rules.chip.scalar_ghz
-    return issue
+    return with_result_read(issue) if reduce_res is not None else issue
 
 
 def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
@@ -474,15 +470,14 @@ def _activation_reduction(
     elif cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
         raise rules.fail("reduce_op", None, "must be nl.add with this reduce_cmd")
     if reduce_res is not None:
-        rules.output("reduce_res", reduce_res)
-        rules.same_partitions(data=data, reduce_res=reduce_res)
-        rules.free_size_is("reduce_res", reduce_res, 1)
+        rules.accumulated(reduce_res, data=data)
 
 
-def _accumulate(cmd: reduce_cmd, value: Any, lanes: slice) -> None:
-    """ScalarE's reduce registers."""
-    registers = accumulator("scalar", 0.0)
+def _accumulated(instruction: str, cmd: reduce_cmd, value: Any, lanes: slice) -> Any:
+    """ScalarE's reduce registers after ``cmd``."""
+    registers = accumulator(instruction, "scalar", cmd, 0.0)
     if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
         registers[lanes] = 0
     if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
         registers[lanes] += value.reshape(value.shape[0], -1).sum(axis=1, dtype=np.float32)
+    return registers[lanes]

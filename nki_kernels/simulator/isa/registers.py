@@ -72,7 +72,7 @@ def _stored(dst: NkiTensor, number: int) -> int:
     """``number`` as ``dst`` holds it: 32-bit integers take the register's bits as they are."""
     if dst.dtype not in dtypes.INTEGERS or dst.dtype == "bool":
         return number
-    limits = np.iinfo(dst._np_type)
+    limits = np.iinfo(dst._layout.np_type)
     if limits.bits == BITS:
         return (number - limits.min) % (1 << BITS) + limits.min
     if not limits.min <= number <= limits.max:

@@ -16,11 +16,12 @@ from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
 from .. import dtypes
-from ..enums import ON_CHIP, MemoryRegion, engine
+from ..enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
 from ..errors import NkiValidationError
+from ..layout import extent
 from ..operators import Operator, operator_of
 from ..session import active
-from ..tensor import NkiTensor, extent, repeats
+from ..tensor import NkiTensor, repeats
 
 SBUF = (MemoryRegion.sbuf,)
 PSUM = (MemoryRegion.psum,)
@@ -51,7 +52,8 @@ class Rules:
         self.tensor(name, t)
         if t.buffer not in memory:
             allowed = " or ".join(m.value.upper() for m in memory)
-            raise self.fail(name, f"{t.buffer.value} tensor", f"must be in {allowed}")
+            load = "" if t.buffer in ON_CHIP else "; load it with nisa.dma_copy first"
+            raise self.fail(name, f"{t.buffer.value} tensor", f"must be in {allowed}{load}")
         self._partitions(name, t)
         free = [(n, s) for n, s in zip(t.shape[1:], t.strides[1:], strict=True)]
         if len(free) > hardware.MAX_FREE_DIMENSIONS:
@@ -82,6 +84,15 @@ class Rules:
         """A tile that is written: no element twice."""
         self.tile(name, t, memory)
         self.written_once(name, t)
+        return t  # type: ignore[no-any-return]
+
+    def output_or_sink(self, name: str, t: Any, reduce_res: Any) -> NkiTensor:
+        """A tile that is written; beside a ``reduce_res`` one element a partition may take all.
+
+        Such a view has steps of 0 in its free dimensions. What its element holds is undefined.
+        """
+        if reduce_res is None or not is_sink(self.tile(name, t)):
+            return self.output(name, t)
         return t  # type: ignore[no-any-return]
 
     def written_once(self, name: str, t: NkiTensor) -> None:
@@ -130,6 +141,12 @@ class Rules:
         self.same_partitions(data=data, **{name: value})
         self.free_size_is(name, value, 1)
         return True
+
+    def accumulated(self, reduce_res: Any, **operand: NkiTensor) -> None:
+        """``reduce_res``: a written tile of an engine's accumulators, one a partition."""
+        self.output("reduce_res", reduce_res)
+        self.same_partitions(**operand, reduce_res=reduce_res)
+        self.free_size_is("reduce_res", reduce_res, 1)
 
     def float32(self, name: str, t: NkiTensor) -> None:
         """``t`` must be float32."""
@@ -193,12 +210,19 @@ class Rules:
         """Name of the engine to use. ``allowed`` gives the reason where an engine is refused."""
         self.member("engine", requested, engine)
         chosen = preferred if requested is engine.unknown else requested
-        refusal = allowed.get(chosen, "not an engine of this instruction")
+        engines = ", ".join(one.name for one, reason in allowed.items() if not reason)
+        refusal = allowed.get(chosen, f"allowed are {engines}")
         if refusal:
             raise self.fail("engine", chosen.name, refusal)
         if chosen is engine.gpsimd and psum:
             raise self.fail("engine", "gpsimd", "GpSimdE cannot access PSUM")
         return chosen.name
+
+
+def is_sink(t: NkiTensor) -> bool:
+    """Whether a tile has one element a partition, which stands for several."""
+    free = zip(t.shape[1:], t.strides[1:], strict=True)
+    return free_size(t) > 1 and all(n == 1 or stride == 0 for n, stride in free)
 
 
 def start_partition(t: NkiTensor) -> int:
@@ -212,10 +236,17 @@ def lanes_of(t: NkiTensor) -> slice:
     return slice(start, start + t.shape[0])
 
 
-def accumulator(engine_name: str, initial: float) -> Any:
-    """The 128 accumulator registers of an engine, one a lane."""
-    registers = active().accumulators
+def accumulator(instruction: str, engine_name: str, cmd: reduce_cmd, initial: float) -> Any:
+    """The 128 accumulator registers of an engine, one a lane, for an instruction that uses them.
+
+    Warns where they hold what other kernels left, as nothing has reset or loaded them.
+    """
+    session = active()
+    registers = session.accumulators
     if engine_name not in registers:
+        if cmd in (reduce_cmd.idle, reduce_cmd.reduce):
+            rule = "nothing has reset the accumulators; use reduce_cmd.reset_reduce"
+            session.warn(instruction, "reduce_cmd", cmd.name, rule)
         registers[engine_name] = np.full(hardware.PARTITIONS, initial, np.float32)
     return registers[engine_name]
 

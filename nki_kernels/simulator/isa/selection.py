@@ -127,7 +127,7 @@ def range_select(
     """Keep elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
     rules.generation("instruction", "range_select", 3)
-    rules.output("dst", dst)
+    rules.output_or_sink("dst", dst, reduce_res)
     rules.tile("on_true_tile", on_true_tile)
     rules.same_elements(dst=dst, on_true_tile=on_true_tile)
     rules.dtype("on_true_tile", on_true_tile, dtypes.FLOATS)
@@ -142,7 +142,7 @@ def range_select(
     second = _comparison(rules, "comp_op1", comp_op1)
     if "not_equal" in (first.name, second.name):
         raise rules.fail("comp_op", "nl.not_equal", "must be equal, less, greater or with equal")
-    if float(on_false_value) != _FLOAT32_MIN:
+    if float(np.float32(on_false_value)) != _FLOAT32_MIN:  # in fewer digits, perhaps
         raise rules.fail("on_false_value", on_false_value, f"must be {_FLOAT32_MIN} (FP32_MIN)")
     if range_start + free_size(dst) > 1 << 24:
         raise rules.fail("range_start", range_start, "indices must stay below 2^24")
@@ -157,7 +157,7 @@ def range_select(
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
         value = np.where(keep, flat, np.float32(_FLOAT32_MIN))
         dtypes.store(outs[0], value.reshape(shape), name_)
-        _reduce_max(cmd, value, lanes, outs, reduce_res)
+        _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
 
     return stream("nisa.range_select", "vector", run, writes, reads)
 
@@ -176,7 +176,7 @@ def select_reduce(
 ) -> Issue:
     """``on_true`` where ``predicate``, else ``on_false``; optional maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
-    rules.output("dst", dst)
+    rules.output_or_sink("dst", dst, reduce_res)
     rules.tile("predicate", predicate)
     rules.tile("on_true", on_true)
     rules.same_elements(dst=dst, predicate=predicate, on_true=on_true)
@@ -198,7 +198,7 @@ def select_reduce(
         other = dtypes.to_float32(ins[2]).reshape(rows, 1) if is_tile else np.float32(on_false)
         value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), other)
         dtypes.store(outs[0], value.reshape(shape), name_)
-        _reduce_max(cmd, value, lanes, outs, reduce_res)
+        _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
 
     return stream("nisa.select_reduce", "vector", run, writes, reads, 2.0)
 
@@ -215,18 +215,18 @@ def _max_result(
         raise rules.fail("reduce_op", repr(reduce_op), "must be nl.maximum")
     if reduce_res is None:
         return {"dst": dst}
-    rules.output("reduce_res", reduce_res)
-    rules.same_partitions(dst=dst, reduce_res=reduce_res)
-    rules.free_size_is("reduce_res", reduce_res, 1)
+    rules.accumulated(reduce_res, dst=dst)
     rules.dtype("reduce_res", reduce_res, dtypes.FLOATS)
     return {"dst": dst, "reduce_res": reduce_res}
 
 
 def _reduce_max(
-    cmd: reduce_cmd, value: Any, lanes: slice, outs: list[Any], reduce_res: Any
+    instruction: str, cmd: reduce_cmd, value: Any, lanes: slice, outs: list[Any], reduce_res: Any
 ) -> None:
     """VectorE's accumulator registers."""
-    registers = accumulator("vector", -np.inf)
+    if cmd is reduce_cmd.idle and reduce_res is None:
+        return
+    registers = accumulator(instruction, "vector", cmd, -np.inf)
     if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
         registers[lanes] = -np.inf
     if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):

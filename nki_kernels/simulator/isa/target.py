@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from nki_kernels import hardware
-
 from ..enums import nc_version
+from ..session import chip_of_launch
 
 
 def get_nc_version() -> nc_version:
     """Generation of the target, from NEURON_PLATFORM_TARGET_OVERRIDE."""
-    return nc_version(hardware.current().generation)
+    return nc_version(chip_of_launch().generation)
 
 
 def get_nc_sub_version() -> int:

@@ -66,6 +66,7 @@ def nc_matmul(
     issue = Issue("nisa.nc_matmul", "tensor", 0.0, None, ("dst",), ("stationary", "moving"))
     onezero = is_stationary_onezero or is_moving_onezero or turns
     _matmul_cost(issue, stationary, moving, m, n, onezero)
+    issue.macs = 0 if is_transpose else (2 if double else 1) * k * m * n
     issue.rows, issue.columns = rows, columns
     issue.is_transpose = is_transpose
     issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
@@ -234,7 +235,7 @@ def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list
 
 
 def _matmul_run(rules: Rules, exact: bool, double: bool, claims: list[Any]) -> Any:
-    def run(ins: list[Any]) -> Any:
+    def run(ins: list[Any], out: Any = None) -> Any:
         for operand, place, value, holds, rule in claims:
             if not holds(ins[place]):
                 raise rules.fail(operand, value, rule)
@@ -245,10 +246,11 @@ def _matmul_run(rules: Rules, exact: bool, double: bool, claims: list[Any]) -> A
             moving = np.concatenate([moving[:, 0], moving[:, 1]])
             k *= 2
         if exact:
-            return stationary.reshape(k, -1).T
+            value = stationary.reshape(k, -1).T
+            return value if out is None else np.copyto(out, value)
         left = dtypes.to_float32(stationary.reshape(k, -1))
         right = dtypes.to_float32(moving.reshape(k, -1))
-        return left.T @ right
+        return np.matmul(left.T, right, out=out)
 
     return run
 
@@ -257,15 +259,21 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
     """Overwrite or accumulate, element by element, by who wrote the PSUM element before."""
     shape, name = dst.shape, dst.dtype
     onto_others = rules.chip.generation >= 4
+    is_first = accumulate is not None and not accumulate
+    is_direct = is_first and name == "float32" and len(shape) == 2
 
     def run(outs: list[Any], ins: list[Any], target: NkiTensor) -> None:
+        if is_direct:
+            product(ins, outs[0])
+            accumulation.note_matmul(target)
+            return
         value = product(ins).reshape(shape)
         mask = accumulation.written_by_matmul(target)
         if accumulate:
             if not (onto_others and np.all(_written(target))):
                 _check_accumulation(rules, target, mask)
             mask = True
-        elif accumulate is not None:
+        elif is_first:
             mask = False
         elif onto_others:
             mask = _written(target)

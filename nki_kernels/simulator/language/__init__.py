@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_kernels.removed_api import no_attribute as _no_attribute
+
 from ..enums import ON_CHIP, MemoryRegion
 from ..operators import OPERATORS
 from ..tensor import DynamicSlice, NKIObject, NkiTensor
@@ -169,3 +171,6 @@ def is_psum(buffer: MemoryRegion) -> bool:
 def is_sbuf(buffer: MemoryRegion) -> bool:
     """True for SBUF."""
     return buffer is sbuf
+
+
+__getattr__ = _no_attribute(__name__, "nki.language")

@@ -54,7 +54,7 @@ def ndarray(
     region = _region(buffer, "ndarray")
     sizes = integers("nl.ndarray", "shape", shape)
     flat = region in ON_CHIP and len(sizes) < 2 and sizes != (1,)
-    if not sizes or any(n < 1 for n in sizes) or flat:
+    if not sizes or min(sizes) < 1 or flat:
         rule = "positive sizes; SBUF and PSUM tensors have at least 2 dimensions, or shape (1,)"
         raise NkiValidationError("nl.ndarray", "shape", sizes, rule)
     if address is not None:

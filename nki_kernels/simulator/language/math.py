@@ -16,11 +16,11 @@ import numpy as np
 from .. import dtypes, isa
 from ..arguments import axes as sorted_axes
 from ..arguments import integer, integers
-from ..enums import MemoryRegion
+from ..enums import ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
 from ..operators import OPERATORS
 from ..tensor import NkiTensor
-from .creation import ndarray
+from .creation import copy, ndarray
 
 _ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds an fp32 number to an integer
 _TWO_PI = 2 * math.pi
@@ -428,22 +428,55 @@ def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
 
 
 def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
-    """Not simulated: raises NotImplementedError."""
-    raise NotImplementedError("nl.dropout is not simulated")
+    """``x`` with elements replaced by zero with probability ``rate``, a number or a column."""
+    tile = _tile(x, "dropout")
+    out = ndarray(tile.shape, tile.dtype)
+    isa.dropout(out, tile, rate)
+    if dtype is None or dtypes.canonical(dtype) == tile.dtype:
+        return out
+    cast = ndarray(tile.shape, dtype)
+    isa.tensor_copy(cast, out)
+    return cast
 
 
 def gather_flattened(
     data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None
 ) -> NkiTensor:
-    """Not simulated: raises NotImplementedError."""
-    raise NotImplementedError("nl.gather_flattened is not simulated")
+    """Elements of each partition of ``data`` by their index in its flat free axes.
+
+    The SDK names ``axis`` and gives it no meaning: others than 0 raise NotImplementedError.
+    """
+    tile, places = _tile(data, "gather_flattened", "data"), _tile(indices, "gather_flattened")
+    if axis != 0:
+        raise NotImplementedError(f"nl.gather_flattened: axis={axis} is not simulated; leave it 0")
+    if places.dtype != "uint32":
+        cast = ndarray(places.shape, "uint32")
+        isa.tensor_copy(cast, places)
+        places = cast
+    out = ndarray(places.shape, tile.dtype)
+    isa.nc_n_gather(out, tile, places)
+    return out if dtype is None else copy(out, dtype)
 
 
 def random_seed(seed: NkiTensor) -> None:
-    """Not simulated: raises NotImplementedError."""
-    raise NotImplementedError("nl.random_seed is not simulated")
+    """Seed the generator that ``rand`` takes from, with the 32 bits of a [1, 1] tile."""
+    isa.set_rng_seed(_tile(seed, "random_seed", "seed"))
 
 
 def rand(shape: Any, dtype: Any, buffer: Any = MemoryRegion.sbuf, name: str = "") -> NkiTensor:
-    """Not simulated: raises NotImplementedError."""
-    raise NotImplementedError("nl.rand is not simulated")
+    """A new tile of random numbers, uniform from 0 to 1. The chip gives other ones.
+
+    NeuronCore-v4 has an instruction for that; others scale 24 random bits.
+    """
+    if buffer not in ON_CHIP:
+        rule = "must be nl.sbuf or nl.psum: store a tile to have random numbers in HBM"
+        raise NkiValidationError("nl.rand", "buffer", repr(buffer), rule)
+    out = ndarray(shape, dtype, buffer, name)
+    if isa.get_nc_version() is isa.nc_version.gen4:
+        isa.rand2(out, 0.0, 1.0)
+        return out
+    bits = ndarray(out.shape, "uint32")
+    isa.rng(bits)
+    isa.tensor_scalar(bits, bits, op0=right_shift, operand0=8)
+    isa.tensor_scalar(out, bits, op0=multiply, operand0=2.0**-24)
+    return out

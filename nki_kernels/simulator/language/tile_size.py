@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nki_kernels import hardware
 
+from ..session import chip_of_launch
 from ..tensor import NKIObject
 
 
@@ -34,12 +35,12 @@ class TileSize(NKIObject):
     @property
     def psum_bank_fmax_bytes(self) -> int:
         """Bytes of a PSUM bank, a partition."""
-        return hardware.current().psum_bank_bytes
+        return chip_of_launch().psum_bank_bytes
 
     @property
     def psum_num_banks(self) -> int:
         """PSUM banks a partition."""
-        return hardware.current().psum_banks
+        return chip_of_launch().psum_banks
 
     @property
     def sbuf_size_bytes(self) -> int:
@@ -54,7 +55,7 @@ class TileSize(NKIObject):
     @property
     def sbuf_fmax_bytes(self) -> int:
         """Bytes of SBUF, a partition."""
-        return hardware.current().sbuf_partition_bytes
+        return chip_of_launch().sbuf_partition_bytes
 
     @property
     def total_available_sbuf_size(self) -> int:

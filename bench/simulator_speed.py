@@ -1,0 +1,218 @@
+"""How fast the simulator is beside another checkout of this repository, on this CPU.
+
+Run: python -m bench.simulator_speed /folder/of/the/other/checkout [--only "plain"] [--rounds 15]
+
+A process of each checkout does the same work in turns, so that what else the computer does slows
+both. Of each case and way to run it the shortest round of CPU time counts. The kernels are those of
+the checkouts: `git worktree add /tmp/before COMMIT` makes one. Without a folder, times alone.
+
+Ways: "dry" has no data, "plain" computes, "recorded" computes and has a timeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nki_kernels import simulator
+from nki_kernels.kernels.block_circulant import (
+    block_circulant,
+    block_circulant_tables,
+    layouts,
+    product_masks,
+)
+from nki_kernels.kernels.butterfly import butterfly
+from nki_kernels.kernels.butterfly_tables import butterfly_tables
+from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.kernels.stockham import stockham
+from nki_kernels.kernels.stockham_stages import stockham_tables
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.packing import pack
+
+WAYS = ("dry", "plain", "recorded")
+ROUNDS = 15
+SECONDS = 0.1  # of a round, at least one run
+# One thread, and a C library (glibc) that keeps what was freed: whether it gives the end of the
+# heap back, to get it again for the next launch, is chance.
+KEPT = str(1 << 34)
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_TRIM_THRESHOLD_": KEPT,
+    "MALLOC_MMAP_THRESHOLD_": KEPT,
+}
+HERE = Path(__file__).parents[1]
+Launch = tuple[Any, tuple[Any, ...]]  # kernel, arguments
+
+
+def sample(*shape: int) -> Any:
+    """Normal numbers, the same in every process."""
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def of_dft_gemm(n: int, batch: int) -> Launch:
+    return dft_gemm, (sample(batch, n), sample(batch, n), dft_gemm_matrix(n))
+
+
+def of_stockham(batch: int, *radices: int) -> Launch:
+    n = math.prod(radices)
+    tables = pack(stockham_tables(n, radices))
+    return stockham, (sample(batch, n), sample(batch, n), *tables, radices)
+
+
+def of_butterfly(n: int, batch: int) -> Launch:
+    tables = pack(butterfly_tables(n, False, 1.0, False))
+    return butterfly, (sample(batch, n), sample(batch, n), *tables, False)
+
+
+def of_block_circulant(p: int, q: int, k: int, rows: int) -> Launch:
+    layout = layouts(p, q, k)[-1]
+    tables = pack((*block_circulant_tables(k), product_masks(q, layout[0])))
+    return block_circulant, (
+        sample(rows, q * k),
+        sample(p, q, k),
+        sample(1, p * k),
+        *tables,
+        layout,
+    )
+
+
+@nki.jit
+def softmax(x):  # type: ignore[no-untyped-def]
+    """Of each row of ``x``, float32 HBM [128 a, n]."""
+    rows, n = x.shape
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for first in nl.affine_range(0, rows, 128):
+        tile = nl.load(x[first : first + 128])
+        largest = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(largest, nl.maximum, tile, axis=1)
+        powers = nl.ndarray((128, n), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(powers, tile, nl.subtract, largest)
+        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.activation_reduce(powers, nl.exp, powers, reduce_op=nl.add, reduce_res=total)
+        nisa.reciprocal(total, total)
+        nisa.tensor_scalar(powers, powers, nl.multiply, total)
+        nl.store(out[first : first + 128], powers)
+    return out
+
+
+@nki.jit
+def small_tiles(x):  # type: ignore[no-untyped-def]
+    """1000 instructions on views of 40 x 40 numbers of ``x``, float32 HBM [40, 320]."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for index in range(249):
+        first = index % 7 * 40
+        left, right = tile[:, first : first + 40], tile[:, first + 40 : first + 80]
+        bank = nl.ndarray((40, 40), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(bank, left, right, accumulate=False)
+        nisa.tensor_copy(left, bank)
+        nisa.tensor_scalar(left, left, nl.multiply, 0.1)
+        nisa.tensor_tensor(right, left, right, op=nl.subtract)
+    nl.store(out, tile)
+    return out
+
+
+CASES: dict[str, Callable[[], Launch]] = {
+    "dft_gemm 128, batch 1024": lambda: of_dft_gemm(128, 1024),
+    "stockham 1024, batch 128": lambda: of_stockham(128, 32, 32),
+    "stockham 1024, batch 1024": lambda: of_stockham(1024, 32, 32),
+    "stockham 4096, batch 256": lambda: of_stockham(256, 64, 64),
+    "butterfly 256, batch 1024": lambda: of_butterfly(256, 1024),
+    "block circulant 8 x 8 x 64": lambda: of_block_circulant(8, 8, 64, 256),
+    "softmax 4096 x 512": lambda: (softmax, (sample(4096, 512),)),
+    "tiles of 40 x 40": lambda: (small_tiles, (sample(40, 320),)),
+}
+
+
+def serve() -> None:
+    """Answer lines of JSON: [case, way] with [seconds of a run, instructions issued]."""
+    for line in sys.stdin:
+        name, way = json.loads(line)
+        kernel, arguments = CASES[name]()
+        if way == "dry":
+            run: Callable[[], Any] = lambda: simulator.dry_run(kernel, *arguments)  # noqa: B023,E731
+        else:
+            run = lambda: simulator.simulate(kernel)(*arguments)  # noqa: B023,E731
+        with simulator.record() if way == "recorded" else nullcontext():
+            run()  # makes what caches keep
+        issued = len(simulator.dry_run(kernel, *arguments).events)
+        print(json.dumps([shortest(run, way == "recorded"), issued]), flush=True)
+
+
+def shortest(run: Callable[[], Any], is_recorded: bool) -> float:
+    """Seconds of CPU time of the shortest of several runs."""
+    end = time.perf_counter() + SECONDS
+    found = math.inf
+    while found == math.inf or time.perf_counter() < end:
+        with simulator.record() if is_recorded else nullcontext():
+            start = time.process_time()
+            run()
+            found = min(found, time.process_time() - start)
+    return found
+
+
+@contextmanager
+def process(folder: Path) -> Iterator[Callable[[str, str], tuple[float, int]]]:
+    """Runs cases in a process of a checkout."""
+    variables = {**os.environ, **SETTINGS, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-W", "ignore", __file__, "--serve"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=variables, cwd=folder, **pipes) as worker:
+        assert worker.stdin is not None and worker.stdout is not None
+        stdin, stdout = worker.stdin, worker.stdout
+
+        def ask(name: str, way: str) -> tuple[float, int]:
+            stdin.write(json.dumps([name, way]) + "\n")
+            stdin.flush()
+            seconds, issued = json.loads(stdout.readline())
+            return seconds, issued
+
+        yield ask
+        stdin.close()
+
+
+def compare(folders: list[Path], only: str, rounds: int) -> None:
+    """Print a line for each case and way, and the mean ratio of each way."""
+    ratios: dict[str, list[float]] = {way: [] for way in WAYS}
+    print(f"{'case':28}{'way':10}{'issued':>7}{'before':>11}{'now':>11}{'us each':>9}{'ratio':>7}")
+    with process(folders[0]) as before, process(folders[-1]) as now:
+        for name in CASES:
+            for way in [way for way in WAYS if only in f"{name}, {way}"]:
+                turns = [(before(name, way), now(name, way)) for _ in range(rounds)]
+                issued = turns[0][1][1]
+                first, last = [min(turn[side][0] for turn in turns) for side in (0, 1)]
+                ratios[way].append(first / last)
+                times = f"{first * 1e3:8.2f} ms{last * 1e3:8.2f} ms{last / issued * 1e6:9.1f}"
+                print(f"{name:28}{way:10}{issued:7}{times}{first / last:7.2f}", flush=True)
+    for way, found in ratios.items():
+        if found:
+            print(f"{way}: geometric mean of the ratios {math.prod(found) ** (1 / len(found)):.2f}")
+
+
+def main() -> None:
+    """Compare, or answer another process."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=HERE, help="of the other checkout")
+    parser.add_argument("--only", default="", help='what "case, way" has to contain')
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--serve", action="store_true", help="answer another process")
+    given = parser.parse_args()
+    if given.serve:
+        serve()
+        return
+    compare([given.folder.resolve(), HERE], given.only, given.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""``python -m nki_kernels.lint file.py ...``: the command ``nki-sim lint``."""
+
+from nki_kernels.simulator.commands.lint import run
+
+if __name__ == "__main__":
+    raise SystemExit(run())

@@ -1,0 +1,162 @@
+"""pytest plugin ``nki_sim``: ``import nki`` is answered by the simulator in tests.
+
+It also has the fixture ``timeline``, --nki-target and --nki-strict. The simulator, and NumPy with
+it, load when something imports ``nki``. ``-p no:nki_sim`` switches all of it off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from . import nki_finder
+
+if TYPE_CHECKING:
+    from .simulator import Timeline
+
+_strict = pytest.StashKey[bool]()
+_target = pytest.StashKey[str]()  # what chose the chip: the option or the setting
+_told = pytest.StashKey[bool]()  # which nki is used
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, each a setting in the configuration file, too."""
+    target = "chip that the simulator stands for: trn1, trn2 or trn3"
+    strict = "warnings of the simulator are errors"
+    group = parser.getgroup("nki", "NKI kernels in the simulator")
+    group.addoption("--nki-target", metavar="CHIP", help=target)
+    group.addoption("--nki-strict", action="store_true", help=strict)
+    parser.addini("nki_target", f"{target}, where nothing else says so")
+    parser.addini("nki_strict", strict, type="bool", default=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before any conftest.py, which may import kernels."""
+    _begin(early_config, early_config.known_args_namespace)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """For a conftest.py that names the plugin in ``pytest_plugins``."""
+    if _strict not in config.stash:
+        _begin(config, config.option)
+
+
+def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
+    """Answer ``import nki``, and choose the chip."""
+    _keep_asserts(config)
+    config.stash[_strict] = options.nki_strict or config.getini("nki_strict")
+    finder = nki_finder.NkiFinder()
+    sys.meta_path.insert(0, finder)
+    config.add_cleanup(lambda: sys.meta_path.remove(finder))
+    if options.nki_target is not None:
+        _choose_chip(config, options.nki_target, "--nki-target")
+    elif setting := config.getini("nki_target"):
+        _choose_chip(config, setting, "nki_target")
+
+
+def _keep_asserts(config: pytest.Config) -> None:
+    """Take back that pytest rewrites every module of a distribution that has a plugin.
+
+    To compile them anew took 0.25 s, half of a first run, and would change what others trace.
+    """
+    marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    marked.difference_update(("nki_kernels", "trnfft"))
+
+
+def _choose_chip(config: pytest.Config, name: str, chosen_by: str) -> None:
+    """Set the variable that names the chip: threads and processes of tests see it, too.
+
+    A test can set it, or use ``hardware.select``.
+    """
+    from . import hardware
+
+    variable = hardware.TARGET_VARIABLE
+    if chosen_by == "nki_target" and os.environ.get(variable):
+        return
+    try:
+        hardware.chip(name)
+    except ValueError as error:
+        raise pytest.UsageError(f"{chosen_by}: {error}") from None
+    patch = pytest.MonkeyPatch()
+    patch.setenv(variable, name)
+    config.add_cleanup(patch.undo)
+    config.stash[_target] = chosen_by
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Strict from here on: collection may run kernels."""
+    if session.config.stash[_strict]:
+        from .simulator import strict
+
+        stack = ExitStack()
+        stack.enter_context(strict())
+        session.config.add_cleanup(stack.close)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Which nki is used, where an option or a conftest.py shows that one is."""
+    is_used = "nki" in sys.modules or config.stash[_strict] or _target in config.stash
+    return _tell(config) if is_used else None
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """The same, where the tests have imported it."""
+    is_new = "nki" in sys.modules and _told not in config.stash
+    return _tell(config) if is_new else None
+
+
+def _tell(config: pytest.Config) -> str:
+    """Which nki it is, as one line."""
+    config.stash[_told] = True
+    module = sys.modules.get("nki")
+    is_simulator = getattr(module, "__simulator__", False)
+    if not (is_simulator if module else nki_finder.is_simulated()):
+        return f"nki: {getattr(module, '__file__', None) or 'the installed package'}"
+    from . import hardware
+
+    try:
+        chip, why = hardware.current_and_why()
+    except ValueError as error:
+        return f"nki: simulator, but {error}"
+    strict = ", strict" if config.stash[_strict] else ""
+    why = config.stash.get(_target, why)
+    return f"nki: simulator of {chip.name}, modelled{strict} (chip: {why})"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[Any]) -> None:
+    """The report of a broken rule ends with the kernel's line, unless --full-trace is given."""
+    if call.excinfo is None or not _breaks_rule(call.excinfo):
+        return
+    for entry in call.excinfo.traceback:
+        names = entry.frame.f_globals
+        if str(names.get("__name__", "")).startswith("nki_kernels.simulator."):
+            names["__tracebackhide__"] = _breaks_rule
+
+
+def _breaks_rule(excinfo: pytest.ExceptionInfo[BaseException] | None) -> bool:
+    """Whether an error is of the kernel, not of the simulator."""
+    errors = sys.modules.get("nki_kernels.simulator.errors")
+    if errors is None or excinfo is None:
+        return False
+    return isinstance(excinfo.value, errors.NkiValidationError)
+
+
+@pytest.fixture
+def timeline() -> Iterator[Timeline]:
+    """The kernels that a test runs in the simulator, recorded: modelled times, memory, bytes.
+
+    ``timeline.assert_within(total_ns=70_000, psum_peak_banks=8, hbm_bytes=20e6)`` fails the test
+    where the sum over its launches, or the peak of memory in any of them, is above a limit.
+    """
+    from .simulator import record
+
+    with record() as recorded:
+        yield recorded

@@ -1,0 +1,92 @@
+"""Budgets of a timeline: limits on its numbers, and a message that says what exceeded them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .timeline import Timeline
+
+_UNITS = {
+    "total_ns": " ns modelled",
+    "hbm_bytes": " bytes",
+    "hbm_scratch_bytes": " bytes",
+    "dma_bytes": " bytes",
+    "dma_descriptors": "",
+    "instructions": "",
+    "sbuf_peak_bytes": " bytes a partition",
+    "psum_peak_banks": " banks",
+}
+_SHOWN = 4  # of what is on the critical path
+
+
+def assert_within(
+    timeline: Timeline,
+    *,
+    total_ns: float | None = None,
+    hbm_bytes: float | None = None,
+    hbm_scratch_bytes: float | None = None,
+    dma_bytes: float | None = None,
+    dma_descriptors: float | None = None,
+    instructions: float | None = None,
+    sbuf_peak_bytes: float | None = None,
+    psum_peak_banks: float | None = None,
+) -> None:
+    """Raise AssertionError where the timeline exceeds a limit; a value equal to it is fine.
+
+    The names are those of the timeline's attributes, with their units: of several launches,
+    sums, but for the three of memory, which are the most of any launch. ``sbuf_peak_bytes`` is of
+    one partition. The message lists every exceeded limit and what bound the time. Raises
+    ValueError for a limit that is no number >= 0, for no limit at all, and where nothing was
+    recorded.
+    """
+    __tracebackhide__ = True
+    given = {name: value for name, value in locals().items() if name in _UNITS}
+    limits = {name: _limit(name, value) for name, value in given.items() if value is not None}
+    if not limits:
+        raise ValueError(f"assert_within has no limit, allowed are {', '.join(_UNITS)}")
+    if not timeline.launches:
+        raise ValueError(
+            "assert_within: no kernel was recorded; only launches in the simulator are, while "
+            "the recording runs"
+        )
+    exceeded = [
+        _exceeded(name, getattr(timeline, name), limit)
+        for name, limit in limits.items()
+        if getattr(timeline, name) > limit
+    ]
+    if exceeded:
+        several = "s" if len(limits) > 1 else ""
+        head = f"{len(exceeded)} of {len(limits)} budget{several} exceeded on {timeline.where}:"
+        raise AssertionError("\n".join([head, *exceeded, *_what_bound(timeline)]))
+
+
+def _limit(name: str, value: Any) -> float:
+    """``value`` as a limit; ValueError where it is none."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:
+        raise ValueError(f"{name} of assert_within is {value!r}, allowed is a number >= 0")
+    return float(value)
+
+
+def _exceeded(name: str, value: float, limit: float) -> str:
+    more = f" ({value / limit - 1:.0%} more)" if limit else ""
+    return f"  {name} is {value:,.0f}{_UNITS[name]}, the limit is {limit:,.10g}{more}"
+
+
+def _what_bound(timeline: Timeline) -> list[str]:
+    """Lines on what the critical path consists of, the longest first."""
+    path = timeline.summary()["critical_path"]
+    return ["the critical path, modelled:", *[_on_path(entry, timeline) for entry in path[:_SHOWN]]]
+
+
+def _on_path(entry: dict[str, Any], timeline: Timeline) -> str:
+    """Instructions of one line, engine and wait."""
+    source = entry["source"]
+    place = f" at {Path(source['file']).name}:{source['line']}" if source else ""
+    wait = f" ({entry['wait']})" if entry["wait"] else ""
+    share = f"{entry['ns']:,.0f} ns, {entry['ns'] / timeline.total_ns:.0%}"
+    return f"  {share}: {entry['events']} {entry['name']}{place} on {entry['engine']}{wait}"

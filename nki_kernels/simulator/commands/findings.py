@@ -1,0 +1,92 @@
+"""What a command found in a file: a line, a rule and a message, whoever found it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nki_kernels.simulator.errors import NkiValidationError
+
+if TYPE_CHECKING:
+    from nki_kernels.lint import Violation
+    from nki_kernels.simulator.timeline import Timeline
+
+_PACKAGE = str(Path(__file__).parents[1])  # the simulator
+_LINT = Path(__file__).parents[2] / "lint"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A place and what is wrong there.
+
+    Attributes:
+        file: its path; "" where no line is known.
+        line: from 1; 0 where none is known.
+        rule: a short name, as "comprehension" or "hardware-rule".
+        message: what is wrong, and what to write instead.
+        level: "error", "warning" or "note", as in SARIF.
+    """
+
+    file: str
+    line: int
+    rule: str
+    message: str
+    level: str = "error"
+
+    def __str__(self) -> str:
+        place = f"{shown_path(self.file)}:{self.line}: " if self.file else ""
+        return f"{place}{self.level}: {self.message} [{self.rule}]"
+
+
+def of_violations(violations: Iterable[Violation]) -> list[Finding]:
+    """What the lint says; what its sources disagree on is a note."""
+    return [
+        Finding(v.file, v.line, v.rule, v.message, "error" if v.severity == "error" else "note")
+        for v in violations
+    ]
+
+
+def of_warnings(timeline: Timeline) -> list[Finding]:
+    """The simulator's warnings, each line and message once."""
+    found = [
+        Finding(
+            w.source.file if w.source else "",
+            w.source.line if w.source else 0,
+            w.rule if "-" in w.rule and " " not in w.rule else "simulator-warning",
+            w.message,
+            "warning",
+        )
+        for w in timeline.warnings
+    ]
+    return list(dict.fromkeys(found))
+
+
+def of_error(error: BaseException) -> Finding:
+    """An error at the innermost line outside of the simulator and, if there is one, libraries."""
+    rule = "hardware-rule" if isinstance(error, NkiValidationError) else type(error).__name__
+    message = str(error) if isinstance(error, NkiValidationError) else f"{rule}: {error}"
+    if isinstance(error, NkiValidationError) and error.source:
+        return Finding(error.source.file, error.source.line, rule, message)
+    if isinstance(error, SyntaxError) and error.filename:
+        return Finding(error.filename, error.lineno or 1, rule, f"{rule}: {error.msg}")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
+    if not frames:
+        return Finding("", 0, rule, message)
+    frames = [f for f in frames if "site-packages" not in Path(f.filename).parts] or frames
+    return Finding(frames[-1].filename, frames[-1].lineno or 0, rule, message)
+
+
+def is_users(file: str) -> bool:
+    """Whether a frame's file is neither of the simulator nor of Python's import system."""
+    return not (file.startswith((_PACKAGE, str(_LINT), "<frozen")) or file.endswith("runpy.py"))
+
+
+def shown_path(file: str) -> str:
+    """The path from the current folder where the file is inside of it."""
+    try:
+        return str(Path(file).resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return file

@@ -1,0 +1,150 @@
+"""What commands write of a recorded timeline: a trace, a report, JSON, SARIF, and a few lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nki_kernels.whole_file import write_whole
+
+from . import findings
+from .errors import CommandError
+from .sarif import sarif
+
+if TYPE_CHECKING:
+    from nki_kernels.simulator.timeline import Timeline
+
+STDOUT = "-"
+_SHOWN = 4  # causes of the critical path
+_INDENT = " " * 14
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """--perfetto, --html, --json and --sarif, each with a file."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--html", metavar="FILE", type=_file, help="a report: one page, for any browser"
+    )
+    group.add_argument("--perfetto", metavar="FILE", type=_file, help="a trace for ui.perfetto.dev")
+    group.add_argument("--json", metavar="FILE", help="the numbers; - is standard output")
+    group.add_argument(
+        "--sarif", metavar="FILE", help="warnings and errors, for GitHub's annotations"
+    )
+
+
+def _file(text: str) -> str:
+    if text == STDOUT:
+        raise argparse.ArgumentTypeError("is a file's; --json and --sarif take - for the output")
+    return text
+
+
+def are_wanted(options: argparse.Namespace) -> bool:
+    """Whether anything is to be written."""
+    return any((options.html, options.perfetto, options.json, options.sarif))
+
+
+def users_prints(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Where standard output is the JSON's, the user's code prints to standard error."""
+    is_taken = STDOUT in (options.json, options.sarif)
+    return redirect_stdout(sys.stderr) if is_taken else nullcontext()
+
+
+def write(
+    options: argparse.Namespace, timeline: Timeline, found: Iterable[findings.Finding]
+) -> None:
+    """Write each file that is asked for, and can be.
+
+    Raises:
+        CommandError: a file cannot be written, or its library is not installed.
+    """
+    writers: list[tuple[str | None, Callable[[str], None]]] = [
+        (options.json, lambda file: write_text(file, json.dumps(timeline.summary(), indent=1))),
+        (options.sarif, lambda file: write_text(file, sarif(found))),
+        (options.html, timeline.save_html),
+        (options.perfetto, timeline.save_perfetto),
+    ]
+    failed = []
+    for file, save in sorted(writers, key=lambda writer: writer[0] == STDOUT):
+        try:
+            if file:
+                save(file)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            failed.append(f"{file}: {error.strerror or error}")
+        except (CommandError, ImportError) as error:
+            failed.append(str(error))
+    if failed:
+        raise CommandError("; ".join(failed))
+
+
+def write_text(file: str, text: str) -> None:
+    """A file, whole or not at all; "-" is standard output.
+
+    Raises:
+        CommandError: it cannot be written.
+    """
+    if file == STDOUT:
+        print(text)
+        return
+    try:
+        write_whole(Path(file), text + "\n")
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror or error}") from None
+
+
+def told(timeline: Timeline) -> str:
+    """What a person wants to know first, in lines."""
+    from nki_kernels.simulator.report.bottlenecks import bottlenecks
+
+    if not timeline.launches:
+        return "no kernel was launched; other threads and processes are not recorded"
+    summary = timeline.summary()
+    total = timeline.total_ns
+    kernels = list(dict.fromkeys(timeline.kernels))
+    shown = ", ".join(kernels[:3]) + (", ..." if len(kernels) > 3 else "")
+    if not timeline.instructions:
+        return f"{shown}: no instruction, on {timeline.where}"
+    launches = f" in {timeline.launches} launches" if timeline.launches > 1 else ""
+    lines = [
+        f"{shown}: {total:,.0f} ns modelled on {timeline.where}, {timeline.instructions:,} "
+        f"instructions{launches}",
+        "busy     " + ", ".join(_busy(summary, total)),
+        f"floors   HBM {_share(summary['floors_ns']['hbm'], total)}, Tensor engine "
+        f"{_share(summary['floors_ns']['tensor'], total)}",
+        f"memory   SBUF {timeline.sbuf_peak_bytes:,} bytes a partition, PSUM "
+        f"{_banks(timeline.psum_peak_banks)}, HBM {timeline.hbm_bytes:,} bytes moved",
+    ]
+    for one in [b for b in bottlenecks(timeline) if b.share >= 0.01][:_SHOWN]:
+        place = f", most at {_place(one.lines[0][0])}" if one.lines else ""
+        lines.append(f"bound    {one.share:4.0%} {one.cause}{place}")
+        lines += textwrap.wrap(one.advice, 96, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return "\n".join(lines)
+
+
+def _banks(count: int) -> str:
+    return f"{count} bank{'' if count == 1 else 's'}"
+
+
+def _busy(summary: dict[str, Any], total: float) -> list[str]:
+    busy = summary["engine_busy_ns"]
+    return [f"{engine} {busy[engine] / total:.0%}" for engine in busy if busy[engine]]
+
+
+def _share(ns: float, total: float) -> str:
+    return f"{ns:,.0f} ns ({ns / total:.0%})"
+
+
+def _place(source: Any) -> str:
+    return f"{findings.shown_path(source.file)}:{source.line}"
+
+
+def say(text: str) -> None:
+    """For people, on standard error: standard output is the script's, or the file's."""
+    print(text, file=sys.stderr)

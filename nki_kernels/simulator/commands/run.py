@@ -1,0 +1,88 @@
+"""``nki-sim run``: a script, or a module as pytest, with the simulator as ``nki``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from nki_kernels import hardware
+from nki_kernels.simulator.kernel import record
+
+from . import findings, kernel_file, outputs, settings
+from .errors import FINE, FOUND, CommandError
+
+ABOUT = "run a Python script, or a module by -m, with the simulator as nki"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those before the script; what follows it is the script's."""
+    settings.add_options(
+        parser,
+        f"{hardware.LNC_VARIABLE}, as the script sees it; kernels run on as many cores as it says, "
+        "kernel[2] on two",
+    )
+    outputs.add_options(parser)
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="run a module, as python -m"
+    )
+    parser.add_argument("script", help="a file, or with -m a module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run it; its own exit code, or 1 where it raises an error."""
+    if not options.is_module and not Path(options.script).is_file():
+        raise CommandError(f"{options.script}: no such script")
+    kernel_file.answer_imports()
+    folder = Path.cwd()
+    with settings.apply(options):
+        if not outputs.are_wanted(options):
+            return _run(options)[0]
+        with record() as timeline, outputs.users_prints(options):
+            code, error = _run(options)
+    os.chdir(folder)  # of the files that are asked for, whatever the script did
+    found = findings.of_warnings(timeline)
+    if error is not None:
+        found.append(findings.of_error(error))
+    outputs.write(options, timeline, found)
+    outputs.say(outputs.told(timeline))
+    return code
+
+
+def _run(options: argparse.Namespace) -> tuple[int, BaseException | None]:
+    """The script's exit code, and the error that it raised, which is shown as Python does."""
+    sys.argv = [options.script, *options.arguments]
+    try:
+        if options.is_module:
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(options.script).resolve().parent))
+            runpy.run_path(options.script, run_name="__main__")
+    except SystemExit as error:
+        return _exit_code(error.code), None
+    except Exception as error:
+        error.__traceback__ = _of_script(error.__traceback__)
+        traceback.print_exception(error)
+        return FOUND, error
+    return FINE, None
+
+
+def _exit_code(code: object) -> int:
+    """As the interpreter takes the argument of sys.exit."""
+    if code is None or isinstance(code, int):
+        return int(code or 0)
+    print(code, file=sys.stderr)
+    return FOUND
+
+
+def _of_script(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames that run the script."""
+    while trace is not None and not findings.is_users(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,48 @@
+"""--target, --lnc and --strict: which chip is simulated, and how strictly."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import AbstractContextManager, nullcontext
+
+from nki_kernels import hardware
+from nki_kernels.simulator.session import strict
+
+from .errors import CommandError
+
+TARGETS = ("trn1", "trn2", "trn3")
+
+
+def add_options(
+    parser: argparse.ArgumentParser, lnc: str = "cores of the launch, as kernel[2]"
+) -> None:
+    """The three options; ``lnc`` is what the second one means."""
+    group = parser.add_argument_group("simulated chip")
+    group.add_argument(
+        "--target",
+        choices=TARGETS,
+        help=f"default: {hardware.TARGET_VARIABLE}, else this instance's chip, else trn1",
+    )
+    group.add_argument("--lnc", type=int, choices=(1, 2), help=lnc)
+    group.add_argument("--strict", action="store_true", help="warnings are errors")
+
+
+def apply(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """Set the variables that name chip and degree, for processes that are started, too.
+
+    Raises:
+        CommandError: the chip has no launches on so many cores.
+    """
+    if options.target:
+        os.environ[hardware.TARGET_VARIABLE] = options.target
+    try:
+        chip = hardware.current()
+        if options.lnc and options.lnc > chip.programs_per_launch:
+            raise CommandError(f"--lnc is {options.lnc}, allowed on {chip.name} is 1")
+        if options.lnc:
+            os.environ[hardware.LNC_VARIABLE] = str(options.lnc)
+        hardware.degree()
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    return strict() if options.strict else nullcontext()

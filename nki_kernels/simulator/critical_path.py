@@ -1,0 +1,60 @@
+"""How much of a launch's time each event of its critical path takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import waits
+from .schedule import LoopRun
+
+if TYPE_CHECKING:
+    from .timeline import Event, Timeline
+
+
+@dataclass(frozen=True)
+class Share:
+    """An event of the critical path, and how many modelled nanoseconds of the total are its own.
+
+    They end where the next event of the path begins, or gets the DMA engines. Events of a loop's
+    body have those of all iterations, the last one with the branches.
+    """
+
+    event: Event
+    ns: float
+
+
+def critical_shares(timeline: Timeline) -> list[Share]:
+    """The critical path, first to last; together the shares are ``timeline.total_ns``.
+
+    Where loops on the device nest, the branches of the outer one may be missing.
+    """
+    found = []
+    loops = timeline.loops
+    path = timeline.critical_path
+    begin, launch = 0.0, -1
+    for n, event in enumerate(path):
+        following = path[n + 1] if n + 1 < len(path) else None
+        if event.launch != launch:
+            launch = event.launch
+            begin = timeline.span_of_launch(launch)[0]
+        if following is None or following.launch != launch:
+            end = timeline.span_of_launch(launch)[1]
+        else:
+            end = _begin_of(following, event)
+        left = [loop.iteration_end_ns for loop in loops if _is_left(loop, event, following)]
+        found.append(Share(event, max(0.0, min([end, *left]) - begin) * event.times))
+        begin = max(begin, end)
+    return found
+
+
+def _begin_of(event: Event, before: Event) -> float:
+    """From when on the event, and no longer the one before, is what takes the time."""
+    if event.wait in (waits.DMA_ENGINES, waits.HBM):
+        return min(max(event.start_ns, before.end_ns), event.end_ns)
+    return event.start_ns
+
+
+def _is_left(loop: LoopRun, event: Event, following: Event | None) -> bool:
+    inside = range(loop.first, loop.end)
+    return event.index in inside and (following is None or following.index not in inside)

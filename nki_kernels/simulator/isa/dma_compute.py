@@ -1,0 +1,147 @@
+"""nisa.dma_compute: sums of tensors in the DMA engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..enums import dge_mode, engine, oob_mode
+from ..issue import Issue, NkiInstruction, instruction
+from ..operators import operator_of
+from ..session import active
+from ..tensor import NkiTensor
+from .data_movement import _dma_operands, _note_dma_write
+from .dma_costs import note_descriptor_generation, note_transfer
+from .rules import Rules, on_chip
+
+_MOST_SOURCES = 16
+
+
+def dma_compute(
+    dst: NkiTensor,
+    srcs: list[NkiTensor],
+    reduce_op: Any,
+    scales: Any = None,
+    unique_indices: bool = True,
+    oob_mode: oob_mode = oob_mode.error,
+    name: str | None = None,
+) -> NkiInstruction:
+    """``dst = srcs[0] + srcs[1] + ...`` in float32, by DMA; one of two may be gathered by index.
+
+    Scatter: ``dst`` in HBM has a vector_offset, and so has the source that is the same view.
+    Gather: ``dst`` in SBUF is one of the sources, the other is in HBM with a vector_offset.
+    """
+    rules = Rules("nisa.dma_compute")
+    if not isinstance(srcs, (list, tuple)) or not 1 <= len(srcs) <= _MOST_SOURCES:
+        rule = f"must be a list of 1 to {_MOST_SOURCES} tensors"
+        raise rules.fail(
+            "srcs", f"{len(srcs) if isinstance(srcs, (list, tuple)) else srcs!r}", rule
+        )
+    found = operator_of(reduce_op)
+    if found is None or found.name != "add":
+        raise rules.fail("reduce_op", repr(reduce_op), "must be nl.add")
+    if scales is not None and (len(scales) != len(srcs) or any(s != 1.0 for s in scales)):
+        raise rules.fail("scales", scales, "must be None, or 1.0 for each source")
+    if unique_indices is not True:
+        raise rules.fail("unique_indices", unique_indices, "must be True: others are not supported")
+    rest = [None] * (_MOST_SOURCES - len(srcs))
+    _check_indirect(rules, dst, srcs)
+    return _compute(dst, oob_mode, *srcs, *rest, name=name)
+
+
+def _check_indirect(rules: Rules, dst: Any, srcs: Any) -> None:
+    """An address that only the data say: a gather or a scatter, of two sources."""
+    for operand, t in (("dst", dst), *((f"srcs[{i}]", t) for i, t in enumerate(srcs))):
+        rules.tensor(operand, t)
+        if t._dynamic is not None and t._dynamic.kind != "vector":
+            raise rules.fail(operand, "scalar_offset", "an address is static or has vector_offset")
+    indirect = [t for t in srcs if t._dynamic is not None]
+    if not indirect and dst._dynamic is None:
+        return
+    if len(srcs) != 2 or len(indirect) != 1:
+        value = f"{len(srcs)} sources, {len(indirect)} with vector_offset"
+        raise rules.fail("srcs", value, "two, one of which has vector_offset")
+    other = next(t for t in srcs if t._dynamic is None)
+    if dst._dynamic is not None and not _is_same(dst, indirect[0]):
+        raise rules.fail("srcs", indirect[0].storage.describe(), "a scatter adds to its own dst")
+    if dst._dynamic is None and not (on_chip(dst) and _is_same(dst, other)):
+        raise rules.fail("srcs", other.storage.describe(), "a gather adds to its own dst, in SBUF")
+
+
+def _is_same(a: NkiTensor, b: NkiTensor) -> bool:
+    """Whether two views are one, with the same indices."""
+    if (a.storage, a.dtype, a.offset) != (b.storage, b.dtype, b.offset):
+        return False
+    if (a.shape, a.strides) != (b.shape, b.strides):
+        return False
+    if a._dynamic is None or b._dynamic is None:
+        return a._dynamic is b._dynamic
+    return _is_same(a._dynamic.index, b._dynamic.index)
+
+
+@instruction
+def _compute(
+    dst: NkiTensor,
+    oob: Any,
+    src0: NkiTensor,
+    src1: NkiTensor | None,
+    src2: NkiTensor | None,
+    src3: NkiTensor | None,
+    src4: NkiTensor | None,
+    src5: NkiTensor | None,
+    src6: NkiTensor | None,
+    src7: NkiTensor | None,
+    src8: NkiTensor | None,
+    src9: NkiTensor | None,
+    src10: NkiTensor | None,
+    src11: NkiTensor | None,
+    src12: NkiTensor | None,
+    src13: NkiTensor | None,
+    src14: NkiTensor | None,
+    src15: NkiTensor | None,
+    name: str | None = None,
+) -> Issue:
+    rules = Rules("nisa.dma_compute")
+    rules.member("oob_mode", oob, oob_mode)
+    given = [src0, src1, src2, src3, src4, src5, src6, src7]
+    given += [src8, src9, src10, src11, src12, src13, src14, src15]
+    srcs = [t for t in given if t is not None]
+    for t in srcs:
+        _dma_operands(rules, dst, t)
+        if t.size != dst.size:
+            value = f"{t.shape} to {dst.shape}"
+            raise rules.fail("srcs and dst", value, "must have the same number of elements")
+    is_indirect = any(t._dynamic is not None for t in (dst, *srcs))
+    if oob is oob_mode.skip and not is_indirect:
+        raise rules.fail("oob_mode", "skip", "only with a dynamic address")
+    name_, shape = dst.dtype, dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        total = dtypes.to_float32(ins[0].reshape(shape))
+        for value in ins[1:]:
+            total = total + dtypes.to_float32(value.reshape(shape))
+        dtypes.store(outs[0], np.asarray(total, np.float32), name_)
+
+    reads = tuple([f"src{i}" for i in range(len(srcs))])
+    issue = Issue(rules.instruction, "dma", 0.0, run, ("dst",), reads)
+    _note_cost(issue, dst, srcs, dge_mode.swdge if is_indirect else dge_mode.none)
+    issue.skips_out_of_bounds = oob is oob_mode.skip
+    issue.after = _note_dma_write
+    return issue
+
+
+def _note_cost(issue: Issue, dst: NkiTensor, srcs: list[NkiTensor], mode: dge_mode) -> None:
+    """As a dma_copy of each source, one after the other: no document times the sums."""
+    totals, engines = [0.0] * 4, [0.0] * active().chip.dma_engines
+    for t in srcs:
+        note_transfer(issue, dst, t)
+        engines = [a + b for a, b in zip(engines, issue.dma_ns, strict=True)]
+        parts = issue.dma_bytes, issue.hbm_bytes, issue.dma_descriptors, issue.dma_shared_ns
+        totals = [a + b for a, b in zip(totals, parts, strict=True)]
+    issue.dma_ns, issue.cost_ns = tuple(engines), max(engines)
+    issue.dma_bytes, issue.hbm_bytes, issue.dma_descriptors = (int(n) for n in totals[:3])
+    issue.dma_shared_ns = totals[3]
+    source = next((t for t in srcs if t._dynamic is not None), srcs[0])
+    note_descriptor_generation(issue, dst, source, mode, engine.unknown)

@@ -1,0 +1,207 @@
+"""Searches along the free axes: the largest values, where values are, what is not zero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..arguments import integer
+from ..issue import Issue, NkiInstruction, instruction
+from ..tensor import NkiTensor
+from .costs import stream
+from .rules import SBUF, Rules, free_size, start_partition
+
+_CORE_PARTITIONS = 16  # of SBUF that one of GpSimdE's eight cores reaches [isa local_gather]
+# GpSimdE's cycles an element of a search: topk documents 4; of nonzero_with_count no document.
+_SEARCH_CYCLES = 4
+
+
+@instruction
+def nc_find_index8(
+    dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None = None
+) -> Issue:
+    """Index of each of 8 values in its partition of ``data``; all ones where it is not there.
+
+    A value that ``vals`` has n times gets the first n places, in ascending order.
+    """
+    rules = Rules("nisa.nc_find_index8")
+    rules.output("dst", dst)
+    rules.dtype("dst", dst, ("uint16", "uint32"))
+    _searched(rules, data, vals)
+    rules.same_partitions(dst=dst, data=data, vals=vals)
+    if dst.ndim != 2 or dst.shape[1] != 8:
+        raise rules.fail("dst", f"shape {dst.shape}", "must be (partitions, 8)")
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][...] = np.iinfo(outs[0].dtype).max
+        for row, line, values in _lines(outs[0], ins):
+            for value in np.unique(values):
+                slots, places = np.flatnonzero(values == value), np.flatnonzero(line == value)
+                count = min(len(slots), len(places))
+                row[slots[:count]] = places[:count]
+
+    return stream(rules.instruction, "vector", run, {"dst": dst}, {"data": data, "vals": vals})
+
+
+def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
+    """The operands of a search for 8 values."""
+    for label, t in (("data", data), ("vals", vals)):
+        rules.tile(label, t)
+        if t.ndim > 3:
+            raise rules.fail(label, f"{t.ndim} dimensions", "at most 3")
+    if not 8 <= free_size(data) <= 16384:
+        raise rules.fail("data", f"{free_size(data)} elements a partition", "8 to 16384")
+    rules.free_size_is("vals", vals, 8)
+
+
+def _lines(out: Any, ins: list[Any]) -> Any:
+    """(row of the result, elements, values) of each partition; NaN is equal to nothing."""
+    rows = len(ins[0])
+    data, values = (dtypes.to_float32(t).reshape(rows, -1) for t in ins[:2])
+    return zip(out, data, values, strict=True)
+
+
+@instruction
+def nc_match_replace8(
+    dst: NkiTensor,
+    data: NkiTensor,
+    vals: NkiTensor,
+    imm: float,
+    dst_idx: NkiTensor | None = None,
+    name: str | None = None,
+) -> Issue:
+    """``data`` with ``imm`` in place of each of 8 values where it occurs first, and where that was.
+
+    Values are looked for from the last to the first, so that a repeated one gets its places in
+    descending order in ``dst_idx``. All ones where it is not there.
+    """
+    rules = Rules("nisa.nc_match_replace8")
+    rules.output("dst", dst)
+    _searched(rules, data, vals)
+    rules.same_elements(dst=dst, data=data)
+    rules.same_partitions(data=data, vals=vals)
+    if isinstance(imm, bool) or not isinstance(imm, (int, float, np.number)):
+        raise rules.fail("imm", repr(imm), "must be a compile-time number")
+    writes = {"dst": dst}
+    if dst_idx is not None:
+        rules.output("dst_idx", dst_idx)
+        rules.dtype("dst_idx", dst_idx, ("uint16", "uint32"))
+        rules.same_partitions(data=data, dst_idx=dst_idx)
+        rules.free_size_is("dst_idx", dst_idx, 8)
+        writes["dst_idx"] = dst_idx
+    name_, shape = dst.dtype, dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        rows = len(ins[0])
+        found = dtypes.to_float32(ins[0]).reshape(rows, -1).copy()
+        searched = found.copy()
+        indices = np.full((rows, 8), np.iinfo(np.uint32).max, np.uint32)
+        for row, line, values in _lines(indices, [searched, ins[1]]):
+            for slot in range(7, -1, -1):
+                places = np.flatnonzero(line == values[slot])
+                if len(places):
+                    row[slot], line[places[0]] = places[0], np.nan
+        found[np.isnan(searched)] = np.float32(imm)
+        dtypes.store(outs[0], found.reshape(shape), name_)
+        if len(outs) > 1:
+            outs[1][...] = indices.astype(outs[1].dtype).reshape(outs[1].shape)
+
+    return stream(rules.instruction, "vector", run, writes, {"data": data, "vals": vals})
+
+
+def nonzero_with_count(
+    dst: NkiTensor,
+    src: NkiTensor,
+    index_offset: int = 0,
+    padding_val: int = -1,
+    name: str | None = None,
+) -> NkiInstruction:
+    """Indices of the elements that are not zero, padding, and how many there are. v3 and newer.
+
+    GpSimdE's cores read and write their first partition each: 0, 16, 32 and so on to 112.
+    """
+    rules = Rules("nisa.nonzero_with_count")
+    rules.generation("instruction", "nonzero_with_count", 3)
+    for label, t in (("dst", dst), ("src", src)):
+        rules.tile(label, t, SBUF)
+        if start_partition(t) % _CORE_PARTITIONS:
+            raise rules.fail(label, f"start partition {start_partition(t)}", "a multiple of 16")
+    rules.same_partitions(dst=dst, src=src)
+    first = [t[:: min(_CORE_PARTITIONS, t.shape[0])] for t in (dst, src)]
+    return _nonzero(*first, index_offset, padding_val, name=name)
+
+
+@instruction
+def _nonzero(
+    dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int, name: str | None = None
+) -> Issue:
+    rules = Rules("nisa.nonzero_with_count")
+    rules.output("dst", dst, SBUF)
+    rules.dtype("dst", dst, ("int32",))
+    rules.dtype("src", src, ("float32", "int32"))
+    count = free_size(src)
+    rules.free_size_is("dst", dst, count + 1)
+    numbers = []
+    for label, value in (("index_offset", index_offset), ("padding_val", padding_val)):
+        number = integer(rules.instruction, label, value, "must be an int32")
+        if not -(1 << 31) <= number < 1 << 31:
+            raise rules.fail(label, value, "must be an int32")
+        numbers.append(number)
+    shape = dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        found = np.full((shape[0], count + 1), numbers[1], np.int32)
+        for row, line in zip(found, ins[0].reshape(shape[0], -1), strict=True):
+            places = np.flatnonzero(line)
+            row[: len(places)] = places + numbers[0]
+            row[count] = len(places)
+        outs[0][...] = found.reshape(shape)
+
+    reads = {"src": src}
+    return stream(rules.instruction, "gpsimd", run, {"dst": dst}, reads, _SEARCH_CYCLES)
+
+
+@instruction
+def topk(
+    val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int, name: str | None = None
+) -> Issue:
+    """The k largest of ``n`` values of each 16 partitions, ascending, and their indices. GpSimdE.
+
+    Element i of a group of 16 partitions is in its partition i % 16, column i // 16. Every
+    partition of the group gets the same result. Of equal values the order is not documented.
+    """
+    rules = Rules("nisa.topk")
+    rules.output("val_dst", val_dst, SBUF)
+    rules.output("idx_dst", idx_dst, SBUF)
+    rules.tile("src", src, SBUF)
+    rules.same_partitions(val_dst=val_dst, idx_dst=idx_dst, src=src)
+    rules.dtype("src", src, ("bfloat16",))
+    rules.dtype("val_dst", val_dst, ("bfloat16",))
+    rules.dtype("idx_dst", idx_dst, ("uint32",))
+    n, k = integer(rules.instruction, "n", n), free_size(val_dst)
+    rules.free_size_is("idx_dst", idx_dst, k)
+    if not 8 <= n < 65536 or not 1 <= k < 32768 or k > n:
+        raise rules.fail("n, k", (n, k), "8 <= n < 65536, 1 <= k < 32768 and k <= n")
+    if free_size(src) < math.ceil(n / _CORE_PARTITIONS):
+        rule = f"must have {math.ceil(n / _CORE_PARTITIONS)} elements a partition for n = {n}"
+        raise rules.fail("src", f"{free_size(src)} elements a partition", rule)
+    if src.shape[0] % _CORE_PARTITIONS:
+        raise rules.fail("src", f"{src.shape[0]} partitions", "a multiple of 16")
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        rows = len(ins[0])
+        for start in range(0, rows, _CORE_PARTITIONS):
+            group = slice(start, start + _CORE_PARTITIONS)
+            snake = ins[0][group].reshape(_CORE_PARTITIONS, -1).T.reshape(-1)[:n]
+            order = np.argsort(dtypes.to_float32(snake), kind="stable")[-k:]
+            outs[0][group] = snake[order].reshape((1, *outs[0].shape[1:]))
+            outs[1][group] = order.reshape((1, *outs[1].shape[1:]))
+
+    writes = {"val_dst": val_dst, "idx_dst": idx_dst}
+    # 4 n + k cycles "per partition" [isa topk]: lanes are taken to work side by side.
+    return stream(
+        rules.instruction, "gpsimd", run, writes, {"src": src}, elements=_SEARCH_CYCLES * n + k
+    )

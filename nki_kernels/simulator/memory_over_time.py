@@ -1,0 +1,76 @@
+"""How much of SBUF and PSUM is taken over a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .enums import MemoryRegion
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .tensor import Storage
+
+Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
+
+
+class Held(NamedTuple):
+    """Memory of one tile: bytes a partition, from its first use to the end of its last."""
+
+    buffer: MemoryRegion
+    size: int
+    start_ns: float
+    end_ns: float
+
+
+def held_memory(session: Any, schedule: Schedule, first: int = 0) -> list[Held]:
+    """The tiles of a session, whose instructions begin at ``first``.
+
+    A tile that a loop's body declares is held in the first iteration, one from outside of the
+    loop that its body uses until the loop's end.
+    """
+    found = []
+    start, end = schedule.start, schedule.end
+    until = _ends_of_loops(session, schedule, first)
+    for storage in session.storages:
+        users, buffer = storage.last_users, storage.buffer
+        if users and buffer is MemoryRegion.sbuf:
+            size = storage.free_bytes
+        elif users and buffer is MemoryRegion.psum:
+            size = session.psum_bytes(storage)
+        else:
+            continue
+        last = max([end[first + n] for n in users.values()])
+        if until:
+            last = max(last, until.get(storage, 0.0))
+        found.append(Held(buffer, size, start[first + storage.first_use], last))
+    return found
+
+
+def _ends_of_loops(session: Any, schedule: Schedule, first: int) -> dict[Storage, float]:
+    """When the last loop ends that uses a tile from outside."""
+    found: dict[Storage, float] = {}
+    ends = {(run.first, run.end): run.end_ns for run in schedule.loops}  # of nested, the outer one
+    for loop in {loop for _, loop in session.loop_marks}:
+        end = ends[first + loop.first, first + loop.end]
+        for storage in loop.held:
+            found[storage] = max(end, found.get(storage, 0.0))
+    return found
+
+
+def steps(spans: Iterable[tuple[float, float, float]]) -> Steps:
+    """The sum over time of spans, each (start, end, value): a step where it changes."""
+    changes: dict[float, list[tuple[int, float]]] = {}
+    for start, end, value in spans:
+        if end > start:
+            changes.setdefault(start, []).append((1, value))
+            changes.setdefault(end, []).append((-1, -value))
+    found: Steps = []
+    count, total = 0, 0.0
+    for time in sorted(changes):
+        count += sum([change for change, _ in changes[time]])
+        # Exactly zero where there are none, whatever was rounded on the way.
+        total = total + sum([value for _, value in changes[time]]) if count else 0.0
+        if not found or found[-1][1] != total:
+            found.append((time, total))
+    return found

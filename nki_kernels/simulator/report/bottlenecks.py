@@ -1,0 +1,170 @@
+"""What bounds a kernel: the critical path's modelled time by cause, with what to try.
+
+The model that the causes and the advice speak of is that of docs/timing_model.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from nki_kernels.hardware import NeuronCore
+from nki_kernels.simulator import waits
+from nki_kernels.simulator.critical_path import Share, critical_shares
+from nki_kernels.simulator.schedule import LoopRun
+
+from . import causes
+from .advice import advice
+
+if TYPE_CHECKING:
+    from nki_kernels.simulator.instruction_notes import SourceLine
+    from nki_kernels.simulator.timeline import Event, Timeline
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """A cause that the total waits for.
+
+    Attributes:
+        cause: in words.
+        ns: modelled nanoseconds of the critical path.
+        share: of ``Timeline.total_ns``, 0 to 1.
+        events: those of the critical path, each once; a loop's stand for all iterations.
+        lines: (source line, its nanoseconds), longest first; none where no lines were noted.
+        advice: what to try, in sentences.
+    """
+
+    cause: str
+    ns: float
+    share: float
+    events: list[Event]
+    lines: list[tuple[SourceLine, float]]
+    advice: str
+
+
+@dataclass
+class _Group:
+    """Time of one cause while it is added up."""
+
+    ns: float = 0.0
+    events: dict[int, Event] = field(default_factory=dict)
+    lines: dict[SourceLine, float] = field(default_factory=dict)
+
+    def add(self, event: Event, ns: float) -> None:
+        self.ns += ns
+        self.events[event.index] = event
+        if event.source is not None:
+            self.lines[event.source] = self.lines.get(event.source, 0.0) + ns
+
+
+def bottlenecks(timeline: Timeline) -> list[Bottleneck]:
+    """The causes, longest first; together they are ``timeline.total_ns``.
+
+    Where loops on the device nest, the branches of the outer one may be missing.
+    """
+    groups: dict[str, _Group] = {}
+    shares = critical_shares(timeline)
+    for share, following in zip_longest(shares, shares[1:]):
+        for cause, ns in _causes(timeline, share, following):
+            if ns > 0:
+                groups.setdefault(cause, _Group()).add(share.event, ns)
+    found = [_bottleneck(timeline, cause, group) for cause, group in groups.items()]
+    return sorted(found, key=lambda one: -one.ns)
+
+
+def _bottleneck(timeline: Timeline, cause: str, group: _Group) -> Bottleneck:
+    events = list(group.events.values())
+    chips = list(dict.fromkeys(timeline.chip_of_launch(event.launch) for event in events))
+    return Bottleneck(
+        cause=cause,
+        ns=group.ns,
+        share=group.ns / timeline.total_ns,
+        events=events,
+        lines=sorted(group.lines.items(), key=lambda item: -item[1]),
+        advice=advice(cause, timeline, chips, events),
+    )
+
+
+def _causes(
+    timeline: Timeline, share: Share, following: Share | None
+) -> Iterator[tuple[str, float]]:
+    """Deal the time of an event out to causes: what it did, and what came until the next."""
+    event, left = share.event, share.ns
+    chip = timeline.chip_of_launch(event.launch)
+    after = following.event if following and following.event.launch == event.launch else None
+    if any(_ends_with(loop, event, after) for loop in timeline.loops):
+        branches = min(left, chip.loop_iteration_ns * event.times)
+        yield causes.BRANCHES, branches
+        left -= branches
+    one = left / event.times
+    parts = _of_dma(chip, event, after, one) if event.engine == "dma" else None
+    for cause, ns in parts or _of_engine(chip, event, after, one):
+        yield cause, ns * event.times
+
+
+def _ends_with(loop: LoopRun, event: Event, after: Event | None) -> bool:
+    inside = range(loop.first, loop.end)
+    return event.index in inside and (after is None or after.index not in inside)
+
+
+def _of_dma(
+    chip: NeuronCore, event: Event, after: Event | None, ns: float
+) -> Iterator[tuple[str, float]]:
+    wait = after.wait if after else ""
+    if wait == waits.DESCRIPTORS:
+        yield causes.DESCRIPTORS, ns
+    elif wait == waits.DMA_QUEUE:
+        # What holds the queue is the trigger: GpSimdE's time, unless hardware or host made them.
+        yield (causes.DESCRIPTORS if ns > chip.hardware_dge_ns + 1 else causes.DMA_TRIGGERS), ns
+    elif after and (held := _held_back(after)):
+        yield held, ns
+    else:
+        moves = min(ns, event.moves_ns)
+        rate = event.bytes / event.moves_ns if event.moves_ns else 0.0
+        yield (
+            (causes.DMA_MOVES if rate >= 0.5 * chip.dma_core_bytes_per_ns else causes.DMA_SLOW),
+            moves,
+        )
+        yield causes.DMA_LATENCY, ns - moves
+
+
+def _of_engine(
+    chip: NeuronCore, event: Event, after: Event | None, ns: float
+) -> Iterator[tuple[str, float]]:
+    duration = event.end_ns - event.start_ns
+    busy = min(ns, duration)
+    if after and (held := _held_back(after)):
+        yield held, busy
+    elif event.instruction == "nisa.core_barrier":
+        yield causes.BARRIER, busy
+    else:
+        name = causes.ENGINE_NAMES[event.engine]
+        is_small = duration < _small_ns(chip, event.engine)
+        yield f"{name} {causes.COMPUTE}" + (f": {causes.SMALL}" if is_small else ""), busy
+    rest = ns - busy
+    if after and after.engine == "scalar" and rest >= chip.activation_table_ns:
+        yield causes.TABLES, chip.activation_table_ns
+        rest -= chip.activation_table_ns
+    yield (causes.BARRIER if after and after.wait == waits.BARRIER else causes.LATENCY), rest
+
+
+def _held_back(after: Event) -> str:
+    """The cause where the next event waits for memory or a port, not for data."""
+    if after.wait == waits.REUSED:
+        is_psum = after.operands.split(" ")[1:2] == ["psum"] or after.engine == "tensor"
+        return causes.PSUM_REUSE if is_psum else causes.SBUF_REUSE
+    if after.wait == waits.READ:
+        return causes.READERS
+    if after.wait in (waits.SBUF_PORT, waits.PSUM_PORT, waits.PSUM_BANK):
+        return causes.PORTS
+    return ""
+
+
+def _small_ns(chip: NeuronCore, engine: str) -> float:
+    """Instructions that are shorter have so few elements that half of their time is fixed."""
+    if engine == "tensor":
+        return 2 * chip.matmul_min_cycles / chip.tensor_ghz
+    start = chip.gpsimd_start_cycles if engine == "gpsimd" else chip.stream_start_cycles
+    return (max(start, chip.stream_min_cycles) + start + 1) / chip.clock_ghz(engine)

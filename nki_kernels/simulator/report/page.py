@@ -1,0 +1,139 @@
+"""The page of a report, from its template."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nki_kernels.simulator.engines import ENGINES
+from nki_kernels.simulator.version import version_text
+
+from . import causes
+from .bottlenecks import bottlenecks
+from .chart_data import chart_data, short_source
+from .roofline import roofline
+from .source_listing import source_listing
+
+if TYPE_CHECKING:
+    from nki_kernels.simulator.timeline import Timeline
+
+_FOLDER = Path(__file__).parent
+_ENGINES = {**causes.ENGINE_NAMES, "dma": "DMA"}
+
+
+class Bar(NamedTuple):
+    """A bar of the section on utilisation: ``share`` of the total, 0 to 1."""
+
+    label: str
+    kind: str
+    ns: float
+    share: float
+
+
+def page(timeline: Timeline) -> str:
+    """The report as HTML, with its data, styles and scripts inside.
+
+    Raises:
+        ImportError: the package jinja2 is not installed.
+    """
+    template = _environment().get_template("report.html.j2")
+    data = chart_data(timeline)
+    return template.render(
+        timeline=timeline,
+        kernels=list(dict.fromkeys(timeline.kernels)),
+        version=version_text(),
+        cores=data["cores"],
+        sbuf_bytes=max((chip.sbuf_partition_bytes for chip in timeline.chips), default=0),
+        psum_banks=max((chip.psum_banks for chip in timeline.chips), default=0),
+        bottlenecks=bottlenecks(timeline),
+        engines=_engines(timeline),
+        floors=_floors(timeline),
+        roofline=roofline(timeline),
+        files=source_listing(timeline),
+        warnings_without_line=[w for w in timeline.warnings if w.source is None],
+        data=_script_json(data),
+        styles=[_read("uplot/uPlot.min.css"), _read("template/report.css")],
+        scripts=[
+            _read("uplot/uPlot.iife.min.js"),
+            *[_read(f"template/{name}.js") for name in ("events", "charts", "table", "report")],
+        ],
+        library_licence=_read("uplot/LICENSE"),
+    )
+
+
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError(
+            "the report needs the package jinja2: pip install 'trnfft-kernels[report]'"
+        ) from error
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER / "template"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    found.filters.update(
+        time=time_text,
+        bytes=bytes_text,
+        percent=percent_text,
+        count_of=count_text,
+        short_source=lambda source: short_source(source.file, source.line),
+    )
+    return found
+
+
+def time_text(ns: float) -> str:
+    """A modelled time in the unit that suits it, to four digits or so."""
+    if abs(ns) < 1e4:
+        return f"{ns:,.0f} ns"
+    return f"{ns / 1e3:,.1f} µs" if abs(ns) < 1e7 else f"{ns / 1e6:,.2f} ms"
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes in the binary unit that suits it."""
+    power = min(4, int(math.log2(count) // 10)) if count >= 1 else 0
+    value = count / 1024**power
+    digits = 0 if power == 0 or value == int(value) else 1
+    return f"{value:,.{digits}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+def count_text(count: float) -> str:
+    """A number to three digits: 67.1 M."""
+    power = min(4, int(math.log10(count) // 3)) if count >= 1 else 0
+    return f"{count / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}".rstrip()
+
+
+def percent_text(share: float) -> str:
+    """A share of 0 to 1 in percent; small ones are no zeros."""
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+
+
+def _engines(timeline: Timeline) -> list[Bar]:
+    utilisation = timeline.summary()["utilisation"]
+    busy = timeline.engine_busy_ns
+    return [Bar(_ENGINES[name], name, busy[name], utilisation[name]) for name in ENGINES]
+
+
+def _floors(timeline: Timeline) -> list[Bar]:
+    total = timeline.total_ns
+    names = {"hbm": "HBM traffic", "tensor": "Matmuls, 16-bit"}
+    kinds = {"hbm": "dma", "tensor": "tensor"}
+    return [
+        Bar(names[name], kinds[name], ns, ns / total if total else 0.0)
+        for name, ns in timeline.floors_ns().items()
+    ]
+
+
+def _script_json(data: dict[str, Any]) -> str:
+    """JSON that no name in it can end the script of: "<" is written as its code."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text("utf-8")

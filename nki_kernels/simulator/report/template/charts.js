@@ -1,0 +1,312 @@
+"use strict";
+// The timeline of tracks, and below it numbers over time, on one axis of time that zooms.
+const GUTTER = 128; // CSS pixels for names on the left
+const LEAST_SPAN = 20; // nanoseconds that can be zoomed to
+const charts = [];
+const view = { from: 0, to: data.total_ns };
+const viewListeners = [];
+let selected = -1;
+
+// Rows from top to bottom: loops and launches where there are some, then tracks of lanes.
+const rows = [];
+const lanes = []; // of each track, of each lane: its events by start
+function layOut() {
+  let top = 4;
+  const add = (row, height) => {
+    rows.push({ ...row, top, height });
+    top += height + 5;
+  };
+  if (data.launches.length > 1) add({ name: "Launches", spans: data.launches }, 16);
+  for (const loop of [...new Set(data.loops.map((one) => one.core))]) {
+    const name = data.cores > 1 ? `Loops · core ${loop}` : "Loops";
+    add({ name, spans: data.loops.filter((one) => one.core === loop) }, 16);
+  }
+  data.tracks.forEach((track, number) => {
+    const each = Math.max(3, Math.min(20, Math.floor(110 / track.lanes)));
+    add({ name: trackName(track), track: number, each }, each * track.lanes);
+    lanes.push(Array.from({ length: track.lanes }, () => []));
+  });
+  for (let n = 0; n < count; n++) lanes[events.track[n]][events.lane[n]].push(n);
+  for (const of of lanes.flat()) of.sort((a, b) => events.start[a] - events.start[b]);
+  return top;
+}
+
+// The first event of a lane that ends after a time.
+function firstAfter(lane, time) {
+  let low = 0;
+  let high = lane.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (events.end[lane[middle]] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function setView(from, to) {
+  const span = Math.min(data.total_ns, Math.max(LEAST_SPAN, to - from));
+  const middle = (from + to) / 2;
+  view.from = Math.max(0, Math.min(data.total_ns - span, middle - span / 2));
+  view.to = view.from + span;
+  for (const chart of charts) chart.setScale("x", { min: view.from, max: view.to });
+  for (const listen of viewListeners) listen();
+}
+
+// Keep the time at ``part`` (0 to 1) of the width where it is.
+function zoom(factor, part = 0.5) {
+  const span = Math.max(LEAST_SPAN, Math.min(data.total_ns, (view.to - view.from) * factor));
+  const time = view.from + part * (view.to - view.from);
+  const from = Math.max(0, Math.min(data.total_ns - span, time - part * span));
+  setView(from, from + span);
+}
+
+function move(part) {
+  const span = view.to - view.from;
+  const from = Math.max(0, Math.min(data.total_ns - span, view.from + part * span));
+  setView(from, from + span);
+}
+
+// Ticks of the axis: one unit for all of them, and as many digits as they have.
+function axisTexts(_, values) {
+  const most = Math.max(...values.map(Math.abs), 0);
+  const [scale, unit] = most < 1e4 ? [1, "ns"] : most < 1e7 ? [1e3, "µs"] : [1e6, "ms"];
+  const isRound = (value) => Math.abs(value - Math.round(value)) < 1e-6;
+  let digits = 0;
+  while (digits < 6 && !values.every((value) => isRound((value / scale) * 10 ** digits))) digits++;
+  return values.map((value) => `${(value / scale).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`);
+}
+
+function timeAxis(isShown) {
+  const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 } };
+  return { ...axis, font: "11px system-ui, sans-serif", space: 90, size: isShown ? 26 : 6, gap: 2, values: isShown ? axisTexts : (_, values) => values.map(() => "") };
+}
+
+function options(height, isShown, series, axis, hooks) {
+  return {
+    width: document.getElementById("charts").clientWidth,
+    height,
+    legend: { show: false },
+    padding: [2, 14, 0, 0],
+    scales: { x: { time: false, range: () => [view.from, view.to] }, y: axis.scale },
+    axes: [timeAxis(isShown), axis.axis],
+    series: [{}, ...series],
+    cursor: {
+      y: false,
+      points: { show: false },
+      sync: { key: "time" },
+      drag: { x: true, y: false, setScale: false },
+      bind: { dblclick: () => () => setView(0, data.total_ns) },
+    },
+    hooks: {
+      ...hooks,
+      setSelect: [
+        (chart) => {
+          const { left, width } = chart.select;
+          if (width < 3) return;
+          const [from, to] = [chart.posToVal(left, "x"), chart.posToVal(left + width, "x")];
+          chart.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+          setView(from, to);
+        },
+      ],
+    },
+  };
+}
+
+function drawTracks(chart) {
+  const context = chart.ctx;
+  const ratio = devicePixelRatio;
+  const box = chart.bbox;
+  context.save();
+  drawNames(context, box, ratio);
+  context.beginPath();
+  context.rect(box.left, box.top, box.width, box.height);
+  context.clip();
+  const x = (time) => chart.valToPos(time, "x", true);
+  for (const row of rows) {
+    if (row.spans) drawSpans(context, box, row, x, ratio);
+    else drawTrack(context, box, row, x, ratio);
+  }
+  drawPath(context, box, x, ratio);
+  context.restore();
+}
+
+function drawNames(context, box, ratio) {
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  context.font = `${12 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
+  for (const row of rows) {
+    const top = box.top + row.top * ratio;
+    context.fillStyle = colour("text");
+    context.fillText(row.name, box.left - 10 * ratio, top + (row.height * ratio) / 2, (GUTTER - 14) * ratio);
+    context.fillStyle = colour("page");
+    context.fillRect(box.left, top, box.width, row.height * ratio);
+  }
+}
+
+function drawSpans(context, box, row, x, ratio) {
+  const top = box.top + row.top * ratio;
+  for (const span of row.spans) {
+    const [left, right] = [x(span.start), x(span.end)];
+    context.fillStyle = colour("line");
+    context.fillRect(left, top, Math.max(ratio, right - left - ratio), row.height * ratio);
+    drawText(context, span.name, left, right, top, row.height * ratio, colour("text"), ratio);
+  }
+}
+
+function drawTrack(context, box, row, x, ratio) {
+  const strong = colour(data.tracks[row.track].engine);
+  const isDma = data.tracks[row.track].engine === "dma";
+  const height = row.each * ratio - (row.each > 5 ? ratio : 0);
+  const texts = [];
+  lanes[row.track].forEach((lane, number) => {
+    const top = box.top + (row.top + number * row.each) * ratio;
+    let last = -Infinity; // the pixel up to which something is drawn
+    let lastIsStrong = false;
+    for (let at = firstAfter(lane, view.from); at < lane.length && events.start[lane[at]] < view.to; at++) {
+      const n = lane[at];
+      const onPath = isOnPath(n);
+      const [left, right] = [x(events.start[n]), x(events.end[n])];
+      if (right - last < 0.5 && (lastIsStrong || !onPath)) continue;
+      const width = Math.max(ratio / 2, right - left - (right - left > 4 * ratio ? ratio : 0));
+      context.fillStyle = strong;
+      context.globalAlpha = onPath ? 1 : 0.42;
+      if (isDma && right - left > 3) {
+        context.globalAlpha *= 0.45;
+        context.fillRect(left, top, width, height);
+        context.globalAlpha = onPath ? 1 : 0.42;
+        const begin = x(events.end[n] - events.moves_ns[n]);
+        context.fillRect(begin, top, Math.max(ratio / 2, left + width - begin), height);
+      } else {
+        context.fillRect(left, top, width, height);
+      }
+      context.globalAlpha = 1;
+      if (warningsOf.has(n)) {
+        context.fillStyle = colour("heat");
+        context.fillRect(left, top, Math.max(width, 2 * ratio), 3 * ratio);
+      }
+      if (n === selected) {
+        context.strokeStyle = colour("text");
+        context.lineWidth = 2 * ratio;
+        context.strokeRect(left, top, Math.max(width, 3 * ratio), height);
+      }
+      if (row.each >= 12 && right - left > 30 * ratio) texts.push([n, left, right, top, onPath && !isDma]);
+      last = right;
+      lastIsStrong = onPath;
+    }
+  });
+  for (const [n, left, right, top, isLight] of texts) {
+    drawText(context, word("name", n), left, right, top, height, isLight ? colour("panel") : colour("text"), ratio);
+  }
+}
+
+// A name where it has room, at the part of its slice that is in view.
+function drawText(context, text, left, right, top, height, style, ratio) {
+  const from = Math.max(left, context.canvas.uplotLeft || 0) + 4 * ratio;
+  const room = right - from - 4 * ratio;
+  context.font = `${11 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
+  let shown = text;
+  if (context.measureText(shown).width > room) {
+    const fits = Math.floor((shown.length * room) / context.measureText(shown).width) - 1;
+    if (fits < 3) return;
+    shown = `${shown.slice(0, fits)}…`;
+  }
+  context.fillStyle = style;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(shown, from, top + height / 2);
+}
+
+// Lines from each event of the critical path to the next, where few enough to see are in view.
+function drawPath(context, box, x, ratio) {
+  const seen = [];
+  for (let at = 0; at + 1 < data.path.length; at++) {
+    const [a, b] = [data.path[at], data.path[at + 1]];
+    if (events.start[b] < view.from || events.start[a] > view.to) continue;
+    if (events.launch[a] === events.launch[b]) seen.push([a, b]);
+    if (seen.length > 400) return;
+  }
+  context.strokeStyle = colour("heat");
+  context.lineWidth = 1.3 * ratio;
+  context.beginPath();
+  for (const [a, b] of seen) {
+    if (events.track[a] === events.track[b] && events.lane[a] === events.lane[b]) continue;
+    const time = Math.min(events.end[a], events.start[b]);
+    context.moveTo(x(time), box.top + middleOf(a) * ratio);
+    context.lineTo(x(events.start[b]), box.top + middleOf(b) * ratio);
+  }
+  context.stroke();
+}
+
+const rowOfTrack = [];
+function middleOf(n) {
+  const row = rowOfTrack[events.track[n]];
+  return row.top + (events.lane[n] + 0.5) * row.each;
+}
+
+// The event under the mouse, or -1; narrow ones can be missed by 3 pixels.
+function eventAt(chart, left, top) {
+  const row = rows.find((one) => top >= one.top && top < one.top + one.height);
+  if (!row || row.spans) return -1;
+  const lane = lanes[row.track][Math.min(lanes[row.track].length - 1, Math.floor((top - row.top) / row.each))];
+  const [from, to] = [chart.posToVal(left - 3, "x"), chart.posToVal(left + 3, "x")];
+  const time = chart.posToVal(left, "x");
+  let best = -1;
+  let distance = Infinity;
+  for (let at = firstAfter(lane, from); at < lane.length && events.start[lane[at]] <= to; at++) {
+    const away = Math.max(events.start[lane[at]] - time, time - events.end[lane[at]], 0);
+    if (away < distance) [best, distance] = [lane[at], away];
+  }
+  return best;
+}
+
+function addTracks(place) {
+  const height = layOut();
+  for (const row of rows) if (!row.spans) rowOfTrack[row.track] = row;
+  const axis = { scale: { range: () => [0, 1] }, axis: { size: GUTTER, values: () => [], ticks: { show: false }, grid: { show: false } } };
+  const series = [{ paths: () => null, points: { show: false } }];
+  const chart = new uPlot(options(height + 34, true, series, axis, { draw: [drawTracks] }), [[0, data.total_ns], [0, 0]], place);
+  chart.ctx.canvas.uplotLeft = chart.bbox.left;
+  charts.push(chart);
+  return chart;
+}
+
+function addCounter(place, counter) {
+  const ofAll = counter.values.flat();
+  const most = ofAll.reduce((a, b) => Math.max(a, b), 0);
+  const limit = counter.most / counter.scale;
+  const peak = most / counter.scale;
+  const share = counter.most ? `, ${((100 * most) / counter.most).toFixed(most < 0.1 * counter.most ? 1 : 0)}%` : "";
+  const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
+  const text = `: at most ${number(peak)} of ${number(limit)} ${counter.unit} ${counter.of}${share}`;
+  place.append(element("p", { class: "chart-name" }, element("strong", {}, counter.name), text));
+  const top = peak > limit / 4 ? Math.max(limit, peak) : peak * 1.3 || 1;
+  const quiet = colour("quiet");
+  const axis = {
+    scale: { range: () => [0, top * 1.04] },
+    axis: { size: GUTTER, stroke: quiet, font: "11px system-ui, sans-serif", space: 22, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
+      ...(counter.unit === "banks" ? { incrs: [1, 2, 4] } : {}),
+      values: (_, values) => values.map((value) => `${number(value)} ${counter.unit}`) },
+  };
+  const colours = [colour("accent"), colour("dma")];
+  const series = counter.values.map((_, core) => ({
+    stroke: colours[core], width: 1.4, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }),
+    fill: counter.values.length === 1 ? `${colours[core]}33` : undefined,
+  }));
+  const limitLine = (chart) => {
+    if (limit > top * 1.04) return;
+    const y = chart.valToPos(limit, "y", true);
+    chart.ctx.save();
+    chart.ctx.strokeStyle = colour("heat");
+    chart.ctx.setLineDash([6, 4]);
+    chart.ctx.beginPath();
+    chart.ctx.moveTo(chart.bbox.left, y);
+    chart.ctx.lineTo(chart.bbox.left + chart.bbox.width, y);
+    chart.ctx.stroke();
+    chart.ctx.restore();
+  };
+  const last = counter.values.map((values) => values.at(-1) ?? 0);
+  const times = [0, ...counter.times, data.total_ns];
+  const lines = counter.values.map((values, core) => [0, ...values.map((value) => value / counter.scale), last[core] / counter.scale]);
+  if (counter.times[0] === 0) { times.shift(); lines.forEach((line) => line.shift()); }
+  charts.push(new uPlot(options(104, false, series, axis, { draw: [limitLine] }), [times, ...lines], place));
+}

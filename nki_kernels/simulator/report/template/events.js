@@ -1,0 +1,71 @@
+"use strict";
+// What the page knows of the events, and how it writes numbers. Times are modelled nanoseconds.
+const data = JSON.parse(document.getElementById("data").textContent);
+const events = data.events;
+const count = events.start.length;
+const word = (column, n) => data.words[events[column][n]];
+const engineOf = (n) => data.tracks[events.track[n]].engine;
+const isOnPath = (n) => events.path_ns[n] !== null;
+const warningsOf = new Map();
+for (const [n, text] of data.warnings) warningsOf.set(n, [...(warningsOf.get(n) || []), text]);
+const loopEnds = data.loops.map((loop) => loop.end);
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+function trackName(track) {
+  return data.cores > 1 ? `${track.name} · core ${track.core}` : track.name;
+}
+
+// As many digits as tell neighbours apart: whole nanoseconds up to 100 us, then 0.01 us.
+function timeText(ns) {
+  const digits = { maximumFractionDigits: ns !== 0 && Math.abs(ns) < 100 ? 1 : 0 };
+  if (Math.abs(ns) < 1e4) return `${ns.toLocaleString("en", digits)} ns`;
+  if (Math.abs(ns) < 1e7) return `${(ns / 1e3).toLocaleString("en", { maximumFractionDigits: 2 })} µs`;
+  return `${(ns / 1e6).toLocaleString("en", { maximumFractionDigits: 4 })} ms`;
+}
+
+function bytesText(bytes) {
+  const power = bytes >= 1 ? Math.min(4, Math.floor(Math.log2(bytes) / 10)) : 0;
+  return `${(bytes / 1024 ** power).toLocaleString("en", { maximumFractionDigits: 1 })} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
+
+function label(n) {
+  const where = [];
+  if (data.launches.length > 1) where.push(`launch ${events.launch[n]}`);
+  if (data.cores > 1) where.push(`core ${events.core[n]}`);
+  return `#${events.number[n]} ${word("name", n)}${where.length ? ` (${where.join(", ")})` : ""}`;
+}
+
+// Names and values of all that is known of an event.
+function facts(n) {
+  const found = [["Engine", trackName(data.tracks[events.track[n]])]];
+  if (word("instruction", n) !== `nisa.${word("name", n)}`) found.push(["Instruction", word("instruction", n)]);
+  const duration = events.end[n] - events.start[n];
+  found.push(["Time", `${timeText(events.start[n])} to ${timeText(events.end[n])}, takes ${timeText(duration)}`]);
+  if (events.times[n] !== 1) found.push(["Runs", `${events.times[n].toLocaleString("en")} times, the first is shown`]);
+  if (word("source", n)) found.push(["Source", `${word("source", n)}, ${word("function", n)}`]);
+  for (const [at, operand] of word("operands", n).split(", ").entries()) {
+    if (operand) found.push([at ? "" : "Operands", operand]);
+  }
+  if (events.bytes[n]) {
+    const rate = events.moves_ns[n] ? `, ${(events.bytes[n] / events.moves_ns[n]).toFixed(1)} GB/s for ${timeText(events.moves_ns[n])}` : "";
+    found.push(["Moves", `${bytesText(events.bytes[n])} in ${events.descriptors[n].toLocaleString("en")} descriptors${rate}`]);
+  }
+  if (events.macs[n]) found.push(["Multiply-adds", events.macs[n].toLocaleString("en")]);
+  const other = events.waited_for[n];
+  found.push(["Waited for", other < 0 ? "nothing" : `${word("wait", n)}: ${label(other)}`]);
+  if (isOnPath(n)) {
+    const share = (100 * events.path_ns[n]) / data.total_ns;
+    found.push(["Critical path", `${timeText(events.path_ns[n])}, ${share.toFixed(1)}% of the total`]);
+  }
+  for (const text of warningsOf.get(n) || []) found.push(["Warning", text]);
+  return found;
+}
+
+// An element; children are elements or text, which is never read as HTML.
+function element(name, attributes, ...children) {
+  const found = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
+  found.append(...children);
+  return found;
+}

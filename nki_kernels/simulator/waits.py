@@ -1,0 +1,66 @@
+"""Why an instruction began when it did, and not before, in words.
+
+The schedule keeps which instruction was waited for; the kind of an operand's wait is found only
+when somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+# Of the schedule: something that the instruction depends on, or what its queue ran before.
+OPERAND, QUEUE = "operand", "queue"
+
+WRITTEN = "operand written by"
+READ = "operand still read by"
+REUSED = "memory reused from"
+DEPENDS_ON = "depends_on"
+NO_REORDER = "no_reorder"
+BARRIER = "barrier"
+ENGINE = "engine busy"
+DMA_QUEUE = "DMA queue busy"
+DMA_ENGINES = "DMA engines busy"
+HBM = "HBM bandwidth"
+DESCRIPTORS = "GpSimdE busy"  # one engine for its instructions and the descriptors of DMA
+SBUF_PORT = "SBUF port busy"
+PSUM_PORT = "PSUM port busy"
+PSUM_BANK = "PSUM bank busy"
+LOOP = "loop iteration"
+
+KINDS = (
+    *(WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER, BARRIER),
+    *(ENGINE, DMA_QUEUE, DMA_ENGINES, HBM, DESCRIPTORS, SBUF_PORT, PSUM_PORT, PSUM_BANK, LOOP),
+)
+OF_PORTS = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
+
+
+def why(schedule: Schedule, n: int) -> str:
+    """One of ``KINDS``, or "" for an instruction that waited for none."""
+    if schedule.blame[n] < 0:
+        return ""
+    found = schedule.why[n]
+    if found == OPERAND:
+        return _of_operand(schedule, n)
+    if found == QUEUE:
+        return DMA_QUEUE if schedule.trace[n][0].engine == "dma" else ENGINE
+    return found
+
+
+def _of_operand(schedule: Schedule, n: int) -> str:
+    """Data come first; from where other waits were added, the last kind before the place holds."""
+    done, end = schedule.done, schedule.end
+    waits = schedule.trace[n][1]
+    times = [done[m] if m >= 0 else end[~m] for m in waits]
+    index = times.index(max(times))
+    m = waits[index]
+    other = m if m >= 0 else ~m
+    meets = schedule.trace[other][0].instruction == "nisa.core_barrier"
+    if meets or (other < schedule.split) != (n < schedule.split):
+        return BARRIER
+    for first, kind in reversed(schedule.wait_kinds.get(n, [])):
+        if index >= first:
+            return kind
+    return WRITTEN if m >= 0 else READ

@@ -1,0 +1,362 @@
+"""Cases of nki-library's projections of queries, keys and values, and its feed-forward layers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide
+
+_CORE = "nkilib.core"
+_MLP = f"{_CORE}.mlp"
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def _small(*shape: int, seed: int) -> np.ndarray:
+    """Weights of a layer: of about the root of one over the width that they add up."""
+    return (normal(*shape, seed=seed) * shape[-2] ** -0.5).astype(BFLOAT16)
+
+
+def _projected(tokens: tuple[int, int], norm: bool) -> Callable[[ModuleType], Launch]:
+    def build(module: ModuleType) -> Launch:
+        types = importlib.import_module(f"{_CORE}.utils.common_types")
+        x, weights = normal(*tokens, 512, dtype=BFLOAT16), _small(512, 768, seed=1)
+        gamma, lines = normal(1, 512, seed=2, dtype=BFLOAT16), wide(x)
+        settings: dict[str, Any] = {}
+        if norm:
+            lines /= np.sqrt((lines * lines).mean(axis=-1, keepdims=True) + 1e-6)
+            lines = lines * wide(gamma)
+            settings = {"fused_norm_type": types.NormType.RMS_NORM, "gamma_norm_weights": gamma}
+        return Launch(module.qkv, (x, weights), (lines @ wide(weights),), settings)
+
+    return build
+
+
+def _fed_forward(phase: str, tokens: int) -> Callable[[ModuleType], Launch]:
+    """mlp_cte or mlp_tkg in a kernel that makes their parameters, as mlp.mlp does."""
+
+    def build(module: ModuleType) -> Launch:
+        nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
+        parameters = importlib.import_module(f"{_MLP}.mlp_parameters").MLPParameters
+        layer = getattr(module, f"mlp_{phase}")
+        allocator, logs = (
+            importlib.import_module(f"{_CORE}.utils.{name}") for name in ("allocator", "logging")
+        )
+
+        @nki.jit
+        def kernel(x: Any, gate: Any, up: Any, down: Any) -> Any:
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            # Without one mlp_tkg makes it by a name that its file does not import.
+            manager = [allocator.BufferManager(0, 200 << 10, logs.Logger("mlp"))]
+            manager = manager if phase == "tkg" else []
+            layer(parameters(x, gate, up, down), out, None, *manager)
+            return out
+
+        x = normal(1, tokens, 512, dtype=BFLOAT16)
+        gate, up = _small(512, 256, seed=1), _small(512, 256, seed=2)
+        down = _small(256, 512, seed=3)
+        hidden = _silu(wide(x) @ wide(gate)) * (wide(x) @ wide(up))
+        return Launch(kernel, (x, gate, up, down), (hidden @ wide(down),))
+
+    return build
+
+
+class Experts:
+    """A layer of experts: 256 tokens that go to some of ``count`` experts each, in blocks."""
+
+    tokens, width, inner = 256, 512, 512
+
+    def __init__(self, block: int = 128, chosen: int = 2, count: int = 4) -> None:
+        self.block, self.count = block, count
+        rng = np.random.default_rng(5)
+        shape = (self.tokens, self.count)
+        self.picks = np.argsort(rng.random(shape), axis=1)[:, :chosen]
+        self.affinities = np.zeros((self.tokens + 1, self.count))
+        rows = np.arange(self.tokens)[:, None]
+        self.affinities[rows, self.picks] = rng.uniform(0.2, 0.8, self.picks.shape)
+        self.affinities = self.affinities.astype(np.float32).astype(BFLOAT16)
+        self.x = normal(self.tokens + 1, self.width, dtype=BFLOAT16)
+        self.x[-1] = 0
+        self.gate_up = _small(self.count, 2, self.width, self.inner, seed=1)
+        self.gate_up = np.ascontiguousarray(self.gate_up.transpose(0, 2, 1, 3))
+        self.down = _small(self.count, self.inner, self.width, seed=2)
+
+    def blocks(self, padding: int = tokens) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens by place, and the expert of each block."""
+        places: list[np.ndarray] = []
+        owners: list[int] = []
+        for expert in range(self.count):
+            found = np.flatnonzero((self.picks == expert).any(axis=1))
+            blocks = -(-len(found) // self.block)
+            filled = np.full(blocks * self.block, padding)
+            filled[: len(found)] = found
+            places.append(filled)
+            owners += [expert] * blocks
+        if len(owners) % 2:  # a block for either core
+            places.append(np.full(self.block, padding))
+            owners.append(self.count - 1)
+        return np.concatenate(places).astype(np.int32), np.array(owners, np.int32)
+
+    def outputs(self, x: Any = None, weights: Any = None) -> np.ndarray:
+        """(tokens, width) in float64, of all tokens or of others with other affinities."""
+        x = wide(self.x[:-1] if x is None else x)
+        weights = wide(self.affinities[:-1] if weights is None else weights)
+        total = np.zeros(x.shape)
+        for expert in range(self.count):
+            gate, up = (x @ wide(self.gate_up[expert, :, i]) for i in range(2))
+            hidden = _silu(gate) * up
+            total += weights[:, expert, None] * (hidden @ wide(self.down[expert]))
+        return total
+
+
+def _prefilled(
+    name: str, block: int = 128, chosen: int = 2, skips: bool = False
+) -> Callable[[ModuleType], Launch]:
+    """A kernel of the whole layer; ``skips``: padding has no token, rather than one of its own."""
+
+    def build(module: ModuleType) -> Launch:
+        experts = Experts(block, chosen)
+        skipping = importlib.import_module(f"{_CORE}.moe.moe_cte.moe_cte_utils").SkipMode
+        types = importlib.import_module(f"{_CORE}.utils.common_types")
+        places, owners = experts.blocks(-1 if skips else experts.tokens)
+        given = {
+            "hidden_states": experts.x[:-1] if skips else experts.x,
+            "expert_affinities_masked": experts.affinities.reshape(-1, 1),
+            "gate_up_proj_weight": experts.gate_up,
+            "down_proj_weight": experts.down,
+            "block_size": experts.block,
+            "token_position_to_id": places,
+            "block_to_expert": owners.reshape(-1, 1),
+            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
+            "skip_dma": skipping(skips, False),
+            "is_tensor_update_accumulating": chosen > 1,
+        }
+        if name.endswith("hybrid"):
+            given["conditions"] = np.array([1] * len(owners) + [0], np.int32)
+        kernel = getattr(module, name)
+        return Launch(kernel, (), (experts.outputs(),), given, _tokens_of)
+
+    return build
+
+
+def _routed(all_experts: bool) -> Callable[[ModuleType], Launch]:
+    """moe_block_tkg of 16 tokens: norm, router, experts."""
+
+    def build(module: ModuleType) -> Launch:
+        types = importlib.import_module(f"{_CORE}.utils.common_types")
+        experts, tokens = Experts(count=8), 16
+        x, gamma = experts.x[:tokens, None], normal(1, experts.width, seed=11, dtype=BFLOAT16)
+        router = normal(experts.width, experts.count, seed=12, dtype=BFLOAT16)
+        lines = wide(x)[:, 0]
+        lines = lines / np.sqrt((lines**2).mean(axis=1, keepdims=True) + 1e-6) * wide(gamma)
+        logits = lines @ wide(router)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        weights[weights < np.sort(weights, axis=1)[:, -2:-1]] = 0
+        given = {
+            "inp": x,
+            "gamma": gamma,
+            "router_weights": router,
+            "expert_gate_up_weights": experts.gate_up,
+            "expert_down_weights": experts.down,
+            "top_k": 2,
+            "router_act_fn": types.RouterActFnType.SOFTMAX,
+            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
+            "is_all_expert": all_experts,
+        }
+        if all_experts:
+            given["rank_id"] = np.zeros((1, 1), np.uint32)
+        expected = experts.outputs(lines, weights), logits
+        return Launch(module.moe_block_tkg, (), expected, given)
+
+    return build
+
+
+def _dispatched(module: ModuleType) -> Launch:
+    """moe_cte, which chooses bwmm_shard_on_block."""
+    blocks = importlib.import_module(f"{_CORE}.moe.moe_cte.bwmm_shard_on_block")
+    launch = _prefilled("bwmm_shard_on_block")(blocks)
+    spec = module.MoECTESpec(implementation=module.MoECTEImplementation.shard_on_block)
+    named = launch.named | {"spec": spec}
+    return replace(launch, kernel=module.moe_cte, named=named)
+
+
+def _tokens_of(result: Any) -> tuple[np.ndarray, ...]:
+    """The sum over cores, where they have results of their own, without the padding token."""
+    first = wide(result[0] if isinstance(result, (tuple, list)) else result)
+    if first.ndim == 3:
+        first = first.sum(axis=0 if first.shape[0] == 2 else 1)
+    return (first[:256],)
+
+
+def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
+    """moe_tkg of the first 16 tokens."""
+
+    def build(module: ModuleType) -> Launch:
+        nki = importlib.import_module("nki")
+        types = importlib.import_module(f"{_CORE}.utils.common_types")
+        experts = Experts()
+        rank = {"rank_id": np.zeros((1, 1), np.uint32)} if all_experts else {}
+        given = {
+            "hidden_input": experts.x[:16],
+            "expert_gate_up_weights": experts.gate_up,
+            "expert_down_weights": experts.down,
+            "expert_affinities": experts.affinities[:16].astype(np.float32),
+            "expert_index": experts.picks[:16].astype(np.uint32),
+            "is_all_expert": all_experts,
+            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
+            **rank,
+        }
+        return Launch(nki.jit(module.moe_tkg), (), (experts.outputs()[:16],), given)
+
+    return build
+
+
+def _case(name: str, module: str, kernel: str, shows: str, build: Any, **rest: Any) -> Case:
+    return Case(name, f"{_CORE}.{module}", kernel, shows, build, BFLOAT16_ERROR, **rest)
+
+
+OTHERS_ROWS = (
+    "each core loads the sums of all tokens of a block, while the other one writes half of them, "
+    "in no order; it uses its own half only"
+)
+_GROUPS = ("psum-bank-groups",)
+_SBUF_BARRIER = "core_barrier on a tile of SBUF: its data has to be in shared HBM"
+_QKV = ("qkv.qkv", "qkv")
+_BLOCK = "moe.moe_cte.bwmm_shard_on_block"
+_INNER = "moe.moe_cte.bwmm_shard_on_I"
+_SHARDED = "blockwise_mm_baseline_shard_intermediate"
+_TOKENS = "256 tokens, 2 of 4 experts"
+CASES = [
+    _case("qkv prefill", *_QKV, "256 tokens, 512 by 768", _projected((1, 256), False)),
+    _case("qkv prefill norm", *_QKV, "with RMS norm", _projected((1, 256), True)),
+    _case("qkv prefill two cores", *_QKV, "with RMS norm", _projected((1, 256), True), cores=2),
+    _case("qkv tokens", *_QKV, "4 tokens, RMS norm", _projected((4, 1), True), names_modes=True),
+    _case(
+        "qkv tokens two cores",
+        *_QKV,
+        "4 tokens, RMS norm",
+        _projected((4, 1), True),
+        cores=2,
+        names_modes=True,
+    ),
+    _case("mlp_cte", "mlp.mlp_cte.mlp_cte", "mlp_cte", "256 tokens", _fed_forward("cte", 256)),
+    _case(
+        "mlp_cte two cores",
+        "mlp.mlp_cte.mlp_cte",
+        "mlp_cte",
+        "256 tokens",
+        _fed_forward("cte", 256),
+        cores=2,
+    ),
+    _case(
+        "mlp_tkg",
+        "mlp.mlp_tkg.mlp_tkg",
+        "mlp_tkg",
+        "4 tokens",
+        _fed_forward("tkg", 4),
+        names_modes=True,
+        waives=_GROUPS,
+    ),
+    _case(
+        "mlp_tkg two cores",
+        "mlp.mlp_tkg.mlp_tkg",
+        "mlp_tkg",
+        "4 tokens",
+        _fed_forward("tkg", 4),
+        cores=2,
+        names_modes=True,
+        waives=_GROUPS,
+    ),
+    _case(
+        "bwmm_shard_on_block",
+        _BLOCK,
+        "bwmm_shard_on_block",
+        _TOKENS,
+        _prefilled("bwmm_shard_on_block"),
+        cores=2,
+    ),
+    _case(
+        _SHARDED,
+        _INNER,
+        _SHARDED,
+        "256 tokens, 1 of 4 experts",
+        _prefilled(_SHARDED, 256, 1, True),
+        cores=2,
+        refused="operand0.dtype = bfloat16",
+        because="scales by a column of bfloat16; operand0 of tensor_scalar has to be float32",
+    ),
+    _case(
+        f"{_SHARDED} of two",
+        _INNER,
+        _SHARDED,
+        _TOKENS,
+        _prefilled(_SHARDED, 256, 2, True),
+        cores=2,
+        refused="no nisa.core_barrier orders",
+        because=OTHERS_ROWS,
+    ),
+    _case(
+        f"{_SHARDED}_hybrid",
+        _INNER,
+        f"{_SHARDED}_hybrid",
+        _TOKENS,
+        _prefilled(f"{_SHARDED}_hybrid", 256, 2, True),
+        cores=2,
+        refused="core_barrier: data = sbuf tile",
+        because=_SBUF_BARRIER,
+    ),
+    *[
+        _case(
+            f"moe_block_tkg {name}",
+            "moe_block.moe_block_tkg",
+            "moe_block_tkg",
+            f"16 tokens, {name} experts",
+            _routed(name == "all"),
+            cores=2,
+            names_modes=True,
+            waives=_GROUPS,
+            refused="core_barrier: data = sbuf tile" if name == "selected" else "",
+            because=_SBUF_BARRIER,
+        )
+        for name in ("selected", "all")
+    ],
+    _case("moe_cte", "moe.moe_cte.moe_cte", "moe_cte", _TOKENS, _dispatched, cores=2),
+    Case(
+        "blockwise_mm_baseline_shard_hidden",
+        "nkilib.experimental.moe.forward.bwmm_shard_on_H",
+        "blockwise_mm_baseline_shard_hidden",
+        _TOKENS,
+        _prefilled("blockwise_mm_baseline_shard_hidden"),
+        BFLOAT16_ERROR,
+        cores=2,
+    ),
+    _case(
+        "moe_tkg selected",
+        "moe.moe_tkg.moe_tkg",
+        "moe_tkg",
+        "16 tokens, selected experts",
+        _generated(False),
+        cores=2,
+        names_modes=True,
+        waives=_GROUPS,
+    ),
+    _case(
+        "moe_tkg all",
+        "moe.moe_tkg.moe_tkg",
+        "moe_tkg",
+        "16 tokens, all experts",
+        _generated(True),
+        cores=2,
+        names_modes=True,
+        waives=_GROUPS,
+    ),
+]

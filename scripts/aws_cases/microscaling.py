@@ -1,0 +1,314 @@
+"""Cases of nki-library's layers with weights in MXFP4, on trn3, and of what needs many devices."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .case import BFLOAT16, Case, Launch, normal, wide
+from .layers import OTHERS_ROWS, Experts
+
+_CORE = "nkilib.core"
+_MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of float4_e2m1fn
+_NUMBERS = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
+_MX_ERROR = 0.08  # activations in 8 bits, with 3 behind the leading one, once or twice
+
+
+def _weights(*shape: int, axis: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random words of four numbers, the scales of each 8 of them along ``axis``, and the values."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, 1 << 16, shape).astype(np.uint16)
+    groups = [n // 8 if i == axis else n for i, n in enumerate(shape)]
+    codes = rng.integers(120, 124, groups).astype(np.uint8)
+    numbers = _NUMBERS[words[..., None] >> np.arange(0, 16, 4) & 15]
+    powers = np.exp2(np.repeat(codes.astype(np.float64), 8, axis=axis) - 127)
+    return words, codes, numbers * powers[..., None]
+
+
+def _projection(module: ModuleType) -> Launch:
+    nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
+    types = importlib.import_module(f"{_CORE}.utils.common_types")
+
+    @nki.jit
+    def kernel(attention: Any, weight: Any, scales: Any) -> Any:
+        return module.output_projection_cte(
+            attention,
+            weight.view(nl.float4_e2m1fn_x4),
+            quantization_type=types.QuantizationType.MX,
+            weight_scales=scales,
+        )
+
+    attention = normal(1, 4, 128, 256, dtype=BFLOAT16)
+    words, codes, values = _weights(128, 512, axis=0, seed=1)
+    lines = wide(attention)[0].reshape(128, 4, 256)
+    expected = np.einsum("pjs,phj->sh", lines, values)[None]
+    return Launch(kernel, (attention, words, codes), (expected,))
+
+
+class _MxExperts:
+    """Weights of four experts in MXFP4, with biases: 512 wide, ``inner`` inside."""
+
+    count = 4
+    limits = {"gate_clamp_upper_limit": 7.0, "up_clamp_upper_limit": 8.0}
+    limits |= {"up_clamp_lower_limit": -6.0}
+
+    def __init__(self, inner: int = 512) -> None:
+        self.tiles = inner // 512
+        self.gate_up = _weights(self.count, 128, 2, 1, inner, axis=1, seed=1)
+        self.down = _weights(self.count, 128, self.tiles, 512, axis=1, seed=2)
+        shape = self.count, 128, 2, self.tiles, 4
+        self.gate_bias = normal(*shape, seed=8, dtype=BFLOAT16)
+        self.down_bias = normal(self.count, 512, seed=9, dtype=BFLOAT16)
+
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """(experts, tokens, 512) of (tokens, 512), in float64."""
+        tokens = len(x)
+        lines = wide(x).reshape(tokens, 512)  # of a number of a word, and its partition
+        weights = self.gate_up[2][:, :, :, 0].transpose(0, 2, 4, 1, 3)
+        inner = lines @ weights.reshape(self.count, 2, 512, -1)
+        bias = wide(self.gate_bias).transpose(0, 2, 3, 4, 1)
+        inner += bias.reshape(self.count, 2, 1, -1)
+        gate, up = np.minimum(inner[:, 0], 7), np.clip(inner[:, 1], -6, 8)
+        down = self.down[2].transpose(0, 2, 4, 1, 3).reshape(self.count, -1, 512)
+        return gate / (1 + np.exp(-gate)) * up @ down + wide(self.down_bias)[:, None]
+
+
+def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
+    """moe_tkg of 32 tokens that go to two of four experts each."""
+
+    def build(module: ModuleType) -> Launch:
+        nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
+        view = importlib.import_module(f"{_CORE}.utils.tensor_view").TensorView
+        types = importlib.import_module(f"{_CORE}.utils.common_types")
+        experts, layer, tokens = _MxExperts(), Experts(), 32
+
+        @nki.jit
+        def kernel(gate_up: Any, down: Any, **given: Any) -> Any:
+            packed = [view(t).reinterpret_cast(nl.float4_e2m1fn_x4) for t in (gate_up, down)]
+            return module.moe_tkg(
+                expert_gate_up_weights=packed[0], expert_down_weights=packed[1], **given
+            )
+
+        x, affinities = layer.x[:tokens], layer.affinities[:tokens]
+        given = {
+            "hidden_input": x,
+            "expert_affinities": affinities if all_experts else affinities.astype(np.float32),
+            "expert_index": layer.picks[:tokens].astype(np.int32),
+            "is_all_expert": all_experts,
+            "expert_gate_up_bias": experts.gate_bias,
+            "expert_down_bias": experts.down_bias,
+            "expert_gate_up_weights_scale": experts.gate_up[1],
+            "expert_down_weights_scale": experts.down[1],
+            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
+            **experts.limits,
+        }
+        if all_experts:
+            given["rank_id"] = np.zeros((1, 1), np.uint32)
+        expected = np.einsum("te,eth->th", wide(affinities), experts.outputs(x))
+        return Launch(kernel, (experts.gate_up[0], experts.down[0]), (expected,), given)
+
+    return build
+
+
+def _prefilled(
+    name: str, inner: int, block: int, chosen: int = 2
+) -> Callable[[ModuleType], Launch]:
+    """A kernel of 256 tokens that go to some of four experts each."""
+
+    def build(module: ModuleType) -> Launch:
+        types = importlib.import_module(f"{_CORE}.utils.common_types")
+        skipping = importlib.import_module(f"{_CORE}.moe.moe_cte.moe_cte_utils").SkipMode
+        experts, layer = _MxExperts(inner), Experts(block, chosen)
+        skips = chosen == 1  # padding has no token, rather than one of its own
+        places, owners = layer.blocks(-1 if skips else layer.tokens)
+        given = {
+            "hidden_states": layer.x[:-1] if skips else layer.x,
+            "expert_affinities_masked": layer.affinities.reshape(-1, 1),
+            "gate_up_proj_weight": experts.gate_up[0],  # words, which the kernel takes for MXFP4
+            "down_proj_weight": experts.down[0],
+            "token_position_to_id": places,
+            "block_to_expert": owners.reshape(-1, 1),
+            "gate_and_up_proj_bias": experts.gate_bias,
+            "down_proj_bias": experts.down_bias,
+            "gate_up_proj_scale": experts.gate_up[1],
+            "down_proj_scale": experts.down[1],
+            "block_size": layer.block,
+            "is_tensor_update_accumulating": chosen > 1,
+            "skip_dma": skipping(skips, False),
+            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
+            **experts.limits,
+        }
+        outs = experts.outputs(layer.x[:-1])
+        expected = np.einsum("te,eth->th", wide(layer.affinities[:-1]), outs)
+        return Launch(getattr(module, name), (), (expected,), given, _first_sum)
+
+    return build
+
+
+def _fed_forward(module: ModuleType) -> Launch:
+    """mlp_tkg_mx of 8 tokens, in a kernel that makes its parameters as mlp.mlp does."""
+    nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
+    types = importlib.import_module(f"{_CORE}.utils.common_types")
+    parameters = importlib.import_module(f"{_CORE}.mlp.mlp_parameters").MLPParameters
+
+    @nki.jit
+    def kernel(x: Any, gate: Any, up: Any, down: Any, *scales: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        packed = [t.view(nl.float4_e2m1fn_x4) for t in (gate, up, down)]
+        held = parameters(
+            x,
+            *packed,
+            quantization_type=types.QuantizationType.MX,
+            gate_w_scale=scales[0],
+            up_w_scale=scales[1],
+            down_w_scale=scales[2],
+        )
+        module.mlp_tkg_mx(held, out, None)
+        return out
+
+    x = normal(8, 1, 1024, dtype=BFLOAT16)
+    gate, up = (_weights(128, 2, 512, axis=0, seed=seed) for seed in (1, 2))
+    down = _weights(128, 1, 1024, axis=0, seed=3)
+    lines = wide(x).reshape(8, 4, 2, 128)  # of a number of a word, the tile, the partition
+    inner = [np.einsum("tjkp,pkij->ti", lines, values) for _, _, values in (gate, up)]
+    hidden = (inner[0] / (1 + np.exp(-inner[0])) * inner[1]).reshape(8, 4, 128)
+    expected = np.einsum("tjp,phj->th", hidden, down[2][:, 0])[:, None]
+    arguments = (x, gate[0], up[0], down[0], gate[1], up[1], down[1])
+    return Launch(kernel, arguments, (expected,))
+
+
+def _loaded(module: ModuleType) -> Launch:
+    """mxfp_load_performance_wrapper of 128x1024: two blocks of 512 columns, transposed."""
+    x = normal(128, 1024, dtype=BFLOAT16)
+    # Of a block: the number's pair, the partition, the place in the pair.
+    expected = wide(x).reshape(128, 2, 128, 4).transpose(2, 1, 0, 3).reshape(128, 256, 4)
+    return Launch(module.mxfp_load_performance_wrapper, (x,), (expected,), {}, dequantised)
+
+
+def dequantised(result: Any) -> tuple[np.ndarray, ...]:
+    """What words of four numbers in float8_e4m3fn and their scales, in all quadrants, stand for."""
+    words, scales = result
+    numbers = np.ascontiguousarray(words)[..., None].view(ml_dtypes.float8_e4m3fn)
+    codes = np.concatenate([scales[32 * i : 32 * i + 4] for i in range(4)])
+    powers = np.exp2(np.repeat(codes.astype(np.float64), 8, axis=0) - 127)
+    return (wide(numbers) * powers[..., None],)
+
+
+def _first_sum(result: Any) -> tuple[np.ndarray, ...]:
+    """Of (2, tokens, width) the first, which holds the sum; without the padding token."""
+    return (wide(result[0] if np.ndim(result) == 3 else result)[:256],)
+
+
+def _gathered(name: str, *more: int) -> Callable[[ModuleType], Launch]:
+    def build(module: ModuleType) -> Launch:
+        given = (normal(512, 512, dtype=BFLOAT16), *[normal(512, n) for n in more])
+        return Launch(getattr(module, name), (*given, 4, 1), ())
+
+    return build
+
+
+_MOE = (f"{_CORE}.moe.moe_tkg.moe_tkg", "moe_tkg")
+_COLLECTIVES = "nkilib.experimental.collectives"
+_ONE_DEVICE = "collectives are not simulated: a launch is one device"
+CASES = [
+    Case(
+        "output_projection_cte mx",
+        f"{_CORE}.output_projection.output_projection_cte.output_projection_cte",
+        "output_projection_cte",
+        "256x512 by 512x512 in MXFP4",
+        _projection,
+        _MX_ERROR,
+        "trn3",
+    ),
+    Case(
+        "moe_tkg mx selected",
+        *_MOE,
+        "32 tokens, selected experts in MXFP4",
+        _generated(False),
+        _MX_ERROR,
+        "trn3",
+        2,
+        names_modes=True,
+    ),
+    Case(
+        "moe_tkg mx all",
+        *_MOE,
+        "32 tokens, all experts in MXFP4",
+        _generated(True),
+        _MX_ERROR,
+        "trn3",
+        2,
+        names_modes=True,
+    ),
+    Case(
+        "bwmm_shard_on_block_mx",
+        f"{_CORE}.moe.moe_cte.bwmm_shard_on_block_mx",
+        "bwmm_shard_on_block_mx",
+        "256 tokens, 2 of 4 experts in MXFP4",
+        _prefilled("bwmm_shard_on_block_mx", 512, 128),
+        _MX_ERROR,
+        "trn3",
+        2,
+        names_modes=True,
+    ),
+    *[
+        Case(
+            f"blockwise_mm_shard_intermediate_mx of {chosen}",
+            f"{_CORE}.moe.moe_cte.bwmm_shard_on_I_mx",
+            "blockwise_mm_shard_intermediate_mx",
+            f"256 tokens, {chosen} of 4 experts in MXFP4",
+            _prefilled("blockwise_mm_shard_intermediate_mx", 2048, 256, chosen),
+            _MX_ERROR,
+            "trn3",
+            2,
+            refused="no nisa.core_barrier orders" if chosen > 1 else "",
+            because=OTHERS_ROWS,
+        )
+        for chosen in (1, 2)
+    ],
+    Case(
+        "mlp_tkg_mx",
+        f"{_CORE}.mlp.mlp_tkg.mlp_tkg_mx",
+        "mlp_tkg_mx",
+        "8 tokens, weights in MXFP4",
+        _fed_forward,
+        _MX_ERROR,
+        "trn3",
+        2,
+        names_modes=True,
+    ),
+    Case(
+        "mxfp_load",
+        "nkilib.experimental.mxfp_subkernels.mxfp_load_utils",
+        "mxfp_load_performance_wrapper",
+        "128x1024 to MXFP8",
+        _loaded,
+        0.07,
+        "trn3",
+        refused="no nl.range",
+        because="calls nl.range, which no document has: loops are Python's range",
+    ),
+    Case(
+        "fine_grained_allgather",
+        f"{_COLLECTIVES}.fg_allgather",
+        "fine_grained_allgather",
+        "4 ranks",
+        _gathered("fine_grained_allgather"),
+        refused="nki.collectives.* is not simulated",
+        because=_ONE_DEVICE,
+    ),
+    Case(
+        "allgather_compute_matmul",
+        f"{_COLLECTIVES}.fgcc",
+        "allgather_compute_matmul",
+        "4 ranks",
+        _gathered("allgather_compute_matmul", 512),
+        refused="nki.collectives.* is not simulated",
+        because=_ONE_DEVICE,
+    ),
+]

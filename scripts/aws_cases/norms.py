@@ -1,0 +1,176 @@
+"""Cases of nki-library's norms, convolutions and sums of shapes that the data say."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+
+from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide
+
+_FP8_MAX = 240.0
+
+
+def _normalised(x: np.ndarray, gamma: np.ndarray, eps: float = 1e-6) -> np.ndarray:
+    x = wide(x)
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * wide(gamma)
+
+
+def _token_norm(
+    kind: str, tokens: int, cores: int, by_width: bool = False
+) -> Callable[[ModuleType], Launch]:
+    """rmsnorm_tkg or layernorm_tkg of (tokens, 1, 1024): (128, tokens, 8), in shards for cores."""
+
+    def build(module: ModuleType) -> Launch:
+        x = normal(tokens, 1, 1024, dtype=np.float16) + np.float16(0.5)
+        gamma = normal(1, 1024, seed=1, dtype=np.float16)
+        lines = wide(x)
+        if kind == "layernorm":
+            lines = lines - lines.mean(axis=-1, keepdims=True)
+        values = _normalised(lines, gamma).reshape(tokens, cores, 128, 8 // cores)
+        expected = values.transpose(2, 0, 1, 3).reshape(128, tokens, 8)
+        output = np.zeros(expected.shape, np.float16)
+        settings = {"shard_on_h": by_width}
+        kernel = getattr(module, f"{kind}_tkg")
+        return Launch(kernel, (x, gamma, output), (expected,), settings, lambda _: (output,))
+
+    return build
+
+
+def _quantised(by_row: bool) -> Callable[[ModuleType], Launch]:
+    def build(module: ModuleType) -> Launch:
+        types = importlib.import_module("nkilib.core.utils.common_types")
+        x, gamma = normal(1, 256, 1024, dtype=BFLOAT16), normal(1, 1024, seed=1, dtype=BFLOAT16)
+        kind = types.QuantizationType.ROW if by_row else types.QuantizationType.STATIC
+        settings = module.RmsNormQuantKernelArgs(quantization_type=kind)
+        values = _normalised(x, gamma)
+        if by_row:
+            return Launch(
+                module.rmsnorm_quant_kernel, (x, gamma, settings), (values,), {}, _dequantised
+            )
+        scale = np.full((128, 1), 0.03, np.float32)
+        expected = np.clip(values / 0.03, -_FP8_MAX, _FP8_MAX)
+        return Launch(module.rmsnorm_quant_kernel, (x, gamma, settings, scale), (expected,))
+
+    return build
+
+
+def _dequantised(result: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Rows of numbers of 8 bits, with the scale of each in the last four bytes."""
+    scales = np.ascontiguousarray(result[..., -4:]).view(np.float32)
+    return (wide(result[..., :-4]) * scales,)
+
+
+def _convolution(stride: int, dilation: int) -> Callable[[ModuleType], Launch]:
+    def build(module: ModuleType) -> Launch:
+        x, filters, bias = normal(2, 64, 256), normal(5, 64, 96, seed=1), normal(96, seed=2)
+        padded = np.pad(wide(x), ((0, 0), (0, 0), (2, 2)))
+        count = (260 - dilation * 4 - 1) // stride + 1
+        expected = np.zeros((2, 96, count))
+        for tap in range(5):
+            seen = padded[:, :, tap * dilation :][:, :, : (count - 1) * stride + 1 : stride]
+            expected += np.einsum("bcl,co->bol", seen, wide(filters)[tap])
+        settings = {"stride": stride, "padding": (2, 2), "dilation": dilation}
+        expected += wide(bias)[:, None]
+        return Launch(module.conv1d, (x, filters, bias), (expected,), settings)
+
+    return build
+
+
+def _depthwise(module: ModuleType) -> Launch:
+    images, filters = normal(2, 8, 1, 512), normal(8, 1, 1, 16, seed=1)
+    windows = np.lib.stride_tricks.sliding_window_view(wide(images), 16, axis=3)
+    expected = np.einsum("ncwqs,cs->ncwq", windows, wide(filters)[:, 0, 0])
+    return Launch(
+        module.depthwise_conv1d_implicit_gemm,
+        (images, filters),
+        (expected,),
+        {"feature_group_count": 8},
+    )
+
+
+def _dynamic_add(module: ModuleType) -> Launch:
+    a, b = normal(512, 512, dtype=BFLOAT16), normal(512, 512, seed=1, dtype=BFLOAT16)
+    tiles = np.array([[4]], np.int32)
+    return Launch(module.dynamic_elementwise_add, (a, b, tiles), (wide(a) + wide(b),))
+
+
+_SUB = "nkilib.core.subkernels"
+_RMS = (f"{_SUB}.rmsnorm_tkg", "rmsnorm_tkg")
+_LAYER = (f"{_SUB}.layernorm_tkg", "layernorm_tkg")
+_QUANT = ("nkilib.core.rmsnorm.rmsnorm_quant", "rmsnorm_quant_kernel")
+_CONV = ("nkilib.experimental.conv.conv1d", "conv1d")
+_DEPTH = "nkilib.experimental.conv.depthwise_conv1d"
+_ADD = "dynamic_elementwise_add"
+_FP8_ERROR = 0.07  # 4 bits, half of the last one
+
+
+def _norm_cases() -> list[Case]:
+    found = []
+    for place, kind in ((_RMS, "rmsnorm"), (_LAYER, "layernorm")):
+        for name, tokens, cores, by_width in (
+            ("", 4, 1, False),
+            (" two cores", 32, 2, False),
+            (" by width", 4, 2, True),
+        ):
+            build = _token_norm(kind, tokens, cores, by_width)
+            shows = f"{tokens}x1024" + (", by width" if by_width else "")
+            found.append(
+                Case(
+                    f"{kind}_tkg{name}",
+                    *place,
+                    shows,
+                    build,
+                    BFLOAT16_ERROR,
+                    cores=cores,
+                    names_modes=True,
+                )
+            )
+    return found
+
+
+CASES = [
+    *_norm_cases(),
+    Case(
+        "rmsnorm_tkg few tokens",
+        *_RMS,
+        "4x1024",
+        _token_norm("rmsnorm", 4, 2),
+        BFLOAT16_ERROR,
+        cores=2,
+        names_modes=True,
+    ),
+    Case(
+        "rmsnorm_tkg as it is",
+        *_RMS,
+        "4x1024",
+        _token_norm("rmsnorm", 4, 1),
+        refused="dge_mode = 3: must be a member",
+        because="gives dge_mode as the integer 3, which NKI refuses since 0.3.0",
+    ),
+    Case("rmsnorm_quant rows", *_QUANT, "a scale a row", _quantised(True), _FP8_ERROR),
+    Case("rmsnorm_quant static", *_QUANT, "one scale", _quantised(False), _FP8_ERROR),
+    Case(
+        "rmsnorm_quant two cores", *_QUANT, "a scale a row", _quantised(True), _FP8_ERROR, cores=2
+    ),
+    Case("conv1d", *_CONV, "5 taps", _convolution(1, 1)),
+    Case("conv1d strided", *_CONV, "stride 2, dilation 3", _convolution(2, 3)),
+    Case(
+        "depthwise_conv1d",
+        _DEPTH,
+        "depthwise_conv1d_implicit_gemm",
+        "16 taps, 8 channels",
+        _depthwise,
+        cores=2,
+    ),
+    Case(
+        _ADD,
+        f"nkilib.experimental.dynamic_shapes.{_ADD}",
+        _ADD,
+        "512x512",
+        _dynamic_add,
+        BFLOAT16_ERROR,
+    ),
+]

@@ -1,0 +1,130 @@
+"""Writes docs/aws_kernels.md from the stored results of scripts/aws_kernels.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SOURCES = {
+    "nki-library": "https://github.com/aws-neuron/nki-library",
+    "nki-samples": "https://github.com/aws-neuron/nki-samples",
+    "aws-neuron-sdk": "https://github.com/aws-neuron/aws-neuron-sdk",
+}
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page: what was run, a table of the cases, one of the modules.
+
+    Args:
+        results: the content of scripts/aws_kernels.json.
+    """
+    parts = [
+        _introduction(results),
+        _cases(results["cases"]),
+        _modules(results["modules"], results["cases"]),
+    ]
+    return "\n".join(parts)
+
+
+def _introduction(results: dict[str, Any]) -> str:
+    cases, modules = results["cases"], results["modules"]
+    matching, refused = (_count(cases, status) for status in ("matches", "refused"))
+    helped = sum(
+        row["status"] == "matches" and bool(row["waives"] or row["names_modes"]) for row in cases
+    )
+    new = [row for row in modules if row["api"] == "nki"]
+    imported = sum(row["imports"] for row in new)
+    commits = [
+        f"[{name}]({url}) at `{results['commits'][name][:12]}`" for name, url in _SOURCES.items()
+    ]
+    return f"""# AWS's kernels
+
+<!-- Written by scripts/aws_kernels.py: change scripts/aws_cases instead. -->
+
+AWS publishes kernels that run on its chips. Here they run in the simulator, from files as AWS
+has them:
+
+{"".join(f"- {line}" + chr(10) for line in commits)}
+{matching} of {len(cases)} cases match their reference, {helped} of these with a rule waived or
+integers replaced (below); {refused} are refused for the reason given.
+{imported} of the {len(new)} modules written for `nki` can be imported;
+{len(modules) - len(new)} more are written for an NKI before 0.3, which is not simulated.
+
+```sh
+python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK   # three checkouts; writes this page
+```
+
+References are in float64 by NumPy, or in float32 by the torch functions that nki-library has
+beside its kernels. An error is the largest difference of an output, over the largest value of its
+reference.
+Times are modelled: nothing ran on a chip.
+"""
+
+
+def _count(rows: list[dict[str, Any]], status: str) -> int:
+    return sum(row["status"] == status for row in rows)
+
+
+def _cases(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "## Cases",
+        "",
+        "*integers* in the last column: the kernel gives a `dge_mode` as an integer, which NKI",
+        "refuses since 0.3.0, and ran with the members of `nisa.dge_mode` in place of these.",
+        "Names of rules: it breaks these [rules](simulator.md#what-chips-got-wrong) of real",
+        "chips, and ran with them waived.",
+        "",
+        "| kernel | case | chip | cores | largest error | modelled us | |",
+        "|---|---|---|---:|---:|---:|---|",
+    ]
+    for row in rows:
+        error, time = row["largest_error"], row["modelled_us"]
+        cells = [
+            f"`{row['kernel']}`",
+            row["shows"],
+            row["chip"],
+            str(row["cores"]),
+            "" if error is None else f"{error:.1e}" if error else "0",
+            "" if time is None else f"{time:.1f}",
+            _remark(row),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _remark(row: dict[str, Any]) -> str:
+    if row["status"] in ("refused", "fails", "differs"):
+        return f"**{row['status']}**: {_escaped(row['reason'])}".removesuffix(": ")
+    remarks = [f"`{name}`" for name in row["waives"]]
+    if row["names_modes"]:
+        remarks.append("integers")
+    return ", ".join(remarks)
+
+
+def _modules(rows: list[dict[str, Any]], cases: list[dict[str, Any]]) -> str:
+    lines = [
+        "## Modules",
+        "",
+        "Every file that imports an NKI. *Cases*: in how many of the above functions of it were",
+        "called.",
+        "",
+        "| module | imports | cases |",
+        "|---|---|---:|",
+    ]
+    for row in rows:
+        imports = "yes" if row["imports"] else f"no: {_escaped(row['reason'])}"
+        count = sum(
+            row["module"] in case["modules"] or _is_own(row, case)
+            for case in cases
+            if case["status"] == "matches"
+        )
+        lines.append(f"| `{row['module']}` | {imports} | {count or ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def _is_own(row: dict[str, Any], case: dict[str, Any]) -> bool:
+    return bool(row["module"] == case["module"])
+
+
+def _escaped(text: str) -> str:
+    """Text for a cell of a table."""
+    return text.replace("|", "\\|").replace("<", "&lt;")

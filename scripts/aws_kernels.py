@@ -1,0 +1,226 @@
+"""Runs AWS's public kernels in the simulator and writes docs/aws_kernels.md, a table of them.
+
+    python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK
+    python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK cumsum rope   # cases of these names
+    python scripts/aws_kernels.py --page-only                               # from stored results
+
+The arguments are checkouts of nki-library, nki-samples and aws-neuron-sdk of github.com/aws-neuron:
+nothing is downloaded, and nothing of theirs is kept. Every module that imports nki is imported, and
+every case of scripts/aws_cases runs, each in a process of its own with a time limit. Results are
+stored in scripts/aws_kernels.json. Exit codes: 0 if all cases match or are refused as the case
+expects, 1 if one differs or fails in another way, 2 for wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+from aws_cases.case import Case  # noqa: E402
+from aws_cases.page import page  # noqa: E402
+from aws_cases.table import CASES  # noqa: E402
+from nki_kernels.hardware import TARGET_VARIABLE  # noqa: E402
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE  # noqa: E402
+from nki_kernels.whole_file import write_whole  # noqa: E402
+
+RESULTS = ROOT / "scripts" / "aws_kernels.json"
+PAGE = ROOT / "docs" / "aws_kernels.md"
+IMPORT_SECONDS, CASE_SECONDS = 120, 600
+PROCESSES = 2
+LIBRARY_ROOT = Path("src", "nkilib_src")  # of the package nkilib
+FOLDERS = {  # of checkouts, with files that are imported by their path
+    "nki-library": (),
+    "nki-samples": ("src", "contributed"),
+    "aws-neuron-sdk": ("nki/examples", "nki/deep-dives/src"),
+}
+
+IMPORTS_NKI = re.compile(r"^\s*(?:import|from)\s+nki\b", re.M)
+IMPORTS_OLD_NKI = re.compile(r"^\s*(?:import|from)\s+neuronxcc\b", re.M)
+
+
+def main() -> int:
+    """Imports modules, runs cases, writes the results and the page; the exit code."""
+    options = parse()
+    if options.run is not None:
+        print(json.dumps(in_this_process(options)))
+        return 0
+    if not options.page_only:
+        found = everything(options)
+        if options.cases:
+            for row in found["cases"]:
+                print(json.dumps(row))
+            return exit_code(found)
+        write_whole(RESULTS, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    results = json.loads(RESULTS.read_text("utf-8"))
+    write_whole(PAGE, page(results))
+    return exit_code(results)
+
+
+def parse() -> argparse.Namespace:
+    """The command line; ends the process with 2 where it is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", nargs="?", type=Path, help="checkout of nki-library")
+    parser.add_argument("samples", nargs="?", type=Path, help="checkout of nki-samples")
+    parser.add_argument("sdk", nargs="?", type=Path, help="checkout of aws-neuron-sdk")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="some cases, written to stdout")
+    parser.add_argument("--page-only", action="store_true", help="write the page again")
+    parser.add_argument("--run", help=argparse.SUPPRESS)  # of a process: a module or a case
+    options = parser.parse_args()
+    if options.page_only:
+        return options
+    folders = (LIBRARY_ROOT, *(FOLDERS[name][0] for name in ("nki-samples", "aws-neuron-sdk")))
+    for name, folder in zip(("library", "samples", "sdk"), folders, strict=True):
+        given = getattr(options, name)
+        if given is None or not (given / folder).is_dir():
+            parser.error(f"argument {name} is {given}: no checkout, it has no folder {folder}")
+    known = [case.name for case in CASES]
+    if wrong := [name for name in options.cases if name not in known]:
+        parser.error(f"argument CASE is {wrong[0]!r}, allowed are {', '.join(known)}")
+    return options
+
+
+def exit_code(results: dict[str, Any]) -> int:
+    """1 if a case neither matches nor is refused as expected."""
+    return int(any(row["status"] in ("differs", "fails") for row in results["cases"]))
+
+
+# The main process.
+
+
+def everything(options: argparse.Namespace) -> dict[str, Any]:
+    """The results of all modules and cases, or of the named cases alone."""
+    modules = [] if options.cases else modules_of(checkouts(options))
+    cases = [case for case in CASES if case.name in options.cases or not options.cases]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        imported = list(pool.map(lambda row: imported_row(options, row), modules))
+        ran = list(pool.map(lambda case: case_row(options, case), cases))
+    return {
+        "commits": {name: commit_of(folder) for name, folder in checkouts(options).items()},
+        "modules": imported,
+        "cases": ran,
+    }
+
+
+def checkouts(options: argparse.Namespace) -> dict[str, Path]:
+    """The folders of the repositories, by their names."""
+    return dict(zip(FOLDERS, (options.library, options.samples, options.sdk), strict=True))
+
+
+def modules_of(folders: dict[str, Path]) -> list[dict[str, str]]:
+    """Every file of the checkouts that imports an nki: source, module, its API."""
+    rows = []
+    root = folders["nki-library"] / LIBRARY_ROOT
+    for file in sorted(root.rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        rows.append(("nki-library", file, module))
+    for source, folder in folders.items():
+        for part in FOLDERS[source]:
+            for file in sorted((folder / part).rglob("*.py")):
+                rows.append((source, file, str(file.relative_to(folder))))
+    found = []
+    for source, file, module in rows:
+        text = file.read_text("utf-8")
+        if IMPORTS_NKI.search(text) or IMPORTS_OLD_NKI.search(text):
+            api = "nki" if IMPORTS_NKI.search(text) else "neuronxcc.nki"
+            found.append({"source": source, "module": module, "api": api})
+    return found
+
+
+def commit_of(checkout: Path) -> str:
+    """The commit of a checkout; "unknown" where it is no git repository."""
+    command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def imported_row(options: argparse.Namespace, row: dict[str, str]) -> dict[str, Any]:
+    """The row of a module with whether it imports, and why not."""
+    if row["api"] != "nki":
+        return row | {"imports": False, "reason": "an NKI before 0.3"}
+    answer = in_another_process(options, f"module:{row['module']}", "trn2", IMPORT_SECONDS)
+    return row | {"imports": not answer.get("error"), "reason": answer.get("error", "")}
+
+
+def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
+    """The row of a case: its status, largest error, modelled time, or why there are none."""
+    answer = in_another_process(options, f"case:{case.name}", case.chip, CASE_SECONDS)
+    row = {
+        "name": case.name,
+        "module": case.module,
+        "kernel": case.kernel,
+        "shows": case.shows,
+        "chip": case.chip,
+        "cores": case.cores,
+        "waives": list(case.waives),
+        "names_modes": case.names_modes,
+        "tolerance": case.tolerance,
+        "largest_error": answer.get("largest_error"),
+        "modelled_us": answer.get("modelled_us"),
+        "reason": answer.get("error", ""),
+        "modules": answer.get("modules", []),
+    }
+    if not row["reason"]:
+        error = row["largest_error"]
+        matches = error is not None and error <= case.tolerance
+        return row | {"status": "matches" if matches else "differs"}
+    if case.refused and re.search(case.refused, row["reason"]):
+        return row | {"status": "refused", "reason": case.because}
+    return row | {"status": "fails"}
+
+
+def in_another_process(
+    options: argparse.Namespace, run: str, chip: str, seconds: int
+) -> dict[str, Any]:
+    """What `in_this_process` answers in a process that simulates ``chip``."""
+    folders = [str(folder.resolve()) for folder in checkouts(options).values()]
+    # In several threads, sums of torch's references vary from run to run.
+    one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    variables = os.environ | one | {TARGET_VARIABLE: chip, SIMULATOR_VARIABLE: "1"}
+    variables.pop("NKI_PRECISE_FP", None)
+    command = [sys.executable, "-B", __file__, *folders, "--run", run]
+    try:
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"takes more than {seconds} s"}
+    try:
+        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    except (IndexError, json.JSONDecodeError):
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return {"error": f"the process ended with code {done.returncode}: {last}"}
+
+
+# A process of one module or case.
+
+
+def in_this_process(options: argparse.Namespace) -> dict[str, Any]:
+    """Import a module or run a case: the error as text, or the numbers."""
+    from aws_cases.running import answer_imports, import_module, run_case
+
+    kind, _, name = options.run.partition(":")
+    answer_imports(options.library / LIBRARY_ROOT)
+    files = [options.samples, options.sdk]
+    try:
+        if kind == "module":
+            import_module(name, files)
+            return {}
+        return run_case(next(case for case in CASES if case.name == name), files)
+    except BaseException as error:  # whatever a module or a kernel raises is the answer
+        if os.environ.get("AWS_KERNELS_TRACEBACK"):
+            raise
+        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

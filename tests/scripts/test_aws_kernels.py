@@ -1,0 +1,151 @@
+"""scripts/aws_kernels.py: the page is that of the stored results, and what a run says of kernels.
+
+The checkouts are made up here: kernels of ours under the names of AWS's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aws_kernels
+from aws_cases.page import page
+from aws_cases.running import largest_error
+from aws_cases.table import CASES
+
+SCRIPT = Path(aws_kernels.__file__)
+RESULTS: dict[str, Any] = json.loads(aws_kernels.RESULTS.read_text("utf-8"))
+
+CUMSUM = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from neuronxcc.nki.typing import mutable_tensor
+
+@nki.jit(mode="trace", debug_kernel=True)
+def cumsum(x: mutable_tensor, axis=-1):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(x.shape[0]):
+        tile, ones = nl.load(x[i]), nl.ones(x.shape[1:], nl.float32)
+        sums = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_tensor_scan(sums, ones, tile, START, nl.multiply, nl.add)
+        nl.store(out[i], sums)
+    return out
+"""
+
+
+def test_the_page_is_that_of_the_stored_results() -> None:
+    """Else run scripts/aws_kernels.py --page-only."""
+    assert aws_kernels.PAGE.read_text("utf-8") == page(RESULTS)
+
+
+def test_every_case_has_a_result_that_it_expects() -> None:
+    """Else run scripts/aws_kernels.py with checkouts of AWS's repositories."""
+    rows = {row["name"]: row for row in RESULTS["cases"]}
+    assert list(rows) == [case.name for case in CASES]
+    assert len(rows) == len(RESULTS["cases"])
+    for case in CASES:
+        row = rows[case.name]
+        assert row["status"] == ("refused" if case.refused else "matches"), case.name
+        if case.refused:
+            assert row["reason"] == case.because != ""
+        else:
+            assert row["largest_error"] <= case.tolerance == row["tolerance"]
+            assert row["modelled_us"] > 0 and row["cores"] == case.cores
+    assert aws_kernels.exit_code(RESULTS) == 0
+
+
+def test_modules_that_do_not_import_have_a_reason_of_their_own() -> None:
+    """What AWS's files lack, or an API before NKI 0.3: nothing that the simulator lacks."""
+    reasons = ("IndentationError", "No module named 'neuron_dtypes'", "No module named 'torch_xla'")
+    reasons += (
+        "platform_target",
+        "an NKI before 0.3",
+        "SyntaxError",
+        "No module named 'torch_neuronx'",
+    )
+    refused = [row for row in RESULTS["modules"] if not row["imports"]]
+    assert len(RESULTS["modules"]) - len(refused) > 100
+    for row in refused:
+        assert any(reason in row["reason"] for reason in reasons), row
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path) -> list[Path]:
+    """Of three repositories, with one kernel in nki-library."""
+    library, samples, sdk = (tmp_path / name for name in ("library", "samples", "sdk"))
+    folder = library / "src" / "nkilib_src" / "nkilib" / "core" / "cumsum"
+    folder.mkdir(parents=True)
+    for parent in (folder, folder.parent, folder.parent.parent):
+        (parent / "__init__.py").touch()
+    (folder / "cumsum.py").write_text(CUMSUM.replace("START", "0.0"))
+    (folder / "broken.py").write_text("import nki\nimport nothing_of_this_name\n")
+    (samples / "src").mkdir(parents=True)
+    (samples / "src" / "old.py").write_text("from neuronxcc import nki\n")
+    (sdk / "nki" / "examples").mkdir(parents=True)
+    return [library, samples, sdk]
+
+
+def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+
+
+def test_a_case_that_matches(checkouts: list[Path]) -> None:
+    done = run(*checkouts, "cumsum")
+    row = json.loads(done.stdout)
+    assert (done.returncode, row["status"], row["chip"]) == (0, "matches", "trn2")
+    assert 0 < row["largest_error"] < 2e-5 and row["modelled_us"] > 1
+    assert row["modules"] == ["nkilib.core.cumsum.cumsum"]
+
+
+@pytest.mark.parametrize(
+    ("start", "status", "reason"),
+    [("7.0", "differs", ""), ("nowhere", "fails", "NameError: name 'nowhere' is not defined")],
+)
+def test_cases_that_do_not(checkouts: list[Path], start: str, status: str, reason: str) -> None:
+    file = checkouts[0] / "src" / "nkilib_src" / "nkilib" / "core" / "cumsum" / "cumsum.py"
+    file.write_text(CUMSUM.replace("START", start))
+    done = run(*checkouts, "cumsum")
+    row = json.loads(done.stdout)
+    assert (done.returncode, row["status"], row["reason"]) == (1, status, reason)
+
+
+def test_modules_are_found_and_imported(checkouts: list[Path]) -> None:
+    folders = dict(zip(aws_kernels.FOLDERS, checkouts, strict=True))
+    found = aws_kernels.modules_of(folders)
+    assert [(row["source"], row["module"], row["api"]) for row in found] == [
+        ("nki-library", "nkilib.core.cumsum.broken", "nki"),
+        ("nki-library", "nkilib.core.cumsum.cumsum", "nki"),
+        ("nki-samples", "src/old.py", "neuronxcc.nki"),
+    ]
+    done = run(*checkouts, "--run", "module:nkilib.core.cumsum.broken")
+    assert "nothing_of_this_name" in json.loads(done.stdout)["error"]
+    assert json.loads(run(*checkouts, "--run", "module:nkilib.core.cumsum.cumsum").stdout) == {}
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_wrong_arguments(checkouts: list[Path], missing: int, tmp_path: Path) -> None:
+    given = [tmp_path if i == missing else folder for i, folder in enumerate(checkouts)]
+    done = run(*given)
+    assert done.returncode == 2 and "no checkout" in done.stderr
+    done = run(*checkouts, "no such case")
+    assert done.returncode == 2 and "'no such case', allowed are" in done.stderr
+
+
+def test_largest_error() -> None:
+    assert largest_error(np.array([1.0, 2.5]), np.array([1.0, 2.0])) == 0.25
+    assert largest_error(np.array([0, 3]), np.zeros(2)) == 3
+    with pytest.raises(AssertionError, match="shape"):
+        largest_error(np.zeros(2), np.zeros(3))
+    with pytest.raises(AssertionError, match="1 elements are not finite"):
+        largest_error(np.array([np.nan, 0]), np.zeros(2))

@@ -1,0 +1,170 @@
+import json
+
+import pytest
+
+from nki_kernels import hardware, simulator
+
+
+def expected(folder, chip, name, *specs):
+    """The same timeline by the simulator's functions."""
+    from nki_kernels.simulator.commands.kernel_file import named_kernel
+
+    with hardware.select(hardware.chip(chip)):
+        return simulator.dry_run(named_kernel(f"{folder}/kernels.py::{name}"), *specs)
+
+
+def test_the_modelled_time_of_shapes(here, folder):
+    code, out, err = here("profile", "kernels.py::double", "--shape", "128x512", "--target", "trn2")
+    timeline = expected(folder, "trn2", "double", ((128, 512), "float32"))
+    first, *_ = out.splitlines()
+    assert (code, err) == (0, "")
+    assert first == (f"double: {timeline.total_ns:,.0f} ns modelled on trn2, LNC=1, 3 instructions")
+    assert f"SBUF {timeline.sbuf_peak_bytes:,} bytes a partition" in out
+    assert "at kernels.py:" in out  # the critical path names lines
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--shape", "128x8", "--arg", "0.5", "--arg", "8"),
+        ("--shape", "128x8", "--arg", "0.5", "8"),
+        ("--shape", "128x8", "--arg", "0.5", "--arg", "columns=8"),
+        ("--arg", "columns=8", "--shape", "x=128x8:float32", "--arg", "factor=0.5"),
+    ],
+)
+def test_arguments_by_order_and_by_name(here, folder, arguments):
+    code, out, _ = here("profile", "kernels.py::scaled", *arguments, "--target", "trn1")
+    timeline = expected(folder, "trn1", "scaled", ((128, 8), "float32"), 0.5, 8)
+    assert code == 0 and f" {timeline.total_ns:,.0f} ns modelled" in out
+
+
+def test_the_kernel_is_named_before_its_shapes(here):
+    code, _, err = here("profile", "--shape", "128x8", "kernels.py::double")
+    assert code == 2
+    assert "'kernels.py::double' is no shape; name the kernel before the shapes" in err
+
+
+def test_json_is_the_timelines_summary(here, folder):
+    run = "profile", "kernels.py::double", "--shape", "128x64:bfloat16", "--target", "trn3"
+    code, out, _ = here(*run, "--json", "-")
+    timeline = expected(folder, "trn3", "double", ((128, 64), "bfloat16"))
+    found = json.loads(out)
+    assert code == 0
+    assert found["total_ns"] == timeline.total_ns and found["kernels"] == ["double"]
+    assert found["dma_bytes"] == timeline.dma_bytes and found["modelled"] is True
+    assert found["critical_path"][0]["source"]["file"].endswith("kernels.py")
+
+
+def test_report_names_its_page_after_the_kernel(here, folder):
+    code, _, err = here("report", "kernels.py::double", "--shape", "128x64")
+    assert (code, err) == (0, "wrote double.html\n")
+    assert "double" in (folder / "double.html").read_text("utf-8")
+
+
+def test_two_cores(here, folder):
+    code, _, err = here("profile", "kernels.py::double", "--shape", "128x64", "--lnc", "2")
+    assert code == 2 and err == "nki-sim: --lnc is 2, allowed on trn1 is 1\n"
+    run = "profile", "kernels.py::double", "--shape", "128x64", "--lnc", "2", "--target", "trn2"
+    code, _, err = here(*run, "--sarif", "found.sarif")
+    assert code == 1 and "no nisa.core_barrier orders these accesses" in err
+    assert err.startswith("kernels.py:13: error: ") and err.count("(kernels.py:13)") == 2
+    (run,) = json.loads((folder / "found.sarif").read_text())["runs"]
+    assert run["results"][0]["ruleId"] == "hardware-rule"
+
+
+def test_a_broken_rule_is_said_with_its_line(here, folder):
+    code, out, err = here("profile", "kernels.py::double", "--shape", "256x4")
+    assert code == 1 and out == ""
+    assert err.startswith(
+        "kernels.py:10: error: nl.ndarray: shape[0] = 256: at most 128 partitions"
+    )
+
+
+def test_another_error_is_shown_with_the_users_lines(here, folder):
+    (folder / "wrong.py").write_text("def kernel(x):\n    return x.shape[3]\n")
+    code, _, err = here("profile", "wrong.py::kernel", "--shape", "128x8")
+    assert code == 1 and "in kernel\n    return x.shape[3]" in err
+    assert "wrong.py:2: error: IndexError" in err and "nki_kernels/simulator" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("kernels.py",),
+            "has 3 kernels, say which as kernels.py::name: double, scaled, half_loaded",
+        ),
+        (
+            ("kernels.py::dubble",),
+            "has no kernel 'dubble'; its kernels: double, scaled, half_loaded",
+        ),
+        (("absent.py::double",), "absent.py: no such file"),
+        (("kernels.py::scaled", "--shape", "128x8"), "'factor': give scaled(x, factor, columns=4)"),
+        (("kernels.py::double", "--shape", "12by3"), "'12by3' is no shape, allowed are sizes"),
+        (("kernels.py::double", "--shape", "4x4:float99"), "'float99' is not an NKI dtype"),
+        (("kernels.py::double", "--target", "trn9"), "invalid choice: 'trn9'"),
+        (
+            ("kernels.py::double", "--shape", "8x8", "--json", "no/x"),
+            "no/x: No such file or directory",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(here, arguments, said):
+    code, out, err = here("profile", *arguments)
+    assert code == 2 and said in err and "Traceback" not in err
+
+
+SKIPPED = """
+import nki
+import nki.language as nl
+
+
+@nki.jit
+def skipped(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for start in range(0, x.shape[0] - 127, 128):
+        raise AssertionError
+    return out, x
+"""
+
+
+@pytest.mark.lenient
+def test_an_output_that_nothing_writes_is_told_without_data(here, folder):
+    (folder / "skipped.py").write_text(SKIPPED)
+    code, out, err = here("profile", "skipped.py", "--shape", "100x4")
+    assert (code, err) == (0, "") and out.count("memory that nothing has written") == 1
+
+
+FULL = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def full(x):
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    wide = nl.ndarray((128, 1024), dtype=nl.float32, buffer=nl.psum)
+    nisa.memset(dst=wide[:, 0:512], value=0.0)
+    tiles = []
+    for _ in range(7):
+        tiles.append(nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum))
+        nisa.memset(dst=tiles[-1], value=0.0)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    for tile in tiles:
+        nisa.tensor_copy(dst=total, src=tile)
+    nisa.tensor_copy(dst=total, src=wide[:, 0:512])
+    nisa.dma_copy(dst=out, src=total)
+    return out
+"""
+
+
+def test_full_memory_is_said_with_the_tiles_that_fill_it(here, folder):
+    (folder / "full.py").write_text(FULL)
+    code, _, err = here("profile", "full.py", "--shape", "1x1")
+    assert code == 1
+    assert err.startswith(
+        "full.py:15: error: kernel: tile = psum tile 128x512 float32: 18432 bytes"
+    )
+    assert "live are 7 x psum tile 128x512 float32 from full.py:15, 1 x psum tile 128x1024" in err
+    assert "1024 float32 from full.py:11" in err

@@ -1,0 +1,178 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT
+
+SCRIPT = """
+import sys
+
+import nki
+import numpy as np
+from kernels import double, half_loaded
+
+print(double(np.ones((128, 4), np.float32)).sum(), sys.argv[1:], __name__)
+if "wrong" in sys.argv:
+    double(np.ones((256, 4), np.float32))
+if "half" in sys.argv:
+    half_loaded(np.ones((128, 8), np.float32))
+if "exit" in sys.argv:
+    sys.exit(7)
+"""
+
+TEST = """
+import numpy as np
+from kernels import double
+from nki_kernels import simulator
+
+
+def test_double():
+    with simulator.record() as timeline:
+        assert double(np.ones((128, 4), np.float32)).sum() == 1024
+    assert timeline.launches == 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def script(folder):
+    (folder / "script.py").write_text(SCRIPT)
+
+
+def test_a_script_with_its_arguments_and_nothing_else(nki_sim):
+    done = nki_sim("run", "script.py", "a", "--b", "--html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1024.0 ['a', '--b', '--html'] __main__\n"
+
+
+def test_what_is_recorded(nki_sim, folder):
+    done = nki_sim("run", "--target", "trn2", "--json", "found.json", "script.py")
+    found = json.loads((folder / "found.json").read_text())
+    assert found["kernels"] == ["double"] and found["where"] == "trn2, LNC=1"
+    assert done.stderr.startswith(f"double: {found['total_ns']:,.0f} ns modelled on trn2")
+    assert done.stdout == "1024.0 [] __main__\n"
+
+
+def test_the_scripts_exit_code(nki_sim):
+    assert nki_sim("run", "script.py", "exit").returncode == 7
+
+
+def test_an_error_is_shown_and_what_was_recorded_is_written(nki_sim, folder):
+    done = nki_sim("run", "--json", "found.json", "--sarif", "found.sarif", "script.py", "wrong")
+    assert done.returncode == 1
+    assert "NkiValidationError: nl.ndarray: shape[0] = 256: at most 128 partitions" in done.stderr
+    assert "runpy" not in done.stderr
+    assert json.loads((folder / "found.json").read_text())["launches"] == 1
+    (run,) = json.loads((folder / "found.sarif").read_text())["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "kernels.py" and place["region"]["startLine"] == 10
+
+
+def test_warnings_and_strict(nki_sim, folder):
+    done = nki_sim("run", "--sarif", "found.sarif", "script.py", "half")
+    assert done.returncode == 0
+    (run,) = json.loads((folder / "found.sarif").read_text())["runs"]
+    assert run["results"][0]["level"] == "warning"
+    assert "nothing has written" in run["results"][0]["message"]["text"]
+    assert nki_sim("run", "--strict", "script.py", "half").returncode == 1
+
+
+def test_a_module_as_pytest_and_recordings_in_recordings(nki_sim, folder):
+    (folder / "test_double.py").write_text(TEST)
+    run = "run", "--json", "found.json", "-m", "pytest", "-q", "-p", "no:cacheprovider"
+    done = nki_sim(*run, "test_double.py")
+    assert done.returncode == 0 and "1 passed in" in done.stdout  # and no warning
+    assert json.loads((folder / "found.json").read_text())["kernels"] == ["double"]
+
+
+def test_awss_switches(nki_sim, folder):
+    (folder / "low.py").write_text(LOW)
+    assert nki_sim("run", "low.py", NKI_SIMULATOR="1").stdout == "1\n"
+    assert nki_sim("run", "low.py", NKI_SIMULATOR="1", NKI_PRECISE_FP="0").stdout == "1.001\n"
+
+
+LOW = """
+import numpy as np
+import ml_dtypes
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def rounded(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+print(f"{float(rounded(np.full((128, 1), 1.001, np.float32))[0, 0]):.4g}")
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("profile", "--help"), ("run", "--help")])
+def test_help(here, arguments):
+    code, out, err = here(*arguments)
+    assert code == (0 if arguments else 2) and "usage: nki-sim" in out + err
+
+
+def test_pages_and_traces_are_files(here):
+    code, _, err = here("run", "--html", "-", "script.py")
+    assert code == 2 and "argument --html: is a file's" in err
+
+
+def test_version(here):
+    code, out, err = here("--version")
+    assert (code, err) == (0, "") and out.startswith("nki-sim of ")
+
+
+def test_an_absent_script(here):
+    assert here("run", "absent.py") == (2, "", "nki-sim: absent.py: no such script\n")
+
+
+def test_processes_that_a_script_starts_are_told(nki_sim, folder):
+    text = "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', sys.argv[1]]))"
+    (folder / "starts.py").write_text(text)
+    child = "import os, nki_kernels.nki_finder; print(os.environ['NKI_SIMULATOR'])"
+    assert nki_sim("run", "starts.py", child).stdout.startswith("1\n")
+
+
+def test_what_is_not_recorded_is_said(nki_sim, folder):
+    (folder / "thread.py").write_text(
+        "import threading, script, numpy\n"
+        "x = numpy.ones((128, 4), 'float32')\n"
+        "thread = threading.Thread(target=script.double, args=(x,))\nthread.start()\n"
+    )
+    (folder / "script.py").write_text("from kernels import double\n")
+    done = nki_sim("run", "--json", "found.json", "thread.py")
+    assert done.stderr == "no kernel was launched; other threads and processes are not recorded\n"
+
+
+def test_files_are_written_where_it_was_started(nki_sim, folder):
+    (folder / "other").mkdir()
+    (folder / "moves.py").write_text("import os\nimport script\nos.chdir('other')\n")
+    assert nki_sim("run", "--json", "found.json", "moves.py").returncode == 0
+    assert json.loads((folder / "found.json").read_text())["launches"] == 1
+
+
+def test_standard_output_is_the_jsons_alone(nki_sim):
+    done = nki_sim("run", "--json", "-", "script.py", "a")
+    assert json.loads(done.stdout)["kernels"] == ["double"]
+    assert done.stderr.startswith("1024.0 ['a'] __main__\n")
+
+
+@pytest.mark.parametrize("output", [(), ("--json", "-")])
+def test_a_full_disk_is_a_sentence(folder, output):
+    profile = "profile", "kernels.py::double", "--shape", "128x4"
+    command = [sys.executable, "-m", "nki_kernels.simulator", *profile, *output]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left on device" in done.stderr

@@ -1,0 +1,103 @@
+"""Advice names what the kernel's own instructions could do, and nothing that it has done."""
+
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator.report import bottlenecks
+
+
+@nki.jit
+def products(x):
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    for _ in range(32):
+        nisa.nc_matmul(dst=total, stationary=tile[:, 0:128], moving=tile)
+    result = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=result, src=total)
+    nisa.dma_copy(dst=out, src=result)
+    return out
+
+
+@nki.jit
+def steps(x):
+    """ScalarE is busy with what no other engine has, and VectorE with copies."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for _ in range(8):
+        other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.activation(dst=other, op=nl.exp, data=tile)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=tile, src=other)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@nki.jit
+def in_a_loop(x):
+    rows, columns = x.shape
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+    def body(row):
+        tile = nl.ndarray((128, columns), dtype=x.dtype, buffer=nl.sbuf)
+        pattern = [[columns, 128], [1, columns]]
+        nisa.dma_copy(dst=tile, src=x.ap(pattern, scalar_offset=row, indirect_dim=0))
+        nisa.dma_copy(dst=out.ap(pattern, scalar_offset=row, indirect_dim=0), src=tile)
+
+    nl.fori_loop(0, rows, body, 128)
+    return out
+
+
+@nki.jit
+def by_columns(x, width):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for first in range(0, x.shape[1], width):
+        part = tile[:, first : first + width]
+        nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def advice(kernel, shape, dtype, chip="trn2", *rest):
+    with hardware.select(hardware.chip(chip)), simulator.sources():
+        timeline = simulator.dry_run(kernel, (shape, dtype), *rest)
+        return {b.cause: b.advice for b in bottlenecks(timeline)}
+
+
+@pytest.mark.parametrize(("dtype", "is_wide"), [("float32", True), ("bfloat16", False)])
+def test_full_matmuls(dtype, is_wide):
+    found = advice(products, (128, 512), dtype)["TensorE busy"]
+    assert ("16 bits are 4 times as fast" in found) is is_wide
+    assert "Fill the array" not in found and "transposes" not in found and found
+
+
+@pytest.mark.parametrize(("dtype", "is_wide"), [("float32", True), ("bfloat16", False)])
+def test_bytes_that_dma_moves(dtype, is_wide):
+    found = advice(steps, (128, 8192), dtype)["DMA moves data at full rate"]
+    assert ("16-bit numbers" in found) is is_wide
+
+
+@pytest.mark.parametrize(("chip", "is_free"), [("trn1", False), ("trn2", True)])
+def test_engines_that_could_take_over(chip, is_free):
+    found = advice(steps, (128, 4096), "float32", chip)
+    assert "could take" not in found["ScalarE busy"]
+    vector = found["VectorE busy"]
+    assert "tensor_scalar" not in vector
+    assert ("GpSimdE could take some of tensor_copy" in vector) is is_free  # it shares a port
+
+
+def test_loads_ahead_in_a_loop_on_the_device_are_of_its_iteration():
+    found = advice(in_a_loop, (1024, 64), "float32")["Latency of DMA"]
+    assert "several tiles in an iteration" in found and "next tile" not in found
+
+
+@pytest.mark.parametrize(("width", "is_small"), [(1, True), (32, True), (128, False)])
+def test_instructions_of_few_elements(width, is_small):
+    found = advice(by_columns, (128, 1024), "float32", "trn1", width)
+    assert ("VectorE busy: fixed costs of small instructions" in found) is is_small
+    assert ("VectorE busy" in found) is not is_small

@@ -1,0 +1,269 @@
+"""The report: its page has the timeline's numbers, and opens, zooms and finds in a real browser."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware
+from nki_kernels.simulator import Timeline, dry_run, record, sources
+from nki_kernels.simulator.report import save_html
+
+from . import kernels
+from .browser import in_browser
+
+WIDE = ((512, 512), "float32")
+
+
+def modelled(kernel, *specs, chip="trn2"):
+    with hardware.select(hardware.chip(chip)), sources():
+        return dry_run(kernel, *specs)
+
+
+@pytest.fixture(scope="module")
+def softmax():
+    return modelled(kernels.softmax, WIDE)
+
+
+def page_of(timeline, folder):
+    save_html(timeline, folder / "report.html")
+    return (folder / "report.html").read_text("utf-8")
+
+
+def data_of(page):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[1])
+
+
+# --- the page itself ---
+
+
+def test_the_page_loads_nothing(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    without_licence = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+    assert not re.search(r"<(script|img|iframe|link)[^>]*\s(src|href)=", without_licence)
+    assert "@import" not in page and "url(" not in page
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket", page)
+
+
+def test_events_are_exactly_those_of_the_timeline(softmax, tmp_path):
+    data = data_of(page_of(softmax, tmp_path))
+    events = data["events"]
+    words = data["words"]
+    assert data["total_ns"] == softmax.total_ns
+    for n, event in enumerate(softmax.events):
+        assert (events["start"][n], events["end"][n]) == (event.start_ns, event.end_ns)
+        assert events["bytes"][n] == event.bytes
+        assert words[events["source"][n]] == f"kernels.py:{event.source.line}"
+        assert words[events["name"][n]] == event.name
+        track = data["tracks"][events["track"][n]]
+        assert track["engine"] == event.engine and events["lane"][n] < track["lanes"]
+
+
+def test_events_of_a_lane_are_disjoint(softmax, tmp_path):
+    data = data_of(page_of(softmax, tmp_path))
+    ends = {}
+    events = data["events"]
+    for n in sorted(range(len(softmax.events)), key=lambda n: events["start"][n]):
+        lane = events["track"][n], events["lane"][n]
+        assert events["start"][n] >= ends.get(lane, 0.0)
+        ends[lane] = events["end"][n]
+
+
+def test_causes_add_up_to_the_total(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    causes = re.search(r'<table class="causes">(.*?)</table>', page, re.DOTALL)[1]
+    values = [float(value) for value in re.findall(r'<data value="([^"]+)"', causes)]
+    shares, times = values[::2], values[1::2]
+    assert sum(times) == pytest.approx(softmax.total_ns)
+    assert sum(shares) == pytest.approx(1.0)
+
+
+@pytest.mark.lenient
+def test_warnings_stand_beside_their_line_and_are_no_html(tmp_path):
+    line = kernels.unwritten.func.__code__.co_firstlineno + 4
+    with warnings.catch_warnings(), record() as timeline:
+        warnings.simplefilter("ignore")
+        kernels.unwritten(np.zeros((128, 8), np.float32))
+    page = page_of(timeline, tmp_path)
+    row = re.search(rf'id="line-kernels.py:{line}"(.*?)</tr>', page, re.DOTALL)[1]
+    assert "reads memory that nothing has written" in row
+    assert "1 line of the source has warnings" in page
+    assert "&lt;b&gt;nothing writes it" in page and "<b>nothing" not in page
+
+
+def test_an_empty_timeline_has_a_page_that_says_so(tmp_path):
+    assert "Nothing ran" in page_of(Timeline(), tmp_path)
+
+
+# --- in a browser ---
+
+
+def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const facts = {};
+        for (const name of document.querySelectorAll(".facts dt")) {
+          facts[name.textContent.trim()] = Number(name.parentElement.querySelector("data").value);
+        }
+        const canvas = document.querySelector("#charts canvas");
+        const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return { facts, rows: document.querySelectorAll("#table tbody tr").length,
+                 span: document.getElementById("span").textContent,
+                 painted: new Set(pixels).size,
+                 charts: document.querySelectorAll("#charts canvas").length,
+                 wide: document.documentElement.scrollWidth <= innerWidth };
+        """,
+        tmp_path,
+    )
+    assert found["facts"]["Modelled time"] == softmax.total_ns
+    assert found["facts"]["Instructions"] == softmax.instructions == found["rows"] == 28
+    assert found["facts"]["Multiply-adds"] == softmax.macs == 0
+    assert found["facts"]["HBM traffic"] == softmax.hbm_bytes
+    assert found["facts"]["SBUF peak"] == softmax.sbuf_peak_bytes
+    assert (
+        found["span"] == f"0 ns to {softmax.total_ns / 1e3:.2f} µs: {softmax.total_ns / 1e3:.2f} µs"
+    )
+    assert found["painted"] > 20  # shades of the bars: the picture is not empty
+    assert found["charts"] == 4 and found["wide"]
+
+
+def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const key = (name) => document.getElementById("charts").dispatchEvent(
+          new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+        const seen = {};
+        const see = (name) => { seen[name] = [view.from, view.to]; };
+        see("all");
+        key("+"); see("in");
+        key("ArrowRight"); see("right");
+        key("0"); see("back");
+        document.querySelector("[data-zoom=in]").click(); see("button");
+        document.querySelector("[data-zoom=all]").click();
+        const over = document.querySelector("#charts .u-over");
+        over.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, cancelable: true }));
+        see("wheel");
+        location.hash = "#from=1000&to=2000";
+        await wait(100); see("address");
+        for (let n = 0; n < 60; n++) key("+");
+        see("closest");
+        for (let n = 0; n < 60; n++) key("-");
+        see("farthest");
+        return seen;
+        """,
+        tmp_path,
+    )
+    total = softmax.total_ns
+    assert found["all"] == found["back"] == found["farthest"] == [0, total]
+    assert found["in"] == found["button"] == pytest.approx([total / 4, total * 3 / 4])
+    assert found["right"] == pytest.approx([total * 3 / 8, total * 7 / 8])
+    assert found["wheel"][1] - found["wheel"][0] < total
+    assert found["address"] == pytest.approx([1000, 2000])
+    assert found["closest"][1] - found["closest"][0] == pytest.approx(20)
+
+
+def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        "return [axisTexts(null, [0, 2500, 5000, 17500]), axisTexts(null, [0, 500, 1000]),"
+        " axisTexts(null, [12000.5, 12001]), axisTexts(null, [])];",
+        tmp_path,
+    )
+    assert found == [
+        ["0.0 µs", "2.5 µs", "5.0 µs", "17.5 µs"],
+        ["0 ns", "500 ns", "1,000 ns"],
+        ["12.0005 µs", "12.0010 µs"],
+        [],
+    ]
+
+
+def test_the_table_filters_sorts_and_selects(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const rows = () => [...document.querySelectorAll("#table tbody tr")];
+        const words = document.getElementById("words");
+        words.value = "DMA_copy kernels.py:LINE";
+        words.dispatchEvent(new Event("input"));
+        const copies = rows().map((row) => Number(row.dataset.event));
+        words.value = "";
+        words.dispatchEvent(new Event("input"));
+        document.querySelector('#table th[data-key=duration] button').click();
+        document.querySelector('#table th[data-key=duration] button').click();
+        const longest = Number(rows()[0].dataset.event);
+        rows()[0].click();
+        const details = document.getElementById("details").textContent;
+        document.getElementById("only-path").click();
+        return { copies, longest, details, path: rows().length };
+        """.replace("LINE", str(softmax.events[0].source.line)),
+        tmp_path,
+    )
+    events = softmax.events
+    longest = max(range(len(events)), key=lambda n: events[n].end_ns - events[n].start_ns)
+    loads = [n for n, event in enumerate(events) if event.source == events[0].source]
+    assert found["copies"] == loads and len(loads) == 4
+    assert found["path"] == len(softmax.critical_path)
+    assert found["longest"] == longest
+    assert f"#{events[longest].number} {events[longest].name}" in found["details"]
+    assert f"kernels.py:{events[longest].source.line}, softmax" in found["details"]
+
+
+def test_the_critical_path_is_walked_by_keys(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const seen = [];
+        for (let n = 0; n < data.path.length + 2; n++) {
+          const press = new KeyboardEvent("keydown", { key: "n" });
+          document.getElementById("charts").dispatchEvent(press);
+          seen.push(selected);
+        }
+        return seen;
+        """,
+        tmp_path,
+    )
+    numbers = [event.number for event in softmax.critical_path]
+    assert [softmax.events[n].number for n in found] == [*numbers, numbers[-1], numbers[-1]]
+
+
+@pytest.mark.parametrize("case", ["matmul", "two cores", "loop", "launches"])
+def test_other_kernels_open_too(case, tmp_path):
+    timeline = {
+        "matmul": lambda: modelled(
+            kernels.linear, ((128, 128), "bfloat16"), ((128, 512), "bfloat16"), chip="trn3"
+        ),
+        "two cores": lambda: modelled(kernels.halves[2], ((128, 1024), "float32")),
+        "loop": lambda: modelled(kernels.in_a_loop, ((16, 512), "float32")),
+        "launches": _two_launches,
+    }[case]()
+    found = in_browser(
+        page_of(timeline, tmp_path),
+        """
+        const names = [...document.querySelectorAll("#table th")].map((head) => head.textContent);
+        return { rows: document.querySelectorAll("#table tbody tr").length, names,
+                 lanes: rows.map((row) => row.name),
+                 tflops: document.getElementById("tflops")?.value };
+        """,
+        tmp_path,
+    )
+    assert found["rows"] == len(timeline.events)
+    assert ("Core" in found["names"]) == (case == "two cores")
+    assert ("Launch" in found["names"]) == (case == "launches")
+    assert any(name.startswith("Loops") for name in found["lanes"]) == (case == "loop")
+    if case == "matmul":
+        rate = 2 * timeline.macs / timeline.total_ns / 1e3
+        assert float(found["tflops"]) == pytest.approx(rate)
+    else:
+        assert "tflops" not in found
+
+
+def _two_launches():
+    with record() as timeline:
+        kernels.softmax(np.zeros((128, 128), np.float32))
+        kernels.softmax(np.zeros((256, 128), np.float32))
+    return timeline

@@ -1,0 +1,131 @@
+"""dma_compute: sums of tensors, gathers and scatters that add, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE, new, sample, to_hbm, wide
+
+
+def total(*arrays: Any, dtype: str = "float32", **settings: Any) -> Any:
+    def kernel(*tensors: Any) -> Any:
+        out = new(tensors[0].shape, dtype, nl.shared_hbm)
+        usual = {"srcs": list(tensors), "reduce_op": nl.add}
+        nisa.dma_compute(out, **usual | settings)
+        return out
+
+    return nki.simulate(kernel)(*arrays)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_sums(count: int) -> None:
+    arrays = [sample((8, 12), ("float32", "bfloat16")[i % 2], seed=i) for i in range(count)]
+    expected = sum(wide(a) for a in arrays)
+    np.testing.assert_allclose(total(*arrays), expected, atol=1e-5)
+    rounded = total(*arrays, dtype="bfloat16", scales=(1.0,) * count)
+    np.testing.assert_allclose(wide(rounded), expected, rtol=5e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"reduce_op": nl.maximum}, "must be nl.add"),
+        ({"scales": (1.0, 0.5)}, "1.0 for each"),
+        ({"scales": (1.0,)}, "1.0 for each"),
+        ({"unique_indices": False}, "must be True"),
+        ({"srcs": []}, "1 to 16"),
+        ({"oob_mode": nisa.oob_mode.skip}, "dynamic address"),
+    ],
+)
+def test_refuses(settings: Any, match: str) -> None:
+    with pytest.raises(RULE, match=match):
+        total(sample((4, 4)), sample((4, 4)), **settings)
+
+
+def test_refuses_other_sizes_and_psum() -> None:
+    with pytest.raises(RULE, match="same number of elements"):
+        total(sample((4, 4)), sample((4, 5)))
+
+    def kernel(x: Any) -> Any:
+        out = new(x.shape, "float32", nl.shared_hbm)
+        nisa.dma_compute(out, [x, new(x.shape, "float32", nl.psum)], nl.add)
+        return out
+
+    with pytest.raises(RULE, match="PSUM"):
+        nki.simulate(kernel)(sample((4, 4)))
+
+
+def test_gather_adds_rows_to_a_tile() -> None:
+    table, start = sample((20, 6)), sample((4, 6), seed=1)
+    rows = np.array([[3], [0], [19], [7]], np.uint32)
+
+    def kernel(table: Any, start: Any, rows: Any) -> Any:
+        dst, indices = new((4, 6)), new((4, 1), "uint32")
+        nisa.dma_copy(dst, start)
+        nisa.dma_copy(indices, rows)
+        chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
+        nisa.dma_compute(dst, [chosen, dst], nl.add)
+        return to_hbm(dst)
+
+    found = nki.simulate(kernel)(table, start, rows)
+    np.testing.assert_array_equal(found, table[rows[:, 0]] + start)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_scatter_adds_a_tile_to_rows(skip: bool) -> None:
+    table, added = sample((20, 6)), sample((4, 6), seed=1)
+    rows = np.array([[3], [0], [40 if skip else 19], [7]], np.int32)
+
+    def kernel(table: Any, added: Any, rows: Any) -> Any:
+        tile, indices = new((4, 6)), new((4, 1), "int32")
+        nisa.dma_copy(tile, added)
+        nisa.dma_copy(indices, rows)
+        chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
+        mode = nisa.oob_mode.skip if skip else nisa.oob_mode.error
+        nisa.dma_compute(chosen, [chosen, tile], nl.add, oob_mode=mode)
+        return table
+
+    expected = table.copy()
+    inside = rows[:, 0] < 20
+    expected[rows[inside, 0]] += added[inside]
+    np.testing.assert_array_equal(nki.simulate(kernel)(table.copy(), added, rows), expected)
+
+
+def test_indirect_sums_have_two_sources_one_of_them_the_target() -> None:
+    def kernel(table: Any, rows: Any, kind: int) -> Any:
+        dst, other, indices = new((4, 6)), new((4, 6)), new((4, 1), "int32")
+        nisa.dma_copy(indices, rows)
+        for t in (dst, other):
+            nisa.memset(t, 0.0)
+        chosen = table.ap([[6, 4], [1, 6]], vector_offset=indices)
+        target, sources = [
+            (dst, [chosen, other]),
+            (dst, [chosen, dst, other]),
+            (chosen, [dst, other]),
+        ][kind]
+        nisa.dma_compute(target, sources, nl.add)
+        return table
+
+    rows = np.zeros((4, 1), np.int32)
+    for kind, match in ((0, "its own dst"), (1, "two, one of which"), (2, "two, one of which")):
+        with pytest.raises(RULE, match=match):
+            nki.simulate(kernel)(sample((20, 6)), rows, kind)
+
+
+def test_a_sum_takes_as_long_as_copies_of_its_sources() -> None:
+    def kernel(a: Any, b: Any) -> Any:
+        dst, other = new((128, 2048)), new((128, 2048))
+        nisa.dma_compute(dst, [a, b], nl.add)
+        nisa.dma_copy(other, a)
+        nisa.tensor_tensor(dst, dst, other, nl.add)
+        return to_hbm(dst)
+
+    spec = ((128, 2048), "float32")
+    moves = {e.instruction: e.moves_ns for e in simulator.dry_run(kernel, spec, spec).events[:2]}
+    assert moves["nisa.dma_compute"] == pytest.approx(2 * moves["nisa.dma_copy"])

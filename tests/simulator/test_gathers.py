@@ -1,0 +1,111 @@
+"""local_gather, nc_n_gather and sequence_bounds against NumPy, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels.nki_api import nisa, nl
+
+from .conftest import RULE, new, run, sample
+
+
+@pytest.mark.parametrize(("run_length", "valid"), [(1, None), (4, 40), (8, 64)])
+def test_local_gather(run_length: int, valid: int | None) -> None:
+    data = sample((32, 8, 32))
+    index = np.random.default_rng(1).integers(0, 256 - run_length, (32, 4)).astype(np.uint16)
+    count = valid or 64
+
+    def body(t: Any, i: Any) -> Any:
+        dst = new((32, count, run_length))
+        nisa.local_gather(dst, t, i, run_length, valid)
+        return dst
+
+    found = run(body, data, index)
+    for partition in range(32):
+        group = partition // 16 * 16
+        places = index[group : group + 16].T.reshape(-1)[:count].astype(int)
+        line = data[partition].reshape(-1)
+        expected = line[places[:, None] + np.arange(run_length)]
+        np.testing.assert_array_equal(found[partition], expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype", "columns", "settings", "match"),
+    [
+        (24, "uint16", 64, {}, "multiple of 16"),
+        (16, "uint32", 64, {}, "uint16"),
+        (16, "uint16", 64, {"num_elem_per_idx": 3}, "must be one of"),
+        (16, "uint16", 64, {"num_valid_indices": 65}, "must be 1 to 64"),
+        (16, "uint16", 60, {}, "must be 64"),
+    ],
+)
+def test_local_gather_refuses(
+    rows: int, dtype: str, columns: int, settings: Any, match: str
+) -> None:
+    def body(t: Any, i: Any) -> Any:
+        dst = new((rows, columns))
+        nisa.local_gather(dst, t, i, **settings)
+        return dst
+
+    with pytest.raises(RULE, match=match):
+        run(body, sample((rows, 32)), np.zeros((rows, 4), dtype))
+
+
+def gathered(data: Any, indices: Any) -> Any:
+    def body(t: Any, i: Any) -> Any:
+        dst = new(i.shape, t.dtype)
+        nisa.nc_n_gather(dst, t, i)
+        return dst
+
+    return run(body, data, indices)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_nc_n_gather(dtype: str) -> None:
+    data = sample((5, 4, 8), dtype)
+    indices = np.random.default_rng(1).integers(0, 32, (5, 3, 7)).astype(np.uint32)
+    expected = np.take_along_axis(data.reshape(5, -1), indices.reshape(5, -1).astype(int), 1)
+    np.testing.assert_array_equal(gathered(data, indices), expected.reshape(5, 3, 7))
+
+
+def test_gathers_tell_indices_out_of_bounds() -> None:
+    with pytest.raises(RULE, match="0 to 31"):
+        gathered(sample((2, 32)), np.full((2, 3), 32, np.uint32))
+    with pytest.raises(RULE, match="uint32"):
+        gathered(sample((2, 32)), np.zeros((2, 3), np.int32))
+
+
+def test_gather_flattened() -> None:
+    data, indices = sample((4, 16)), np.arange(64, dtype=np.int32).reshape(4, 16) % 16
+    found = run(lambda t, i: nl.gather_flattened(t, i), data, indices[:, ::-1].copy())
+    np.testing.assert_array_equal(found, data[:, ::-1])
+    with pytest.raises(NotImplementedError, match="leave it 0"):
+        run(lambda t, i: nl.gather_flattened(t, i, axis=1), data, indices)
+
+
+def bounds(ids: Any, dtype: str = "int32") -> Any:
+    def body(t: Any) -> Any:
+        dst = new((1, 2, t.shape[1]), dtype)
+        nisa.sequence_bounds(dst, t)
+        return dst
+
+    return run(body, ids)
+
+
+def test_sequence_bounds() -> None:
+    ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], np.int32)
+    starts, ends = [9, 1, 1, 3, 3, 3, 9, 7, 7], [-1, 3, 3, 6, 6, 6, -1, 9, 9]
+    assert bounds(ids).tolist() == [[starts, ends]]
+    assert bounds(ids.astype(np.float32), "float32").tolist() == [[starts, ends]]
+
+
+def test_sequence_bounds_refuses() -> None:
+    with pytest.raises(RULE, match="must have 1"):
+        bounds(np.zeros((2, 4), np.int32))
+    with pytest.raises(RULE, match="float32, int32"):
+        bounds(np.zeros((1, 4), np.int16))
+    with pytest.raises(RULE, match="integers >= 0"):
+        bounds(np.array([[-1, 2]], np.int32))

@@ -1,0 +1,158 @@
+"""What views of one layout share must not show: neither in other views nor in what is refused."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE, assert_same, new, run, sample, to_hbm
+
+
+def views(tile: Any) -> dict[str, Any]:
+    """Indices that are equal as Python compares keys, or look alike; each is used twice."""
+    return {
+        "int": lambda: tile[0:4, 1],
+        "numpy": lambda: tile[0:4, np.int64(1)],
+        "bool": lambda: tile[0:4, True],
+        "negative": lambda: tile[0:4, -7],
+        "step": lambda: tile[0:4, 1:2:1],
+        "slice": lambda: tile[slice(0, 4), slice(1, 2)],
+        "ellipsis": lambda: tile[0:4, ..., 1],
+        "ds": lambda: tile[nl.ds(0, 4), nl.ds(1, 1)],
+    }
+
+
+def test_indices_of_one_place_are_one_view() -> None:
+    def body(tile: Any) -> Any:
+        copies = []
+        for _ in range(2):
+            for name, view in views(tile).items():
+                assert view().shape in ((4, 1), (4,)), name
+                copies.append(new((4, 1)))
+                nisa.tensor_copy(copies[-1], view())
+        return tuple(copies)
+
+    data = sample((4, 8))
+    for copy in run(body, data):
+        assert_same(copy, data[:, 1:2])
+
+
+REFUSED = {
+    "float": lambda t: t[0:4, 1.0],
+    "float bound": lambda t: t[0:4, 0.0:8.0],
+    "out of range": lambda t: t[0:4, 0:9],
+    "empty": lambda t: t[0:4, 3:3],
+    "too many": lambda t: t[0:4, 0:8, 0],
+    "the type slice": lambda t: t[slice, 0, 4, None],
+    "None": lambda t: t[None],
+    "a list": lambda t: t[0:4, [1]],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_was_indexed_before_makes_no_index_legal(name: str) -> None:
+    def body(tile: Any) -> Any:
+        for _ in range(2):
+            assert tile[0:4].shape == tile[0:4, 0:8].shape == (4, 8)
+            assert tile[0:4, 1].shape == (4, 1)
+            with pytest.raises(RULE, match="index"):
+                REFUSED[name](tile)
+        return tile
+
+    run(body, sample((4, 8)))
+
+
+def test_tiles_of_one_shape_keep_their_own_dtype_and_memory() -> None:
+    def body() -> Any:
+        tiles = [new((4, 8), dtype) for dtype in ("float32", "bfloat16", "int32")]
+        for value, tile in enumerate(tiles):
+            nisa.memset(tile, value)
+            nisa.memset(tile[:, 2:4], value + 3)
+        assert [tile[:, 2:4].dtype for tile in tiles] == ["float32", "bfloat16", "int32"]
+        return tuple(tiles)
+
+    for value, result in enumerate(run(body)):
+        expected = np.full((4, 8), value, np.float32)
+        expected[:, 2:4] = value + 3
+        assert_same(result.astype(np.float32), expected)
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize(
+    ("dtype", "fresh"), [("float32", np.nan), ("bfloat16", np.nan), ("int32", 4)]
+)
+def test_what_nothing_wrote_reads_as_documented(dtype: str, fresh: float) -> None:
+    def kernel() -> Any:
+        part, other, untouched = [new((4, 8), dtype) for _ in range(3)]
+        nisa.memset(other, 1)
+        nisa.memset(part[:, 0:2], 1)
+        nisa.tensor_copy(other[:, 4:8], part[:, 0:4])
+        return to_hbm(part), to_hbm(other), to_hbm(untouched)
+
+    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+        part, other, untouched = [a.astype(np.float64) for a in nki.simulate(kernel)()]
+    ones, rest = np.ones((4, 2)), np.full((4, 8), fresh)
+    np.testing.assert_array_equal(part, np.hstack([ones, rest[:, 2:]]))
+    np.testing.assert_array_equal(other, np.hstack([ones, ones, ones, rest[:, 6:]]))
+    np.testing.assert_array_equal(untouched, rest)
+
+
+@pytest.mark.lenient
+def test_an_instruction_that_fails_writes_nothing() -> None:
+    def kernel(x: Any) -> Any:
+        identity, moving = new((4, 4)), new((4, 4))
+        bank = new((4, 4), buffer=nl.psum)
+        nisa.dma_copy(identity, x)
+        nisa.memset(moving, 2.0)
+        with pytest.raises(RULE, match="zeros and ones"):
+            nisa.nc_matmul(bank, identity, moving, is_moving_onezero=True)
+        return to_hbm(bank)
+
+    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+        result = nki.simulate(kernel)(np.eye(4, dtype=np.float32))
+    assert np.isnan(result).all()
+
+
+def looped(x: Any) -> Any:
+    """A load, a matmul, a loop on the device and a store."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    bank = new((64, 64), buffer=nl.psum)
+
+    def body(_: Any) -> None:
+        nisa.nc_matmul(bank, tile, tile, accumulate=False)
+        nisa.tensor_copy(tile, bank)
+
+    nl.fori_loop(0, 3, body)
+    nl.store(out, tile)
+    return out
+
+
+def test_a_launch_leaves_no_garbage() -> None:
+    x = sample((64, 64)) / 64
+    runs = (
+        lambda: simulator.dry_run(looped, x).total_ns,
+        lambda: nki.simulate(looped)(x),
+        lambda: recorded(x),
+    )
+    for launch in runs:
+        launch()  # makes what caches keep
+        gc.collect()
+        gc.disable()
+        try:
+            launch()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
+
+
+def recorded(x: Any) -> Any:
+    with simulator.record() as timeline:
+        nki.simulate(looped)(x)
+    return timeline.total_ns

@@ -1,0 +1,125 @@
+"""SBUF, PSUM and transfers over a launch. Costs as in test_timeline.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import TARGET
+
+MEMSET, SEEN = (512 + 48) / 1.12, 160 / 1.12
+
+
+def tile(columns=512, buffer=nl.sbuf):
+    return nl.ndarray((128, columns), dtype=nl.float32, buffer=buffer)
+
+
+def copied():
+    first, second = tile(), tile()
+    nisa.memset(first, 0.0, engine=nisa.engine.vector)
+    nisa.tensor_copy(second, first)
+
+
+def integral(steps):
+    return sum([value * (b - a) for (a, value), (b, _) in zip(steps, steps[1:], strict=False)])
+
+
+def approx(steps):
+    return [pytest.approx(step) for step in steps]
+
+
+def test_tiles_hold_sbuf_from_first_to_last_use():
+    timeline = simulator.dry_run(copied)
+    middle, end = MEMSET + SEEN, 2 * MEMSET + SEEN
+    assert timeline.sbuf_bytes_over_time() == approx([(0, 2048), (middle, 4096), (end, 0)])
+    assert timeline.psum_banks_over_time() == []
+    assert max([value for _, value in timeline.sbuf_bytes_over_time()]) == timeline.sbuf_peak_bytes
+
+
+def test_recorded_launches_follow_each_other():
+    with simulator.record() as timeline:
+        for _ in range(2):
+            simulator.simulate(copied)()
+    once = simulator.dry_run(copied)
+    again = [(once.total_ns + time, value) for time, value in once.sbuf_bytes_over_time()]
+    assert timeline.sbuf_bytes_over_time() == [*once.sbuf_bytes_over_time(), *again]
+
+
+def test_banks_of_psum():
+    def kernel():
+        for columns in (512, 8, 8):
+            nisa.memset(tile(columns, nl.psum), 0.0, engine=nisa.engine.vector)
+
+    timeline = simulator.dry_run(kernel)
+    assert {value for _, value in timeline.psum_banks_over_time()} == {0, 1}
+
+    def both():
+        a, b = tile(512, nl.psum), tile(8, nl.psum)
+        for t in (a, b):
+            nisa.memset(t, 0.0, engine=nisa.engine.vector)
+        nisa.tensor_copy(tile(8), a[:, :8])
+
+    assert max([n for _, n in simulator.dry_run(both).psum_banks_over_time()]) == 2
+
+
+def test_a_tile_from_outside_is_held_until_the_loop_ends():
+    def kernel():
+        t = tile()
+        nisa.memset(t, 0.0, engine=nisa.engine.vector)
+
+        def body(i):
+            inner = tile()
+            nisa.tensor_copy(inner, t)
+
+        nl.fori_loop(0, 10, body)
+
+    timeline = simulator.dry_run(kernel)
+    (loop,) = timeline.loops
+    assert (loop.label, loop.trips, loop.first, loop.end) == ("nl.fori_loop", 10, 1, 2)
+    assert loop.end_ns == timeline.total_ns
+    first = loop.iteration_end_ns - loop.start_ns
+    assert loop.end_ns - loop.start_ns == pytest.approx(10 * first)
+    assert timeline.sbuf_bytes_over_time()[-1] == (loop.end_ns, 0)
+    assert timeline.sbuf_bytes_over_time()[-2] == (timeline.events[1].end_ns, 2048)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+def test_rates_add_up_to_the_bytes_and_stay_within_the_engines(monkeypatch, chip):
+    monkeypatch.setenv(TARGET, chip)
+
+    def kernel(x):
+        for _ in range(8):
+            t = tile(2048)
+            nisa.dma_copy(t, x)
+            nisa.dma_copy(nl.ndarray((128, 2048), nl.float32, nl.shared_hbm), t)
+
+    timeline = simulator.dry_run(kernel, ((128, 2048), "float32"))
+    moved = timeline.dma_bytes_per_ns_over_time()
+    assert integral(moved) == pytest.approx(timeline.dma_bytes)
+    assert integral(timeline.hbm_bytes_per_ns_over_time()) == pytest.approx(timeline.hbm_bytes)
+    most = timeline.chips[0].dma_total_bytes_per_ns
+    assert 0.9 * most < max([rate for _, rate in moved]) <= most * (1 + 1e-9)
+    assert moved[-1][1] == 0
+
+
+def test_each_core_has_its_own(monkeypatch):
+    monkeypatch.setenv(TARGET, "trn2")
+
+    def kernel(x):
+        columns = 64 * (1 + nl.program_id())
+        nisa.dma_copy(tile(columns), x[:, :columns])
+
+    with simulator.record() as timeline:
+        simulator.simulate(nki.jit(kernel)[2])(np.zeros((128, 128), np.float32))
+    for core in range(2):
+        assert {n for _, n in timeline.sbuf_bytes_over_time(core)} == {0, 256 * (1 + core)}
+        moved = integral(timeline.dma_bytes_per_ns_over_time(core))
+        assert moved == pytest.approx(128 * 256 * (1 + core))
+
+
+def test_an_empty_timeline_has_no_steps():
+    timeline = simulator.Timeline()
+    assert timeline.sbuf_bytes_over_time() == timeline.dma_bytes_per_ns_over_time() == []

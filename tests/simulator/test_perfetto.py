@@ -1,0 +1,363 @@
+"""Traces for Perfetto, read back as its trace processor reads them.
+
+Its rules (slice_tracker.cc, flow_tracker.cc, track_event_tokenizer.cc): packets are sorted by time,
+those of one time stay in order; an end closes the last slice that its track began; a slice that
+begins in another and ends after it is dropped; a flow links the slices that bear its number.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator.critical_path import critical_shares
+from simulator_cases import all_cases
+
+from .conftest import TARGET
+
+protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+
+X = np.random.default_rng(0).standard_normal((1024, 512)).astype(np.float32)
+
+
+@dataclass
+class Slice:
+    """A slice as Perfetto has it: the names of its group and track, and the arrows' numbers."""
+
+    name: str
+    group: str
+    track: str
+    uuid: int
+    start: int
+    end: int
+    details: dict[str, Any]
+    flows: list[int]
+
+
+@dataclass
+class Trace:
+    slices: list[Slice]
+    counters: dict[tuple[str, str], list[tuple[int, float]]]
+    groups: list[str]
+
+    def of(self, *tracks: str) -> list[Slice]:
+        return [one for one in self.slices if one.track in tracks]
+
+    @property
+    def instructions(self) -> list[Slice]:
+        return [one for one in self.slices if "number" in one.details]
+
+
+def tile(columns=512, buffer=nl.sbuf, partitions=128):
+    return nl.ndarray((partitions, columns), dtype=nl.float32, buffer=buffer)
+
+
+def softmax(x):
+    rows, n = x.shape
+    out = nl.ndarray((rows, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    for start in range(0, rows, 128):
+        data, top, total = tile(n), tile(1), tile(1)
+        nisa.dma_copy(data, x[start : start + 128])
+        nisa.tensor_reduce(top, nl.maximum, data, axis=1, negate=True)
+        nisa.activation(data, nl.exp, data, bias=top)
+        nisa.tensor_reduce(total, nl.add, data, axis=1)
+        nisa.reciprocal(total, total)
+        nisa.tensor_scalar(data, data, nl.multiply, total)
+        nisa.dma_copy(out[start : start + 128], data)
+    return out
+
+
+def saved(timeline, folder) -> Trace:
+    path = folder / "trace.pftrace"
+    timeline.save_perfetto(path)
+    trace = protos.Trace()
+    trace.ParseFromString(path.read_bytes())
+    return processed(trace)
+
+
+def processed(trace: Any) -> Trace:
+    tracks = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet}
+    groups = [t.name for t in tracks.values() if t.uuid and not t.parent_uuid]
+    found = Trace([], {}, groups)
+    began: dict[int, list[Slice]] = defaultdict(list)
+    events = [p for p in trace.packet if p.HasField("track_event")]
+    assert all(p.trusted_packet_sequence_id and p.HasField("timestamp") for p in events)
+    for packet in sorted(events, key=lambda p: p.timestamp):
+        event, time = packet.track_event, packet.timestamp
+        track = tracks[event.track_uuid]
+        names = tracks[track.parent_uuid].name, track.name
+        if event.type == event.TYPE_COUNTER:
+            value = event.double_counter_value
+            found.counters.setdefault(names, []).append((time, value))
+        elif event.type == event.TYPE_SLICE_BEGIN:
+            details = {a.name: getattr(a, a.WhichOneof("value")) for a in event.debug_annotations}
+            flows = list(event.flow_ids)
+            one = Slice(event.name, *names, event.track_uuid, time, -1, details, flows)
+            began[event.track_uuid].append(one)
+            found.slices.append(one)
+        else:
+            assert event.type == event.TYPE_SLICE_END
+            began[event.track_uuid].pop().end = time
+    assert not any(began.values())
+    return found
+
+
+def dropped(slices: list[Slice]) -> list[Slice]:
+    """Those that begin inside of another of their track and end after it."""
+    found = []
+    stacks: dict[int, list[Slice]] = defaultdict(list)
+    for one in slices:
+        stack = stacks[one.uuid]
+        while stack and stack[-1].end <= one.start:
+            stack.pop()
+        if stack and stack[-1].end < one.end:
+            found.append(one)
+        stack.append(one)
+    return found
+
+
+def recorded(kernel, *arrays):
+    with simulator.record() as timeline:
+        simulator.simulate(kernel)(*arrays)
+    return timeline
+
+
+def check(timeline, trace: Trace) -> None:
+    """The trace has every event with its time and all that is known of it, and loses none."""
+    assert dropped(trace.slices) == []
+    expected = [
+        (e.name, e.queue or e.engine, round(e.start_ns), round(e.end_ns), e.number, e.operands)
+        for e in timeline.events
+    ]
+    found = [
+        (s.name, s.track, s.start, s.end, s.details["number"], s.details.get("operands", ""))
+        for s in trace.instructions
+    ]
+    assert sorted(found) == sorted(expected)
+    check_counters(timeline, trace)
+    check_flows(timeline, trace)
+
+
+def check_counters(timeline, trace: Trace) -> None:
+    for core, group in enumerate(trace.groups):
+        for name, steps in (
+            ("SBUF", timeline.sbuf_bytes_over_time(core)),
+            ("PSUM", timeline.psum_banks_over_time(core)),
+            ("DMA", timeline.dma_bytes_per_ns_over_time(core)),
+            ("HBM", timeline.hbm_bytes_per_ns_over_time(core)),
+        ):
+            expected = [(round(time), value) for time, value in steps]
+            assert trace.counters.get((group, name), []) == expected
+
+
+def check_flows(timeline, trace: Trace) -> None:
+    """Each arrow has two ends, and they are the steps of the critical path."""
+    ends: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for one in trace.instructions:
+        for flow in one.flows:
+            ends[flow].append((one.group, one.details["number"], one.start))
+    keys = [(trace.groups[e.core], e.number, round(e.start_ns)) for e in timeline.critical_path]
+    steps = [sorted(step) for step in pairwise(keys)]
+    assert sorted([sorted(step) for step in ends.values()]) == sorted(steps)
+
+
+def test_a_softmax_loses_no_transfer(tmp_path):
+    timeline = recorded(softmax, X)
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    assert trace.groups == [f"NeuronCore of {timeline.where} (modelled)"]
+    transfers = trace.of("dma load", "dma store")
+    assert len(transfers) == 16
+    as_one_track = [Slice(s.name, s.group, "dma", 1, s.start, s.end, {}, []) for s in transfers]
+    assert len(dropped(as_one_track)) > 4  # what lanes are for
+
+
+def test_a_slice_tells_everything_of_its_instruction(tmp_path):
+    timeline = recorded(softmax, X)
+    trace = saved(timeline, tmp_path)
+    load, reduction = trace.instructions[0], trace.of("vector")[0]
+    source = timeline.events[0].source
+    assert load.details == {
+        "number": 0,
+        "instruction": "nisa.dma_copy",
+        "source": f"{__file__}:{source.line} (softmax)",
+        "operands": "dst sbuf 128x512 float32, src shared_hbm 128x512 float32",
+        "bytes": 128 * 512 * 4,
+        "descriptors": 16,
+        "hbm_bytes": 128 * 512 * 4,
+        "moves_ns": timeline.events[0].moves_ns,
+    }
+    assert reduction.details["wait"] == "operand written by"
+    assert reduction.details["waited_for"] == "dma_copy 0"
+
+
+def test_array_tiles_that_run_side_by_side(tmp_path):
+    def kernel():
+        data = tile(128, partitions=128)
+        nisa.memset(data, 1.0)
+        for row in (0, 64):
+            bank, rows = tile(512, nl.psum, 128), data[row : row + 64]
+            nisa.nc_matmul(bank[:, :128], rows, rows, tile_position=(row, 0), tile_size=(64, 128))
+
+    timeline = recorded(kernel)
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    assert len({one.uuid for one in trace.of("tensor")}) == 2
+
+
+def test_each_core_has_a_group(tmp_path, monkeypatch):
+    monkeypatch.setenv(TARGET, "trn2")
+
+    def kernel(x):
+        held = tile()
+        for _ in range(2 + nl.program_id()):
+            nisa.dma_copy(held, x[:128])
+            nisa.tensor_scalar(held, held, nl.add, 1.0)
+        nisa.core_barrier(x, (0, 1), nisa.engine.vector)
+        nisa.tensor_scalar(held, held, nl.add, 1.0)
+
+    timeline = recorded(nki.jit(kernel)[2], X)
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    assert trace.groups == [f"NeuronCore {core} of trn2, LNC=2 (modelled)" for core in (0, 1)]
+    assert any(" of core 1" in s.details.get("waited_for", "") for s in trace.instructions)
+
+
+def test_launches_follow_each_other(tmp_path):
+    with simulator.record() as timeline:
+        for _ in range(3):
+            simulator.simulate(softmax)(X[:128])
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    launches = trace.of("launches")
+    assert [(one.name, one.details["launch"]) for one in launches] == [
+        ("softmax", number) for number in range(3)
+    ]
+    assert [one.end for one in launches[:2]] == [one.start for one in launches[1:]]
+    assert launches[-1].end == round(timeline.total_ns)
+
+
+def test_a_device_loop_is_shown_as_a_whole(tmp_path):
+    def kernel():
+        held = tile()
+        nisa.memset(held, 0.0)
+
+        def body(i):
+            nisa.tensor_scalar(held, held, nl.add, 1.0)
+
+        nl.fori_loop(0, 30, body)
+        nisa.tensor_scalar(held, held, nl.add, 1.0)
+
+    timeline = recorded(kernel)
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    (loop,) = trace.of("loops on the device")
+    (found,) = timeline.loops
+    assert loop.name == "nl.fori_loop, 30 iterations" and loop.details["trips"] == 30
+    assert (loop.start, loop.end) == (round(found.start_ns), round(found.end_ns))
+    _, inside, last = trace.instructions
+    assert inside.details["times"] == 30 and "times" not in last.details
+    assert last.start >= loop.end
+
+
+def test_loops_inside_of_loops(tmp_path):
+    def kernel():
+        held = tile()
+        nisa.memset(held, 0.0)
+
+        def inner(i):
+            nisa.tensor_scalar(held, held, nl.add, 1.0)
+
+        nl.fori_loop(0, 4, lambda i: nl.fori_loop(0, 3, inner))
+
+    timeline = simulator.dry_run(kernel)
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    assert len(trace.of("loops on the device")) == 2
+
+
+@pytest.mark.lenient
+def test_a_warning_is_told_by_its_instruction(tmp_path):
+    def kernel():
+        nisa.tensor_copy(tile(), tile())
+
+    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+        timeline = recorded(kernel)
+    (one,) = saved(timeline, tmp_path).instructions
+    assert one.details["warning"] == timeline.warnings[0].message
+
+
+def test_names_that_are_no_utf_8(tmp_path):
+    def kernel():
+        nisa.memset(tile(), 0.0, name="\udcff")
+
+    (one,) = saved(recorded(kernel), tmp_path).instructions
+    assert one.name == "?"
+
+
+def test_names_may_have_any_letters(tmp_path):
+    def kernel():
+        nisa.memset(tile(), 0.0, name="Größe ∑ 行列")
+
+    timeline = recorded(kernel)
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    assert [one.name for one in trace.instructions] == ["Größe ∑ 行列"]
+
+
+def test_a_dry_run_has_a_trace_without_lines(tmp_path):
+    timeline = simulator.dry_run(softmax, (X.shape, "float32"))
+    trace = saved(timeline, tmp_path)
+    check(timeline, trace)
+    assert not any({"source", "operands"} & one.details.keys() for one in trace.slices)
+
+
+KERNELS = ("stockham", "folded_dft", "long_bluestein", "resident_planes", "transform_axes")
+
+
+@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 2)])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_this_repository(tmp_path, monkeypatch, name, chip, cores):
+    monkeypatch.setenv(TARGET, chip)
+    (case,) = [case for case in all_cases() if case.name == name]
+    kernel = simulator.simulate(case.kernel)[cores]
+    with simulator.sources():
+        timeline = simulator.dry_run(kernel, *case.arguments())
+    check(timeline, saved(timeline, tmp_path))
+    files = {event.source and event.source.file for event in timeline.events}
+    assert None not in files and not any("/simulator/" in file for file in files)
+    assert all(event.operands for event in timeline.events)
+    shares = sum([share.ns for share in critical_shares(timeline)])
+    assert shares == pytest.approx(timeline.total_ns, rel=1e-9)
+    most = timeline.chips[0].dma_total_bytes_per_ns
+    for core in range(cores):
+        rates = [rate for _, rate in timeline.dma_bytes_per_ns_over_time(core)]
+        assert max(rates) <= most * (1 + 1e-9)
+
+
+def test_an_empty_timeline_is_an_empty_trace(tmp_path):
+    trace = saved(simulator.Timeline(), tmp_path)
+    assert (trace.slices, trace.counters) == ([], {})
+    assert trace.groups == ["NeuronCore (modelled)"]
+
+
+def test_a_trace_is_whole_or_absent(tmp_path):
+    timeline = recorded(softmax, X[:128])
+    with pytest.raises(FileNotFoundError):
+        timeline.save_perfetto(tmp_path / "missing" / "trace.pftrace")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_package_is_named_where_it_is_absent(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "perfetto.trace_builder.proto_builder", None)
+    with pytest.raises(ImportError, match=r"pip install 'trnfft-kernels\[report\]'"):
+        simulator.Timeline().save_perfetto(tmp_path / "trace.pftrace")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,251 @@
+"""Random numbers: distributions, seeds and states. No test knows the bits of a chip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE, TARGET, new, run, sample, to_hbm
+
+VECTOR, GPSIMD = nisa.engine.vector, nisa.engine.gpsimd
+
+
+def seed(value: int) -> None:
+    tile = new((1, 1), "uint32")
+    nisa.memset(tile, value)
+    nisa.set_rng_seed(tile)
+
+
+def drawn(*seeds: int, dtype: str = "uint32", shape: Any = (64, 200)) -> Any:
+    """A tile of random bits after each of the seeds."""
+
+    def kernel() -> Any:
+        tiles = []
+        for value in seeds:
+            seed(value)
+            tiles.append(new(shape, dtype))
+            nisa.rng(tiles[-1])
+        return tuple([to_hbm(t) for t in tiles])
+
+    return nki.simulate(kernel)()
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint16", "int8"])
+def test_bits_are_uniform(dtype: str) -> None:
+    (found,) = drawn(5, dtype=dtype)
+    size = found.itemsize
+    bits = np.unpackbits(found.view(np.uint8).reshape(64, 200, size), axis=2)
+    assert found.dtype == dtype
+    assert np.abs(bits.mean(axis=(0, 1)) - 0.5).max() < 0.02  # 4 standard deviations
+
+
+def test_equal_seeds_give_equal_numbers() -> None:
+    first, second, third = drawn(7, 8, 7)
+    np.testing.assert_array_equal(first, third)
+    assert (first == second).mean() < 0.01
+    assert len(np.unique(first)) > 0.99 * first.size  # lanes and elements differ
+
+
+def test_narrow_types_take_the_lowest_bits() -> None:
+    (whole,), (low,) = drawn(3), drawn(3, dtype="uint8")
+    np.testing.assert_array_equal(whole & 255, low)
+
+
+def test_rng_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(dtype: str = "uint32", buffer: Any = nl.sbuf, engine: Any = VECTOR) -> None:
+        def kernel() -> Any:
+            t = new((4, 8), dtype, buffer)
+            nisa.rng(t, engine)
+            return to_hbm(t)
+
+        nki.simulate(kernel)()
+
+    with pytest.raises(RULE, match="int16"):
+        attempt("float32")
+    with pytest.raises(RULE, match="NeuronCore-v3"):
+        attempt(engine=GPSIMD)
+    monkeypatch.setenv(TARGET, "trn2")
+    attempt(engine=GPSIMD)
+    with pytest.raises(RULE, match="cannot access PSUM"):
+        attempt(buffer=nl.psum, engine=GPSIMD)
+
+
+def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TARGET, "trn3")
+    low = np.arange(64, dtype=np.float32)[:, None]
+
+    def body(column: Any) -> Any:
+        plain, wide_, whole = new((64, 500)), new((64, 500)), new((64, 500), "int8")
+        high = new(column.shape)
+        nisa.tensor_scalar(high, column, nl.add, 2.0)
+        nisa.rand2(plain, -1.0, 3.0)
+        nisa.rand2(wide_, column, high)
+        nisa.rand2(whole, 0.0, 100.0)
+        return plain, wide_, whole
+
+    plain, wide_, whole = run(body, low)
+    assert plain.min() >= -1 and plain.max() <= 3 and abs(plain.mean() - 1) < 0.03
+    assert abs(plain.std() - 4 / np.sqrt(12)) < 0.03
+    assert ((wide_ >= low) & (wide_ <= low + 2)).all()
+    assert np.abs(wide_.mean(axis=1) - low[:, 0] - 1).max() < 0.15
+    assert whole.min() == 0 and whole.max() == 100
+
+
+def test_rand2_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(dtype: str = "float32", low: float = 0.0) -> None:
+        def kernel() -> Any:
+            t = new((4, 8), dtype)
+            nisa.rand2(t, low, 1.0)
+            return to_hbm(t)
+
+        nki.simulate(kernel)()
+
+    with pytest.raises(RULE, match="NeuronCore-v4"):
+        attempt()
+    monkeypatch.setenv(TARGET, "trn3")
+    with pytest.raises(RULE, match="dst.dtype"):
+        attempt("float8_e4m3fn")
+    with pytest.raises(RULE, match="min must be below max"):
+        attempt(low=1.0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "words", "chip"), [("gpsimd", 6, "trn2"), ("vector", 24, "trn3")]
+)
+def test_states_are_saved_and_restored(
+    engine: str, words: int, chip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TARGET, chip)
+    where = nisa.engine[engine]
+
+    def body(start: Any) -> Any:
+        state, first, again = new((128, words), "uint32"), new((128, 9), "uint32"), None
+        nisa.rand_set_state(start, where)
+        nisa.rand_get_state(state, where)
+        nisa.rng(first, where)
+        nisa.rand_set_state(state, where)
+        again = new((128, 9), "uint32")
+        nisa.rng(again, where)
+        return state, first, again
+
+    start = np.random.default_rng(1).integers(1, 1 << 32, (128, words)).astype(np.uint32)
+    state, first, again = run(body, start)
+    np.testing.assert_array_equal(state, start)
+    np.testing.assert_array_equal(first, again)
+
+
+def test_gpsimd_runs_xorwow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marsaglia's generator (Journal of Statistical Software 8/14, 2003), in Python's ints."""
+    monkeypatch.setenv(TARGET, "trn2")
+    start = np.random.default_rng(2).integers(1, 1 << 32, (1, 6)).astype(np.uint32)
+
+    def body(state: Any) -> Any:
+        nisa.rand_set_state(state)
+        dst = new((1, 20), "uint32")
+        nisa.rng(dst, GPSIMD)
+        return dst
+
+    x, y, z, w, v, d = (int(word) for word in start[0])
+    expected = []
+    for _ in range(20):
+        t = x ^ x >> 2
+        x, y, z, w = y, z, w, v
+        v = (v ^ v << 4 ^ t ^ t << 1) & 0xFFFFFFFF
+        d = (d + 362437) & 0xFFFFFFFF
+        expected.append((d + v) & 0xFFFFFFFF)
+    assert run(body, start)[0].tolist() == expected
+
+
+def test_states_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(words: int = 6, dtype: str = "uint32", engine: Any = GPSIMD) -> None:
+        def kernel() -> Any:
+            t = new((128, words), dtype)
+            nisa.rand_get_state(t, engine)
+            return to_hbm(t)
+
+        nki.simulate(kernel)()
+
+    with pytest.raises(RULE, match="NeuronCore-v3"):
+        attempt()
+    monkeypatch.setenv(TARGET, "trn2")
+    with pytest.raises(RULE, match="NeuronCore-v4"):
+        attempt(24, engine=VECTOR)
+    with pytest.raises(RULE, match="must be .lanes, 6."):
+        attempt(24)
+    with pytest.raises(RULE, match="uint32"):
+        attempt(dtype="int32")
+
+
+def test_seeds_are_one_element_of_32_bits() -> None:
+    for shape, dtype, match in (((1, 2), "uint32", "1, 1"), ((1, 1), "int16", "32 bits")):
+
+        def kernel(shape: Any = shape, dtype: str = dtype) -> None:
+            t = new(shape, dtype)
+            nisa.memset(t, 1)
+            nisa.set_rng_seed(t)
+
+        with pytest.raises(RULE, match=match):
+            nki.simulate(kernel)()
+
+
+def test_dropout() -> None:
+    data = sample((64, 300)) + 10
+    chances = np.linspace(0, 1, 64, dtype=np.float32)[:, None]
+
+    def body(t: Any, c: Any) -> Any:
+        fixed, by_row, none, every = (new(t.shape) for _ in range(4))
+        nisa.dropout(fixed, t, 0.25)
+        nisa.dropout(by_row, t, c)
+        nisa.dropout(none, t, 0.0)
+        nisa.dropout(every, t, 1.0)
+        return fixed, by_row, none, every
+
+    fixed, by_row, none, every = run(body, data, chances)
+    assert ((fixed == 0) | (fixed == data)).all()
+    assert abs((fixed == 0).mean() - 0.25) < 0.02
+    assert np.abs((by_row == 0).mean(axis=1) - chances[:, 0]).max() < 0.12
+    np.testing.assert_array_equal(none, data)
+    assert (every == 0).all()
+
+
+def test_dropout_refuses() -> None:
+    def attempt(dtype: str, prob: Any) -> None:
+        def body(t: Any, p: Any) -> Any:
+            dst = new(t.shape, dtype)
+            nisa.dropout(dst, t, p if prob is None else prob)
+            return dst
+
+        run(body, sample((4, 8), dtype), np.full((4, 1), 0.5, np.float16))
+
+    with pytest.raises(RULE, match="from 0 to 1"):
+        attempt("float32", 1.5)
+    with pytest.raises(RULE, match="prob.dtype"):
+        attempt("int32", None)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TARGET, chip)
+
+    def kernel() -> Any:
+        key = nl.full((1, 1), 42, dtype=nl.int32, buffer=nl.sbuf)
+        nl.random_seed(key)
+        first = nl.rand((64, 300), dtype=nl.float32)
+        nl.random_seed(key)
+        second = nl.rand((64, 300), dtype=nl.float32)
+        dropped = nl.dropout(first, 0.5, dtype=nl.bfloat16)
+        return to_hbm(first), to_hbm(second), to_hbm(dropped)
+
+    first, second, dropped = nki.simulate(kernel)()
+    np.testing.assert_array_equal(first, second)
+    assert first.min() >= 0 and first.max() <= 1 and abs(first.mean() - 0.5) < 0.01
+    assert dropped.dtype == "bfloat16" and abs((dropped == 0).mean() - 0.5) < 0.02
+
+
+def test_rand_fills_tiles_only() -> None:
+    with pytest.raises(RULE, match="nl.sbuf or nl.psum"):
+        nki.simulate(lambda: nl.rand((4, 4), nl.float32, nl.shared_hbm))()

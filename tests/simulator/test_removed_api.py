@@ -1,0 +1,177 @@
+"""What NKI no longer has, or never had, is answered with what to write."""
+
+import importlib.util
+import inspect
+import subprocess
+import sys
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+from nki_kernels import removed_api, simulator
+from nki_kernels.simulator import isa, language
+from nki_kernels.simulator.errors import NkiSimulationWarning, NkiValidationError
+
+X = np.ones((128, 64), np.float32)
+
+
+def tile(dtype=nl.float32):
+    return nl.ndarray((128, 64), dtype=dtype, buffer=nl.sbuf)
+
+
+def loaded(x):
+    found = tile()
+    nisa.dma_copy(dst=found, src=x)
+    return found
+
+
+def in_a_loop(act):
+    def body(i):
+        act(i)
+
+    nl.fori_loop(0, 2, body)
+
+
+CASES = {
+    "nl.arange was removed in NKI 0.2: write slices": lambda x: nl.arange(4),
+    "nl.par_dim was removed in NKI 0.2: write a list of tiles": lambda x: nl.par_dim(128),
+    "nl.fp32 was removed in NKI 0.2": lambda x: nl.fp32.min,
+    "NKI 0.6 has no nl.sigmoidd; did you mean nl.sigmoid": lambda x: nl.sigmoidd,
+    "NKI 0.6 has no nisa.qqq$": lambda x: nisa.qqq,
+    "nisa.tensor_copy_dynamic_src was removed in NKI 0.4": lambda x: nisa.tensor_copy_dynamic_src,
+    "nki.benchmark was removed in NKI 0.2: .*nki-sim profile": lambda x: nki.benchmark,
+    "'dtype'; dtype was removed in NKI 0.2: write dst=nl.ndarray": lambda x: nisa.tensor_copy(
+        dst=loaded(x), src=loaded(x), dtype=nl.float32
+    ),
+    "'mask'; mask was removed in NKI 0.2: write a slice": lambda x: nl.load(x, mask=None),
+    "'imm'; imm was removed in NKI 0.3: write src=": lambda x: nisa.register_move(
+        nisa.register_alloc(), imm=4
+    ),
+    "'dst_rmw_op'; dst_rmw_op was removed in NKI 0.3: write nisa.dma_compute": lambda x: (
+        nisa.dma_copy(dst=tile(), src=x, dst_rmw_op=nl.add)
+    ),
+    "NKI 0.6 has nisa.reciprocal.dst, data.*it returns no tensor": lambda x: nisa.reciprocal(x),
+    "'sorc'; NKI 0.6 has nisa.dma_copy.dst, src": lambda x: nisa.dma_copy(dst=tile(), sorc=x),
+    "compute with nisa, as nisa.tensor_tensor": lambda x: loaded(x) + 1,
+    "compute with nisa": lambda x: 2 - loaded(x),
+    "or nl, as nl.add": lambda x: np.exp(loaded(x)),
+    "elements are not known while": lambda x: loaded(x)[0, 0] > 1,
+    "are not known while the kernel is built": lambda x: float(loaded(x)[0, 0]),
+    "value is not known.*scalar_offset=register": lambda x: in_a_loop(lambda i: i * 4),
+    "no arithmetic, comparison or int": lambda x: in_a_loop(lambda i: i < 4),
+    "is not known while the kernel is built": lambda x: in_a_loop(lambda i: range(i)),
+    "select with nl.where, loop with": lambda x: bool(loaded(x)),
+    "load it with nisa.dma_copy first": lambda x: nisa.activation(dst=tile(), op=nl.exp, data=x),
+}
+
+
+@pytest.mark.parametrize("message", CASES)
+def test_the_message_says_what_to_write(message):
+    with pytest.raises((AttributeError, TypeError, NkiValidationError), match=message):
+        nki.jit(CASES[message])(X)
+
+
+def test_of_jits_arguments():
+    with pytest.raises(ValueError, match="platform_target.* was removed in NKI 0.3"):
+        nki.jit(platform_target="trn2")
+
+
+def test_a_helpers_own_type_error_is_not_explained():
+    def helper(first, second):
+        return first
+
+    def kernel(x):
+        helper(x)
+
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'second'$"):
+        nki.jit(kernel)(X)
+
+
+def test_modules_still_answer_like_modules():
+    assert not hasattr(nl, "arange") and hasattr(nl, "add")
+    assert getattr(nisa, "no_such", 3) == 3
+    names = {}
+    exec("from nki.language import *", names)
+    assert names["add"] is nl.add and names["float32"] is nl.float32
+
+
+def test_what_was_removed_is_not_there_today():
+    for path in removed_api.NAMES:
+        module, _, name = path.rpartition(".")
+        known = {"nki": nki, "nki.language": language, "nki.isa": isa}[module]
+        assert name not in vars(known), path
+    for function, keyword in removed_api._ARGUMENTS:
+        found = getattr(isa, function, None) or getattr(nki, function)
+        if function != "jit":
+            assert keyword not in inspect.signature(found).parameters, (function, keyword)
+
+
+@pytest.mark.skipif(bool(importlib.util.find_spec("neuronxcc")), reason="it is installed")
+def test_neuronxcc_says_what_to_import():
+    code = (
+        "import importlib.util\n"
+        "from nki_kernels.simulator import install\n"
+        "install()\n"
+        "assert importlib.util.find_spec('neuronxcc') is None\n"
+        "import neuronxcc.nki"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = ran.stderr.splitlines()[-1]
+    if importlib.util.find_spec("neuronxcc") is None:
+        assert last.startswith(
+            "ModuleNotFoundError: No module named 'neuronxcc': neuronxcc.nki was"
+        )
+        assert "removed in NKI 0.4: write import nki" in last
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("command", ["idle", "reduce"])
+def test_accumulators_that_nothing_has_reset_are_told(command):
+    def kernel(x):
+        data = loaded(x)
+        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.activation(
+            dst=data,
+            op=nl.exp,
+            data=data,
+            reduce_op=nl.add,
+            reduce_res=total,
+            reduce_cmd=getattr(nisa.reduce_cmd, command),
+        )
+
+    with pytest.warns(NkiSimulationWarning, match=f"{command}: nothing has reset the accumulators"):
+        nki.jit(kernel)(X)
+
+
+def test_accumulators_that_were_reset_are_not_told():
+    def kernel(x):
+        data = loaded(x)
+        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        both = {"dst": data, "op": nl.copy, "data": data, "reduce_op": nl.add}
+        nisa.activation(**both, reduce_cmd=nisa.reduce_cmd.reset_reduce)
+        nisa.activation(**both, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reduce)
+        nisa.dma_copy(dst=out, src=total)
+        return out
+
+    assert nki.jit(kernel)(X).ravel().tolist() == [128.0] * 128
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("from nki.language import arange", "nki.language.arange was removed in NKI 0.2"),
+        ("from nki import benchmark", "nki.benchmark was removed in NKI 0.2"),
+        ("import nki.compiler", "nki.compiler was removed in NKI 0.2"),
+    ],
+)
+def test_imports_of_removed_names_say_what_to_write(monkeypatch, statement, said):
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    simulator.install()
+    with pytest.raises(ImportError, match=said):
+        exec(statement, {})
+    assert importlib.util.find_spec("nki.compiler") is None
+    exec("from nki.language import add, exp", {})

@@ -1,0 +1,199 @@
+"""nc_find_index8, nc_match_replace8, nonzero_with_count and topk against NumPy, and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE, new, run, to_hbm
+
+
+def find(data: Any, vals: Any, dtype: str = "uint32") -> Any:
+    def body(d: Any, v: Any) -> Any:
+        dst = new((d.shape[0], 8), dtype)
+        nisa.nc_find_index8(dst, d, v)
+        return dst
+
+    return run(body, data, vals)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_find_index8_finds_the_largest(dtype: str) -> None:
+    data = np.random.default_rng(0).permutation(5 * 40).reshape(5, 2, 20).astype(np.float32)
+    flat = data.reshape(5, -1)
+    vals = -np.sort(-flat, axis=1)[:, :8]
+    found = find(data, vals, dtype)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.argsort(-flat, axis=1)[:, :8])
+
+
+def test_find_index8_of_repeated_and_missing_values() -> None:
+    data = np.array([[3, 8, 1, 8, 8, 2, 9, 7, 0, 8]], np.float32)
+    vals = np.array([[8, 5, 8, 3, np.nan, 8, 8, 8]], np.float32)
+    missing = 0xFFFFFFFF
+    assert find(data, vals).tolist() == [[1, missing, 3, 0, missing, 4, 9, missing]]
+
+
+@pytest.mark.parametrize(
+    ("data", "vals", "shape", "dtype", "match"),
+    [
+        ((4, 7), (4, 8), (4, 8), "uint32", "8 to 16384"),
+        ((4, 9), (4, 9), (4, 8), "uint32", "must be 8"),
+        ((4, 9), (4, 8), (4, 2, 4), "uint32", "must be .partitions, 8."),
+        ((4, 9), (4, 8), (4, 8), "int32", "uint16, uint32"),
+        ((4, 3, 2, 2), (4, 8), (4, 8), "uint32", "at most 3"),
+        ((4, 9), (3, 8), (4, 8), "uint32", "same number"),
+    ],
+)
+def test_find_index8_refuses(data: Any, vals: Any, shape: Any, dtype: str, match: str) -> None:
+    def body(d: Any, v: Any) -> Any:
+        dst = new(shape, dtype)
+        nisa.nc_find_index8(dst, d, v)
+        return dst
+
+    with pytest.raises(RULE, match=match):
+        run(body, np.zeros(data, np.float32), np.zeros(vals, np.float32))
+
+
+def replace(data: Any, vals: Any, imm: float = -1.0) -> Any:
+    def body(d: Any, v: Any) -> Any:
+        dst, indices = new(d.shape), new((d.shape[0], 8), "uint32")
+        nisa.nc_match_replace8(dst, d, v, imm, indices)
+        return dst, indices
+
+    return run(body, data, vals)
+
+
+def test_match_replace8_gives_repeated_values_their_places_in_descending_order() -> None:
+    """The example of the API reference."""
+    data = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8]], np.float32)
+    vals = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], np.float32)
+    replaced, indices = replace(data, vals)
+    assert indices.tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
+    assert replaced.tolist() == [[1, 2, -1, 4] + [-1] * 7]
+
+
+def test_match_replace8_replaces_first_occurrences_only() -> None:
+    data = np.array([[5, 5, 6, 7, 5, 0, 1, 2]], np.float32)
+    vals = np.array([[5, 7, 40, 41, 42, 43, 44, 45]], np.float32)
+    replaced, indices = replace(data, vals, 0.5)
+    assert replaced.tolist() == [[0.5, 5, 6, 0.5, 5, 0, 1, 2]]
+    assert indices[0, :3].tolist() == [0, 3, 0xFFFFFFFF]
+
+
+def test_match_replace8_sorts_with_max8() -> None:
+    data = np.random.default_rng(1).permutation(64).reshape(2, 32).astype(np.float32)
+
+    def body(t: Any) -> Any:
+        found = new((2, 32))
+        rest = t
+        for start in range(0, 32, 8):
+            nisa.max8(found[:, start : start + 8], rest)
+            left = new((2, 32))
+            nisa.nc_match_replace8(left, rest, found[:, start : start + 8], -100.0)
+            rest = left
+        return found
+
+    np.testing.assert_array_equal(run(body, data), -np.sort(-data, axis=1))
+
+
+def counted(data: Any, chip: str = "trn2", **settings: int) -> Any:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        src, dst = new(x.shape, x.dtype), new((x.shape[0], x.shape[1] + 1), "int32")
+        nisa.dma_copy(src, x)
+        nisa.memset(dst, 7)
+        nisa.nonzero_with_count(dst, src, **settings)
+        return to_hbm(dst)
+
+    with hardware.select(hardware.chip(chip)):
+        return nki.simulate(kernel)(data)
+
+
+def test_nonzero_with_count_of_the_reference() -> None:
+    data = np.zeros((17, 8), np.float32)
+    data[0] = [0, 1, 1, 0, 0, 1, 0, 0]
+    data[1], data[16] = 1, 2
+    found = counted(data, index_offset=16, padding_val=-1)
+    assert found[0].tolist() == [17, 18, 21, -1, -1, -1, -1, -1, 3]
+    assert (found[1:16] == 7).all()
+    assert found[16].tolist() == [*range(16, 24), 8]
+
+
+def test_nonzero_with_count_reads_the_partitions_it_needs_only() -> None:
+    def kernel() -> Any:
+        src, dst = new((128, 4), "int32"), new((128, 5), "int32")
+        for partition in range(0, 128, 32):
+            nisa.memset(src[partition : partition + 17], 1)
+            nisa.memset(dst[partition : partition + 32], 0)
+        nisa.nonzero_with_count(dst, src)
+        return to_hbm(dst)
+
+    with hardware.select(hardware.chip("trn2")), simulator.strict():
+        assert nki.simulate(kernel)()[::16, 4].tolist() == [4] * 8
+
+
+def test_nonzero_with_count_refuses() -> None:
+    with pytest.raises(RULE, match="NeuronCore-v3"):
+        counted(np.zeros((4, 8), np.float32), chip="trn1")
+    with pytest.raises(RULE, match="float32, int32"):
+        counted(np.zeros((4, 8), np.int16))
+    with pytest.raises(RULE, match="padding_val"):
+        counted(np.zeros((4, 8), np.float32), padding_val=1 << 31)
+
+
+def test_topk_of_a_snake() -> None:
+    n, k = 42, 5
+    flat = np.random.default_rng(2).permutation(64)[:48].astype(ml_dtypes.bfloat16)
+    snake = flat.reshape(3, 16).T.copy()
+
+    def body(t: Any) -> Any:
+        values, indices = new((16, k), "bfloat16"), new((16, k), "uint32")
+        nisa.topk(values, indices, t, n)
+        return values, indices
+
+    values, indices = run(body, snake)
+    order = np.argsort(flat[:n].astype(np.float32))[-k:]
+    assert (indices == order).all()
+    assert (values == flat[order]).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "n", "k", "match"),
+    [
+        (16, 3, 49, 5, "must have 4 elements"),
+        (16, 3, 7, 5, "8 <= n"),
+        (16, 3, 40, 41, "k <= n"),
+        (24, 3, 40, 5, "multiple of 16"),
+    ],
+)
+def test_topk_refuses(rows: int, columns: int, n: int, k: int, match: str) -> None:
+    def body(t: Any) -> Any:
+        values, indices = new((rows, k), "bfloat16"), new((rows, k), "uint32")
+        nisa.topk(values, indices, t, n)
+        return values, indices
+
+    with pytest.raises(RULE, match=match):
+        run(body, np.ones((rows, columns), ml_dtypes.bfloat16))
+
+
+def test_topk_takes_the_documented_cycles() -> None:
+    def kernel(x: Any) -> Any:
+        src = new(x.shape, x.dtype)
+        nisa.dma_copy(src, x)
+        values, indices = new((16, 8), "bfloat16"), new((16, 8), "uint32")
+        nisa.topk(values, indices, src, 4096)
+        return to_hbm(values), to_hbm(indices)
+
+    chip = hardware.chip("trn2")
+    with hardware.select(chip):
+        timeline = simulator.dry_run(kernel, ((16, 256), nl.bfloat16))
+    cycles = 4 * 4096 + 8 + chip.gpsimd_start_cycles
+    busy = max(e.end_ns - e.start_ns for e in timeline.events if e.instruction == "nisa.topk")
+    assert busy == pytest.approx(cycles / chip.gpsimd_ghz, rel=0.01)

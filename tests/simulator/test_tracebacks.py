@@ -1,0 +1,128 @@
+"""Errors and warnings of a kernel end at its own line, and a kernel says its name."""
+
+import inspect
+import traceback
+import warnings
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+from nki_kernels import hardware
+from nki_kernels.simulator import dry_run
+from nki_kernels.simulator.errors import NkiSimulationWarning, NkiValidationError
+
+
+@nki.jit
+def too_wide(x):
+    tile = nl.ndarray((129, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    return x
+
+
+@nki.jit
+def in_a_loop(x):
+    def body(i):
+        tile = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[0:4])
+
+    nl.fori_loop(0, 2, body)
+    return x
+
+
+@nki.jit
+def wrong_keyword(x):
+    tile = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, source=x)
+    return x
+
+
+@nki.jit
+def divides_by_zero(x):
+    return x[0 : 4 // (x.shape[0] - 4)]
+
+
+@nki.jit
+def copies(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+@nki.jit
+def reads_unwritten(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def _line_of(kernel, text):
+    lines, first = inspect.getsourcelines(kernel.func)
+    return first + next(number for number, line in enumerate(lines) if text in line)
+
+
+def _last_frame(error):
+    return traceback.extract_tb(error.__traceback__)[-1]
+
+
+X = np.zeros((4, 8), np.float32)
+
+
+@pytest.mark.parametrize("launch", [lambda k, x: k(x), dry_run], ids=["run", "dry"])
+@pytest.mark.parametrize(
+    ("kernel", "kind", "line"),
+    [
+        (too_wide, NkiValidationError, "nl.ndarray"),
+        (in_a_loop, NkiValidationError, "nisa.dma_copy"),
+        (wrong_keyword, TypeError, "nisa.dma_copy"),
+        (divides_by_zero, ZeroDivisionError, "return"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_traceback_ends_at_the_line_of_the_kernel(launch, kernel, kind, line):
+    with pytest.raises(kind) as caught:
+        launch(kernel, X)
+    last = _last_frame(caught.value)
+    assert last.filename == __file__
+    assert last.lineno == _line_of(kernel, line)
+
+
+def test_a_traceback_of_two_cores_ends_at_the_line_of_the_kernel():
+    chip = hardware.select(hardware.chip("trn2"))
+    with chip, pytest.raises(NkiValidationError) as caught:
+        too_wide[2](X)
+    assert _last_frame(caught.value).lineno == _line_of(too_wide, "nl.ndarray")
+
+
+def test_the_simulators_own_errors_keep_their_lines(monkeypatch):
+    from nki_kernels.simulator import session
+
+    def broken(*_):
+        return [][1]
+
+    monkeypatch.setattr(session.Session, "_check_count", broken)
+    with pytest.raises(IndexError) as caught:
+        copies(X)
+    assert _last_frame(caught.value).name == "broken"
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert "_launch" in names
+
+
+@pytest.mark.lenient
+def test_a_warning_is_at_the_line_of_the_kernel():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reads_unwritten(X)
+    told = [warning for warning in caught if warning.category is NkiSimulationWarning]
+    assert told
+    assert {(warning.filename, warning.lineno) for warning in told} == {
+        (__file__, _line_of(reads_unwritten, "dma_copy"))
+    }
+
+
+def test_a_kernels_repr_has_its_name_and_cores():
+    assert repr(too_wide) == "<nki kernel too_wide of test_tracebacks.py>"
+    assert repr(too_wide[2]) == "<nki kernel too_wide[2] of test_tracebacks.py>"

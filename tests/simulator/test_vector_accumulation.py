@@ -1,0 +1,338 @@
+"""tensor_scalar_reduce, tensor_scalar_cumulative, exponential and activate2 against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE, TARGET, new, run, sample, wide
+
+RESET_REDUCE, REDUCE, LOAD = (nisa.reduce_cmd[n] for n in ("reset_reduce", "reduce", "load_reduce"))
+NUMPY: dict[str, Any] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+
+
+@pytest.fixture
+def trn3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TARGET, "trn3")
+
+
+def close(found: Any, expected: Any, tolerance: float = 2e-6) -> None:
+    np.testing.assert_allclose(wide(found), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("reduction", NUMPY)
+@pytest.mark.parametrize("negate", [False, True])
+def test_tensor_scalar_reduce(reduction: str, negate: bool) -> None:
+    data = sample((4, 3, 5))
+
+    def body(t: Any) -> Any:
+        dst, total = new(t.shape), new((4, 1))
+        nisa.tensor_scalar_reduce(
+            dst, t, nl.multiply, 0.5, getattr(nl, reduction), total, reduce_res_negate=negate
+        )
+        return dst, total
+
+    dst, total = run(body, data)
+    close(dst, 0.5 * wide(data))
+    expected = NUMPY[reduction].reduce(0.5 * wide(data).reshape(4, -1), axis=1, keepdims=True)
+    close(total, -expected if negate else expected)
+
+
+def test_tensor_scalar_reduce_of_a_unary_operator_and_a_column() -> None:
+    data, column = sample((4, 6)), sample((4, 1), seed=1)
+
+    def body(t: Any, c: Any) -> Any:
+        absolute, shifted = new(t.shape), new(t.shape, "bfloat16")
+        first, second = new((4, 1)), new((4, 1))
+        nisa.tensor_scalar_reduce(absolute, t, nl.abs, None, nl.maximum, first)
+        nisa.tensor_scalar_reduce(shifted, t, nl.subtract, c, nl.add, second)
+        return first, shifted, second
+
+    first, shifted, second = run(body, data, column)
+    close(first, np.abs(data).max(axis=1, keepdims=True))
+    close(shifted, wide(data) - wide(column), 1e-2)
+    close(second, (wide(data) - wide(column)).sum(axis=1, keepdims=True))  # not of rounded values
+
+
+def test_tensor_scalar_reduce_goes_on_and_loads() -> None:
+    data, start = sample((4, 6)), sample((4, 1), seed=1)
+
+    def body(t: Any, s: Any) -> Any:
+        dst, negative, chained, loaded = new(t.shape), new((4, 1)), new((4, 1)), new((4, 1))
+        settings = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add}
+        nisa.tensor_scalar_reduce(dst, t, **settings, reduce_res=negative, reduce_res_negate=True)
+        nisa.tensor_scalar_reduce(dst, t, **settings, reduce_cmd=REDUCE, reduce_res=chained)
+        nisa.tensor_scalar_reduce(
+            dst, t, **settings, reduce_cmd=LOAD, reduce_init=s, reduce_res=loaded
+        )
+        return negative, chained, loaded
+
+    total = (wide(data) + 1).sum(axis=1, keepdims=True)
+    negative, chained, loaded = run(body, data, start)
+    close(negative, -total)
+    close(chained, 2 * total)
+    close(loaded, total + wide(start))
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"op0": nl.bitwise_and, "operand0": 1}, "bitvec"),
+        ({"reverse0": True}, "not supported yet"),
+        ({"reduce_op": nl.subtract}, "must be one of"),
+        ({"reduce_init": 1.0}, "only with reduce_cmd.load_reduce"),
+        ({"reduce_cmd": LOAD}, "must be given"),
+        ({"reduce_cmd": nisa.reduce_cmd.idle}, "must be reset_reduce"),
+        ({"reduce_cmd": 3}, "member of nki.isa.reduce_cmd"),
+    ],
+)
+def test_tensor_scalar_reduce_refuses(settings: Any, match: str) -> None:
+    def body(t: Any) -> Any:
+        dst, total = new(t.shape), new((4, 1))
+        usual = {"op0": nl.add, "operand0": 1.0, "reduce_op": nl.add, "reduce_res": total}
+        nisa.tensor_scalar_reduce(dst, t, **usual | settings)
+        return dst
+
+    with pytest.raises(RULE, match=match):
+        run(body, sample((4, 6)))
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("add", 0), ("subtract", 0), ("multiply", 1), ("maximum", -np.inf)]
+)
+def test_tensor_scalar_cumulative(name: str, start: float) -> None:
+    data = sample((4, 3, 4))
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.tensor_scalar_cumulative(dst, t, nl.add, getattr(nl, name), 0.25)
+        return dst
+
+    steps = wide(data).reshape(4, -1) + 0.25
+    expected, state = np.empty_like(steps), np.full(4, start)
+    arithmetic = NUMPY.get(name, np.subtract)
+    for i in range(steps.shape[1]):
+        state = expected[:, i] = arithmetic(steps[:, i], state)
+    close(run(body, data), expected.reshape(4, 3, 4))
+
+
+def test_tensor_scalar_cumulative_continues_and_loads() -> None:
+    data = sample((4, 6))
+
+    def body(t: Any) -> Any:
+        first, second, third = new((4, 6)), new((4, 6)), new((4, 6))
+        nisa.tensor_scalar_cumulative(first, t, nl.multiply, nl.add, 2.0)
+        nisa.tensor_scalar_cumulative(second, t, nl.multiply, nl.add, 2.0, reduce_cmd=REDUCE)
+        nisa.tensor_scalar_cumulative(third, t, nl.multiply, nl.add, 2.0, 10.0, LOAD)
+        return second, third
+
+    sums = np.cumsum(2 * wide(data), axis=1)
+    second, third = run(body, data)
+    close(second, sums[:, -1:] + sums)
+    close(third, sums + 10)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op1", "match"),
+    [("int32", nl.add, "32-bit"), ("float32", nl.power, "must be nl.add")],
+)
+def test_tensor_scalar_cumulative_refuses(dtype: str, op1: Any, match: str) -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.tensor_scalar_cumulative(dst, t, nl.add, op1, 1.0)
+        return dst
+
+    with pytest.raises(RULE, match=match):
+        run(body, sample((4, 6), dtype))
+
+
+def test_exponential_is_a_softmax(trn3: None) -> None:
+    data = sample((8, 40)) * 5
+
+    def body(t: Any) -> Any:
+        highest, first, second = new((8, 1)), new((8, 1)), new((8, 1))
+        dst = new(t.shape, "bfloat16")
+        nisa.tensor_reduce(highest, nl.maximum, t, axis=1)
+        nisa.exponential(dst, t, highest, first, RESET_REDUCE)
+        nisa.exponential(dst, t, highest, second, LOAD, 3.0)
+        return dst, first, second
+
+    expected = np.exp(wide(data) - wide(data).max(axis=1, keepdims=True))
+    dst, first, second = run(body, data)
+    close(dst, expected, 5e-3)
+    close(first, expected.sum(axis=1, keepdims=True), 1e-5)
+    close(second, expected.sum(axis=1, keepdims=True) + 3, 1e-5)
+
+
+def test_exponential_refuses(trn3: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(dtype: str = "float32", **settings: Any) -> None:
+        def body(t: Any) -> Any:
+            dst = new(t.shape, dtype)
+            nisa.exponential(dst, t, **settings)
+            return dst
+
+        run(body, sample((4, 6)))
+
+    with pytest.raises(RULE, match="only with reduce_cmd.load_reduce"):
+        attempt(reduce_init=1.0)
+    with pytest.raises(RULE, match="must be idle, reset_reduce"):
+        attempt(reduce_cmd=nisa.reduce_cmd.reset)
+    with pytest.raises(RULE, match="dst.dtype"):
+        attempt(dtype="uint32")
+    monkeypatch.setenv(TARGET, "trn2")
+    with pytest.raises(RULE, match="NeuronCore-v4"):
+        attempt()
+
+
+def busy(kernel: Any, instruction: str, *specs: Any) -> float:
+    timeline = simulator.dry_run(kernel, *specs)
+    return sum(e.end_ns - e.start_ns for e in timeline.events if e.instruction == instruction)
+
+
+def test_exponential_has_four_times_the_throughput_of_activation(trn3: None) -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        t, a, b = new(x.shape), new(x.shape), new(x.shape)
+        out = new(x.shape, "float32", nl.shared_hbm)
+        nisa.dma_copy(t, x)
+        nisa.exponential(a, t)
+        nisa.activation(b, nl.exp, a)
+        nisa.dma_copy(out, b)
+        return out
+
+    spec = ((128, 8192), "float32")
+    chip = hardware.current()
+    fast, slow = (busy(kernel, f"nisa.{n}", spec) for n in ("exponential", "activation"))
+    start = chip.stream_start_cycles / chip.vector_ghz
+    assert (slow - start) / (fast - start) == pytest.approx(4, rel=0.05)
+
+
+STEPS = {
+    ("multiply", "add"): lambda x: x * 2 + 0.5,
+    ("multiply", "subtract"): lambda x: x * 2 - 0.5,
+    ("multiply", "bypass"): lambda x: x * 2,
+    ("add", "bypass"): lambda x: x + 2,
+    ("subtract", "bypass"): lambda x: x - 2,
+    ("bypass", "bypass"): lambda x: x,
+}
+
+
+@pytest.mark.parametrize("names", STEPS)
+def test_activate2_steps(names: tuple[str, str], trn3: None) -> None:
+    data = sample((4, 6))
+
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.activate2(dst, nl.tanh, t, 2.0, 0.5, getattr(nl, names[0]), getattr(nl, names[1]))
+        return dst
+
+    close(run(body, data), np.tanh(STEPS[names](wide(data))))
+
+
+def test_activate2_reverses_reduces_and_takes_columns(trn3: None) -> None:
+    data, scale = sample((4, 6)), sample((4, 1), seed=1)
+
+    def body(t: Any, s: Any) -> Any:
+        dst, total, largest = new(t.shape), new((4, 1)), new((4, 1))
+        nisa.activate2(
+            *(dst, nl.copy, t, s, 1.0, nl.multiply, nl.subtract),
+            reverse1=True,
+            reduce_op=nl.add,
+            reduce_res=total,
+            reduce_cmd=RESET_REDUCE,
+        )
+        nisa.activate2(
+            *(dst, nl.prelu, t, 0.0, 0.0, nl.bypass, nl.bypass),
+            relu_param=0.25,
+            reduce_op=nl.abs_max,
+            reduce_res=largest,
+            reduce_cmd=RESET_REDUCE,
+        )
+        return dst, total, largest
+
+    dst, total, largest = run(body, data, scale)
+    close(total, (1 - wide(data) * wide(scale)).sum(axis=1, keepdims=True), 1e-5)
+    expected = np.where(data > 0, data, 0.25 * data)
+    close(dst, expected)
+    close(np.abs(largest), np.abs(expected).max(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"op0": nl.add, "op1": nl.add}, "must be one of"),
+        ({"op0": nl.bypass, "op1": nl.bypass, "reverse0": True}, "needs op0"),
+        ({"reduce_cmd": RESET_REDUCE}, "reduce_op"),
+        ({"reduce_op": nl.multiply}, "must be one of"),
+        ({"op": nl.add}, "not a legal activation"),
+    ],
+)
+def test_activate2_refuses(settings: Any, match: str, trn3: None) -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        usual = {"op": nl.exp, "imm0": 1.0, "imm1": 0.0, "op0": nl.multiply, "op1": nl.add}
+        nisa.activate2(dst, data=t, **usual | settings)
+        return dst
+
+    with pytest.raises(RULE, match=match):
+        run(body, sample((4, 6)))
+
+
+def test_activate2_refuses_older_chips() -> None:
+    def body(t: Any) -> Any:
+        dst = new(t.shape)
+        nisa.activate2(dst, nl.exp, t, 1.0, 0.0, nl.multiply, nl.add)
+        return dst
+
+    with pytest.raises(RULE, match="NeuronCore-v4"):
+        run(body, sample((4, 6)).astype(ml_dtypes.bfloat16))
+
+
+REDUCING = {
+    "activation_reduce": lambda dst, t, total: nisa.activation_reduce(
+        dst, nl.square, t, nl.add, total
+    ),
+    "tensor_scalar_reduce": lambda dst, t, total: nisa.tensor_scalar_reduce(
+        dst, t, nl.multiply, 2.0, nl.add, total
+    ),
+    "exponential": lambda dst, t, total: nisa.exponential(dst, t, 0.0, total, RESET_REDUCE),
+}
+
+
+def thrown_away(name: str, reads_it: bool = False, keeps: bool = True) -> Any:
+    """The sums of an instruction whose elements all go to one place a partition."""
+
+    def body(t: Any) -> Any:
+        sink, total = new((4, 1)), new((4, 1))
+        nisa.memset(sink, 0.0)
+        place = sink.ap([[1, 4], [0, 6]])
+        if keeps:
+            REDUCING[name](place, t, total)
+        else:
+            nisa.activation(place, nl.square, t)
+        return (total, sink) if reads_it else total
+
+    return run(body, sample((4, 6)))
+
+
+@pytest.mark.parametrize("name", REDUCING)
+def test_elements_may_be_thrown_away_beside_a_reduction(name: str, trn3: None) -> None:
+    data = wide(sample((4, 6)))
+    values = {"activation_reduce": data**2, "tensor_scalar_reduce": 2 * data}.get(name)
+    values = np.exp(data) if values is None else values
+    close(thrown_away(name), values.sum(axis=1, keepdims=True), 1e-5)
+    with pytest.raises(RULE, match="nothing has written"):
+        thrown_away(name, reads_it=True)
+    with pytest.raises(RULE, match="a broadcast view"):
+        thrown_away(name, keeps=False)
