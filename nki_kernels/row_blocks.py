@@ -16,6 +16,7 @@ from .nki_api import nisa, nl
 
 LAUNCH_INSTRUCTIONS = 30_000  # of a launch, the body of a loop counted once
 _BODY_INSTRUCTIONS = 4_000  # of a loop's body: a launch may consist of several passes
+_RAMPED = 3  # blocks, from which the first and the last are halved
 
 
 class HbmRows(nl.NKIObject):
@@ -23,6 +24,7 @@ class HbmRows(nl.NKIObject):
 
     tensor: Any  # HBM [B, pitch], whole, so that its rows can be addressed in a device loop
     columns: int  # of a row that hold data
+    is_made: bool = False  # whether the launch itself makes them, in a pass before
 
 
 class Share(nl.NKIObject):
@@ -71,6 +73,24 @@ def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
         blocks.append(Rows(base, first, partitions, each))
         first += partitions * each
     return blocks
+
+
+def ramped(blocks: Any, together: int) -> Any:
+    """Blocks of which the first and the last one are halves, if their rows allow it.
+
+    The first load and the last store overlap nothing. together: rows that may not be parted.
+    """
+    found: Any = []
+    for index in range(len(blocks)):
+        rows = blocks[index]
+        is_end = index == 0 or index + 1 == len(blocks)
+        if len(blocks) < _RAMPED or not is_end or rows.each % (2 * together) != 0:
+            found.append(rows)
+            continue
+        each = rows.each // 2
+        found.append(Rows(rows.base, rows.first, rows.partitions, each))
+        found.append(Rows(rows.base, rows.first + each * rows.partitions, rows.partitions, each))
+    return found
 
 
 def rows_in_hbm(x: Any, rows: Rows, low: int, high: int) -> Any:

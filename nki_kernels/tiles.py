@@ -7,10 +7,15 @@ from typing import Any
 from .hardware import PARTITIONS
 from .nki_api import nisa, nl
 
+SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
-WHOLE_RADIX = PARTITIONS // 2  # the largest that is contracted at once, both parts together
+HALF = PARTITIONS // 2  # of the array: a row tile
+WHOLE_RADIX = HALF  # the largest that is contracted at once, both parts together
 NARROW = 32  # columns or partitions up to which v2 refuses some stationary operands
+# Of Wr, Wi and -Wi those that the real part of W x takes, and those that the imaginary one takes,
+# for the parts of x.
+SPLIT_TERMS = ((0, 2), (1, 0))
 _STAGED = 6 << 10  # bytes a partition of a table that DMA brings at a time
 
 
@@ -26,7 +31,7 @@ def padded_columns(count: int, rows: int) -> int:
 
 def columns_read(columns: int) -> int:
     """Columns that a stationary operand reads, which is never as narrow as v2 refuses."""
-    return columns if columns > NARROW else PARTITIONS // 2
+    return columns if columns > NARROW else HALF
 
 
 def load_identity(dtype: Any) -> Any:
@@ -90,8 +95,13 @@ def row_length(table: Any) -> int:
 
 def staged_count(table: Any) -> int:
     """How many of the ``count`` of a table [rows, count, ...] DMA brings at a time."""
-    numbers = _STAGED // (4 if table.dtype == nl.float32 else 2)
+    numbers = _STAGED // itemsize(table.dtype)
     return min(table.shape[1], max(1, numbers // row_length(table)))
+
+
+def itemsize(dtype: Any) -> int:
+    """Bytes of a number, float32 or bfloat16."""
+    return 4 if dtype == nl.float32 else 2
 
 
 def transposed_dtype(dtype: Any) -> Any:
@@ -119,6 +129,38 @@ def multiply(dst: Any, stationary: Any, moving: Any, accumulate: bool) -> None:
     nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, accumulate=accumulate)
 
 
+def multiply_half(dst: Any, stationary: Any, moving: Any, half: int, accumulate: bool) -> None:
+    """``multiply`` of half of the partitions in one of two row tiles of the array.
+
+    They work side by side where each writes into a PSUM bank of its own.
+    """
+    low = half * HALF
+    held, moved = stationary[low : low + HALF], moving[low : low + HALF]
+    multiply_row_tile(dst, held, moved, low, HALF, accumulate)
+
+
+def multiply_row_tile(
+    dst: Any, stationary: Any, moving: Any, low: int, size: int, accumulate: bool
+) -> None:
+    """``multiply`` of operands on partitions from ``low`` on, up to as many as the row tile has."""
+    nisa.nc_matmul(
+        dst=dst,
+        stationary=stationary,
+        moving=moving,
+        accumulate=accumulate,
+        tile_position=(low, 0),
+        tile_size=(size, PARTITIONS),
+    )
+
+
+def psum_banks(count: int, shape: Any) -> Any:
+    """PSUM tiles of a shape, for sums that may not share a bank, or are made side by side."""
+    banks: Any = []
+    for _ in range(count):
+        banks.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum))
+    return banks
+
+
 def evacuate(bank: Any, dtype: Any, is_scalar: bool) -> Any:
     """A PSUM bank in a fresh SBUF tile, by ScalarE or VectorE."""
     tile = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
@@ -127,6 +169,27 @@ def evacuate(bank: Any, dtype: Any, is_scalar: bool) -> Any:
     else:
         nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
     return tile
+
+
+class Turns(nl.NKIObject):
+    """Who takes results from PSUM: ScalarE, and VectorE every so many times, or never."""
+
+    count: int
+    every: int
+
+
+def turns_of(every: int) -> Any:
+    """Turns of a launch. On v2 the two engines exclude each other, and ScalarE is faster."""
+    return Turns(0, 0 if nisa.get_nc_version() == nisa.nc_version.gen2 else every)
+
+
+def evacuate_in_turn(dst: Any, bank: Any, turns: Any) -> None:
+    """Results from PSUM to their places in SBUF."""
+    turns.count += 1
+    if turns.every > 0 and turns.count % turns.every == 0:
+        nisa.tensor_copy(dst=dst, src=bank, engine=nisa.engine.vector)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=bank)
 
 
 def factor_views(factors: Any, low: int, shape: Any) -> Any:
@@ -154,3 +217,35 @@ def multiply_complex(dst: Any, x: Any, factors: Any) -> None:
     nisa.tensor_tensor(dst=by_imaginary, data1=x, data2=factors[1], op=nl.multiply)
     nisa.tensor_tensor(dst=dst[:, 0], data1=by_real[:, 0], data2=by_imaginary[:, 1], op=nl.subtract)
     nisa.tensor_tensor(dst=dst[:, 1], data1=by_imaginary[:, 0], data2=by_real[:, 1], op=nl.add)
+
+
+def multiply_banks(dst: Any, banks: Any, factors: Any) -> None:
+    """dst = banks times factors, on VectorE: dst and factors split complex SBUF [P, 2, n].
+
+    banks: PSUM [P, n], real and imaginary part. VectorE reads an operand in PSUM and one in SBUF
+    at once, and two in SBUF one after the other: so half of the products go to PSUM.
+    """
+    shape = banks[0].shape
+    products = nl.ndarray((shape[0], 2, shape[1]), dtype=nl.float32, buffer=nl.sbuf)
+    for part in range(2):
+        here, there = banks[part], banks[1 - part]
+        crossed = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
+        nisa.tensor_tensor(dst=products[:, part], data1=here, data2=factors[:, 0], op=nl.multiply)
+        nisa.tensor_tensor(dst=crossed, data1=there, data2=factors[:, 1], op=nl.multiply)
+        op = nl.subtract if part == 0 else nl.add
+        nisa.tensor_tensor(dst=dst[:, part], data1=products[:, part], data2=crossed, op=op)
+
+
+def multiply_through_psum(dst: Any, x: Any, factors: Any) -> None:
+    """dst = x times factors, split complex SBUF [P, 2, n]; dst may be x.
+
+    ScalarE copies x to PSUM, where VectorE takes half the cycles: for kernels that leave it idle.
+    """
+    for low in range(0, x.shape[2], PSUM_BANK):
+        high = min(low + PSUM_BANK, x.shape[2])
+        banks = []
+        for part in range(2):
+            bank = nl.ndarray((x.shape[0], high - low), dtype=nl.float32, buffer=nl.psum)
+            nisa.activation(dst=bank, op=nl.copy, data=x[:, part, low:high])
+            banks.append(bank)
+        multiply_banks(dst[:, :, low:high], banks, factors[:, :, low:high])

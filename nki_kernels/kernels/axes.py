@@ -25,11 +25,12 @@ from typing import Any
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..row_blocks import HbmRows
+from .column_blocks import HbmColumns
 from .dft_gemm import dft_gemm_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
 from .stockham import stockham_rows
-from .strided_stockham import HbmColumns, transform_columns
+from .strided_stockham import transform_columns
 
 # What a pass does, its first number.
 DFT_GEMM = 0
@@ -65,6 +66,7 @@ class Array(nl.NKIObject):
 
     tensor: Any  # HBM [..., pitch], whole
     shape: Any  # [B, n1, n2, ...]
+    is_made: bool = False  # whether a pass makes it
 
 
 @nki.jit
@@ -175,7 +177,7 @@ def parts_in_hbm(shape: Any, index: int, passes: Any) -> Any:
     for _ in range(2):
         whole = shape[0 : len(shape) - 1] + (pitch,)
         tensor = nl.ndarray(whole, dtype=nl.float32, buffer=nl.shared_hbm)
-        parts.append(Array(tensor, shape))
+        parts.append(Array(tensor, shape, True))
     return parts
 
 
@@ -197,7 +199,7 @@ def as_array(x: Any) -> Any:
 def as_rows(part: Any) -> Any:
     """An Array's rows along its last axis."""
     last = len(part.shape) - 1
-    return HbmRows(part.tensor.flatten_dims(0, last - 1), part.shape[last])
+    return HbmRows(part.tensor.flatten_dims(0, last - 1), part.shape[last], part.is_made)
 
 
 def as_columns(part: Any, axis: int) -> Any:

@@ -70,8 +70,8 @@ from .circulant_transforms import (
     share_transform,
     units_of,
 )
-from .dft_gemm import table_spec
 from .real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
+from .table_terms import table_spec
 
 MAX_BLOCK = 256
 

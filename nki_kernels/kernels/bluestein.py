@@ -42,17 +42,18 @@ from ..nki_api import nki, nl
 from ..packing import unpack
 from ..row_blocks import HbmRows
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
-from .stockham import (
+from .stockham import transform_rows
+from .stockham_stages import (
     MAX_LENGTH,
     Stage,
     check_radices,
+    length_of,
     product_count,
     slab_matrices,
     slabs_per_product,
     stage_of,
     stage_spec,
     stage_table,
-    transform_rows,
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
@@ -130,6 +131,11 @@ def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any
     return chirp / s, s / HEADROOM * scale / m * np.fft.fft(wrapped), chirp * HEADROOM
 
 
+def parts_by_row(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Complex [rows, numbers] as float32 [rows, 2, numbers], real part first."""
+    return np.stack([values.real, values.imag], 1).astype(np.float32)
+
+
 def _is_weighted(index: int, middle: int) -> bool:
     """Whether a stage multiplies by chirp or filter."""
     return index in (0, middle - 1, 2 * middle - 1)
@@ -199,9 +205,7 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     found = unpack(tables, places)
-    m = 1
-    for radix in radices:
-        m *= radix
+    m = length_of(radices)
     for index in range(len(stages)):
         stages[index].table = found[index]
     # At least two rows keep the Tensor engine busy between stages, where SBUF has room for them.

@@ -1,21 +1,22 @@
 """Circular convolution of real rows with a filter, by its spectrum: one launch.
 
-Mathematics.  y = F^-1 (F x . H), where H is the half spectrum of the filter, N/2 + 1 numbers.
+Mathematics.  y = F^-1 (F x . H), where H is the half spectrum of the filter, N/2 + 1 numbers. Rows
+x may be shorter than N, zeros follow them, and of y the first numbers are kept.
 
 Layout on the NeuronCore.  real_stockham's forward stages leave half spectra by slots, as its
 inverse stages take them, in SBUF. In between VectorE multiplies them by H, which has the same order
 there and is repeated on all partitions, or has a row for each of x. Only x, H and y pass through
 HBM.
 
-    HBM [B, N] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, N]
+    HBM [B, L] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, kept]
 
 Three blocks are on their way: forward stages of one, the product of the one before, inverse stages
 of the one before that, so that none waits for its own results. VectorE only multiplies, and all
 results leave PSUM by ScalarE. Where transposes mix rows, bad ones are set aside before the forward
 stages, and again before the inverse ones, as the product may overflow.
 
-Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches; what is left is the
-Tensor engine, for two real transforms.
+Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches, and neither padding
+nor what is cropped; what is left is the Tensor engine, for two real transforms.
 """
 
 from __future__ import annotations
@@ -27,43 +28,53 @@ from ..packing import unpack
 from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, share_rows
 from ..tiles import PARTITIONS, load_identity, multiply_complex
 from .real_stockham import (
+    ring_size,
+    rows_of_partition,
+)
+from .real_stockham_blocks import (
     LATER,
     PHASES,
     Block,
     Guard,
-    Pipeline,
-    Stages,
-    advance,
-    drain,
-    edge_size,
     fill_slots,
     flat_tile,
     guard_rows,
-    instructions_of_block,
-    inverse_real_stockham_specs,
-    inverse_real_stockham_tables,
-    inverse_steps,
     load_real,
-    load_stages,
     open_ring,
     open_slots,
-    open_staging,
-    own_outputs,
     phases_of,
-    real_stockham_specs,
-    real_stockham_tables,
-    ring_size,
-    rows_of_partition,
-    run_length,
-    slot_count,
     slot_place,
     slots_size,
-    slots_steps,
     slots_tail,
     spectrum_length,
 )
+from .real_stockham_stages import (
+    Stages,
+    instructions_of_block,
+    inverse_steps,
+    load_stages,
+    open_staging,
+    slots_steps,
+)
+from .real_stockham_steps import (
+    Pipeline,
+    advance,
+    drain,
+)
+from .real_stockham_tables import (
+    edge_size,
+    inverse_real_stockham_specs,
+    inverse_real_stockham_tables,
+    own_outputs,
+    pairs_rows,
+    real_stockham_specs,
+    real_stockham_tables,
+    run_length,
+    slot_count,
+)
 
 MAX_LENGTH = 5120
+_LONG = 4096  # numbers of a partition's rows
 _CHUNK = 1024  # numbers a partition that are multiplied at a time
 
 
@@ -105,21 +116,23 @@ class Convolution(nl.NKIObject):
 
 
 @nki.jit
-def convolve_rows(x, h_re, h_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Circular convolution of every row of real ``x`` with a filter.
+def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore[no-untyped-def]
+    """Circular convolution of N points of every row of real ``x`` with a filter.
 
-    x: float32 HBM [B, N]. h_re, h_im: its half spectrum, [1, N // 2 + 1] for all rows or [B, ...].
-    tables, places: ``pack(convolution_tables(N, radices))``. Returns y, float32 HBM [B, N].
+    x: float32 HBM [B, L <= N], zeros follow. h_re, h_im: the half spectrum of the filter,
+    [1, N // 2 + 1] for all rows or [B, ...]. tables, places: ``pack(convolution_tables(N,
+    radices))``. kept: how many of the N results, from the first on. Returns y, float32 HBM
+    [B, kept].
     """
-    batch, n = x.shape
-    half = n // 2 + 1
-    y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    batch, held = x.shape
+    half = radices[0] * radices[1] // 2 + 1
+    y = nl.ndarray((batch, kept), dtype=nl.float32, buffer=nl.shared_hbm)
     work = Convolution(
-        HbmRows(x, n),
-        HbmRows(y, n),
+        HbmRows(x, held),
+        HbmRows(y, kept),
         [HbmRows(h_re, half), HbmRows(h_im, half)],
-        Stages(radices[0], radices[1], None, []),
-        Stages(radices[0], radices[1], None, []),
+        Stages(radices[0], radices[1]),
+        Stages(radices[0], radices[1]),
         [],
         [],
         None,
@@ -132,15 +145,20 @@ def convolve_rows(x, h_re, h_im, tables, places, radices):  # type: ignore[no-un
 def convolve_share(work: Convolution, tables: Any) -> None:
     """All rows of this program: a loop on the device, and what it leaves."""
     radices = [work.forward.radix, work.forward.left]
-    most = rows_of_partition(radices)
+    batch = work.source.tensor.shape[0]
+    most = rows_of_partition(radices, batch)
     # Both ways, and a few instructions a row for products.
     instructions = 2 * instructions_of_block(radices, most) + 8 * slot_count(radices[0])
-    share = share_rows(work.source.tensor.shape[0], most * PARTITIONS, instructions)
+    share = share_rows(batch, most * PARTITIONS, instructions)
     blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
     if share.trips == 0 and len(blocks) > 0:
         most = blocks[0].each
+    work.forward.are_rows_paired = work.inverse.are_rows_paired = most > 1 and pairs_rows(radices)
     work.identity = load_identity(nl.float32)
-    work.ring = open_ring(ring_size(False, radices, most))
+    size = ring_size(False, radices, most)
+    # Beside filters of all rows DMA may write one tile of long rows.
+    is_alone = work.filters[0].tensor.shape[0] > 1 and size >= _LONG
+    work.ring = open_ring(size, 1 if is_alone or size > _LONG else 2)
     if share.trips > 0:
         staging = open_staging()
         load_ahead(work, tables, staging)

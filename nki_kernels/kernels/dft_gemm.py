@@ -47,11 +47,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, share_rows, store_rows
+from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, ramped, share_rows, store_rows
 from ..row_guard import advance_guard, begin_guard, guard_steps, transposes_mix_rows
 from ..tiles import (
     DMA_RUN,
@@ -61,19 +60,20 @@ from ..tiles import (
     load_identity,
     load_tables,
     multiply,
+    multiply_row_tile,
     padded_columns,
+    psum_banks,
     transpose,
 )
+from .table_terms import PAIRS, data_dtype, evacuate_operand, rounded_table, table_spec, table_terms
 
 MAX_LENGTH = 256
 _BLOCKS = 16  # of a batch that is too small for as many of 8 KiB a partition
+_LITTLE = 8192  # numbers of a batch that is there before the tables are
 _LEAST_BLOCK = 512  # numbers a partition of their blocks
 _INPUTS = 4  # tiles that DMA fills in turn
 _SLABS = 3  # tiles that hold the same in slabs: two blocks ahead, and the one that is computed
 _SHORTEST_TILED = 20  # numbers of a row, from which a row tile of the array for each is faster
-# Terms of (data, table) that are multiplied: high by high, and each rounding once. Low by low
-# is smaller than the rounding of either. One term each leaves the first pair only.
-PAIRS = ((0, 0), (0, 1), (1, 0))
 
 
 def transforms_per_slab(n: int) -> int:
@@ -104,26 +104,10 @@ def dft_gemm_matrix(
     return rounded_table(np.kron(np.eye(transforms_per_slab(n)), one), dtype, refined)
 
 
-def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.ndarray[Any, Any]:
-    """``table`` in float32 or bfloat16; refined: [2, ...], rounded and what rounding lost."""
-    types: dict[str, Any] = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
-    if dtype not in types or (refined and dtype != "bfloat16"):
-        raise ValueError(f"dtype {dtype!r}: float32 or bfloat16, refined bfloat16 only")
-    high = table.astype(types[dtype])
-    if not refined:
-        return high
-    return np.stack([high, (table - high.astype(np.float64)).astype(high.dtype)])
-
-
 def dft_gemm_spec(n: int, dtype: str = "float32", refined: bool = False) -> Any:
     """(shape, dtype) of ``dft_gemm_matrix(n, ...)``."""
     size = 2 * n * transforms_per_slab(n)
     return table_spec((size, size), dtype, refined)
-
-
-def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = False) -> Any:
-    """(shape, dtype) of ``rounded_table(table, dtype, refined)`` for a table of this shape."""
-    return ((2, *shape) if refined else shape), dtype
 
 
 class Product(nl.NKIObject):
@@ -159,7 +143,7 @@ class Work(nl.NKIObject):
 
     product: Product
     slab: Slab
-    dtype: Any  # of operands: that of the table
+    matrix: Any  # the table in HBM, whose dtype is that of operands
     identity: Any  # SBUF [128, 128]
     tables: Any  # for each term, the table's pieces in SBUF
     inputs: Any  # SBUF tiles [128, parts, rows, held] that DMA fills in turn
@@ -224,16 +208,19 @@ def multiply_rows(source: Any, target: Any, product: Product, matrix: Any) -> No
     slab = slab_of(product, matrix.shape[len(matrix.shape) - 2] // numbers)
     most = block_rows(batch, product, slab)
     share = share_rows(batch, PARTITIONS * most, block_instructions(slab, most, is_refined))
-    work = load_work(matrix, product, slab, most)
+    is_late = share.trips == 0 and is_data_first(source[0], product.contracted)
+    work = load_work(matrix, product, slab, most, is_late)
 
     def body(row: Any) -> None:
-        transform_blocks(source, target, work, blocks_of(row, share.first, share.step, most))
+        blocks = blocks_of(row, share.first, share.step, most)
+        transform_blocks(source, target, work, ramped(blocks, slab.rows))
 
     if share.trips > 0:
         nl.fori_loop(0, share.trips * share.step, body, share.step)
     if share.rest > 0:
         first = share.first + share.trips * share.step
-        transform_blocks(source, target, work, blocks_of(None, first, share.rest, most))
+        blocks = ramped(blocks_of(None, first, share.rest, most), slab.rows)
+        transform_blocks(source, target, work, blocks)
 
 
 def slab_of(product: Product, per_slab: int) -> Slab:
@@ -278,6 +265,20 @@ def block_rows(batch: int, product: Product, slab: Slab) -> int:
     return slabs * slab.rows
 
 
+def is_data_first(rows: HbmRows, n: int) -> bool:
+    """Whether rows of n numbers are loaded before identity and tables.
+
+    A little data would wait for these, unless it is looked at before it is transposed; and they for
+    data that a pass before has to make.
+    """
+    if rows.is_made:
+        return False
+    batch = rows.tensor.shape[0]
+    if transposes_mix_rows():
+        return bool(batch > 1)
+    return bool(batch > NARROW and batch * n > _LITTLE)
+
+
 def block_instructions(slab: Slab, rows: int, is_refined: bool) -> int:
     """Instructions of a block, or a few more."""
     pieces = max(1, len(slab.pieces))
@@ -285,15 +286,14 @@ def block_instructions(slab: Slab, rows: int, is_refined: bool) -> int:
     return -(-rows // slab.rows) * (3 * pieces + slab.tiles * (products + 1)) + rows + 30
 
 
-def load_work(matrix: Any, product: Product, slab: Slab, most: int) -> Work:
-    """Identity and tables in SBUF, and room for what is loaded."""
+def load_work(matrix: Any, product: Product, slab: Slab, most: int, is_late: bool) -> Work:
+    """Room for what is loaded, and identity and tables if they are not to come later."""
     dtype = data_dtype(matrix, 2)
-    identity = load_identity(dtype)
-    tables = []
-    for term in table_terms(matrix, 2):
-        tables.append(load_pieces(term, product, slab))
-    inputs = []
-    slabs = []
+    inputs: Any = []
+    slabs: Any = []
+    work = Work(product, slab, matrix, None, [], inputs, slabs)
+    if not is_late:
+        load_operands(work)
     for _ in range(_INPUTS):
         shape = (PARTITIONS, product.parts, most, product.held)
         inputs.append(nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf))
@@ -305,7 +305,16 @@ def load_work(matrix: Any, product: Product, slab: Slab, most: int) -> Work:
                 gap = tile[:, :, numbers : slab.pitch]
                 nisa.memset(dst=gap, value=0.0, engine=nisa.engine.gpsimd)
             slabs.append(tile)
-    return Work(product, slab, matrix.dtype, identity, tables, inputs, slabs)
+    return work
+
+
+def load_operands(work: Work) -> None:
+    """Identity and tables in SBUF, if they are not yet there."""
+    if work.identity != None:
+        return
+    work.identity = load_identity(data_dtype(work.matrix, 2))
+    for term in table_terms(work.matrix, 2):
+        work.tables.append(load_pieces(term, work.product, work.slab))
 
 
 def load_pieces(term: Any, product: Product, slab: Slab) -> Any:
@@ -340,6 +349,7 @@ def transform_blocks(source: Any, target: Any, work: Work, rows: Any) -> None:
     for step in range(len(rows) + 2):
         if step < len(rows):
             blocks.append(open_block(source, rows[step], work, step))
+        load_operands(work)
         if 1 <= step <= len(rows):
             guard_block(blocks[step - 1])
         if step >= 2:
@@ -427,7 +437,7 @@ def transpose_slabs(data: Any, block: Block, first: int, slabs: int, work: Work)
     for index in range(slabs):
         at = first + index * per_slab
         transpose(bank[:, index], data[:, at : at + per_slab], work.identity)
-    return evacuate_operand(bank, work.dtype, len(work.tables), True)
+    return evacuate_operand(bank, work.matrix.dtype, len(work.tables), True)
 
 
 def multiply_group(group: Group, target: Any, work: Work) -> None:
@@ -448,9 +458,7 @@ def multiply_group(group: Group, target: Any, work: Work) -> None:
             product.result_parts,
             product.result,
         )
-        banks = []
-        for _ in range(slab.tiles):
-            banks.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum))
+        banks = psum_banks(slab.tiles, shape)
         for index in range(count):
             for tile in range(slab.tiles):
                 bank = banks[tile][:, index * each : (index + 1) * each]
@@ -488,14 +496,7 @@ def multiply_row(
     pitch = work.slab.pitch
     low = tile * pitch
     end = low + work.product.parts * work.product.contracted
-    nisa.nc_matmul(
-        dst=bank,
-        stationary=operand[low:end],
-        moving=table[low:end],
-        accumulate=accumulate,
-        tile_position=(low, 0),
-        tile_size=(pitch, PARTITIONS),
-    )
+    multiply_row_tile(bank, operand[low:end], table[low:end], low, pitch, accumulate)
 
 
 def evacuate_rows(bank: Any, block: Block, row: int, step: int, is_scalar: bool) -> None:
@@ -515,35 +516,3 @@ def evacuate_rows(bank: Any, block: Block, row: int, step: int, is_scalar: bool)
         pattern = [[block.marks.shape[1], partitions], [step, count], [0, parts], [0, n]]
         marks = block.marks.ap(pattern, row)
         nisa.tensor_tensor(dst=dst, data1=data, data2=marks, op=nl.add, engine=nisa.engine.vector)
-
-
-def table_terms(table: Any, dimensions: int) -> Any:
-    """The tables that add up to ``table``: two where it is refined, of one dimension more."""
-    if len(table.shape) > dimensions:
-        return [table[0], table[1]]
-    return [table]
-
-
-def data_dtype(table: Any, dimensions: int) -> Any:
-    """What the data is transposed in: the table's dtype, or float32 to be split afterwards."""
-    return nl.float32 if len(table.shape) > dimensions else table.dtype
-
-
-def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
-    """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
-    high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
-    if terms == 1:
-        if is_scalar:
-            nisa.activation(dst=high, op=nl.copy, data=bank)
-        else:
-            nisa.tensor_copy(dst=high, src=bank, engine=nisa.engine.vector)
-        return [high]
-    low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.activation(dst=high, op=nl.copy, data=bank)
-    nisa.tensor_tensor(dst=low, data1=bank, data2=high, op=nl.subtract)
-    return [high, low]
-
-
-def is_float32(x: Any) -> bool:
-    """Whether transposes of ``x`` may say so: v3 would want a bfloat16 PSUM tile, v2 forbids it."""
-    return bool(x.dtype == nl.float32)

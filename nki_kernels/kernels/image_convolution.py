@@ -45,29 +45,31 @@ from ..tiles import (
     transpose,
 )
 from .axes import REAL_DFT_GEMM, Array, as_array, as_columns, as_rows, meet
-from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
-from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
-from .strided_stockham import (
-    Turned,
+from .column_blocks import (
     Walk,
     block_size,
     blocks_of,
     columns_of,
     groups_of,
+    rows_in_hbm,
+    share_columns,
+    walk_of,
+)
+from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
+from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
+from .strided_stockham import (
+    Turned,
     load_piece,
     open_piece,
     piece_rows,
     pieces_of,
     radix_pairs,
     ring_of,
-    rows_in_hbm,
-    share_columns,
     slabs_together,
     stages_of,
     strided_stockham_specs,
     strided_stockham_tables,
     turn_marks,
-    walk_of,
 )
 
 _INSTRUCTIONS = LAUNCH_INSTRUCTIONS // 5  # of an iteration of the pass along columns

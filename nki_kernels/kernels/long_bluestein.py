@@ -1,4 +1,4 @@
-"""Bluestein's DFT of any length N <= 2^20 by two long transforms: one launch.
+"""Bluestein's DFT of any length N <= 2^18 by two long transforms: one launch.
 
 Mathematics.  As in bluestein.py: X = b* . IDFT_M(H . DFT_M(b* . x, zeros)) with the chirp
 b[n] = exp(+-pi i n^2 / N), n^2 reduced modulo 2N in integers, and M >= 2N - 1. The inverse is a
@@ -12,11 +12,10 @@ outputs beyond N are not stored.
 
     HBM [N] -> b* -> four-step -> HBM scratch [M] -> H -> four-step -> b* -> HBM [N]
 
-Where M exceeds what four_step.py holds, ``split_bluestein`` does the same with the transforms of
-split_four_step.py.
+Where M exceeds what four_step.py holds, split_bluestein.py does the same with transforms that are
+split through HBM.
 
-Why it is fast.  HBM is passed twice, whatever N (six times when split); the rest is the price of
-M >= 2N - 1.
+Why it is fast.  HBM is passed twice, whatever N; the rest is the price of M >= 2N - 1.
 """
 
 from __future__ import annotations
@@ -24,49 +23,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ..nki_api import nki, nl
 from ..packing import unpack
 from ..row_blocks import share_rows
 from ..tiles import PARTITIONS
-from .bluestein import chirp_factors
-from .dft_gemm import table_spec
-from .four_step import (
-    MAX_LENGTH,
-    STORED,
-    Inputs,
-    Lines,
-    Results,
-    Spread,
-    Tables,
-    four_step_specs,
-    four_step_tables,
-    input_tiles,
-    instructions_of,
-    load_plan,
-    loads_of,
-    spread_of,
-    start_loads,
-    transform_rows,
-)
-from .split_four_step import (
-    MAX_SPLIT_LENGTH,
-    Shared,
-    Split,
-    lanes_of,
-    meet,
-    scratch_of,
-    share_whole,
-    shared_of,
-    split_four_step_specs,
-    split_four_step_tables,
-    split_of,
-    split_row,
-)
+from .bluestein import chirp_factors, parts_by_row
+from .four_step import instructions_of, transform_rows
+from .four_step_passage import Results
+from .four_step_plan import STORED, Tables, load_plan, spread_of
+from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables
+from .spread_lines import Inputs, Lines, Spread, input_tiles, loads_of, start_loads
+from .table_terms import table_spec
 
-MAX_CONVOLVED = MAX_LENGTH // 2  # longest N of long_bluestein
-MAX_SPLIT_CONVOLVED = MAX_SPLIT_LENGTH // 2  # longest N of split_bluestein
+MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
 _TILES = 2  # for inputs, and for factors of them
 
 
@@ -82,16 +51,6 @@ class Convolution(nl.NKIObject):
     tiles: Any  # for inputs
     factors: Any  # for factors of inputs
     weights: Any  # one for factors of outputs: SBUF has no room for more beside 2^19 numbers
-
-
-class SplitConvolution(nl.NKIObject):
-    """What both split transforms of a convolution share."""
-
-    split: Split
-    opening: Any  # the chirp in HBM, [P, L, 2, Q/L]
-    spectrum: Any  # of the filter, [P, L, 2, Q/L]
-    closing: Any  # the chirp, [C, 2, M/C]
-    scratch: Any  # in HBM, [2, M]
 
 
 def long_bluestein_tables(
@@ -111,31 +70,10 @@ def long_bluestein_tables(
     first, last = radices[0], radices[-1]
     # The second transform works on exchanged parts, i.e. on i times the conjugate.
     return (
-        _split(opening, first),
-        _split(spectrum.conj(), first),
-        _split(closing.conj(), last),
+        parts_by_row(opening.reshape(first, -1)),
+        parts_by_row(spectrum.conj().reshape(first, -1)),
+        parts_by_row(closing.conj().reshape(last, -1)),
         *four_step_tables(m, radices),
-    )
-
-
-def split_bluestein_tables(
-    n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
-    """``long_bluestein_tables`` for a split plan: radices P (2 or 4), r1, ..., C.
-
-    (chirp [P, L, 2, Q/L], spectrum [P, L, 2, Q/L], chirp [C, 2, M/C], *split_four_step's tables).
-    """
-    m = math.prod(radices)
-    if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
-    opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
-    split = radices[0]
-    lanes = lanes_of(m // split)
-    return (
-        _split(opening, split * lanes).reshape(split, lanes, 2, -1),
-        _split(spectrum.conj(), split * lanes).reshape(split, lanes, 2, -1),
-        _split(closing.conj(), radices[-1]),
-        *split_four_step_tables(m, radices),
     )
 
 
@@ -144,20 +82,6 @@ def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     m, first, last = math.prod(radices), radices[0], radices[-1]
     opening = table_spec((first, 2, m // first))
     return opening, opening, table_spec((last, 2, m // last)), *four_step_specs(radices)
-
-
-def split_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
-    m, split, last = math.prod(radices), radices[0], radices[-1]
-    lanes = lanes_of(m // split)
-    opening = table_spec((split, lanes, 2, m // (split * lanes)))
-    return opening, opening, table_spec((last, 2, m // last)), *split_four_step_specs(radices)
-
-
-def _split(values: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
-    """Complex numbers as float32 [rows, 2, numbers of a row]."""
-    by_row = values.reshape(rows, -1)
-    return np.stack([by_row.real, by_row.imag], 1).astype(np.float32)
 
 
 @nki.jit
@@ -194,7 +118,7 @@ def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
     for _ in range(_TILES):
         factors.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
     weights = [nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf)]
-    held = load_plan(tables[3:], spread)
+    held = load_plan(tables[3:], spread, None)
     tiles = input_tiles(spread, _TILES)
     return Convolution(
         spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights
@@ -214,50 +138,3 @@ def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None
     loads = loads_of(exchanged, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
     transform_rows(loads, Results(target, [job.closing], job.weights, 0), job.tables)
-
-
-@nki.jit
-def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """``long_bluestein`` with ``split_bluestein_tables(N, radices, ...)``."""
-    batch, n = x_re.shape
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
-    tables = unpack(tables, places)
-    share = share_whole(batch)
-    shared = shared_of(radices, tables[3:], share)
-    if share.trips + share.rest > 0:
-        alone = split_convolution_of(radices, tables, shared, False)
-        if share.trips > 0:
-
-            def body(row: Any) -> None:
-                convolve_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
-
-            nl.fori_loop(share.first, share.first + share.trips, body)
-        else:
-            at = share.first * n
-            convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
-    if batch % nl.num_programs() > 0:
-        job = split_convolution_of(radices, tables, shared, True)
-        at = (batch - 1) * n
-        convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), job)
-    return y_re, y_im
-
-
-def split_convolution_of(
-    radices: Any, tables: Any, shared: Shared, is_shared: bool
-) -> SplitConvolution:
-    """What the kernel shares, for transforms that two programs share or one does alone."""
-    split = split_of(radices, False, shared, is_shared)
-    scratch = scratch_of(2, split.count * split.size, is_shared)
-    return SplitConvolution(split, tables[0], tables[1], tables[2], scratch)
-
-
-def convolve_row(source: Lines, target: Lines, job: SplitConvolution) -> None:
-    """Transform one line; the target has real and imaginary part exchanged."""
-    m, z = job.scratch.shape[1], job.scratch
-    spectrum = Lines([z[0:1], z[1:2]], None, 0, m)
-    split_row(source, spectrum, job.split, [job.opening], [])
-    meet(z, job.split.is_shared)
-    exchanged = Lines([z[1:2], z[0:1]], None, 0, m)
-    split_row(exchanged, target, job.split, [job.spectrum], [job.closing])

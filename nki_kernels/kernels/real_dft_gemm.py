@@ -27,7 +27,8 @@ import numpy as np
 from ..hardware import PARTITIONS
 from ..nki_api import nki, nl
 from ..row_blocks import HbmRows
-from .dft_gemm import MAX_LENGTH, Product, multiply_rows, table_spec
+from .dft_gemm import MAX_LENGTH, Product, multiply_rows
+from .table_terms import table_spec
 
 
 def contracted_half(n: int) -> int:

@@ -1,22 +1,34 @@
-"""FFT of lengths that one transform's SBUF cannot hold: radix 2 or 4 through HBM scratch.
+"""FFT of lengths that one transform's SBUF cannot hold: a radix of up to 128 through HBM scratch.
 
-Mathematics.  N = P Q with P = 2 or 4, n = p Q + q, k = k_p + P k_q:
+Mathematics.  N = P Q with P <= 128, n = p Q + q, k = k_p + P k_q:
 
     y[k_p + P k_q] = sum_q W_Q^(q k_q) W_N^(q k_p) sum_p W_P^(p k_p) x[p Q + q]
 
-Layout on the NeuronCore.  Three passes over HBM in one launch: VectorE's butterflies and twiddles
-on pieces of [L, Q/L] in natural order, L the largest divisor of Q up to 128; the P transforms of
-length Q by four_step.py; and an interleaving of their results, [C, Q/C, P], so that stores are
-contiguous again. Tables pass through SBUF in pieces, so nothing grows with N but HBM. With a chirp
-before and a filter after, a pass serves Bluestein's transforms, too.
+Layout on the NeuronCore.  Three passes over HBM in one launch.
+
+1. N numbers lie on L = P G <= 128 partitions (p, g) as they follow each other: G neighbours share a
+   p. The Tensor engine multiplies pieces of W columns, q = g N/L + s + w, by W_P^(p k_p): blocks of
+   one matrix, zeros between different g. A piece has a matrix of its own, with the twiddles
+   W_N^(k_p (g N/L + s)) of its first columns in it, so that those which VectorE multiplies by while
+   it reads PSUM, W_N^(k_p w), are the same for all pieces: tables of P N / W and P W numbers.
+2. The P transforms of length Q by four_step.py.
+3. The Tensor engine transposes pieces [L, W] to [J, L] for each of W / J columns J apart, and
+   ScalarE puts them side by side: P W / J neighbouring results on each partition.
+
+    HBM [L, N/L] -> PSUM [(k_p, g), w] -> twiddle -> HBM [P, Q] -> four-step -> HBM [P, Q]
+    HBM [L, N/L] -> PSUM [j, (k_p, g)] -> SBUF [j, g, i, k_p] -> HBM
+
+Tables pass through SBUF in pieces, so nothing grows with N but HBM. Scratch has a gap after each of
+P > 64 rows: rows a power of two apart come at half the rate on NeuronCore-v2.
 
 A batch is a loop on the device, a transform an iteration, so that scratch is that of one transform.
-Two cores each take a half of the batch. They share the last transform of an odd one: each takes a
-half of the columns of the first and the last pass, and of the P transforms, and before a pass reads
-what the other core wrote, they meet.
+Where a transform has too many instructions for that, its passes are loops, and the batch is none.
+Two cores each take a half of the batch. They share the last transform of an odd one, and all of
+those whose passes are loops: each takes a half of the pieces and of the P transforms, and before a
+pass reads what the other core wrote, they meet.
 
-Why it is fast.  It is not: three passes cost three times the DMA floor. It makes every length up
-to 2^21 one launch.
+Why it is fast.  Three passes are three times the DMA floor. With P near 128 the transforms between
+are short, for N <= 2^21 of two radices, and every descriptor of the other passes moves up to 4 KiB.
 """
 
 from __future__ import annotations
@@ -28,162 +40,251 @@ import numpy as np
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..row_blocks import LAUNCH_INSTRUCTIONS, Share, share_rows
-from ..tiles import PARTITIONS, factor_views, multiply_complex
-from .dft_gemm import table_spec
-from .four_step import (
-    MAX_LENGTH,
+from ..row_blocks import LAUNCH_INSTRUCTIONS, Share, descriptors, share_rows
+from ..tiles import (
+    NARROW,
+    PARTITIONS,
+    PSUM_BANK,
+    SPLIT_TERMS,
+    load_identity,
+    load_tables,
+    multiply,
+    multiply_banks,
+    transpose,
+    transposed_dtype,
+)
+from .four_step import instructions_of, transform_rows
+from .four_step_passage import Results
+from .four_step_plan import load_plan, spread_of
+from .four_step_tables import four_step_specs, four_step_tables
+from .spread_lines import (
     RING,
     Inputs,
     Lines,
     Place,
-    Results,
     Spread,
-    four_step_specs,
-    four_step_tables,
     input_tiles,
-    length_of,
-    load_factors,
     load_lines,
-    load_plan,
     loads_of,
-    spread_of,
     start_loads,
-    store_lines,
-    transform_rows,
 )
+from .stockham_stages import length_of
+from .table_terms import table_spec
 
-MAX_SPLIT_LENGTH = 4 * MAX_LENGTH
-_PIECE = 512  # columns of a pass at a time
-_FACTORS = 3  # tiles for factors
-
-
-class Shared(nl.NKIObject):
-    """What all transforms of a launch share."""
-
-    spread: Spread  # of the transforms of length Q
-    tables: Any  # in HBM: twiddles [P - 1, L, 2, Q/L], and four_step's tables
-    held: Any  # [Tables] in SBUF, or nothing until they are needed
-    inputs: Inputs  # tiles that DMA fills
+MAX_SPLIT_LENGTH = 2**26
+_PIECE = 1024  # columns of a pass at a time, at most
+_GAP = 1024  # numbers after a row of the scratch
+_UNROLLED = 20_000  # instructions of a transform, beyond which its passes are loops
+_PIECE_INSTRUCTIONS = 32  # at most, of a piece of the first or the last pass
 
 
-class Split(nl.NKIObject):
-    """How a transform is split, and what its passes share."""
+class Geometry(nl.NKIObject):
+    """How N = P Q numbers lie on the partitions in the first and the last pass."""
 
     count: int  # P
     size: int  # Q
-    inverse: bool
-    shared: Shared
-    scratch: Any  # Lines in HBM, of Q numbers: what the first pass leaves, and the second one
-    tensors: Any  # the HBM tensors behind them
+    blocks: int  # G
+    lanes: int  # L
+    columns: int  # N / L, of a lane
+    piece: int  # W, which divides that
+    rows: int  # J, which divides W
+    gap: int  # numbers of the scratch after each row of Q
+
+
+class Lanes(nl.NKIObject):
+    """Vectors in HBM as [L, N/L], a piece at a time."""
+
+    parts: Any  # two tensors: real and imaginary part
+    base: Any  # register with the row of the tensors that an iteration begins at, or None
+    skip: int  # numbers before the first lane
+    pitch: int  # from lane to lane
+
+
+class Split(nl.NKIObject):
+    """How transforms are split, and what their passes share."""
+
+    geometry: Geometry
+    spread: Spread  # of the transforms of length Q
+    tables: Any  # in HBM: matrices [pieces, L, 2, L], twiddles [L, 2, W], and four_step's
+    held: Any  # [Tables] of four_step in SBUF, or nothing until they are needed
+    twiddle: Any  # SBUF [L, 2, W]
+    identity: Any  # SBUF [128, 128]
+    tiles: Any  # that DMA fills
+
+
+class Job(nl.NKIObject):
+    """A transform's scratch, and who does its passes."""
+
+    split: Split
+    scratch: Any  # two HBM tensors [2 P, Q + gap]: what the first pass leaves, and the second
     is_shared: bool  # whether two programs share the passes
+    loops: int  # transforms of a launch whose passes are loops, or 0
 
 
-class Ring(nl.NKIObject):
-    """Parts of tiles that DMA fills in turn."""
+def geometry_of(count: int, size: int) -> Any:
+    """The geometry for P and Q in a list; nothing where no pieces fit the Tensor engine.
 
-    tiles: Any
-    turn: int  # how often one was filled
+    It transposes to more than 32 partitions, and from more than 32.
+    """
+    blocks = PARTITIONS // count
+    while blocks > 1 and (size % blocks > 0 or size // blocks <= NARROW):
+        blocks -= 1
+    columns = size // blocks
+    piece = min(columns, _PIECE)
+    while piece > NARROW and (columns % piece > 0 or rows_of(piece) <= NARROW):
+        piece -= 1
+    if piece <= NARROW or count * blocks <= NARROW:
+        return []
+    gap = _GAP // piece * piece if blocks == 1 else 0
+    rows = rows_of(piece)
+    return [Geometry(count, size, blocks, count * blocks, columns, piece, rows, gap)]
+
+
+def rows_of(piece: int) -> int:
+    """The largest divisor up to 128."""
+    rows = min(piece, PARTITIONS)
+    while piece % rows > 0:
+        rows -= 1
+    return rows
+
+
+def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
+    """The geometry of a plan; ValueError where it is none."""
+    if math.prod(radices) != n or len(radices) < 3 or not 2 <= radices[0] <= PARTITIONS:
+        raise ValueError(f"radices {radices}: three or more, from 2 to 128, with product n = {n}")
+    found = geometry_of(radices[0], n // radices[0])
+    if not found:
+        raise ValueError(
+            f"radices {radices}: no number from {NARROW + 1} to {PARTITIONS} divides what lies on "
+            f"a partition; use another first radix"
+        )
+    return found[0]  # type: ignore[no-any-return]
 
 
 def split_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables, float32: (twiddle [P - 1, L, 2, Q/L], *four_step's tables).
+    """The kernel's tables, float32: (matrices, twiddles, *four_step's tables).
 
-    radices: P (2 or 4), then those of a four-step plan for Q = n / P. Raises ValueError where it
-    is no such plan.
+    radices: P, then those of a four-step plan for Q = n / P. matrices: [pieces, L, 2, L], rows
+    (p, g), columns (k_p, g). twiddles: [L, 2, W]. Raises ValueError where it is no such plan.
     """
-    if math.prod(radices) != n or len(radices) < 3 or radices[0] not in (2, 4):
-        raise ValueError(f"radices {radices}: 2 or 4, then two or more, with product n = {n}")
-    split, size = radices[0], n // radices[0]
-    plan = four_step_tables(size, radices[1:], inverse, scale)
-    k, q = np.arange(1, split)[:, None], np.arange(size)[None, :]
-    angle = 2 * np.pi / n * (k * q)  # k q < n: no reduction needed
-    sign = 1.0 if inverse else -1.0
-    twiddle = np.stack([np.cos(angle), sign * np.sin(angle)], 1).astype(np.float32)
-    by_lane = twiddle.reshape(split - 1, 2, lanes_of(size), -1)
-    return by_lane.swapaxes(1, 2).copy(), *plan
+    geometry = checked_geometry(n, radices)
+    plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
+    sign = 1 if inverse else -1
+    return split_matrices(geometry, sign), split_twiddles(geometry, sign), *plan
+
+
+def split_matrices(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
+    """W_P^(p k) W_N^(k (g N/L + s)), the first of ``split_four_step_tables``."""
+    count, size, blocks = geometry.count, geometry.size, geometry.blocks
+    n = count * size
+    p, k = np.arange(count)[:, None], np.arange(count)[None, :]
+    starts = np.arange(0, geometry.columns, geometry.piece)
+    shape = (len(starts), count, blocks, 2, count, blocks)
+    matrices = np.zeros(shape, np.float32)
+    for index, start in enumerate(starts):
+        for g in range(blocks):
+            exponent = k * (p * size + g * geometry.columns + start) % n
+            angle = 2 * np.pi / n * exponent
+            matrices[index, :, g, 0, :, g] = np.cos(angle)
+            matrices[index, :, g, 1, :, g] = sign * np.sin(angle)
+    return matrices.reshape(len(starts), geometry.lanes, 2, geometry.lanes)
+
+
+def split_twiddles(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
+    """W_N^(k w), the second of ``split_four_step_tables``."""
+    k, w = np.arange(geometry.count)[:, None], np.arange(geometry.piece)[None, :]
+    angle = 2 * np.pi / (geometry.count * geometry.size) * (k * w)  # k w < N: nothing to reduce
+    twiddles = np.stack([np.cos(angle), sign * np.sin(angle)], 1).astype(np.float32)
+    return twiddles.repeat(geometry.blocks, 0)
 
 
 def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
-    split, size = radices[0], math.prod(radices[1:])
-    lanes = lanes_of(size)
-    twiddle = table_spec((split - 1, lanes, 2, size // lanes))
-    return twiddle, *four_step_specs(radices[1:])
+    geometry = checked_geometry(math.prod(radices), radices)
+    lanes = geometry.lanes
+    matrices = table_spec((pieces_of_pass(geometry), lanes, 2, lanes))
+    twiddles = table_spec((lanes, 2, geometry.piece))
+    return matrices, twiddles, *four_step_specs(radices[1:])
 
 
-def lanes_of(size: int) -> int:
-    """Partitions that the first pass spreads Q numbers over: the largest divisor up to 128."""
-    lanes = PARTITIONS
-    while size % lanes > 0:
-        lanes -= 1
-    return lanes
+def pieces_of_pass(geometry: Geometry) -> int:
+    """Pieces of the first and of the last pass."""
+    return geometry.columns // geometry.piece
 
 
 @nki.jit
-def split_four_step(x_re, x_im, tables, places, radices, inverse=False):  # type: ignore[no-untyped-def]
+def split_four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(split_four_step_tables(N, radices,
-    inverse, ...))``. Returns (y_re, y_im), float32 HBM [B, N].
+    ...))``. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     x, y = [x_re, x_im], [y_re, y_im]
-    tables = unpack(tables, places)
-    share = share_whole(batch)
-    shared = shared_of(radices, tables, share)
+    split = split_of(radices, unpack(tables, places), RING)
+    if transform_instructions(split) > _UNROLLED:
+        hold_plan(split)
+        job = job_of(split, nl.num_programs() > 1, batch)
+        for row in range(batch):
+            split_row(Lines(x, None, row * n, n), Lines(y, None, row * n, n), job)
+        return y_re, y_im
+    share = share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
     if share.trips + share.rest > 0:
-        alone = split_of(radices, inverse, shared, False)
+        alone = job_of(split, False, 0)
         if share.trips > 0:
+            hold_plan(split)
 
             def body(row: Any) -> None:
-                split_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone, [], [])
+                split_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
 
             nl.fori_loop(share.first, share.first + share.trips, body)
         else:
             at = share.first * n
-            split_row(Lines(x, None, at, n), Lines(y, None, at, n), alone, [], [])
+            split_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
     if batch % nl.num_programs() > 0:
-        split = split_of(radices, inverse, shared, True)
         at = (batch - 1) * n
-        split_row(Lines(x, None, at, n), Lines(y, None, at, n), split, [], [])
+        split_row(Lines(x, None, at, n), Lines(y, None, at, n), job_of(split, True, 0))
     return y_re, y_im
 
 
-def share_whole(batch: int) -> Share:
-    """Transforms that this program does alone, one an iteration; at most one if not in a loop."""
-    return share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
-
-
-def shared_of(radices: Any, tables: Any, share: Share) -> Shared:
-    """What all transforms of a launch share; the tables are loaded first only if a loop follows."""
+def split_of(radices: Any, tables: Any, loaded: int) -> Split:
+    """What all transforms of a launch share; loaded: input tiles that DMA fills in turn."""
+    geometry = geometry_of(radices[0], length_of(radices[1:]))[0]
     spread = spread_of(radices[1:], radices[0])
-    inputs = Inputs(input_tiles(spread, RING), [], [])
-    shared = Shared(spread, tables, [], inputs)
-    if share.trips > 0:
-        shared.held.append(load_plan(tables[1:], spread))
-    return shared
+    tiles = input_tiles(spread, loaded)
+    twiddle = load_tables([tables[1]])[0]
+    return Split(geometry, spread, tables, [], twiddle, load_identity(nl.float32), tiles)
 
 
-def split_of(radices: Any, inverse: bool, shared: Shared, is_shared: bool) -> Split:
-    """How the kernel splits a transform, whose passes two programs share or one does alone."""
-    count, size = radices[0], length_of(radices[1:])
-    scratch, tensors = [], []
+def hold_plan(split: Split) -> None:
+    """Load four_step's tables, unless that was done."""
+    if len(split.held) == 0:
+        split.held.append(load_plan(split.tables[2:], split.spread, None))
+
+
+def transform_instructions(split: Split) -> int:
+    """About how many instructions a transform takes."""
+    rows = split.geometry.count * instructions_of(split.spread) // split.spread.rows
+    return int(rows + 2 * pieces_of_pass(split.geometry) * _PIECE_INSTRUCTIONS)
+
+
+def job_of(split: Split, is_shared: bool, loops: int) -> Job:
+    """Scratch for transforms, one at a time."""
+    shape = (2 * split.geometry.count, split.geometry.size + split.geometry.gap)
+    scratch = []
     for _ in range(2):
-        tensor = scratch_of(2 * count, size, is_shared)
-        tensors.append(tensor)
-        scratch.append(Lines([tensor[0:count], tensor[count : 2 * count]], None, 0, size))
-    return Split(count, size, inverse, shared, scratch, tensors, is_shared)
+        scratch.append(scratch_of(shape, is_shared))
+    return Job(split, scratch, is_shared, loops)
 
 
-def scratch_of(rows: int, columns: int, is_shared: bool) -> Any:
+def scratch_of(shape: Any, is_shared: bool) -> Any:
     """HBM that all programs write and read, or this one alone."""
     buffer = nl.shared_hbm if is_shared else nl.private_hbm
-    return nl.ndarray((rows, columns), dtype=nl.float32, buffer=buffer)
+    return nl.ndarray(shape, dtype=nl.float32, buffer=buffer)
 
 
 def meet(tensor: Any, is_shared: bool) -> None:
@@ -192,178 +293,204 @@ def meet(tensor: Any, is_shared: bool) -> None:
         nisa.core_barrier(tensor, (0, 1))
 
 
-def share_of(count: int, is_shared: bool) -> Any:
-    """[first, end] of what this program does of ``count`` equal things."""
-    if not is_shared:
-        return [0, count]
+def share_of(count: int, block: int, instructions: int, job: Job) -> Share:
+    """This program's share of ``count`` pieces or rows of a transform, in blocks."""
+    if job.loops > 0:
+        return share_rows(count, block, instructions * job.loops)
+    if not job.is_shared:
+        return Share(0, 1, 0, count)
     programs, program = nl.num_programs(), nl.program_id(0)
-    return [count * program // programs, count * (program + 1) // programs]
+    first = count * program // programs
+    return Share(first, 1, 0, count * (program + 1) // programs - first)
 
 
-def split_row(source: Lines, target: Lines, split: Split, before: Any, after: Any) -> None:
-    """Transform one line into one; either may be shorter than N.
-
-    before, after: the HBM table of factors of the inputs [P, L, 2, Q/L] and of the outputs
-    [C, 2, N/C] in a list, or nothing.
-    """
-    shared = split.shared
-    part_row(source, split, before)
-    if len(shared.held) == 0:
-        # Behind the first pass, which does not need them.
-        shared.held.append(load_plan(shared.tables[1:], shared.spread))
-    meet(split.tensors[0], split.is_shared)
-    first, end = share_of(split.count, split.is_shared)
-    loads = loads_of(split.scratch[0], shared.inputs, shared.spread, first, end - first)
-    start_loads(loads, RING)
-    transform_rows(loads, Results(split.scratch[1], [], [], 0), shared.held[0])
-    meet(split.tensors[1], split.is_shared)
-    merge_row(target, split, after)
+def scratch_parts(tensor: Any) -> Any:
+    """Real and imaginary part of a scratch [2 P, ...]."""
+    count = tensor.shape[0] // 2
+    return [tensor[0:count], tensor[count : 2 * count]]
 
 
-def part_row(source: Lines, split: Split, before: Any) -> None:
-    """The first pass: DFTs over p and twiddles, into the scratch."""
-    factors, halves = factor_ring(), Ring(halves_of(split.shared.inputs.tiles), 0)
-    first, end = share_of(twiddle_of(split).shape[3], split.is_shared)
-    for start in range(first, end, _PIECE):
-        size = min(_PIECE, end - start)
-        pieces = load_pieces(source, split, start, size, halves, factors, before)
-        part_piece(pieces, split, start, factors)
+def by_piece(parts: Any, length: int) -> Any:
+    """The same numbers as rows of ``length``, which a register counts."""
+    rows = []
+    for part in parts:
+        rows.append(part.reshape((part.shape[0] * part.shape[1] // length, length)))
+    return rows
 
 
-def merge_row(target: Lines, split: Split, after: Any) -> None:
-    """The last pass: the P results of the scratch, interleaved."""
-    factors, halves = factor_ring(), Ring(halves_of(split.shared.inputs.tiles), 0)
-    length = split.shared.spread.length
-    first, end = share_of(length, split.is_shared)
-    for start in range(first, end, _PIECE):
-        result = merge_piece(split, start, min(_PIECE, end - start), halves)
-        if len(after) > 0:
-            weigh_outputs(result, after[0], start * split.count, factors)
-        place = Place(0, start * split.count, length * split.count)
+def split_row(source: Lines, target: Lines, job: Job) -> None:
+    """Transform one line into one."""
+    part_row(source, job)
+    meet(job.scratch[0], job.is_shared)
+    hold_plan(job.split)  # unless it is, behind the first pass, which does not need it
+    transform_scratch(job)
+    meet(job.scratch[1], job.is_shared)
+    merge_row(target, job)
+
+
+# The first pass.
+
+
+def part_row(source: Lines, job: Job) -> None:
+    """DFTs over p and twiddles, into the scratch."""
+    geometry, parts = job.split.geometry, scratch_parts(job.scratch[0])
+    share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
+    end = share.first + share.trips * share.step
+    if share.trips > 0:
+
+        def body(piece: Any) -> None:
+            rows = by_piece(source.parts, geometry.piece)
+            inside = Lines(rows, piece, source.skip, source.held)
+            lanes = scratch_lanes(by_piece(parts, geometry.piece), piece, geometry)
+            part_pieces(inside, lanes, 0, share.step, job.split)
+
+        nl.fori_loop(share.first, end, body, share.step)
+    part_pieces(source, scratch_lanes(parts, None, geometry), end, share.rest, job.split)
+
+
+def scratch_lanes(parts: Any, base: Any, geometry: Geometry) -> Lanes:
+    """A scratch as lanes."""
+    return Lanes(parts, base, 0, geometry.columns + geometry.gap)
+
+
+def part_pieces(source: Lines, target: Lanes, first: int, count: int, split: Split) -> None:
+    """The first pass of ``count`` pieces; their matrices are counted by the target's base."""
+    geometry = split.geometry
+    for index in range(first, first + count):
+        place = Place(0, index * geometry.piece, geometry.columns)
+        tile = tile_of(split, index, geometry.lanes)
         for part in range(2):
-            store_lines(result[:, part].expand_dim(1), target, part, place)
+            load_lines(tile[:, part].expand_dim(1), source, part, place)
+        matrices = load_matrices(split.tables[0], target.base, index, 0, geometry.lanes)
+        result = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
+        for low in range(0, geometry.piece, PSUM_BANK):
+            high = min(low + PSUM_BANK, geometry.piece)
+            banks = contract(tile[:, :, low:high], matrices)
+            multiply_banks(result[:, :, low:high], banks, split.twiddle[:, :, low:high])
+        for part in range(2):
+            view = lanes_of(target, part, index, geometry)
+            nisa.dma_copy(dst=view, src=result[:, part], dge_mode=descriptors(target.base))
 
 
-def twiddle_of(split: Split) -> Any:
-    """The twiddles of the first pass in HBM, [P - 1, L, 2, Q/L]."""
-    return split.shared.tables[0]
+def tile_of(split: Split, index: int, lanes: int) -> Any:
+    """The tile for a piece, [lanes, 2, W]: tiles take turns."""
+    tile = split.tiles[index % len(split.tiles)]
+    numbers = tile[0:lanes, 0 : 2 * split.geometry.piece]
+    return numbers.reshape_dim(1, (2, split.geometry.piece))
 
 
-def halves_of(tiles: Any) -> Any:
-    """Halves of the input tiles, each for a piece [128, 2, 512]."""
-    halves = []
-    for tile in tiles:
-        for low in range(0, 4 * _PIECE, 2 * _PIECE):
-            halves.append(tile[:, low : low + 2 * _PIECE].reshape_dim(1, (2, _PIECE)))
-    return halves
+def lanes_of(lanes: Lanes, part: int, index: int, geometry: Geometry) -> Any:
+    """A piece of one part of a vector in HBM, [L, W]."""
+    pattern = [[lanes.pitch, geometry.lanes], [1, geometry.piece]]
+    at = lanes.skip + index * geometry.piece
+    return lanes.parts[part].ap(pattern, at, scalar_offset=lanes.base)
 
 
-def factor_ring() -> Ring:
-    """Tiles for factors, of which a pass has its own."""
-    tiles = []
-    for _ in range(_FACTORS):
-        tiles.append(nl.ndarray((PARTITIONS, 2, _PIECE), dtype=nl.float32, buffer=nl.sbuf))
-    return Ring(tiles, 0)
+def load_matrices(table: Any, base: Any, index: int, low: int, rows: int) -> Any:
+    """Wr, Wi and -Wi of a piece, from HBM [pieces, K, 2, M]: SBUF [128, 3, M].
 
-
-def next_of(ring: Ring) -> Any:
-    """The tile whose turn it is."""
-    tile = ring.tiles[ring.turn % len(ring.tiles)]
-    ring.turn += 1
+    low, rows: its first rows, and the partition that they begin at.
+    """
+    count, columns = table.shape[1], table.shape[3]
+    tile = nl.ndarray((PARTITIONS, 3, columns), dtype=nl.float32, buffer=nl.sbuf)
+    pattern = [[2 * columns, rows], [columns, 2], [1, columns]]
+    source = table.ap(pattern, index * 2 * count * columns, scalar_offset=base)
+    held = tile[low : low + rows]
+    nisa.dma_copy(dst=held[:, 0:2], src=source, dge_mode=descriptors(base))
+    nisa.activation(dst=held[:, 2], op=nl.copy, data=held[:, 1], scale=-1.0)
     return tile
 
 
-def load_pieces(
-    source: Lines,
-    split: Split,
-    start: int,
-    size: int,
-    halves: Ring,
-    factors: Ring,
-    before: Any,
-) -> Any:
-    """SBUF [L, 2, size], one a p, of columns from start on; zeros beyond the data."""
-    lanes, pitch = twiddle_of(split).shape[1], twiddle_of(split).shape[3]
-    pieces = []
-    for p in range(split.count):
-        held = max(0, min(split.size, source.held - p * split.size))
-        part_of_line = Lines(source.parts, source.base, source.skip + p * split.size, held)
-        piece = next_of(halves)[0:lanes, :, 0:size]
+def contract(x: Any, matrices: Any) -> Any:
+    """The matrix times split complex SBUF [K, 2, n]: a PSUM bank for each part."""
+    banks = []
+    for part in range(2):
+        bank = nl.ndarray((matrices.shape[2], x.shape[2]), dtype=nl.float32, buffer=nl.psum)
+        for term in range(2):
+            matrix = matrices[0 : x.shape[0], SPLIT_TERMS[part][term]]
+            multiply(bank, matrix, x[:, term], term > 0)
+        banks.append(bank)
+    return banks
+
+
+# The transforms between, and the last pass.
+
+
+def transform_scratch(job: Job) -> None:
+    """The P transforms of length Q, from one scratch into the other."""
+    split = job.split
+    geometry, spread = split.geometry, split.spread
+    source, target = scratch_parts(job.scratch[0]), scratch_parts(job.scratch[1])
+    share = share_of(geometry.count, spread.rows, instructions_of(spread), job)
+    end = share.first + share.trips * share.step
+    if share.trips > 0:
+
+        def body(row: Any) -> None:
+            lines = Lines(source, row, 0, geometry.size), Lines(target, row, 0, geometry.size)
+            transform_lines(lines[0], lines[1], 0, share.step, split)
+
+        nl.fori_loop(share.first, end, body, share.step)
+    lines = Lines(source, None, 0, geometry.size), Lines(target, None, 0, geometry.size)
+    transform_lines(lines[0], lines[1], end, share.rest, split)
+
+
+def transform_lines(source: Lines, target: Lines, first: int, count: int, split: Split) -> None:
+    """``count`` transforms of length Q."""
+    loads = loads_of(source, Inputs(split.tiles, [], []), split.spread, first, count)
+    start_loads(loads, RING)
+    transform_rows(loads, Results(target, [], [], 0), split.held[0])
+
+
+def merge_row(target: Lines, job: Job) -> None:
+    """The last pass: the P results of the scratch, interleaved."""
+    geometry, parts = job.split.geometry, scratch_parts(job.scratch[1])
+    share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
+    end = share.first + share.trips * share.step
+    if share.trips > 0:
+
+        def body(piece: Any) -> None:
+            lanes = scratch_lanes(by_piece(parts, geometry.piece), piece, geometry)
+            rows = by_piece(target.parts, geometry.piece * geometry.count)
+            inside = Lines(rows, piece, target.skip, target.held)
+            merge_pieces(lanes, inside, 0, share.step, job.split)
+
+        nl.fori_loop(share.first, end, body, share.step)
+    merge_pieces(scratch_lanes(parts, None, geometry), target, end, share.rest, job.split)
+
+
+def merge_pieces(source: Lanes, target: Lines, first: int, count: int, split: Split) -> None:
+    """The last pass of ``count`` pieces."""
+    geometry = split.geometry
+    piece, rows, radix = geometry.piece, geometry.rows, geometry.count
+    run = piece // rows * radix  # neighbouring results on a partition
+    for index in range(first, first + count):
+        tile = tile_of(split, index, geometry.lanes)
         for part in range(2):
-            load_lines(piece[:, part].expand_dim(1), part_of_line, part, Place(0, start, pitch))
-        if len(before) > 0 and held > 0:
-            tile = next_of(factors)
-            load_factors(tile, before[0][p], start, size)
-            weighted = nl.ndarray(piece.shape, dtype=nl.float32, buffer=nl.sbuf)
-            multiply_complex(weighted, piece, factor_views(tile, 0, piece.shape))
-            piece = weighted
-        pieces.append(piece)
-    return pieces
-
-
-def part_piece(pieces: Any, split: Split, start: int, factors: Ring) -> None:
-    """DFT over p, twiddles, and stores to row k_p of the scratch."""
-    if len(pieces) == 2:
-        outputs = [
-            combine(pieces[0], pieces[1], nl.add),
-            combine(pieces[0], pieces[1], nl.subtract),
-        ]
-    else:
-        even = combine(pieces[0], pieces[2], nl.add)
-        odd = combine(pieces[1], pieces[3], nl.add)
-        cross = combine(pieces[0], pieces[2], nl.subtract)
-        other = combine(pieces[1], pieces[3], nl.subtract)
-        outputs = [
-            combine(even, odd, nl.add),
-            rotate_and_add(cross, other, split.inverse),
-            combine(even, odd, nl.subtract),
-            rotate_and_add(cross, other, not split.inverse),
-        ]
-    for k in range(split.count):
-        result = outputs[k]
-        if k > 0:
-            tile = next_of(factors)
-            load_factors(tile, twiddle_of(split)[k - 1], start, result.shape[2])
-            multiply_complex(result, result, factor_views(tile, 0, result.shape))
+            view = lanes_of(source, part, index, geometry)
+            nisa.dma_copy(dst=tile[:, part], src=view, dge_mode=descriptors(source.base))
         for part in range(2):
-            place = Place(k, start, twiddle_of(split).shape[3])
-            store_lines(result[:, part].expand_dim(1), split.scratch[0], part, place)
+            result = interleave(tile[:, part], split)
+            pattern = [[run, rows], [geometry.columns * radix, geometry.blocks], [1, run]]
+            at = target.skip + index * piece * radix
+            view = target.parts[part].ap(pattern, at, scalar_offset=target.base)
+            nisa.dma_copy(dst=view, src=result, dge_mode=descriptors(target.base))
 
 
-def combine(a: Any, b: Any, op: Any) -> Any:
-    """a <op> b of two SBUF tiles."""
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_tensor(dst=out, data1=a, data2=b, op=op)
-    return out
-
-
-def rotate_and_add(a: Any, b: Any, is_positive: bool) -> Any:
-    """a + i b, or a - i b, of split complex SBUF tiles [P, 2, F]."""
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.sbuf)
-    real = nl.subtract if is_positive else nl.add
-    imaginary = nl.add if is_positive else nl.subtract
-    nisa.tensor_tensor(dst=out[:, 0], data1=a[:, 0], data2=b[:, 1], op=real)
-    nisa.tensor_tensor(dst=out[:, 1], data1=a[:, 1], data2=b[:, 0], op=imaginary)
-    return out
-
-
-def merge_piece(split: Split, start: int, size: int, halves: Ring) -> Any:
-    """Columns start.. of the P transforms, interleaved: SBUF [C, 2, P size]."""
-    columns = split.shared.spread.columns
-    tile = nl.ndarray((columns, 2, size, split.count), dtype=nl.float32, buffer=nl.sbuf)
-    for k in range(split.count):
-        loaded = next_of(halves)[0:columns, :, 0:size]
-        for part in range(2):
-            place = Place(k, start, split.size // columns)
-            load_lines(loaded[:, part].expand_dim(1), split.scratch[1], part, place)
-        nisa.activation(dst=tile[:, :, :, k], op=nl.copy, data=loaded)
-    return tile.flatten_dims(2, 3)
-
-
-def weigh_outputs(result: Any, after: Any, start: int, factors: Ring) -> None:
-    """Multiply SBUF [C, 2, n] by factors start.. of HBM [C, 2, N/C]."""
-    for low in range(0, result.shape[2], _PIECE):
-        x = result[:, :, low : min(low + _PIECE, result.shape[2])]
-        tile = next_of(factors)
-        load_factors(tile, after, start + low, x.shape[2])
-        multiply_complex(x, x, factor_views(tile, 0, x.shape))
+def interleave(tile: Any, split: Split) -> Any:
+    """SBUF [(k_p, g), (j, i)] as SBUF [j, g, (i, k_p)]."""
+    geometry = split.geometry
+    rows, lanes, blocks = geometry.rows, geometry.lanes, geometry.blocks
+    each = geometry.piece // rows
+    shape = (rows, blocks, each, geometry.count)
+    result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    together = PSUM_BANK // lanes
+    for low in range(0, each, together):
+        size = min(together, each - low)
+        bank = nl.ndarray((rows, size, lanes), dtype=transposed_dtype(nl.float32), buffer=nl.psum)
+        for index in range(size):
+            column = low + index
+            data = tile[:, column : column + (rows - 1) * each + 1 : each]
+            transpose(bank[:, index], data, split.identity)
+        numbers = bank.reshape_dim(2, (geometry.count, blocks)).permute((0, 3, 1, 2))
+        nisa.activation(dst=result[:, :, low : low + size], op=nl.copy, data=numbers)
+    return result.flatten_dims(2, 3)

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from nki_kernels import hardware, row_blocks, simulator
-from nki_kernels.kernels.butterfly import (
+from nki_kernels.kernels.butterfly import block_instructions, butterfly
+from nki_kernels.kernels.butterfly_tables import (
     MAX_COMPENSATED_LENGTH,
     MAX_LENGTH,
-    block_instructions,
-    butterfly,
     butterfly_specs,
     butterfly_tables,
     state_points,

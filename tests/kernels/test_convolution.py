@@ -9,10 +9,9 @@ import pytest
 
 from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
-from nki_kernels.kernels.real_stockham import (
-    inverse_real_stockham,
+from nki_kernels.kernels.real_stockham import inverse_real_stockham, real_stockham
+from nki_kernels.kernels.real_stockham_tables import (
     inverse_real_stockham_tables,
-    real_stockham,
     real_stockham_tables,
 )
 from nki_kernels.lint import lint
@@ -29,12 +28,13 @@ SMALL = [(2, 2), (2, 3), (3, 2), (3, 5), (9, 7), (8, 8), (12, 5), (5, 12), (31, 
 LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (50, 60), (65, 63), (64, 64), (80, 64)]
 
 
-def launch(x, spectrum, radices, programs=1):
+def launch(x, spectrum, radices, programs=1, kept=None):
     """Rows and timeline of one launch with half spectra of the filters."""
     re, im = spectrum.real.astype(np.float32), spectrum.imag.astype(np.float32)
-    tables = convolution_tables(x.shape[1], radices)
+    n = math.prod(radices)
+    rest = *pack(convolution_tables(n, radices)), radices, kept or n
     with simulator.record() as timeline:
-        y = simulator.simulate(convolve_rows[programs])(x, re, im, *pack(tables), radices)
+        y = simulator.simulate(convolve_rows[programs])(x, re, im, *rest)
     assert timeline.launches == 1
     return y, timeline
 
@@ -46,12 +46,12 @@ def convolve(x, h, radices):
     return launch(x, spectrum, radices)[0], exact
 
 
-def dry(batch, radices, filters, programs=1):
+def dry(batch, radices, filters, programs=1, held=None, kept=None):
     """Timeline without data."""
     n = math.prod(radices)
-    x, h = ((batch, n), "float32"), ((filters, n // 2 + 1), "float32")
-    tables = convolution_tables(n, radices)
-    return simulator.dry_run(convolve_rows[programs], x, h, h, *pack(tables), radices)
+    x, h = ((batch, held or n), "float32"), ((filters, n // 2 + 1), "float32")
+    rest = *pack(convolution_tables(n, radices)), radices, kept or n
+    return simulator.dry_run(convolve_rows[programs], x, h, h, *rest)
 
 
 @pytest.mark.parametrize("radices", SMALL + LARGE, ids=str)
@@ -80,6 +80,19 @@ def test_a_delta_changes_nothing_and_a_shifted_one_shifts(radices):
     delta[0, 0] = 1
     assert error(convolve(x, delta, radices)[0], x) <= 8e-7
     assert error(convolve(x, np.roll(delta, 3), radices)[0], np.roll(x, 3, 1)) <= 8e-7
+
+
+@pytest.mark.parametrize("radices", [(2, 3), (5, 12), (16, 20), (40, 40)], ids=str)
+def test_rows_are_padded_and_results_cropped_by_dma(radices):
+    n = math.prod(radices)
+    for batch, held, kept in ((1, 1, n), (3, n, 1), (130, n // 2, n - n // 3), (300, n - 1, 2)):
+        x, spectrum = real(batch, held), np.fft.rfft(real(1, n))
+        result, timeline = launch(x, spectrum, radices, kept=kept)
+        exact = np.fft.irfft(np.fft.rfft(x.astype(float), n) * spectrum.astype(np.complex64), n)
+        assert error(result, exact[:, :kept]) <= 2e-6
+        assert timeline.hbm_bytes <= dry(batch, radices, 1).hbm_bytes - 4 * batch * (
+            2 * n - held - kept
+        )
 
 
 def test_it_is_circular():
@@ -150,7 +163,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("radices", [(16, 64), (32, 32)], ids=str)
 def test_both_transforms_together_take_less_than_one_after_the_other(chip, radices):
-    """No block waits for its own results: three are on their way at any time."""
+    """Spectra and their products do not pass HBM: its floor for them is more than is lost here."""
     n, batch = math.prod(radices), 1024
     x, z = ((batch, n), "float32"), ((batch, n // 2 + 1), "float32")
     there, back = real_stockham_tables(n, radices), inverse_real_stockham_tables(n, radices)
@@ -158,6 +171,7 @@ def test_both_transforms_together_take_less_than_one_after_the_other(chip, radic
         alone = (
             simulator.dry_run(real_stockham, x, *pack(there), radices).total_ns
             + simulator.dry_run(inverse_real_stockham, z, z, *pack(back), radices).total_ns
+            + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
         )
         assert dry(batch, radices, 1).total_ns <= alone
 

@@ -12,7 +12,10 @@ from nki_kernels.kernels import axes
 from nki_kernels.kernels import image_convolution as module
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images, stage_order
 from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
-from nki_kernels.kernels.real_stockham import inverse_real_stockham_tables, real_stockham_tables
+from nki_kernels.kernels.real_stockham_tables import (
+    inverse_real_stockham_tables,
+    real_stockham_tables,
+)
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 

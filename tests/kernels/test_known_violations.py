@@ -21,6 +21,9 @@ LENGTHS = (7, 12, 64, 100, 200, 257, 1000, 1009, 4096, 6208, 8192, 65536, 600000
 SHAPES = {
     CONVOLUTION: ((64, 64), (12, 64), (256, 200), (600, 300)),
     None: ((64, 64), (33, 100), (64, 200), (16, 300), (16, 16), (4, 64)),
+    "resident_planes": ((256, 128), (512, 256)),
+    "resident_volumes": ((64, 64, 64), (128, 64, 64)),
+    "resident_real_volumes": ((64, 64, 64), (64, 128, 128)),
 }
 BLOCKS = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
 COUNTED = (64, 1000, 4096)  # lengths whose instructions are counted
@@ -31,12 +34,11 @@ HBM_NUMBERS = hardware.HBM_TENSOR_BYTES // 4
 # Shorter than the planner takes them: those of the kernels' own tests.
 SHORT = {
     "split_four_step": [
-        Recipe("split_four_step", 32, (2, 4, 4)),
-        Recipe("split_four_step", 6144, (4, 16, 3, 32)),
+        Recipe("split_four_step", 4096, (16, 16, 16)),
+        Recipe("split_four_step", 11520, (6, 16, 3, 40)),
     ],
     "split_bluestein": [
-        Recipe("split_bluestein", 37, inner=Recipe("split_four_step", 80, (4, 5, 4))),
-        Recipe("split_bluestein", 1009, inner=Recipe("split_four_step", 2080, (4, 20, 2, 13))),
+        Recipe("split_bluestein", 601, inner=Recipe("split_four_step", 2730, (65, 3, 14))),
     ],
 }
 
@@ -44,6 +46,7 @@ SHORT = {
 AHEAD = {
     "dft_gemm": (256, 4096, "trn1"),
     "stockham": (4096, 128, "trn1"),
+    "folded_dft": (2039, 256, "trn1"),
     "four_step": (262144, 1, "trn1"),
     "split_four_step": (600000, 1, "trn3"),
     "butterfly": (8192, 1, "trn3"),
@@ -52,6 +55,8 @@ AHEAD = {
     "split_bluestein": (300007, 1, "trn3"),
     "real_stockham": (8192, 256, "trn1"),
     "inverse_real_stockham": (8192, 256, "trn1"),
+    "real_four_step": (524288, 2, "trn1"),
+    "inverse_real_four_step": (524288, 2, "trn1"),
     "convolve_rows": (5120, 200, "trn1"),
     "convolve_images": ((1024, 1024), 1, "trn1"),
     "block_circulant": ((3, 3, 256), 4096, "trn3"),
@@ -59,6 +64,9 @@ AHEAD = {
     "axes": ((1024, 1024), 1, "trn1"),
     "real_axes": ((4096, 640), 1, "trn3"),
     "axes_to_real": ((4096, 640), 1, "trn1"),
+    "resident_planes": ((512, 2048), 2, "trn1"),
+    "resident_volumes": ((64, 64, 64), 4, "trn1"),
+    "resident_real_volumes": ((128, 128, 128), 2, "trn1"),
     "strided_stockham": (1024, 1024, "trn1"),
 }
 
@@ -74,7 +82,7 @@ def recipes(algorithm):
     elif algorithm.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
         found = [algorithm.orders(shape, shape)[:1] for shape in BLOCKS]
     else:
-        shapes = SHAPES.get(algorithm.kind, SHAPES[None])
+        shapes = SHAPES.get(algorithm.name) or SHAPES.get(algorithm.kind, SHAPES[None])
         found = [algorithm.orders(shape, shape)[:1] for shape in shapes]
     chosen = [recipe for each in found for recipe in {each[0], each[-1]}]
     return chosen + SHORT.get(algorithm.name, [])

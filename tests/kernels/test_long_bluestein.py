@@ -10,9 +10,6 @@ from nki_kernels.kernels.long_bluestein import (
     long_bluestein,
     long_bluestein_specs,
     long_bluestein_tables,
-    split_bluestein,
-    split_bluestein_specs,
-    split_bluestein_tables,
 )
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
@@ -23,16 +20,13 @@ from .samples import error, large_rows, normal
 CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
 
 
-def transform(x, radices, inverse=False, split=False, programs=1):
+def transform(x, radices, inverse=False, programs=1):
     """Result, timeline and exact input of one launch on the rows of complex ``x``."""
     n = x.shape[-1]
-    kernel, make = long_bluestein, long_bluestein_tables
-    if split:
-        kernel, make = split_bluestein, split_bluestein_tables
-    tables = make(n, radices, inverse, 1 / n if inverse else 1.0)
+    tables = long_bluestein_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel[programs])(re, im, *pack(tables), radices)
+        y_re, y_im = simulator.simulate(long_bluestein[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -59,35 +53,15 @@ def test_lengths_and_batches_both_ways(n, radices):
     assert error(backward, np.fft.ifft(x)) <= 2e-6
 
 
-@pytest.mark.parametrize(
-    ("n", "radices"),
-    [(5, (2, 3, 5)), (37, (4, 5, 4)), (1009, (2, 32, 33)), (1009, (4, 20, 2, 13))],
-)
-def test_split_transforms_both_ways(n, radices):
-    for batch in (1, 3):
-        forward, timeline, x = transform(normal(batch, n), radices, split=True)
-        assert timeline.launches == 1
-        assert error(forward, np.fft.fft(x)) <= 2e-6
-    backward, _, x = transform(normal(2, n), radices, inverse=True, split=True)
-    assert error(backward, np.fft.ifft(x)) <= 2e-6
-
-
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize(
-    ("n", "radices", "split"),
-    [(131, (128, 3), False), (4099, (80, 2, 52), False), (1009, (4, 20, 2, 13), True)],
+    ("n", "radices"),
+    [(131, (128, 3)), (4099, (80, 2, 52))],
 )
-def test_no_number_on_the_way_overflows(n, radices, split, inverse):
+def test_no_number_on_the_way_overflows(n, radices, inverse):
     for row in large_rows(n):
-        result, _, x = transform(row[None], radices, inverse, split)
+        result, _, x = transform(row[None], radices, inverse)
         assert error(result, (np.fft.ifft if inverse else np.fft.fft)(x)) <= 2e-6
-
-
-@pytest.mark.slow
-def test_the_longest_prime_below_2_to_the_20():
-    result, timeline, x = transform(normal(1, 1048573), (4, 64, 64, 128), split=True)
-    assert timeline.launches == 1
-    assert error(result, np.fft.fft(x)) <= 2e-6
 
 
 def test_a_long_prime():
@@ -102,8 +76,6 @@ def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs)
     for batch in (1, 3):
         result, _, x = transform(normal(batch, 997), (70, 29), programs=programs)
         assert error(result, np.fft.fft(x)) <= 2e-6
-        split, _, x = transform(normal(batch, 101), (4, 6, 9), split=True, programs=programs)
-        assert error(split, np.fft.fft(x)) <= 2e-6
 
 
 @pytest.mark.parametrize(("chip", "programs"), CORES)
@@ -117,14 +89,13 @@ def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, n,
 
 
 @pytest.mark.parametrize(("chip", "programs"), CORES)
-@pytest.mark.parametrize(("n", "radices", "split"), [(131, (128, 3), False), (37, (4, 5, 4), True)])
-def test_transforms_are_independent(monkeypatch, chip, programs, n, radices, split):
+def test_transforms_are_independent(monkeypatch, chip, programs):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    x = normal(5, n).astype(np.complex64)
+    x = normal(5, 131).astype(np.complex64)
 
     def run(spoiled):
         with np.errstate(all="ignore"):
-            return transform(spoiled, radices, split=split, programs=programs)[0]
+            return transform(spoiled, (128, 3), programs=programs)[0]
 
     check_rows_are_independent(run, x, np.fft.fft(x.astype(np.complex128)), 2e-6)
 
@@ -132,21 +103,16 @@ def test_transforms_are_independent(monkeypatch, chip, programs, n, radices, spl
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 def test_long_batches_keep_the_rules_and_are_loops(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    for kernel, specs, n, radices, batch in (
-        (long_bluestein, long_bluestein_specs, 65537, (128, 16, 65), 100),
-        (long_bluestein, long_bluestein_specs, 262139, (128, 32, 128), 100),
-        (split_bluestein, split_bluestein_specs, 1048573, (4, 64, 64, 128), 512),
-    ):
-        spec = ((batch, n), "float32")
+    for n, radices in ((65537, (128, 16, 65)), (262139, (128, 32, 128))):
+        spec, tables = ((100, n), "float32"), packed_spec(long_bluestein_specs(radices))
         with simulator.strict():
-            timeline = simulator.dry_run(kernel, spec, spec, *packed_spec(specs(radices)), radices)
+            timeline = simulator.dry_run(long_bluestein, spec, spec, *tables, radices)
         assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
         assert timeline.instructions > 2 * len(timeline.events)
 
 
 def test_the_kernel_stays_inside_the_compilers_subset():
     assert lint(long_bluestein) == []
-    assert lint(split_bluestein) == []
 
 
 @pytest.mark.parametrize(

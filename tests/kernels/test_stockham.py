@@ -10,7 +10,8 @@ import pytest
 import nki_kernels.kernels.stockham
 import nki_kernels.row_blocks
 from nki_kernels import hardware, simulator
-from nki_kernels.kernels.stockham import MAX_LENGTH, stockham, stockham_tables
+from nki_kernels.kernels.stockham import stockham
+from nki_kernels.kernels.stockham_stages import MAX_LENGTH, stockham_tables
 from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 from nki_kernels.simulator import device_rules
@@ -94,7 +95,7 @@ def test_streamed_tables_both_ways(radices):
 def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, radices, batch, options):
     x = normal(batch, math.prod(radices))
     resident, before, _ = transform(x, radices, **options)
-    monkeypatch.setattr(nki_kernels.kernels.stockham, "_SBUF", 0)
+    monkeypatch.setattr(nki_kernels.kernels.stockham_plan, "SMALLEST_SBUF", 0)
     streamed, after, _ = transform(x, radices, **options)
     assert after.sbuf_peak_bytes != before.sbuf_peak_bytes
     np.testing.assert_array_equal(streamed, resident)
@@ -110,6 +111,37 @@ def test_every_even_length_in_two_stages(n):
 def test_several_transforms_a_partition(radices, batch):
     result, _, x = transform(normal(batch, math.prod(radices)), radices)
     assert error(result, np.fft.fft(x)) <= 6e-7
+
+
+# Halves of exactly 64 rows, others with zeros behind them, in the first, a middle and the last
+# stage; radices up to 32 whose stages have an odd number of K, so that they take the whole array.
+ROW_TILES = [(32, 32), (8, 30), (24, 16), (16, 25), (64, 12), (4, 8, 28), (2, 25, 4), (3, 32, 5)]
+
+
+@pytest.mark.parametrize("radices", ROW_TILES, ids=str)
+def test_row_tiles(chip, radices):
+    """Of an even and an odd number of rows a partition, and of a few partitions."""
+    n = math.prod(radices)
+    for batch, inverse in ((300, False), (258, True), (3, True), (1, False)):
+        result, _, x = transform(normal(batch, n), radices, inverse)
+        assert error(result, np.fft.ifft(x) if inverse else np.fft.fft(x)) <= 6e-7
+
+
+@pytest.mark.parametrize("options", [BF16[0], REFINED[0]], ids=["bf16", "refined"])
+def test_row_tiles_of_bfloat16(chip, options):
+    result, _, x = transform(normal(258, 600), (24, 25), **options)
+    assert error(result, np.fft.fft(x)) <= (1e-2 if options == BF16[0] else 1.5e-5)
+
+
+def test_row_tiles_spare_the_tensor_engine(chip):
+    """Two full stages in row tiles against two of radix 64, whose tables have no zeros."""
+    busy = []
+    for radices in ((32, 32), (64, 64)):
+        n = math.prod(radices)
+        spec, tables = ((2**20 // n, n), "float32"), stockham_tables(n, radices)
+        found = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
+        busy.append(found.engine_busy_ns["tensor"])
+    assert busy[0] <= 0.73 * busy[1]
 
 
 @pytest.mark.parametrize("chip", ["trn2", "trn3"])
@@ -179,8 +211,9 @@ def test_two_cores_take_half_the_time(monkeypatch, name, radices):
         simulator.dry_run(stockham[cores], spec, spec, *pack(tables), radices).total_ns
         for cores in (1, 2)
     )
-    # Of 4096 points each core has two blocks: the first load and the last store overlap nothing.
-    assert two <= (0.55 if n < 4096 else 0.62) * one
+    # Of 1024 points and more each core has few blocks: the first load and the last store overlap
+    # nothing.
+    assert two <= (0.55 if n < 1024 else 0.62) * one
 
 
 @PRECISIONS

@@ -6,19 +6,26 @@ import pytest
 from nki_kernels.kernels import (
     block_circulant,
     bluestein,
-    butterfly,
+    butterfly_tables,
     convolution,
     dft_gemm,
-    four_step,
+    folded_dft,
+    four_step_tables,
     long_bluestein,
-    stockham,
+    stockham_stages,
 )
 from trnfft.planner import planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import Problem
 
-LENGTHS = {"four_step": 512, "long_bluestein": 257}
+LENGTHS = {
+    "folded_dft": 131,
+    "four_step": 512,
+    "long_bluestein": 257,
+    "real_four_step": 4096,
+    "inverse_real_four_step": 4096,
+}
 LINES = [
     algorithm
     for algorithm in (*ALGORITHMS.values(), STRIDED_STOCKHAM)
@@ -29,6 +36,11 @@ SHAPES = {
     "real_axes": dict(shape=(8, 12), real=True),
     "axes_to_real": dict(shape=(8, 12), real=True, inverse=True),
 }
+RESIDENT = {
+    "resident_planes": (256, 128),
+    "resident_volumes": (64, 64, 64),
+    "resident_real_volumes": (64, 64, 64),
+}
 
 
 def recipes():
@@ -36,6 +48,8 @@ def recipes():
         yield algorithm, algorithm.recipes(LENGTHS.get(algorithm.name, 64))[0]
     for name, arguments in SHAPES.items():
         yield ALGORITHMS[name], planner.plan(**arguments, target="trn1").recipe
+    for name, shape in RESIDENT.items():
+        yield ALGORITHMS[name], ALGORITHMS[name].orders(shape, shape)[0]
 
 
 def leaves(tables):
@@ -60,10 +74,11 @@ def test_forward_without_a_factor_by_default(algorithm, recipe):
     [
         ("dft_gemm", 1, dft_gemm.MAX_LENGTH),
         ("real_dft_gemm", 1, dft_gemm.MAX_LENGTH),
-        ("butterfly", 2, butterfly.MAX_LENGTH),
-        ("butterfly_kahan", 2, butterfly.MAX_COMPENSATED_LENGTH),
-        ("stockham", 2, stockham.MAX_LENGTH),
-        ("four_step", 256, four_step.MAX_LENGTH),
+        ("butterfly", 2, butterfly_tables.MAX_LENGTH),
+        ("butterfly_kahan", 2, butterfly_tables.MAX_COMPENSATED_LENGTH),
+        ("stockham", 2, stockham_stages.MAX_LENGTH),
+        ("folded_dft", 129, folded_dft.MAX_LENGTH),
+        ("four_step", 256, four_step_tables.MAX_STREAMED_LENGTH),
         ("bluestein", 2, bluestein.MAX_CONVOLVED),
         ("convolve_rows", 4, convolution.MAX_LENGTH),
         ("long_bluestein", 256, long_bluestein.MAX_CONVOLVED),
@@ -96,23 +111,32 @@ LIKELIEST = [
     ("four_step", 350, [(2, 5, 35), (2, 7, 25), (7, 50)]),
     ("four_step", 2688, [(21, 128), (24, 112), (28, 96)]),
     ("four_step", 3250, [(26, 125), (50, 65), (13, 2, 125)]),
-    ("four_step", 3861, [(33, 117), (39, 99), (13, 3, 99)]),
-    ("four_step", 6292, [(52, 121), (26, 2, 121), (121, 52)]),
-    ("four_step", 8192, [(64, 128), (32, 2, 128), (128, 64)]),
+    ("four_step", 3861, [(33, 117), (39, 99), (11, 3, 117)]),
+    ("four_step", 6292, [(52, 121), (26, 2, 121), (13, 4, 121)]),
+    ("four_step", 8192, [(64, 128), (32, 2, 128), (16, 4, 128)]),
     ("four_step", 8424, [(72, 117), (78, 108), (81, 104)]),
-    ("four_step", 16384, [(128, 128), (64, 2, 128), (32, 4, 128)]),
+    ("four_step", 16384, [(32, 4, 128), (128, 128), (64, 2, 128)]),
+    ("four_step", 999999, [(111, 77, 117), (77, 111, 117), (117, 77, 111)]),
+    ("four_step", 2**20, [(128, 64, 128), (64, 4, 32, 128), (64, 8, 16, 128)]),
     (
         "stockham",
         1000,
-        [(25, 40), (50, 20), (20, 50), (40, 25), (100, 10), (10, 100), (125, 8), (8, 125)],
+        [(40, 25), (25, 40), (50, 20), (20, 50), (125, 8), (8, 125), (100, 10), (10, 100)]
+        + [(8, 5, 25), (2, 25, 20)],
     ),
     ("bluestein", 992, [(32, 64), (64, 32), (128, 16), (32, 63)]),
-    ("long_bluestein", 671, [(128, 11), (128, 12), (128, 13)]),
-    ("split_four_step", 2**20, [(2, 64, 64, 128), (4, 64, 32, 128)]),
-    ("split_four_step", 2**21, [(4, 64, 64, 128)]),
-    ("split_bluestein", 300007, [(4, 64, 19, 128)]),
+    ("long_bluestein", 671, [(128, 16), (128, 17), (128, 11)]),
+    ("long_bluestein", 100003, [(128, 13, 121), (128, 13, 122), (128, 17, 92)]),
+    ("split_four_step", 2**20, [(128, 64, 128), (32, 32, 8, 128), (64, 128, 128)]),
+    ("split_four_step", 2**21, [(64, 32, 8, 128), (128, 128, 128), (32, 32, 16, 128)]),
+    ("split_four_step", 2**26, [(128, 64, 64, 128)]),
+    ("split_bluestein", 300007, [(118, 40, 128), (119, 40, 128), (120, 40, 128)]),
     ("real_stockham", 52, [(2, 26), (4, 13), (26, 2)]),
     ("real_stockham", 960, [(16, 60), (20, 48), (24, 40)]),
+    ("real_four_step", 16384, [(128, 128), (64, 2, 128), (32, 4, 128)]),
+    ("real_four_step", 2**20, [(128, 64, 128)]),
+    ("inverse_real_four_step", 2**18, [(64, 32, 128), (128, 16, 128), (64, 64, 64)]),
+    ("inverse_real_four_step", 16384, [(128, 128), (64, 2, 128), (64, 4, 64)]),
 ]
 
 
@@ -143,6 +167,9 @@ def test_shapes_of_kernels_inputs():
         shapes = [(3, 8), (filters, 5), (filters, 5)]
         found = ALGORITHMS["convolve_rows"].inputs_beside(Recipe("", 8), shapes)
         assert (found == shapes) == allowed
+    cropped = Recipe("", 8, (2, 4), held=(6, 5))
+    assert ALGORITHMS["convolve_rows"].inputs(cropped, 3) == [(3, 6), (1, 5), (1, 5)]
+    assert ALGORITHMS["convolve_rows"].settings(cropped) == ((2, 4), 5)
     back = planner.plan(shape=(4, 6, 8), real=True, inverse=True, target="trn1").recipe
     assert ALGORITHMS["axes_to_real"].inputs(back, 2) == [(2, 4, 6, 5)] * 2
     image = planner.plan_convolution((12, 14), padded_from=(7, 9), target="trn1").recipe
@@ -165,6 +192,13 @@ def test_a_layout_of_a_weight_takes_its_number_of_rows():
 
 
 def test_shapes_that_are_refused_say_why():
+    with pytest.raises(NotImplementedError, match="an image has 2 axes, not 1"):
+        ALGORITHMS["resident_planes"].orders((256,), (256,))
+    for name, shape in RESIDENT.items():
+        with pytest.raises(NotImplementedError, match="takes no padding"):
+            ALGORITHMS[name].orders(shape, (1, *shape[1:]))
+        with pytest.raises(NotImplementedError, match="takes (powers of two|axes of 64)"):
+            ALGORITHMS[name].orders((*shape[1:], 8), (*shape[1:], 8))
     with pytest.raises(NotImplementedError, match="an image has 2 axes, not 3"):
         planner.plan_convolution((8, 8, 8))
     with pytest.raises(NotImplementedError, match="axis 0 of length 8194 has no two radices up to"):
@@ -184,23 +218,40 @@ def test_shapes_that_are_refused_say_why():
 
 
 def test_lengths_that_are_refused_say_why():
+    most = four_step_tables.MAX_LENGTH
     for name, n, reason in [
         ("bluestein", 1, "takes 2 <= N <= 5120"),
+        ("four_step", 2**20 + 2, "takes 256 <= N <= 1048576"),
+        ("four_step", 7**7, "has states of 16807 numbers or more, SBUF holds 9200"),
+        ("folded_dft", 128, "takes 129 <= N <= 2047"),
+        ("folded_dft", 2048, "takes 129 <= N <= 2047"),
+        ("folded_dft", 2021, "takes no N > 768 without a prime factor of at least 53"),
         ("long_bluestein", 255, "takes 256 <= N <= 262144"),
-        ("split_bluestein", 262144, "takes 262145 <= N <= 1048576"),
-        ("split_bluestein", 1048577, "takes 262145 <= N <= 1048576"),
-        ("split_four_step", 524288, "takes even N, 524290 <= N <= 2097152"),
-        ("split_four_step", 524291, "takes even N, 524290 <= N <= 2097152"),
-        ("split_four_step", 2097154, "takes even N, 524290 <= N <= 2097152"),
+        ("split_bluestein", 32768, "takes 32769 <= N <= 4194304"),
+        ("split_bluestein", 4194305, "takes 32769 <= N <= 4194304"),
+        ("split_four_step", 524288, "takes 524289 <= N <= 67108864"),
+        ("split_four_step", 67108865, "takes 524289 <= N <= 67108864"),
         ("split_four_step", 131 * 2**13, "has no radix for the prime factor 131"),
-        ("split_four_step", 2 * 3**12, "takes multiples of 4 above 1048576"),
+        (
+            "split_four_step",
+            13**6,
+            f"has no factor that fills 33 to 128 partitions and leaves {most} points or fewer",
+        ),
         ("real_stockham", 131, "has no two radices, up to 128 and up to 64"),
+        ("real_four_step", 4095, "takes 4096 <= N <= 1048576"),
+        ("real_four_step", 1048577, "takes 4096 <= N <= 1048576"),
+        ("real_four_step", 5001, "has no two or three radices that the kernel takes"),
+        ("inverse_real_four_step", 524289, "takes 4096 <= N <= 524288"),
     ]:
         assert ALGORITHMS[name].why_not(n) == reason
     for name, n in [
-        ("split_bluestein", 262145),
-        ("split_bluestein", 1048576),
+        ("folded_dft", 768),
+        ("folded_dft", 901),
+        ("split_bluestein", 32769),
+        ("split_bluestein", 2**22),
         ("split_four_step", 524290),
+        ("split_four_step", 3**13),
+        ("split_four_step", 2**26),
         ("split_four_step", 127 * 2**13),
         ("split_four_step", 2**20),
         ("split_four_step", 2**21),

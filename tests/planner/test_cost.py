@@ -1,14 +1,13 @@
 """Prices of launches on two cores, by a kernel of this file whose programs share its rows."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import platformdirs
 import pytest
 
 import trnfft
-from nki_kernels import hardware, simulator
+from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from nki_kernels.nki_api import nisa, nki, nl
 from trnfft.planner import cost, lengths, planner
@@ -93,81 +92,30 @@ def test_both_degrees_have_plans_of_their_own():
     assert plan(2, batch=8192, inverse=True).candidates == two.candidates
 
 
-@pytest.mark.parametrize("n, batch", [(64, 2**14), (256, 2**13), (1024, 2**12)])
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
-def test_prices_of_large_batches_are_those_of_whole_dry_runs(n, batch, chip):
-    recipe, core = Recipe("doubled", n), hardware.chip(chip)
-    for cores in (1, 2):
-        whole = cost.timeline(recipe, batch, core, cores)
-        price = cost.price(recipe, batch, core, cores)
-        assert price.predicted_ns == pytest.approx(whole.total_ns, rel=0.03)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
+    # Bodies of a few blocks, so that a batch that can be run is a loop.
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 200)
+    recipe, batch = Recipe("stockham", 256, (8, 32)), 2**13
+    zeros = np.zeros((batch, 256), np.float32)
+    arguments = ALGORITHMS["stockham"].arguments(recipe)
+    with hardware.select(TRN2), simulator.record() as timeline:
+        simulator.simulate(ALGORITHMS["stockham"].kernel)[cores](zeros, zeros, *arguments)
+    price = cost.price(recipe, batch, TRN2, cores)
+    assert price.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
+    assert price.instructions < timeline.instructions // cores / 4
 
 
-def test_parts_of_a_batch_are_large_enough_for_both_cores(monkeypatch):
-    def spied(recipe, batch, chip, cores):
-        sizes[cores].append(batch)
-        return found(recipe, batch, chip, cores)
-
-    found, sizes = cost.timeline, {1: [], 2: []}
-    monkeypatch.setattr(cost, "timeline", spied)
-    one, two = (cost.price(Recipe("doubled", 512), 2**17, TRN2, cores) for cores in (1, 2))
-    assert sizes[2] == [2 * size for size in sizes[1]] and sizes[2][-1] < 2**17
-    assert one.instructions == two.instructions  # of a core
-
-
-# Points of a row, cores, instructions of rows, the batch, and the parts of it that are simulated.
-PARTS = [
-    (64, 1, lambda rows: rows, 100, [100]),
-    (64, 1, lambda rows: rows, 128, [128]),
-    # Few points: until 2000 instructions of each core, or 800 from 2^17 points of each on.
-    (8, 1, lambda rows: rows / 0.256, 10**5, [128, 512]),
-    (8, 1, lambda rows: 3.9 * rows, 10**5, [128, 512, 2048]),
-    (64, 1, lambda rows: rows / 2.56, 10**6, [128, 512, 2048]),
-    (64, 1, lambda rows: 0.39 * rows, 10**6, [128, 512, 2048, 8192]),
-    (63, 1, lambda rows: rows / 2, 10**6, [128, 512, 2048, 8192]),
-    (64, 2, lambda rows: rows / 2.56, 10**6, [256, 1024, 4096]),
-    (64, 2, lambda rows: 0.39 * rows, 10**6, [256, 1024, 4096, 16384]),
-    # Many points, from 2^19 on: twice as many, and none where the instructions are many, too.
-    (4096, 1, lambda rows: rows * 15.625, 10**4, [128]),
-    (4096, 1, lambda rows: rows * 15, 10**4, [128, 256]),
-    (4095, 1, lambda rows: rows * 16, 10**4, [128, 512]),
-    (4096, 2, lambda rows: rows * 15.625, 10**4, [256]),
-    (4096, 2, lambda rows: rows * 15.001, 10**4, [256, 512]),
-    # Never more than the batch.
-    (64, 1, lambda rows: rows / 8, 2000, [128, 512, 2000]),
-    # Instructions that grow less than the rows, by a tenth and more, do not repeat themselves yet.
-    (8, 1, {128: 1000, 512: 3600, 2048: 14400}.get, 10**5, [128, 512, 2048]),
-    (8, 1, {128: 1000, 512: 3601}.get, 10**5, [128, 512]),
-    (2048, 1, {128: 1000, 512: 3600}.get, 10**5, [128, 512]),  # but these are many points
-]
-
-
-@pytest.mark.parametrize("n, cores, instructions, batch, parts", PARTS)
-def test_which_parts_of_a_batch_are_simulated(monkeypatch, n, cores, instructions, batch, parts):
-    def time_of(rows):
-        return 1000.0 + rows + 1e-6 * rows * rows
-
-    def timeline(recipe, rows, chip, cores):
-        simulated.append(rows)
-        busy = {"dma": rows, "vector": 1.0, "tensor": 2.0}
-        return SimpleNamespace(
-            total_ns=time_of(rows),
-            engine_busy_ns=busy,
-            launches=1,
-            instructions=round(instructions(rows)),
-        )
-
-    simulated = []
-    monkeypatch.setattr(cost, "timeline", timeline)
-    price = cost.price(Recipe("doubled", n), batch, TRN2, cores)
-    assert simulated == parts
-    *_, before, last = 0, *parts
-    grows = (time_of(last) - time_of(before)) / (last - before)
-    if len(parts) == 1 or n == 2048:  # so long that where it starts and ends does not count
-        grows = time_of(last) / last
-    assert price.predicted_ns == round(time_of(last) + grows * (batch - last), 1)
-    assert price.instructions == sum(round(instructions(rows)) for rows in parts) // cores
-    assert (price.bound, price.launches) == ("dma", 1)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_blocks_overlap_inside_of_an_iteration_alone(cores):
+    recipe = planner.plan_convolution((4096,), batch=512, target="trn2", cores=cores).recipe
+    short, long, longer = (
+        cost.price(recipe, cores * rows, TRN2, cores) for rows in (512, 2**13, 2**14)
+    )
+    assert longer.predicted_ns / long.predicted_ns == pytest.approx(2, rel=0.02)
+    # What overlaps with the tables and in one body is not what a row takes in a loop.
+    assert long.predicted_ns > 1.02 * 16 * short.predicted_ns
+    assert max(short.instructions, long.instructions, longer.instructions) < 4000
 
 
 def test_real_data_is_complex_data_where_that_is_cheaper(tmp_path, monkeypatch):

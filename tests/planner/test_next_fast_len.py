@@ -59,9 +59,9 @@ def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
 
 
 def test_lengths_beyond_the_kernels_are_smooth():
-    length = trnfft.next_fast_len(10**7 + 1)
-    assert length > 10**7 and prime_factors(length)[-1] <= 13
-    assert all(prime_factors(n)[-1] > 13 for n in range(10**7 + 1, length))
+    length = trnfft.next_fast_len(10**8 + 1)
+    assert length > 10**8 and prime_factors(length)[-1] <= 13
+    assert all(prime_factors(n)[-1] > 13 for n in range(10**8 + 1, length))
 
 
 def test_the_chip_is_part_of_what_is_remembered():
@@ -146,8 +146,8 @@ def test_real_lengths_stay_as_they_are_up_to_256(asked):
 @pytest.mark.parametrize(
     "target, priced",
     [
-        (176, [176, 180, 189]),  # not 256, which is more than a quarter longer
-        (300, [300, 315, 320, 336]),
+        (176, [176, 180, 192]),  # not 256, which is more than a quarter longer
+        (300, [300, 312, 320, 336]),
         (2049, [2058, 2080, 2106, 2160]),
         (7800, [7875, 7938]),  # of Stockham's stages and of the four-step's, ranked apart
         (20000, [20250, 20412]),  # too long for them: only the four-step's are ranked
@@ -171,7 +171,7 @@ def test_real_lengths_with_a_large_second_radix_are_priced(asked):
     assert [n for n, _ in asked] == [1024, 1080, 1134, 1152]
     asked.clear()
     assert trnfft.next_fast_len(300, real=True) == 300
-    assert [n for n, _ in asked] == [315, 300, 312, 324]
+    assert [n for n, _ in asked] == [300, 315, 320, 312]
 
 
 def test_the_longest_length_that_a_tensor_may_have():

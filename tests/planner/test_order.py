@@ -45,7 +45,7 @@ def test_maps_are_permutations_and_inverse_to_each_other(n):
 def test_the_most_positions(monkeypatch):
     monkeypatch.setattr(order, "MOST_POSITIONS", 8)
     assert order.frequencies(8).shape == (8,)
-    with pytest.raises(ValueError, match="argument 'n' is 9, allowed is 1 to 8; from 2097153 on"):
+    with pytest.raises(ValueError, match="argument 'n' is 9, allowed is 1 to 8; from 67108865 on"):
         order.frequencies(9)
 
 
@@ -75,10 +75,10 @@ def test_the_order_is_that_of_reversed_digits(n, stages):
         assert frequencies[1 * second + 3] == 1 + first * 3
 
 
-@pytest.mark.parametrize("n", [1, 7, 64, 257, 10007, 2**22])
+@pytest.mark.parametrize("n", [1, 7, 64, 257, 10007, 5000011])
 def test_natural_where_one_stage_a_convolution_or_no_kernel_transforms(n):
     assert order.radices(n) == (n,)
-    if n < 2**22:
+    if n < 5000011:
         assert np.array_equal(order.frequencies(n), np.arange(n))
 
 
@@ -102,7 +102,7 @@ def test_lengths_are_checked(function):
         function(0)
     with pytest.raises(TypeError, match="'n' must be an int"):
         function("8")
-    message = f"'n' is {2**40}, allowed is 1 to {order.MOST_POSITIONS}; from 2097153 on there is"
+    message = f"'n' is {2**40}, allowed is 1 to {order.MOST_POSITIONS}; from 67108865 on there is"
     with pytest.raises(ValueError, match=message):
         function(2**40)
 

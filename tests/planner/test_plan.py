@@ -59,9 +59,9 @@ TREES = {
         {"shape": (8, 12), "padded_from": (7, 12)},
         """
         └── axes, 96 points
-            ├── axis 0: strided_stockham, N = 8
-            │   └── stage 1: radix 8
-            └── axis 1: dft_gemm, N = 12
+            ├── axis 1: dft_gemm, N = 12
+            └── axis 0: strided_stockham, N = 8
+                └── stage 1: radix 8
         """,
     ),
     "real": (
@@ -106,7 +106,7 @@ def test_the_tree_of_the_host_has_no_time():
 
 def test_recipes_travel_alone():
     recipe = trnfft.plan(shape=(8, 12), padded_from=(7, 12), target="trn1").recipe
-    assert str(recipe) == "axes by axis 0: strided_stockham 8 = 8, then axis 1: dft_gemm 12"
+    assert str(recipe) == "axes by axis 1: dft_gemm 12, then axis 0: strided_stockham 8 = 8"
     assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 

@@ -188,25 +188,25 @@ def changed(row, **changes):
 
 
 REASONS = {
-    "another recipe": "four_step 337 = 13 x 26 is no way to do FFT, N = 337, batch 4, fast, trn1",
+    "another recipe": "four_step 2053 = 26 x 79 is no way to do FFT, N = 2053, batch 4, fast, trn1",
     "unknown algorithm": "'quantum' is no algorithm",
     "less error": "the error of .* is not 1e-09",
     "inner a string": "row 1 is no plan: Expected `object | null`, got `str`",
 }
-WRONG_CHOICES = {  # of the length 337, which Bluestein's convolution transforms by a longer one
-    "another length": {"algorithm": "four_step", "n": 338, "radices": [13, 26], "inner": None},
-    "another recipe": {"algorithm": "four_step", "n": 337, "radices": [13, 26], "inner": None},
-    "inner too short": {"inner": {"algorithm": "stockham", "n": 512, "radices": [16, 32]}},
-    "inner much too short": {"inner": {"algorithm": "stockham", "n": 384, "radices": [16, 24]}},
-    "inner of two lengths": {"inner": {"algorithm": "stockham", "n": 704, "radices": [22, 22]}},
-    "impossible radices": {"inner": {"algorithm": "stockham", "n": 704, "radices": [704]}},
-    "radix 0": {"inner": {"algorithm": "stockham", "n": 704, "radices": [0, 32]}},
+WRONG_CHOICES = {  # of the length 2053, which Bluestein's convolution transforms by a longer one
+    "another length": {"algorithm": "four_step", "n": 2054, "radices": [26, 79], "inner": None},
+    "another recipe": {"algorithm": "four_step", "n": 2053, "radices": [26, 79], "inner": None},
+    "inner too short": {"inner": {"algorithm": "stockham", "n": 4096, "radices": [64, 64]}},
+    "inner much too short": {"inner": {"algorithm": "stockham", "n": 2048, "radices": [32, 64]}},
+    "inner of two lengths": {"inner": {"algorithm": "stockham", "n": 4224, "radices": [22, 22]}},
+    "impossible radices": {"inner": {"algorithm": "stockham", "n": 4224, "radices": [4224]}},
+    "radix 0": {"inner": {"algorithm": "stockham", "n": 4224, "radices": [0, 64]}},
     "inner a string": {"inner": "stockham"},
-    "inner in inner": {"inner": {"algorithm": "bluestein", "n": 337, "inner": {}}},
+    "inner in inner": {"inner": {"algorithm": "bluestein", "n": 2053, "inner": {}}},
     "no inner": {"inner": None},
     "unknown algorithm": {"algorithm": "quantum"},
-    "passes": {"passes": [{"axis": 7, "recipe": {"algorithm": "dft_gemm", "n": 337}, "kept": 1}]},
-    "held": {"held": [337]},
+    "passes": {"passes": [{"axis": 7, "recipe": {"algorithm": "dft_gemm", "n": 2053}, "kept": 1}]},
+    "held": {"held": [2053]},
     "less error": {"predicted_error": 1e-9},
     "no error": {"predicted_error": None},
     "no price": {"predicted_ns": None},
@@ -217,12 +217,12 @@ WRONG_CHOICES = {  # of the length 337, which Bluestein's convolution transforms
 
 @pytest.mark.parametrize("name", WRONG_CHOICES)
 def test_a_choice_that_cannot_be_is_planned_anew(folder, name):
-    row = entry_of(337, batch=4, cores=1)
+    row = entry_of(2053, batch=4, cores=1)
     path = write(changed(row, **WRONG_CHOICES[name]))
     before = path.read_bytes()
     expected = f"{re.escape(str(path))} .*{REASONS.get(name, '')}.*searched for again"
     with pytest.warns(UserWarning, match=expected) as caught:
-        assert trnfft.plan(337, batch=4, target="trn1").to_dict() == row
+        assert trnfft.plan(2053, batch=4, target="trn1").to_dict() == row
     assert len(caught) == 1
     assert path.read_bytes().startswith(before)  # what was there is there, and the plan after it
     assert rows_of(path)[-1] == row
@@ -251,16 +251,16 @@ WRONG_PLANS = [
 @pytest.mark.filterwarnings("ignore:not all remembered plans")
 @pytest.mark.parametrize("change", WRONG_PLANS, ids=str)
 def test_a_plan_of_another_problem_is_not_believed(folder, change):
-    row = entry_of(337, batch=4)
+    row = entry_of(2053, batch=4)
     write({**row, **change})
-    assert trnfft.plan(337, batch=4, target="trn1").to_dict() == row
+    assert trnfft.plan(2053, batch=4, target="trn1").to_dict() == row
 
 
 def test_a_plan_of_another_problem_is_named(folder):
-    write({**entry_of(337, batch=4), "max_error": 1.0, "inverse": True})
-    message = "a plan for inverse FFT, N = 337.* stands for FFT, N = 337"
+    write({**entry_of(2053, batch=4), "max_error": 1.0, "inverse": True})
+    message = "a plan for inverse FFT, N = 2053.* stands for FFT, N = 2053"
     with pytest.warns(UserWarning, match=message):
-        trnfft.plan(337, batch=4, target="trn1")
+        trnfft.plan(2053, batch=4, target="trn1")
 
 
 def test_a_less_accurate_algorithm_is_no_choice(folder):

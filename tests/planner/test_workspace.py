@@ -36,6 +36,8 @@ CASES = [  # n_or_shape, batch, the rest
     ((24, 128), 1, {"inverse": True}),
     ((6, 8, 10), 2, {"real": True}),
     ((48, 256), 2, {"real": True, "inverse": True}),
+    ((256, 128), 2, {}),
+    ((64, 128, 64), 1, {"real": True}),
 ]
 
 
@@ -97,12 +99,16 @@ def test_tables_and_scratch(n_or_shape, batch, options):
     identity = 4 * 128 * 128
     if plan.algorithm == "split_four_step":
         assert scratch == 4 * points + identity
-    elif plan.algorithm in ("four_step", "dft_gemm", "stockham", "bluestein", "real_stockham"):
+    elif plan.algorithm in (
+        *("four_step", "dft_gemm", "folded_dft", "stockham", "bluestein", "real_stockham"),
+    ):
         complex_data = 3 * points if plan.kind != "c2c" and "real" not in plan.algorithm else 0
         assert scratch - complex_data in (0, identity, identity // 2, 2 * identity)
     elif plan.recipe.passes:
         # Complex data or half spectra between passes, and tables of columns.
         assert points <= scratch - identity <= 2.5 * points
+    elif plan.algorithm.startswith("resident"):
+        assert scratch == identity
     elif plan.algorithm == "long_bluestein":
         assert scratch == 8 * batch * plan.inner.n + identity
     else:

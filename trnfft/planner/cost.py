@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,7 @@ from nki_kernels.hardware import NeuronCore
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 
-BLOCK_POINTS = (2**17, 2**19)  # kernels take at least and at most so many points at once
-STEADY_INSTRUCTIONS = 800  # simulated at least before a kernel's time is taken to be linear
-LONG_INSTRUCTIONS = 2000  # so many that what overlaps with the next block is negligible
+_WHOLE = 2**26  # numbers of an input, up to which a batch is priced whole
 
 
 class CannotRun(Exception):
@@ -26,7 +25,7 @@ class Price:
     predicted_ns: float
     bound: str
     launches: int
-    instructions: int  # of a core, simulated to learn the price
+    instructions: int  # of a core, those of a loop counted once: what the dry run takes
 
 
 def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> simulator.Timeline:
@@ -38,8 +37,8 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
     """
     algorithm = ALGORITHMS[recipe.algorithm]
     kernel: Any = simulator.simulate(algorithm.kernel)
+    inputs = [(shape, "float32") for shape in _inputs(recipe, batch)]
     try:
-        inputs = [(shape, "float32") for shape in algorithm.inputs(recipe, batch)]
         with hardware.select(chip), simulator.strict():
             return simulator.dry_run(kernel[cores], *inputs, *algorithm.specs(recipe))
     except (simulator.NkiValidationError, ValueError) as error:
@@ -47,35 +46,28 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
 
 
 def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price:
-    """Price of `batch` transforms that so many cores share.
+    """Price of `batch` transforms that so many cores share: a dry run of the whole launch.
 
-    A large batch is not simulated whole. Parts of it are, each larger than the one before, until
-    instructions grow in proportion: the kernel repeats itself, and so its time goes on linearly.
-    What is large enough is so for each core: two take parts twice as large. Tests bound the
-    difference from whole batches by 5%.
+    That is short at any batch, as kernels make a long one a loop on the device, of which two
+    iterations are run. Blocks overlap only inside of one, so parts of a batch that need no loop
+    would promise too much. Batches of more than 256 MiB an input, up to those that no memory holds,
+    are priced in proportion to one of that size.
 
     Raises:
         CannotRun: as for `timeline`.
     """
-    size = min(batch, cores * ALGORITHMS[recipe.algorithm].rows)
-    found = timeline(recipe, size, chip, cores)
-    simulated = found.instructions
-    slope = found.total_ns / size
-    while size < batch:
-        points = size * recipe.n // cores
-        if found.instructions // cores >= LONG_INSTRUCTIONS and points >= BLOCK_POINTS[1]:
-            slope = found.total_ns / size
-            break
-        larger = min((2 if points >= BLOCK_POINTS[1] else 4) * size, batch)
-        before, found = found, timeline(recipe, larger, chip, cores)
-        simulated += found.instructions
-        slope = (found.total_ns - before.total_ns) / (larger - size)
-        repeats = found.instructions > 0.9 * before.instructions * larger / size
-        size, points = larger, larger * recipe.n // cores
-        enough = STEADY_INSTRUCTIONS if points >= BLOCK_POINTS[0] else LONG_INSTRUCTIONS
-        if repeats and found.instructions // cores >= enough:
-            break
-    predicted_ns = found.total_ns + slope * (batch - size)
+    largest = max(map(math.prod, _inputs(recipe, batch)))
+    run = batch if largest <= _WHOLE else max(1, batch * _WHOLE // largest)
+    found = timeline(recipe, run, chip, cores)
     busy = found.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
-    return Price(round(predicted_ns, 1), bound, found.launches, simulated // cores)
+    ns = found.total_ns * batch / run
+    return Price(round(ns, 1), bound, found.launches, len(found.events) // cores)
+
+
+def _inputs(recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+    """Shapes of the kernel's inputs; CannotRun where it does not take so many rows."""
+    try:
+        return ALGORITHMS[recipe.algorithm].inputs(recipe, batch)
+    except ValueError as error:
+        raise CannotRun(str(error)) from error

@@ -8,16 +8,17 @@ from collections.abc import Callable
 
 from nki_kernels import hardware
 from nki_kernels.kernels import (
-    butterfly,
-    four_step,
+    butterfly_tables,
+    four_step_tables,
     image_convolution,
     real_stockham,
-    stockham,
+    stockham_stages,
 )
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
 from trnfft.planner.algorithms.four_step import throughput
+from trnfft.planner.algorithms.split_four_step import split_work
 from trnfft.planner.algorithms.stockham import stage_work
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
 from trnfft.planner.plan import Plan
@@ -68,7 +69,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
 @cache.cached(REMEMBERED)
 def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: str) -> int:
     power = 1 << (target - 1).bit_length()
-    if precision == "kahan" and power <= butterfly.MAX_COMPENSATED_LENGTH:
+    if precision == "kahan" and power <= butterfly_tables.MAX_COMPENSATED_LENGTH:
         return power
     if target <= (2 * LARGEST_RADIX if real else LARGEST_RADIX):
         return target
@@ -84,7 +85,7 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: st
 
     if real and (fitting := [n for n in smooth if not REAL_STOCKHAM.why_not(n)]):
         # A stage takes as long as one of radix 64, whatever fits into it.
-        fitting.sort(key=lambda n: n / REAL_STOCKHAM.recipes(n)[0].radices[-1])
+        fitting.sort(key=lambda n: n / _second_radix(n))
         return min(fitting[: 2 * PRICED_LENGTHS], key=price)
     direct = [n for n in smooth if not all(each.why_not(n) for each in DIRECT)]
     return min(_likeliest(direct), key=price) if direct else smooth[0]
@@ -94,14 +95,15 @@ def _likeliest(lengths: list[int]) -> list[int]:
     """Those worth a price: the best by each of the ranks that order the planner's recipes."""
 
     def stages(n: int) -> tuple[int, int]:
-        return stage_work(radix_lists(n, stage_work, 1, stockham.MAX_RADIX)[0])
+        return stage_work(radix_lists(n, stage_work, 1, stockham_stages.MAX_RADIX)[0])
 
     def points(n: int) -> float:
-        # What is split first is by 4, or 2. Lists of more than the fewest stages are thousands.
-        part = n // math.gcd(n, 4) if n > four_step.MAX_LENGTH else n
-        return n * throughput(radix_lists(part, throughput, 1, spare=0)[0])
+        if n > four_step_tables.MAX_LENGTH:
+            return n * split_work(SPLIT_FOUR_STEP.recipes(n)[0].radices)
+        # Lists of more than the fewest stages are thousands.
+        return n * throughput(radix_lists(n, throughput, 1, spare=0)[0])
 
-    short = [n for n in lengths if n <= stockham.MAX_LENGTH]
+    short = [n for n in lengths if n <= stockham_stages.MAX_LENGTH]
     best = sorted(short, key=stages)[:PRICED_LENGTHS] + sorted(lengths, key=points)[:PRICED_LENGTHS]
     return sorted(set(best))
 
@@ -163,3 +165,8 @@ def _row_work(n: int) -> float:
     if REAL_STOCKHAM.why_not(n):
         return math.inf
     return n * (1 + 16 / REAL_STOCKHAM.recipes(n)[0].radices[-1])
+
+
+def _second_radix(n: int) -> int:
+    """The largest of real Stockham's likeliest recipes."""
+    return max(recipe.radices[-1] for recipe in REAL_STOCKHAM.recipes(n))

@@ -24,7 +24,7 @@ class Recipe:
     radices: tuple[int, ...] = ()  # of its stages, first to last
     inner: Recipe | None = None  # the transform that this one is made of, where there is one
     passes: tuple[Pass, ...] = ()  # of a transform over several axes, first to last
-    held: tuple[int, ...] = ()  # shape of the data without padding, or of a weight
+    held: tuple[int, ...] = ()  # shape of the data without padding, or as the algorithm says
     layout: tuple[int, ...] = ()  # how a block circulant kernel fills the partitions
 
     def __str__(self) -> str:
@@ -36,6 +36,8 @@ class Recipe:
             return f"{self.algorithm} {self.n} = {' x '.join(map(str, self.radices))}"
         if self.layout:
             return f"{self.algorithm} in the layout {self.layout}"
+        if self.held:
+            return f"{self.algorithm} {' x '.join(map(str, self.held))}"
         return f"{self.algorithm} {self.n}"
 
     def tree(self) -> list[str]:
@@ -61,6 +63,8 @@ class Recipe:
                 f"├── up to {tiles} tiles of 128 rows transformed at once",
                 f"└── rows cut into pieces: {', '.join(f'{name} {n}' for name, n in names)}",
             ]
+        if self.held:
+            return [f"{self.algorithm}, {' x '.join(map(str, self.held))} points"]
         lines = [f"{self.algorithm}, N = {self.n}"]
         for index, radix in enumerate(self.radices, 1):
             branch = "└──" if index == len(self.radices) else "├──"

@@ -33,7 +33,7 @@ from trnfft.planner.seed import SEED, seed_choice
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
-SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
+SEARCH_INSTRUCTIONS = 16_000  # simulated in a search, after which only untried algorithms go on
 MANY_AXES = 5  # from which on their order counts for some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # simulated for them instead, in some 0.1 s
 REMEMBERED = 4096  # plans kept in memory
@@ -238,17 +238,27 @@ def _chip(target: str) -> hardware.NeuronCore:
 
 
 def _real_plan(problem: Problem) -> Plan:
-    """The cheaper of a kernel for real data and, with zeros for the rest, for complex data."""
+    """The cheaper of a kernel for real data and, with zeros for the rest, for complex data.
+
+    What makes zeros and takes the half of the result counts, too, but is no part of the price.
+    """
     complex_plan = _found(replace(problem, kind=C2C), None)
     as_complex = replace(complex_plan, kind=problem.kind)
     try:
         real = _found(problem, None)
     except NotImplementedError:
         return as_complex
+    # Complex data has three numbers more a point in input and output, which no kernel makes.
+    beyond = hardware.chip(problem.target).dma_floor_ns(
+        problem.n * problem.batch, 12, problem.cores
+    )
     best, other = real, as_complex
-    if (as_complex.predicted_ns or math.inf) < (real.predicted_ns or math.inf):
+    if (as_complex.predicted_ns or math.inf) + beyond < (real.predicted_ns or math.inf):
         best, other = as_complex, real
-    rejected = replace(other.choice, rejected=_why_rejected(other.choice, best.choice))
+    reason = _why_rejected(other.choice, best.choice)
+    if other is as_complex and (other.predicted_ns or math.inf) < (best.predicted_ns or math.inf):
+        reason = "is quicker by less than it takes to make complex data"
+    rejected = replace(other.choice, rejected=reason)
     return replace(best, candidates=(best.choice, rejected, *best.candidates[1:]))
 
 
@@ -353,19 +363,25 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
 
 
 def _recipes_for_shape(problem: Problem) -> list[Recipe]:
-    """Every way of the one algorithm that takes shapes of this kind.
+    """Every way of the algorithms that take shapes of this kind.
 
     Raises:
-        NotImplementedError: it has none.
+        NotImplementedError: they have none; the message is that of the last, the most general.
     """
-    (several,) = (a for a in ALGORITHMS.values() if a.takes_shapes and a.kind == problem.kind)
-    try:
-        return several.recipes_for(problem)
-    except NotImplementedError as reason:
+    recipes: list[Recipe] = []
+    last = None
+    for algorithm in ALGORITHMS.values():
+        if algorithm.takes_shapes and algorithm.kind == problem.kind:
+            try:
+                recipes += algorithm.recipes_for(problem)
+            except NotImplementedError as reason:
+                last = reason
+    if not recipes:
         raise NotImplementedError(
-            f"no kernel transforms shape {problem.shape} in one launch: {reason}; use other "
+            f"no kernel transforms shape {problem.shape} in one launch: {last}; use other "
             f"sizes, or transform one axis after the other"
-        ) from None
+        )
+    return recipes
 
 
 def _asked(names: Names) -> list[Algorithm]:

@@ -120,9 +120,8 @@ def check_layout(plan: Plan) -> None:
     """
     if plan.kind not in (CIRCULANT, CIRCULANT_GRADIENTS):
         return
-    rows = min(plan.batch, plan.cores * ALGORITHMS[plan.algorithm].rows)
     try:
-        cost.timeline(plan.recipe, rows, hardware.chip(plan.target), plan.cores)
+        cost.price(plan.recipe, plan.batch, hardware.chip(plan.target), plan.cores)
     except cost.CannotRun as reason:
         raise ValueError(f"{plan.recipe} cannot run: {reason}") from None
 

@@ -12,11 +12,15 @@ from trnfft.planner.algorithms.bluestein import Bluestein
 from trnfft.planner.algorithms.butterfly import Butterfly
 from trnfft.planner.algorithms.convolution import RowConvolution
 from trnfft.planner.algorithms.dft_gemm import DftGemm
+from trnfft.planner.algorithms.folded_dft import FoldedDft
 from trnfft.planner.algorithms.four_step import FourStep
 from trnfft.planner.algorithms.image_convolution import ImageConvolution
 from trnfft.planner.algorithms.long_bluestein import LongBluestein, SplitBluestein
 from trnfft.planner.algorithms.real_dft_gemm import RealDftGemm
+from trnfft.planner.algorithms.real_four_step import RealFourStep
 from trnfft.planner.algorithms.real_stockham import RealStockham
+from trnfft.planner.algorithms.resident_planes import ResidentPlanes
+from trnfft.planner.algorithms.resident_volumes import ResidentVolumes
 from trnfft.planner.algorithms.split_four_step import SplitFourStep
 from trnfft.planner.algorithms.stockham import Stockham
 from trnfft.planner.algorithms.strided_stockham import StridedStockham
@@ -47,6 +51,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Stockham("bfloat16"),
         FOUR_STEP,
         SPLIT_FOUR_STEP,
+        FoldedDft(),
         Butterfly(False),
         Butterfly(True),
         BLUESTEIN,
@@ -54,10 +59,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         SPLIT_BLUESTEIN,
         *_FORWARD_ROWS,
         *_INVERSE_ROWS,
+        RealFourStep(R2C),
+        RealFourStep(C2R),
         ROW_CONVOLUTION,
         ImageConvolution(_FORWARD_ROWS, STRIDED_STOCKHAM, _INVERSE_ROWS),
         BlockCirculant(CIRCULANT),
         BlockCirculant(CIRCULANT_GRADIENTS),
+        ResidentPlanes(),
+        ResidentVolumes(C2C),
+        ResidentVolumes(R2C),
         Axes(C2C, (DFT_GEMM, STOCKHAM), STRIDED_STOCKHAM),
         Axes(R2C, _FORWARD_ROWS, STRIDED_STOCKHAM),
         Axes(C2R, _INVERSE_ROWS, STRIDED_STOCKHAM),

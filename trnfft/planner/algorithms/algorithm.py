@@ -24,7 +24,6 @@ class Algorithm:
     kernel: Any
     kind = C2C  # what its data and its result are
     takes_shapes = False  # of several axes, or of weights, instead of one length
-    rows = 128  # transforms that the kernel takes at once
     lighter = ""  # an algorithm that does the same with less work, where its error allows
 
     def recipes_for(self, problem: Problem) -> list[Recipe]:

@@ -30,8 +30,6 @@ class Axes(PassAlgorithm):
         columns: what transforms the others.
     """
 
-    rows = 1
-
     def __init__(
         self, kind: str, rows: Sequence[LengthAlgorithm], columns: LengthAlgorithm
     ) -> None:

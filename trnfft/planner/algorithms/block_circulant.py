@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from nki_kernels.kernels import block_circulant
-from nki_kernels.kernels.circulant_sums import ROWS_SUMMED
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
 from trnfft.planner.plan import Recipe
@@ -15,8 +14,6 @@ from trnfft.planner.problem import CIRCULANT
 
 class BlockCirculant(ShapeAlgorithm):
     """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
-
-    rows = 4 * ROWS_SUMMED  # a price of fewer rows would be that of another layout
 
     def __init__(self, kind: str) -> None:
         self.kind = self.name = kind

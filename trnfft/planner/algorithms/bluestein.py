@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from nki_kernels.kernels import bluestein, stockham
+from nki_kernels.kernels import bluestein, stockham_stages
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.algorithms.stockham import columns_moved
@@ -42,7 +42,7 @@ class Bluestein(ChirpConvolution):
         lists = [
             radices
             for m in bluestein.convolution_lengths(n)
-            for radices in radix_lists(m, work, CONVOLUTIONS, stockham.MAX_RADIX)
+            for radices in radix_lists(m, work, CONVOLUTIONS, stockham_stages.MAX_RADIX)
         ]
         inner = [
             Recipe(self.inner.name, math.prod(radices), radices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import butterfly
+from nki_kernels.kernels import butterfly, butterfly_tables
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Recipe
@@ -19,7 +19,9 @@ class Butterfly(LengthAlgorithm):
         self.compensated = compensated
         self.name = "butterfly_kahan" if compensated else "butterfly"
         self.lighter = "butterfly" if compensated else ""
-        self.longest = butterfly.MAX_COMPENSATED_LENGTH if compensated else butterfly.MAX_LENGTH
+        self.longest = (
+            butterfly_tables.MAX_COMPENSATED_LENGTH if compensated else butterfly_tables.MAX_LENGTH
+        )
 
     def why_not(self, n: int) -> str:
         if 2 <= n <= self.longest and n & (n - 1) == 0:
@@ -27,10 +29,10 @@ class Butterfly(LengthAlgorithm):
         return f"takes powers of two from 2 to {self.longest}"
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return butterfly.butterfly_specs(recipe.n, self.compensated)
+        return butterfly_tables.butterfly_specs(recipe.n, self.compensated)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return butterfly.butterfly_tables(recipe.n, inverse, scale, self.compensated)
+        return butterfly_tables.butterfly_tables(recipe.n, inverse, scale, self.compensated)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         return (self.compensated,)

@@ -13,7 +13,11 @@ from trnfft.planner.problem import CONVOLUTION
 
 
 class RowConvolution(LengthAlgorithm):
-    """Circular convolution of real rows by the stages of `inner`, there and back."""
+    """Circular convolution of real rows by the stages of `inner`, there and back.
+
+    `held` of its recipes is empty, or how many numbers rows have without padding, and how many of
+    the results are kept.
+    """
 
     name = "convolve_rows"
     kernel = convolution.convolve_rows
@@ -28,7 +32,7 @@ class RowConvolution(LengthAlgorithm):
         return self.inner.why_not(n)
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        return [(batch, recipe.n), *[(1, recipe.n // 2 + 1)] * 2]
+        return [(batch, self._held_and_kept(recipe)[0]), *[(1, recipe.n // 2 + 1)] * 2]
 
     def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
         batch, filters = shapes[0][0], shapes[1][0]
@@ -45,6 +49,14 @@ class RowConvolution(LengthAlgorithm):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         first, second = recipe.radices
         return convolution.convolution_tables(recipe.n, (first, second))
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return recipe.radices, self._held_and_kept(recipe)[1]
+
+    @staticmethod
+    def _held_and_kept(recipe: Recipe) -> tuple[int, int]:
+        held, kept = recipe.held or (recipe.n, recipe.n)
+        return held, kept
 
     def error(self, recipe: Recipe) -> float:
         once = accuracy.stages_error(recipe.radices)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels import hardware
-from nki_kernels.kernels import four_step
+from nki_kernels.kernels import four_step, four_step_plan, four_step_tables, stockham_stages
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -22,27 +22,34 @@ class FourStep(LengthAlgorithm):
 
     name = "four_step"
     kernel = four_step.four_step
-    rows = 1
 
     def why_not(self, n: int) -> str:
-        if not SHORTEST <= n <= four_step.MAX_LENGTH:
-            return f"takes {SHORTEST} <= N <= {four_step.MAX_LENGTH}"
+        if not SHORTEST <= n <= four_step_tables.MAX_STREAMED_LENGTH:
+            return f"takes {SHORTEST} <= N <= {four_step_tables.MAX_STREAMED_LENGTH}"
         largest = prime_factors(n)[-1]
-        if largest > four_step.MAX_RADIX:
+        if largest > stockham_stages.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
+        state = n // max(r for r in range(2, stockham_stages.MAX_RADIX + 1) if n % r == 0)
+        if state > four_step_tables.MAX_STATE:
+            return f"has states of {state} numbers or more, SBUF holds {four_step_tables.MAX_STATE}"
         return ""
 
     def recipes(self, n: int) -> list[Recipe]:
-        many = radix_lists(n, throughput, LONG_LISTS - 1, four_step.MAX_RADIX)
-        few = radix_lists(n, latency, LONG_LISTS, four_step.MAX_RADIX)
+        # Lists that leave too long a state have an infinite rank, and come last.
+        many = radix_lists(n, throughput, LONG_LISTS - 1, stockham_stages.MAX_RADIX)
+        few = radix_lists(n, latency, LONG_LISTS, stockham_stages.MAX_RADIX)
         lists = list(dict.fromkeys([*many, *few]))[:LONG_LISTS]
-        return [Recipe(self.name, n, radices) for radices in lists]
+        return [
+            Recipe(self.name, n, radices)
+            for radices in lists
+            if n // radices[-1] <= four_step_tables.MAX_STATE
+        ]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return four_step.four_step_specs(recipe.radices)
+        return four_step_tables.four_step_specs(recipe.radices)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        return four_step.four_step_tables(recipe.n, recipe.radices, inverse, scale)
+        return four_step_tables.four_step_tables(recipe.n, recipe.radices, inverse, scale)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
@@ -59,12 +66,12 @@ def latency(radices: tuple[int, ...]) -> float:
     Of the tables, of loading and storing the data by those DMA engines whose partitions it
     fills, and of the Tensor engine, one after the other.
     """
-    if len(radices) < 2:
-        return math.inf
     chip, n = hardware.TRN1, math.prod(radices)
+    if len(radices) < 2 or n // radices[-1] > four_step_tables.MAX_STATE:
+        return math.inf
     first, last = radices[0], radices[-1]
     rows = 2 * first if 2 * first <= hardware.PARTITIONS else first
-    numbers = sum(math.prod(shape) for shape, _ in four_step.four_step_specs(radices)[1:-2])
+    numbers = sum(math.prod(shape) for shape, _ in four_step_tables.four_step_specs(radices)[1:-2])
     numbers += 2 * n * hardware.PARTITIONS * (1 / rows + 1 / last)
     tensor = tensor_cycles(radices) * n / last / chip.tensor_ghz
     return 4 * numbers / chip.dma_total_bytes_per_ns + tensor
@@ -87,8 +94,15 @@ def tensor_cycles(radices: tuple[int, ...]) -> float:
     # A product takes 4 cycles a column of the moving float32 table, but no less than to load data.
     least = 2 * hardware.PARTITIONS
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
-    for stage in four_step.middle_stages(radices):
+    cycles += 2 * len(radices)  # engines wait for each other after every stage
+    if 4 * first <= hardware.PARTITIONS and math.prod(radices[:-1]) <= four_step_plan.SIDE_BY_SIDE:
+        cycles -= least / first / 2  # two transforms at once
+    for stage in four_step_tables.middle_stages(radices):
         rows = 2 * stage.slabs * stage.contracted
         pieces = 1 if rows <= hardware.PARTITIONS else 2
         cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
+    if (turn := four_step_tables.last_turn(radices)) is not None:
+        rows = 2 * turn.stage.slabs * turn.stage.contracted
+        pieces = 1 if rows <= hardware.PARTITIONS else 2
+        cycles += pieces * (least + max(4 * rows // turn.halves, least)) / (rows // 2)
     return cycles

@@ -25,7 +25,6 @@ class ImageConvolution(PassAlgorithm):
     kind = CONVOLUTION
     name = "convolve_images"
     kernel = image_convolution.convolve_images
-    rows = 1
 
     def __init__(
         self,

@@ -5,28 +5,33 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import four_step, long_bluestein
-from nki_kernels.tiles import WHOLE_RADIX
+from nki_kernels.kernels import four_step_tables, long_bluestein, split_bluestein, stockham_stages
+from nki_kernels.kernels.split_four_step import geometry_of
+from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.algorithms.bluestein import ChirpConvolution, inner_of
-from trnfft.planner.algorithms.four_step import LONG_LISTS, SHORTEST, spread_work
+from trnfft.planner.algorithms.four_step import (
+    LONG_LISTS,
+    SHORTEST,
+    latency,
+    spread_work,
+    throughput,
+)
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
+
+SPLIT_SHORTEST = 2**15 + 1  # below, two transforms that SBUF holds are never slower
+_PASSES = 0.2  # nanoseconds a point of the first and the last pass on trn1, on all partitions
 
 
 class LongConvolution(ChirpConvolution):
     """A convolution whose kernel takes one row, and is never lighter than the inner transform."""
 
-    rows = 1
     make_tables: Any
-    make_specs: Any
 
     def __init__(self, inner: LengthAlgorithm) -> None:
         super().__init__(inner)
         self.lighter = inner.name
-
-    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return self.make_specs(inner_of(recipe).radices)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         return self.make_tables(recipe.n, inner_of(recipe).radices, inverse, scale)
@@ -41,39 +46,65 @@ class LongBluestein(LongConvolution):
     name = "long_bluestein"
     kernel = long_bluestein.long_bluestein
     make_tables = staticmethod(long_bluestein.long_bluestein_tables)
-    make_specs = staticmethod(long_bluestein.long_bluestein_specs)
+
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return long_bluestein.long_bluestein_specs(inner_of(recipe).radices)
 
     def why_not(self, n: int) -> str:
         longest = long_bluestein.MAX_CONVOLVED
         return "" if SHORTEST <= n <= longest else f"takes {SHORTEST} <= N <= {longest}"
 
     def recipes(self, n: int) -> list[Recipe]:
-        first = four_step.MAX_RADIX
-        found: list[Recipe] = []
-        left = max(2, -(-(2 * n - 1) // first))
-        while len(found) < LONG_LISTS and first * left <= four_step.MAX_LENGTH:
-            for rest in radix_lists(left, spread_work, 1, four_step.MAX_RADIX):
-                inner = Recipe(self.inner.name, first * left, (first, *rest))
-                found.append(Recipe(self.name, n, inner=inner))
-            left += 1
-        return found
+        first = stockham_stages.MAX_RADIX
+        least = max(2, -(-(2 * n - 1) // first))
+        most = min(least + least // 3 + LONG_LISTS, four_step_tables.MAX_LENGTH // first)
+        lists = [
+            (first, *rest)
+            for left in range(least, most + 1)
+            for rest in radix_lists(left, spread_work, 1, stockham_stages.MAX_RADIX, spare=0)
+        ]
+        ranked = sorted(lists, key=convolution_work)[: LONG_LISTS - 1]
+        found = list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS]  # the shortest one, too
+        inner = [Recipe(self.inner.name, math.prod(radices), radices) for radices in found]
+        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+
+
+def convolution_work(radices: tuple[int, ...]) -> float:
+    """What a convolution's time follows: one transform, and one for few numbers at a time."""
+    return math.prod(radices) * throughput(radices) + latency(radices)
 
 
 class SplitBluestein(LongConvolution):
-    """Bluestein's convolution by two transforms of `SplitFourStep`."""
+    """Bluestein's convolution by two transforms of `SplitFourStep`, in the order they leave."""
 
     name = "split_bluestein"
-    kernel = long_bluestein.split_bluestein
-    make_tables = staticmethod(long_bluestein.split_bluestein_tables)
-    make_specs = staticmethod(long_bluestein.split_bluestein_specs)
+    kernel = split_bluestein.split_bluestein
+    make_tables = staticmethod(split_bluestein.split_bluestein_tables)
+
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return split_bluestein.split_bluestein_specs(recipe.n, inner_of(recipe).radices)
 
     def why_not(self, n: int) -> str:
-        shortest, longest = long_bluestein.MAX_CONVOLVED + 1, long_bluestein.MAX_SPLIT_CONVOLVED
+        shortest, longest = SPLIT_SHORTEST, split_bluestein.MAX_SPLIT_CONVOLVED
         return "" if shortest <= n <= longest else f"takes {shortest} <= N <= {longest}"
 
     def recipes(self, n: int) -> list[Recipe]:
-        split, first, last = 4, WHOLE_RADIX, four_step.MAX_RADIX
-        middle = -(-(2 * n - 1) // (split * first * last))
-        radices = (split, first, middle, last)
-        inner = Recipe(self.inner.name, math.prod(radices), radices)
-        return [Recipe(self.name, n, inner=inner)]
+        found: list[tuple[int, ...]] = []
+        for split in range(WHOLE_RADIX + 1, PARTITIONS + 1):
+            columns = -(-(2 * n - 1) // (split * PARTITIONS))
+            for multiple in (1, 4, 8):  # the more, the longer are the pieces of a pass
+                size = PARTITIONS * multiple * -(-columns // multiple)
+                if size <= four_step_tables.MAX_LENGTH and geometry_of(split, size):
+                    lists = radix_lists(size, throughput, 1, PARTITIONS, spare=0)
+                    found += [(split, *radices) for radices in lists]
+        found = sorted(set(found), key=split_convolution_work)[:LONG_LISTS]
+        inner = [Recipe(self.inner.name, math.prod(radices), radices) for radices in found]
+        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+
+
+def split_convolution_work(radices: tuple[int, ...]) -> float:
+    """What a convolution's time follows: two transforms, lanes and full PSUM banks of the rest."""
+    (geometry,) = geometry_of(radices[0], math.prod(radices[1:]))
+    banks = -(-geometry.piece // PSUM_BANK) * PSUM_BANK / geometry.piece
+    passes = _PASSES * banks * PARTITIONS / geometry.lanes
+    return math.prod(radices) * (2 * throughput(radices[1:]) + passes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import real_stockham
+from nki_kernels.kernels import real_stockham, real_stockham_tables
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Recipe
@@ -20,19 +20,24 @@ class RealStockham(LengthAlgorithm):
         self.kind = kind
         self.name = "real_stockham" if kind == R2C else "inverse_real_stockham"
         self.kernel = getattr(real_stockham, self.name)
-        self.make_tables = getattr(real_stockham, f"{self.name}_tables")
-        self.make_specs = getattr(real_stockham, f"{self.name}_specs")
+        self.make_tables = getattr(real_stockham_tables, f"{self.name}_tables")
+        self.make_specs = getattr(real_stockham_tables, f"{self.name}_specs")
 
     def why_not(self, n: int) -> str:
         return "" if self._pairs(n) else "has no two radices, up to 128 and up to 64"
 
     @staticmethod
     def _pairs(n: int) -> list[tuple[int, int]]:
-        """Radices, the likeliest first: the second one as large as possible, then an even first."""
-        seconds = range(min(real_stockham.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
+        """Radices, the likeliest first: slots in pairs, a large second one, then an even first."""
+        seconds = range(min(real_stockham_tables.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
         pairs = [(n // second, second) for second in seconds if n % second == 0]
-        fitting = [pair for pair in pairs if pair[0] <= real_stockham.MAX_REAL_RADIX]
-        return sorted(fitting, key=lambda pair: (pair[1] < 40, pair[0] % 2, -pair[1]))
+        fitting = [pair for pair in pairs if pair[0] <= real_stockham_tables.MAX_REAL_RADIX]
+
+        def rank(pair: tuple[int, int]) -> tuple[bool, bool, int, int]:
+            is_paired = real_stockham_tables.pairs_slots(pair) and pair[0] >= 32
+            return not is_paired, pair[1] < 40, pair[0] % 2, -pair[1]
+
+        return sorted(fitting, key=rank)
 
     def recipes(self, n: int) -> list[Recipe]:
         return [Recipe(self.name, n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]

@@ -1,40 +1,45 @@
-"""Radix 2 or 4 through HBM, then four-step transforms: for what SBUF cannot hold."""
+"""A radix of up to 128 through HBM, then four-step transforms: for what SBUF cannot hold."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from nki_kernels.kernels import four_step, split_four_step
+from nki_kernels import hardware
+from nki_kernels.kernels import four_step_tables, split_four_step, stockham_stages
+from trnfft.cache import cached
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
-from trnfft.planner.algorithms.four_step import spread_work
+from trnfft.planner.algorithms.four_step import LONG_LISTS, throughput
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
+SHORTEST = 2**19 + 1  # below, a transform that SBUF holds is never slower
+_PASSES = 0.13  # nanoseconds a point of the first and the last pass on trn1, on all partitions
+
 
 class SplitFourStep(LengthAlgorithm):
-    """Radix 2 or 4 through HBM, then four-step transforms: for what SBUF cannot hold."""
+    """A radix of up to 128 through HBM, then four-step transforms: for what SBUF cannot hold."""
 
     name = "split_four_step"
     kernel = split_four_step.split_four_step
-    rows = 1
 
     def why_not(self, n: int) -> str:
-        shortest, longest = four_step.MAX_LENGTH + 2, split_four_step.MAX_SPLIT_LENGTH
-        if n % 2 or not shortest <= n <= longest:
-            return f"takes even N, {shortest} <= N <= {longest}"
+        longest = split_four_step.MAX_SPLIT_LENGTH
+        if not SHORTEST <= n <= longest:
+            return f"takes {SHORTEST} <= N <= {longest}"
         largest = prime_factors(n)[-1]
-        if largest > four_step.MAX_RADIX:
+        if largest > stockham_stages.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
-        return "" if self.recipes(n) else f"takes multiples of 4 above {2 * four_step.MAX_LENGTH}"
+        if not self.recipes(n):
+            most = four_step_tables.MAX_LENGTH
+            return (
+                f"has no factor that fills 33 to 128 partitions and leaves {most} points or fewer"
+            )
+        return ""
 
     def recipes(self, n: int) -> list[Recipe]:
-        return [
-            Recipe(self.name, n, (split, *radices))
-            for split in (2, 4)
-            if n % split == 0 and n // split <= four_step.MAX_LENGTH
-            for radices in radix_lists(n // split, spread_work, 1, four_step.MAX_RADIX)
-        ]
+        return [Recipe(self.name, n, radices) for radices in likeliest_radices(n)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return split_four_step.split_four_step_specs(recipe.radices)
@@ -43,10 +48,27 @@ class SplitFourStep(LengthAlgorithm):
         make = split_four_step.split_four_step_tables
         return make(recipe.n, recipe.radices, inverse, scale)
 
-    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return recipe.radices, inverse
-
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(
             accuracy.stages_error(recipe.radices), accuracy.UNIT, accuracy.UNIT
         )
+
+
+@cached(4096)
+def likeliest_radices(n: int) -> tuple[tuple[int, ...], ...]:
+    """The lists of radices worth a price, the likeliest first."""
+    lists = [
+        (split, *radices)
+        for split in range(2, hardware.PARTITIONS + 1)
+        if n % split == 0
+        and n // split <= four_step_tables.MAX_LENGTH
+        and split_four_step.geometry_of(split, n // split)
+        for radices in radix_lists(n // split, throughput, 1, stockham_stages.MAX_RADIX, spare=0)
+    ]
+    return tuple(sorted(lists, key=split_work)[:LONG_LISTS])
+
+
+def split_work(radices: tuple[int, ...]) -> float:
+    """What a split plan's time follows: the time of its transforms, and lanes of its passes."""
+    (geometry,) = split_four_step.geometry_of(radices[0], math.prod(radices[1:]))
+    return throughput(radices[1:]) + _PASSES * hardware.PARTITIONS / geometry.lanes

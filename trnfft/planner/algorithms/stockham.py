@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from nki_kernels.kernels import stockham
+from nki_kernels.kernels import stockham, stockham_stages
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import MatrixAlgorithm
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
-RADIX_LISTS = 8  # for one length
+RADIX_LISTS = 10  # for one length
 
 
 class Stockham(MatrixAlgorithm):
@@ -22,23 +22,23 @@ class Stockham(MatrixAlgorithm):
     kernel = stockham.stockham
 
     def why_not(self, n: int) -> str:
-        if not 2 <= n <= stockham.MAX_LENGTH:
-            return f"takes 2 <= N <= {stockham.MAX_LENGTH}"
+        if not 2 <= n <= stockham_stages.MAX_LENGTH:
+            return f"takes 2 <= N <= {stockham_stages.MAX_LENGTH}"
         largest = prime_factors(n)[-1]
-        if largest > stockham.MAX_RADIX:
+        if largest > stockham_stages.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
         return ""
 
     def recipes(self, n: int) -> list[Recipe]:
-        lists = radix_lists(n, stage_work, RADIX_LISTS, stockham.MAX_RADIX)
+        lists = radix_lists(n, stage_work, RADIX_LISTS, stockham_stages.MAX_RADIX)
         return [Recipe(self.name, n, radices) for radices in lists]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return stockham.stockham_specs(recipe.radices, self.dtype, self.refined)
+        return stockham_stages.stockham_specs(recipe.radices, self.dtype, self.refined)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         options = (inverse, scale, self.dtype, self.refined)
-        return stockham.stockham_tables(recipe.n, recipe.radices, *options)
+        return stockham_stages.stockham_tables(recipe.n, recipe.radices, *options)
 
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":
@@ -48,15 +48,18 @@ class Stockham(MatrixAlgorithm):
 
 def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
     """Columns that a transform moves, then numbers in the tables: what Stockham's time follows."""
-    stages = [stockham.stage_of(radices, index) for index in range(len(radices))]
-    return columns_moved(stages), sum(math.prod(stockham.stage_spec(one)[0]) for one in stages)
+    stages = stockham_stages.stages_of(radices)
+    numbers = sum(math.prod(stockham_stages.stage_spec(one)[0]) for one in stages)
+    return columns_moved(stages), numbers
 
 
 def columns_moved(stages: Iterable[Any]) -> int:
     """Columns that products and transposes of these stages move over the Tensor engine."""
     columns = 0
     for stage in stages:
-        terms = stockham.product_count(stage) * stockham.piece_count(stage)
+        terms = stockham_stages.product_count(stage) * stockham_stages.piece_count(stage)
         # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
-        columns += terms * (2 * stage.slabs * stage.produced + 128)
+        # Two row tiles move theirs side by side, in a first stage for two transforms.
+        both = terms * (max(64, 2 * stage.slabs * stage.produced) + 128)
+        columns += both // 2 if stage.halves > 1 and stage.done == 1 else both
     return columns

@@ -1,0 +1,188 @@
+"""Columns of [A, N, C], shared among the programs of a launch and walked block by block.
+
+What row_blocks.py is to rows: a long batch is a loop on the device, over members or over blocks of
+columns, and what its iterations leave follows unrolled. A block is cut into chunks, whose results
+fit into a PSUM bank, and these into groups, each the stationary operand of a product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hardware import PARTITIONS
+from ..nki_api import nl
+from ..tiles import NARROW, PSUM_BANK
+
+
+class HbmColumns(nl.NKIObject):
+    """Data [A, N, C] in HBM, whose rows may be shorter than the way from one to the next."""
+
+    tensor: Any  # HBM [A, N, pitch], whole, so that it can be addressed in a device loop
+    columns: int  # C, of a row that hold data
+
+
+class Columns(nl.NKIObject):
+    """Some columns of one member, or all those of several."""
+
+    member: int  # the first one, of a block's
+    members: int
+    low: int  # the first column, of a block's
+    columns: int  # of each member
+
+
+class Block(nl.NKIObject):
+    """Columns that are loaded and stored together."""
+
+    base: Any  # register that a device loop counts with, or None
+    dimension: int  # that it counts along, of [A, N, C]
+    descriptors: Any  # who writes those of its transfers: the host, where there is no base
+    place: Columns  # counted from the base
+    chunks: Any  # of up to a PSUM bank's columns: a list of Columns of the block
+
+
+class Side(nl.NKIObject):
+    """Members or columns of this program."""
+
+    first: int
+    count: int
+    least: int  # that any program has
+    most: int  # that any program has
+
+
+class Walk(nl.NKIObject):
+    """What this program does of [A, N, C]: a device loop along one dimension, then the rest."""
+
+    dimension: int  # 0 for members, 2 for columns
+    first: int  # its first member or column
+    step: int  # members or columns of an iteration
+    trips: int  # iterations, as many in every program
+    rest: int  # members or columns after the loop
+    across: Side  # of the other dimension, all of them in every iteration
+    size: Columns  # of a block
+
+
+def share_columns(members: int, columns: int) -> Any:
+    """This program's sides of [A, N, C]: its members, its columns.
+
+    Programs share members, or columns where one program would have much less than the other.
+    """
+    programs = nl.num_programs()
+    if members % programs == 0 or members >= 8 * programs or columns < PARTITIONS // 2:
+        return [side_of(members, programs), side_of(columns, 1)]
+    return [side_of(members, 1), side_of(columns, programs)]
+
+
+def side_of(total: int, programs: int) -> Any:
+    """This program's share of members or columns, which one program has for itself, or two."""
+    program = nl.program_id(0) % programs
+    first = total * program // programs
+    count = total * (program + 1) // programs - first
+    return Side(first, count, total // programs, -(-total // programs))
+
+
+def walk_of(sides: Any, size: Any, blocks: int) -> Any:
+    """The walk over both sides in blocks of a size, with a loop along the side of more of them.
+
+    blocks: that an iteration may have.
+    """
+    counts = [-(-sides[0].most // size.members), -(-sides[1].most // size.columns)]
+    along = 0 if counts[0] >= counts[1] else 1
+    step = max(1, blocks // counts[1 - along])
+    step *= size.columns if along > 0 else size.members
+    side = sides[along]
+    trips = side.least // step
+    if trips < 2:
+        trips = 0
+    rest = side.count - trips * step
+    return Walk(2 * along, side.first, step, trips, rest, sides[1 - along], size)
+
+
+def block_size(sides: Any, most: int, together: int) -> Any:
+    """Up to so many columns of one member, but at least 128, or of several members."""
+    members, columns = sides[0].most, sides[1].most
+    if columns > max(PARTITIONS, most):
+        width = group_width(columns)
+        return Columns(0, 1, 0, width * max(1, most // width))
+    each = max(1, PARTITIONS // columns)
+    return Columns(0, min(members, each * max(1, together // (each * columns))), 0, columns)
+
+
+def group_width(columns: int) -> int:
+    """Columns of a member that one product takes as its stationary operand."""
+    return -(-columns // -(-columns // PARTITIONS))
+
+
+def blocks_of(walk: Any, base: Any, descriptors: Any, first: int, count: int) -> Any:
+    """Blocks of ``count`` members or columns of a walk, and of all of the other dimension."""
+    sides = [[first, first + count], [walk.across.first, walk.across.first + walk.across.count]]
+    if walk.dimension > 0:
+        sides = [sides[1], sides[0]]
+    blocks = []
+    for member in range(sides[0][0], sides[0][1], walk.size.members):
+        members = min(walk.size.members, sides[0][1] - member)
+        for low in range(sides[1][0], sides[1][1], walk.size.columns):
+            columns = min(walk.size.columns, sides[1][1] - low)
+            place = Columns(member, members, low, columns)
+            chunks = chunks_of(members, columns)
+            blocks.append(Block(base, walk.dimension, descriptors, place, chunks))
+    return blocks
+
+
+def chunks_of(members: int, columns: int) -> Any:
+    """Columns of a block whose results fit into a PSUM bank: whole members or parts of one."""
+    chunks = []
+    if columns <= PSUM_BANK:
+        together = PSUM_BANK // columns
+        if 2 * columns <= PARTITIONS:  # products take several members
+            together = PSUM_BANK // PARTITIONS * (PARTITIONS // columns)
+        for member in range(0, members, together):
+            chunks.append(Columns(member, min(together, members - member), 0, columns))
+        return chunks
+    width = group_width(columns)
+    width *= PSUM_BANK // width
+    for member in range(members):
+        for low in range(0, columns, width):
+            chunks.append(Columns(member, 1, low, min(width, columns - low)))
+    return chunks
+
+
+def groups_of(chunk: Any) -> Any:
+    """Columns of a chunk that one product takes as its stationary operand."""
+    groups = []
+    end = chunk.member + chunk.members
+    if 2 * chunk.columns <= PARTITIONS:
+        together = PARTITIONS // chunk.columns
+        for member in range(chunk.member, end, together):
+            members = min(together, end - member)
+            groups.append(Columns(member, members, chunk.low, chunk.columns))
+        return groups
+    width = group_width(chunk.columns)
+    for member in range(chunk.member, end):
+        for low in range(0, chunk.columns, width):
+            columns = min(width, chunk.columns - low)
+            groups.append(Columns(member, 1, chunk.low + low, columns))
+    return groups
+
+
+def columns_of(place: Any) -> int:
+    """Columns of all members."""
+    return int(place.members * place.columns)
+
+
+def rows_in_hbm(part: Any, block: Any, first: int, partitions: int, step: int, count: int) -> Any:
+    """HBM [partitions, members, count, columns]: from row ``first`` on ``count`` of every step."""
+    _, n, pitch = part.tensor.shape
+    place = block.place
+    pattern = [[step * pitch, partitions], [n * pitch, place.members]]
+    pattern += [[pitch, count], [1, place.columns]]
+    offset = (place.member * n + first) * pitch + place.low
+    return part.tensor.ap(pattern, offset, scalar_offset=block.base, indirect_dim=block.dimension)
+
+
+def is_narrow(block: Any) -> bool:
+    """Whether a group of columns is narrower than a stationary operand has to be."""
+    for chunk in block.chunks:
+        for group in groups_of(chunk):
+            if columns_of(group) <= NARROW:
+                return True
+    return False

@@ -1,0 +1,150 @@
+"""How four-step transforms of a batch are spread, and which tables stay in SBUF: see four_step.py.
+
+Twiddles and the matrices of the turn are streamed where they do not fit, and where one transform
+alone reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nki_api import nl
+from ..tiles import PARTITIONS, PSUM_BANK, SMALLEST_SBUF, WHOLE_RADIX, load_identity, load_tables
+from .four_step_tables import last_turn, middle_stages
+from .spread_lines import LOADED, RING, RING_LENGTH, Spread, ring_size, start_loads
+from .stockham_plan import Plan, table_pieces, tiles_by_piece
+from .stockham_stages import length_of
+from .twiddled_stage import Streamed, pieces_to_hold, streamed_of
+
+STORED = 1024  # of each part of an output tile
+SIDE_BY_SIDE = STORED // 2  # A of transforms that lie side by side on the partitions of a tile
+LONG = 2048  # k_a of a bundle, beyond which one closes before the next one's stages
+_WORKING = 24 << 10  # of them for operands, results and small tables
+_STREAMED = 32 << 10  # of them for what comes of streamed tables
+_STREAMED_ONCE = 512  # A from which on tables of one transform are streamed
+_FEWEST = 16  # bundles of a batch, where it is long enough: the first and last overlap no other
+
+
+class Tables(nl.NKIObject):
+    """A plan's tables in SBUF, and what else stays there."""
+
+    plan: Plan  # of Stockham's stages between the first one and the turn
+    turn: Any  # the stage before the twiddles, or None where that is the first one
+    matrices: Any  # Streamed, of the turn
+    first: Any  # [2 r1, 1, 2 r1], again from partition 64 on if r1 <= 32; [r1, 2, 2 r1] if r1 > 64
+    twiddle: Streamed  # [C, 2 A]
+    last: Any  # Wr, Wi and -Wi: [C, 3, columns], zeros from column C on
+
+
+def spread_of(radices: Any, batch: int) -> Spread:
+    """How transforms of a batch are spread."""
+    first, columns = radices[0], radices[len(radices) - 1]
+    length = length_of(radices) // columns
+    parts = 1 if first <= WHOLE_RADIX else 2
+    places = 2 if 4 * first <= PARTITIONS and length <= SIDE_BY_SIDE else 1
+    width = LOADED // parts
+    each = min(width * first // (columns * length), STORED // (places * length))
+    few = -(-batch // (_FEWEST * nl.num_programs()))
+    rows = min(places * max(1, each), max(places, few))
+    return Spread(radices, length, columns, parts, places, rows, width // columns * columns)
+
+
+def result_tiles(spread: Spread) -> Any:
+    """Tiles for results of a long bundle, where SBUF has room for those that wait for stores.
+
+    Else None. Memory of fresh ones would become the next state, which would wait for the stores.
+    """
+    if not is_long(spread) or spread.length > RING_LENGTH:
+        return None
+    tiles = []
+    for _ in range(RING):
+        shape = (spread.columns, 2, 1, PSUM_BANK)
+        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    return tiles
+
+
+def load_plan(tables: Any, spread: Spread, loads: Any = None) -> Tables:
+    """The tables in SBUF, but for those that are streamed as they do not fit, or are used once.
+
+    loads: all inputs of the launch, which begin between the tables, or None.
+    """
+    stages, turn = middle_stages(spread.radices), last_turn(spread.radices)
+    ends = load_tables([tables[0], tables[len(tables) - 1]])
+    is_once = False
+    if loads != None and len(loads.bundles) > 0:
+        is_once = len(loads.bundles) == 1 and spread.length >= _STREAMED_ONCE
+        start_loads(loads, len(loads.bundles[0].chunks))
+    wanted: Any = []
+    begins = []
+    for index in range(len(stages)):
+        stages[index].table = tables[index + 1]
+        begins.append(len(wanted))
+        for piece in table_pieces(stages[index]):
+            wanted.append(piece)
+    streamed = streamed_tables(tables, spread, turn)
+    room = 0 if is_once else room_of(spread, wanted, streamed)
+    resident: Any = []
+    for table in streamed:
+        if 4 * table.source.shape[1] <= room:
+            room -= 4 * table.source.shape[1]
+            resident.append(table)
+    identity = None if turn == None else load_identity(nl.float32)
+    owners = in_turn(resident, wanted)
+    loaded = load_tables(wanted)
+    for index in range(len(owners)):
+        owners[index].tiles.append(loaded[len(wanted) - len(owners) + index])
+    for index in range(len(stages)):
+        stages[index].tiles = tiles_by_piece(stages[index], loaded, begins[index])
+    # ScalarE evacuates all: VectorE has the twiddles.
+    plan = Plan(stages, identity, nl.float32, 0, 0, 0, None, True)
+    matrices = streamed[1] if turn != None else None
+    return Tables(plan, turn, matrices, ends[0], streamed[0], ends[1])
+
+
+def streamed_tables(tables: Any, spread: Spread, turn: Any) -> Any:
+    """The twiddles and, if there is a turn, its matrices, which need not stay in SBUF."""
+    source = tables[len(tables) - 2].reshape((spread.columns, 2 * spread.length))
+    if turn == None:
+        return [streamed_of(source, 2 * spread.length, 1)]
+    twiddle = streamed_of(source, 2 * turn.stage.slabs * turn.stage.produced, turn.together)
+    table = tables[len(tables) - 3]
+    rows, products, width = table.shape
+    source = table.reshape((rows, products * width))
+    return [twiddle, streamed_of(source, width, turn.together)]
+
+
+def in_turn(tables: Any, wanted: Any) -> Any:
+    """Append the pieces of tables, each in its turn; returns whose they are.
+
+    The first bundle reads them while others arrive.
+    """
+    pieces: Any = []
+    most = 0
+    for table in tables:
+        found = pieces_to_hold(table)
+        pieces.append(found)
+        most = max(most, len(found))
+    owners: Any = []
+    for index in range(most):
+        for number in range(len(tables)):
+            if index < len(pieces[number]):
+                owners.append(tables[number])
+                wanted.append(pieces[number][index])
+    return owners
+
+
+def room_of(spread: Spread, wanted: Any, streamed: Any) -> int:
+    """Bytes of a partition for tables that need not stay in SBUF."""
+    room = SMALLEST_SBUF - _WORKING - 4 * spread.loaded * ring_size(spread, RING)
+    room -= 16 * spread.rows * spread.length
+    for table in wanted:
+        room -= 4 * table.shape[1] * table.shape[2]
+    all_of_them = 0
+    for table in streamed:
+        all_of_them += 4 * table.source.shape[1]
+    return room if all_of_them <= room else room - _STREAMED
+
+
+def is_long(spread: Spread) -> bool:
+    """Whether SBUF holds no more than two states of a bundle."""
+    return bool(spread.rows * spread.length > LONG)

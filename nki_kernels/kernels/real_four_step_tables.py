@@ -1,0 +1,307 @@
+"""The tables of the real four-step kernels, and the numbers that their shapes follow from.
+
+real_four_step.py and inverse_real_four_step.py have the mathematics: slots K of the first stage, in
+an order of their own, twiddles, DFTs of length L, and the DFT over c.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..tiles import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from .table_terms import table_spec
+
+MAX_RADIX = PARTITIONS  # R and C
+MAX_MIDDLE = WHOLE_RADIX  # L
+MAX_LENGTH = MAX_RADIX * MAX_MIDDLE * MAX_RADIX
+FEWEST_BUNDLES = 8  # of a batch, where it is long enough: the first and last overlap no other
+FEW_ROWS = 2  # of a bundle, up to which nothing overlaps, and engines that take longer do not pay
+_MOST_FINE = 8  # S
+MAX_INVERSE_LENGTH = 2**19  # two input tiles take 16 N / C bytes of a partition that DMA writes
+
+
+def slot_count(radix: int) -> int:
+    """Slots K <= R/2."""
+    return radix // 2 + 1
+
+
+def slots_together(radix: int, middle: int) -> int:
+    """Slots of a product of the second stage, so that the Tensor engine has the least to do."""
+    if middle == 1:
+        return 1
+    best, least = 1, 0
+    for together in range(1, WHOLE_RADIX // middle + 1):
+        groups = -(-slot_count(radix) // together)
+        product = max(256, 8 * together * middle)
+        cycles = groups * (256 + product) + 8 * middle * groups * together
+        if least == 0 or cycles <= least:
+            best, least = together, cycles
+    return best
+
+
+def padded_slots(radix: int, middle: int) -> int:
+    """``slot_count`` up to a multiple of ``slots_together``."""
+    together = slots_together(radix, middle)
+    return -(-slot_count(radix) // together) * together
+
+
+def fine_digits(radix: int, middle: int) -> int:
+    """S, a divisor of R/2, so that ScalarE has the fewest instructions."""
+    half = radix // 2
+    slots = min(half, PSUM_BANK // middle)
+    best, least = 1, 0
+    for fine in range(1, min(half, _MOST_FINE) + 1):
+        count = -(-slots // fine) + middle * fine
+        if half % fine == 0 and (least == 0 or count <= least):
+            best, least = fine, count
+    return best
+
+
+def slots_closed(radix: int, middle: int) -> int:
+    """Slots of a portion: all, or as many as fit a PSUM bank with all k2, in whole groups."""
+    if middle * (radix // 2) <= PSUM_BANK:
+        return radix // 2
+    fine, together = fine_digits(radix, middle), slots_together(radix, middle)
+    unit = fine
+    while unit % together != 0:
+        unit += fine
+    return PSUM_BANK // middle // unit * unit
+
+
+def slot_numbers(radix: int, middle: int) -> np.ndarray[Any, Any]:
+    """K of each slot, in their order."""
+    half, fine = radix // 2, fine_digits(radix, middle)
+    place = np.arange(half)
+    numbers = place % fine + fine * (half // fine - 1 - place // fine)
+    edge = np.full(padded_slots(radix, middle) - half, half)
+    return np.concatenate([numbers, edge])
+
+
+def real_four_step_tables(
+    n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
+) -> tuple[Any, ...]:
+    """The tables of ``real_four_step``, float32: (first, twiddle, last), or with middle (first,
+    middle, twiddle, last).
+
+    radices: (R, C) or (R, L, C) with product n. inverse: the sign of the exponent, True for
+    exp(+...). first: [R, 2 slots], columns (part, slot), with the scale; of R = 64 twice, for
+    either half of the array. middle: [2 L g, groups, 2 L g], rows (slot, part, j), columns (part,
+    k2, slot). twiddle: [C, 2, L slots]. last: [C, 4, C], of both lines what multiplies real and
+    what multiplies imaginary parts, columns (part, k').
+    Raises ValueError where the radices are none that the kernel takes.
+    """
+    check_radices(n, radices)
+    radix, middle, columns = digits_of(radices)
+    sign = 2j * np.pi * (1 if inverse else -1)
+    slots = slot_numbers(radix, middle)
+    w = scale * root(sign, np.arange(radix)[:, None] * slots, radix)
+    first = np.tile(np.stack([w.real, w.imag], 1).reshape(radix, -1), (halves_of(radix), 1))
+    outputs = slots + radix * np.arange(middle)[:, None]  # [k2, slot]
+    c = np.arange(columns)
+    w = root(sign, c[:, None, None] * outputs, n)
+    twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
+    k = np.arange(columns // 2)
+    last = np.concatenate(
+        [
+            _lines(root(sign, c[:, None] * k, columns), False),
+            _lines(root(sign, c[:, None] * (columns - 1 - k), columns), True),
+        ],
+        1,
+    )
+    found = [first, twiddle, last]
+    if middle > 1:
+        found.insert(1, _middle_table(radix, middle, outputs, sign))
+    return tuple(table.astype(np.float32) for table in found)
+
+
+def root(sign: complex, exponents: Any, n: int) -> Any:
+    """exp(sign exponents / n), reduced exactly, and exact where parts are 0."""
+    w = np.exp(sign * (exponents % n) / n)
+    return np.where(abs(w.real) < 1e-14, 0, w.real) + 1j * np.where(abs(w.imag) < 1e-14, 0, w.imag)
+
+
+def _lines(w: np.ndarray[Any, Any], is_conjugate: bool) -> np.ndarray[Any, Any]:
+    """What of a line of outputs multiplies real and imaginary parts: [C, 2, (part, k')]."""
+    sign = -1 if is_conjugate else 1
+    by_real = np.concatenate([w.real, sign * w.imag], 1)
+    return np.stack([by_real, np.concatenate([-w.imag, sign * w.real], 1)], 1)
+
+
+def _middle_table(radix: int, middle: int, outputs: Any, sign: complex) -> np.ndarray[Any, Any]:
+    """The second of ``real_four_step_tables``."""
+    together = slots_together(radix, middle)
+    w = root(sign, np.arange(middle)[:, None, None] * outputs, radix * middle)  # [j, k2, slot]
+    split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
+    split = split.reshape(2, 2, middle, middle, -1, together)
+    blocks = np.einsum("pqjkGs,st->spjGqkt", split, np.eye(together))
+    rows = 2 * middle * together
+    table: np.ndarray[Any, Any] = blocks.reshape(rows, -1, rows)
+    return table
+
+
+def check_radices(n: int, radices: tuple[int, ...]) -> None:
+    """ValueError as of ``real_four_step_tables``."""
+    if math.prod(radices) != n or len(radices) not in (2, 3):
+        raise ValueError(f"radices {radices}: two or three with product n = {n}")
+    radix, middle, columns = digits_of(radices)
+    if radix % 2 or not 4 <= radix <= MAX_RADIX:
+        raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
+    if columns % 2 or not NARROW < columns <= MAX_RADIX:
+        raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
+    if not 1 <= middle <= MAX_MIDDLE:
+        raise ValueError(f"radices {radices}: the one between must be 1 to {MAX_MIDDLE}")
+    if middle > 1 and 2 * middle * slots_together(radix, middle) <= NARROW:
+        raise ValueError(f"radices {radices}: the first or the one between is too small")
+
+
+def digits_of(radices: Any) -> Any:
+    """R, L and C: of two radices L is 1."""
+    if len(radices) == 2:
+        return radices[0], 1, radices[1]
+    return radices[0], radices[1], radices[2]
+
+
+def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
+    radix, middle, columns = digits_of(radices)
+    slots, together = padded_slots(radix, middle), slots_together(radix, middle)
+    rows = 2 * middle * together
+    shapes = [
+        (halves_of(radix) * radix, 2 * slots),
+        (columns, 2, middle * slots),
+        (columns, 4, columns),
+    ]
+    if middle > 1:
+        shapes.insert(1, (rows, slots // together, rows))
+    return tuple(table_spec(shape) for shape in shapes)
+
+
+def halves_of(radix: int) -> int:
+    """Row tiles of the array that can take the first products: two where a radix fills one."""
+    return 2 if radix == WHOLE_RADIX else 1
+
+
+def inverse_real_four_step_tables(
+    n: int, radices: tuple[int, ...], inverse: bool = True, scale: float = 1.0
+) -> tuple[Any, ...]:
+    """The tables of ``inverse_real_four_step``, float32: (first, twiddle, last), or with middle
+    (first, twiddle, middle, last).
+
+    radices: (R, C) or (R, L, C) with product n. inverse: the sign of the exponent, True for
+    exp(+...). first: [C, 4, C], rows (part, k'), of both terms what makes real and what makes
+    imaginary parts. twiddle: [C, 2, slots L]. middle: [2 L g, groups, 2 L g], rows (slot, part,
+    k2), columns (part, j, slot). last: [R, R] with the scale, rows (part, slot) without imaginary
+    parts of slots R/2 and 0; of R = 64 twice, for either half of the array.
+    Raises ValueError where the radices are none that the kernel takes.
+    """
+    check_inverse_radices(n, radices)
+    radix, middle, columns = digits_of(radices)
+    sign = 2j * np.pi * (1 if inverse else -1)
+    slots = slot_order(radix, middle)
+    k, c = np.arange(columns // 2)[:, None], np.arange(columns)
+    first = np.stack(
+        [
+            *_terms(root(sign, k * c, columns), False),
+            *_terms(root(sign, (columns - 1 - k) * c, columns), True),
+        ],
+        1,
+    )
+    outputs = slots[:, None] + radix * np.arange(middle)  # [slot, k2]
+    w = root(sign, c[:, None, None] * outputs, n)
+    twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
+    w = scale * root(sign, slots[:, None] * np.arange(radix), radix)
+    inner = (slots > 0) & (slots < radix // 2)
+    w[inner] *= 2
+    last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (runs_paired(radix), 1))
+    found = [first, twiddle, last]
+    if middle > 1:
+        found.insert(2, _inverse_middle_table(radix, middle, outputs, sign))
+    return tuple(table.astype(np.float32) for table in found)
+
+
+def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
+    """ValueError as of ``inverse_real_four_step_tables``."""
+    check_radices(n, radices)
+    if n > MAX_INVERSE_LENGTH:
+        raise ValueError(f"n = {n}: the kernel takes lengths up to {MAX_INVERSE_LENGTH}")
+    if radices[0] <= NARROW:
+        raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
+
+
+def fine_slots(radix: int, middle: int) -> int:
+    """S, a divisor of R/2, so that there are the fewest copies."""
+    half = radix // 2
+    best, least = 1, half + 1 + middle
+    for fine in range(2, half + 1):
+        if half % fine == 0 and copy_count(radix, middle, fine) < least:
+            best, least = fine, copy_count(radix, middle, fine)
+    return best
+
+
+def copy_count(radix: int, middle: int, fine: int) -> int:
+    """Copies that bring a bundle's numbers into the order of slots."""
+    half = radix // 2
+    # Slot R/2 is in line with the others if S = 1.
+    return half // fine + middle * fine + 1 + (middle if fine > 1 else 0)
+
+
+def slot_order(radix: int, middle: int) -> np.ndarray[Any, Any]:
+    """K of each slot: R/2, then s + S t, where t runs down."""
+    half, fine = radix // 2, fine_slots(radix, middle)
+    place = np.arange(half)
+    numbers = place % fine + fine * (half // fine - 1 - place // fine)
+    return np.concatenate([[half], numbers])
+
+
+def _terms(w: np.ndarray[Any, Any], is_conjugate: bool) -> list[np.ndarray[Any, Any]]:
+    """What makes real, and what imaginary parts of w X or w conj X: rows (part, k'), columns c."""
+    sign = -1 if is_conjugate else 1
+    real = np.concatenate([w.real, -sign * w.imag])
+    return [real, np.concatenate([w.imag, sign * w.real])]
+
+
+def _inverse_middle_table(
+    radix: int, middle: int, outputs: Any, sign: complex
+) -> np.ndarray[Any, Any]:
+    """The third of ``inverse_real_four_step_tables``."""
+    together, firsts = slots_together(radix, middle), groups_of(radix, middle)
+    w = root(sign, outputs[:, :, None] * np.arange(middle), radix * middle)  # [slot, k2, j]
+    w = np.stack([w[first : first + together] for first in firsts])
+    split = np.stack(
+        [np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])]
+    )  # [part, part', ...]
+    blocks = np.einsum("pqGskj,st->spkGqjt", split, np.eye(together))
+    rows = 2 * middle * together
+    table: np.ndarray[Any, Any] = blocks.reshape(rows, -1, rows)
+    return table
+
+
+def groups_of(radix: int, middle: int) -> Any:
+    """The first slot of each group; the last one may repeat slots of the one before."""
+    together, slots = slots_together(radix, middle), slot_count(radix)
+    firsts = []
+    for group in range(-(-slots // together)):
+        firsts.append(min(group * together, slots - together))
+    return firsts
+
+
+def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
+    radix, middle, columns = digits_of(radices)
+    rows = 2 * middle * slots_together(radix, middle)
+    shapes: list[tuple[int, ...]] = [
+        (columns, 4, columns),
+        (columns, 2, slot_count(radix) * middle),
+        (runs_paired(radix) * radix, radix),
+    ]
+    if middle > 1:
+        shapes.insert(2, (rows, len(groups_of(radix, middle)), rows))
+    return tuple(table_spec(shape) for shape in shapes)
+
+
+def runs_paired(radix: int) -> int:
+    """Runs of R numbers that are transposed together: two that fill the array, or one."""
+    return 2 if radix == WHOLE_RADIX else 1

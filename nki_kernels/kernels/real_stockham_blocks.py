@@ -1,0 +1,233 @@
+"""Blocks of rows of the real Stockham kernels, and how their data lies in SBUF.
+
+real_stockham.py has the mathematics. A block is loaded, its bad rows are set aside and, of spectra,
+its numbers laid out by slots, in phases that take turns with the steps of the block before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nki_api import nisa, nl
+from ..row_blocks import Rows, load_rows
+from ..row_guard import advance_guard, begin_guard, marks_of, transposes_mix_rows
+from ..tiles import NARROW, PARTITIONS
+from .real_stockham_tables import (
+    edge_size,
+    multiples,
+    own_outputs,
+    run_length,
+    slabs_together,
+    slot_count,
+)
+
+# Phases of what comes before the first stage of a block, and at which of them what begins.
+PHASES = 16
+LATER = 8  # phases after those of others, where something has to come first
+_SQUARES_PHASE = 0
+_VERDICT_PHASE = 4
+_SLOTS_PHASE = 7
+_SLOTS_PIECES = 6
+
+
+class Guard(nl.NKIObject):
+    """Rows that a chip's transposes would mix, on the way to be set aside."""
+
+    x: Any  # SBUF [P, rows, ...]
+    growth: float  # as of set_rows_aside
+    steps: Any  # of begin_guard
+    marks: Any  # [SBUF [P, rows]], or [] where transposes are exact
+
+
+class Block(nl.NKIObject):
+    """Rows on their way through SBUF."""
+
+    rows: Rows
+    loaded: Any  # [what DMA writes, to be copied], or []
+    tile: Any  # flat SBUF [P, ...] that the first stage reads
+    guard: Guard
+
+
+def phases_of(number: int, steps: int) -> Any:
+    """The phases of opening that go with a step of so many."""
+    return range(PHASES * number // steps, PHASES * (number + 1) // steps)
+
+
+def numbers_read(count: int) -> int:
+    """Numbers that a transpose takes where ``count`` are meant: v2 refuses few."""
+    return count if count > NARROW else NARROW + 1
+
+
+def tail_of(count: int, step: int) -> int:
+    """Numbers behind a tile whose last run of ``count``, one every ``step``, is transposed."""
+    return (numbers_read(count) - count) * step
+
+
+def run_of(tile: Any, start: int, count: int, step: int) -> Any:
+    """``count`` numbers or more of flat SBUF [P, L], one every ``step``."""
+    return tile[:, start : start + (numbers_read(count) - 1) * step + 1 : step]
+
+
+def flat_tile(partitions: int, size: int, tail: int) -> Any:
+    """SBUF [partitions, size + tail], with zeros in its tail."""
+    tile = nl.ndarray((partitions, size + tail), dtype=nl.float32, buffer=nl.sbuf)
+    if tail > 0:
+        nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
+    return tile
+
+
+def spectrum_length(radices: Any) -> int:
+    """Numbers of a part of a spectrum in natural order, as whole runs of R of them."""
+    radix, left = radices
+    return max(radix * left // 2 + 1, run_length(left) * radix)
+
+
+def slots_size(radices: Any) -> int:
+    """Numbers of a spectrum by slots: slot 0, then (part, q, run) of each of the others."""
+    return slot_place(radices, slot_count(radices[0]))
+
+
+def slots_tail(radices: Any) -> int:
+    """The tail of spectra by slots."""
+    return max(tail_of(edge_size(radices), 1), tail_of(4 * run_length(radices[1]), 1))
+
+
+def slot_place(radices: Any, slot: int) -> int:
+    """Where a slot begins in a spectrum by slots."""
+    if slot == 0:
+        return 0
+    return edge_size(radices) + (slot - 1) * 4 * run_length(radices[1])
+
+
+def state_size(radices: Any) -> int:
+    """Numbers of a row between the stages: slots by parts by M."""
+    return 2 * slot_count(radices[0]) * radices[1]
+
+
+def real_tail(radices: Any) -> int:
+    """The tail of real data, which the forward stage takes slabs of."""
+    together = slabs_together(radices[0], radices[1])
+    return tail_of(together * radices[0], radices[1] // together)
+
+
+def open_ring(size: int, tiles: int) -> Any:
+    """Tiles of so many numbers that DMA writes by turns."""
+    ring = []
+    for _ in range(tiles):
+        ring.append(nl.ndarray((PARTITIONS, size), dtype=nl.float32, buffer=nl.sbuf))
+    return ring
+
+
+def load_real(tile: Any, source: Any, rows: Rows, radices: Any, is_copied: bool) -> Block:
+    """Load real rows into a flat tile; is_copied: they will be opened in another one."""
+    n = radices[0] * radices[1]
+    size, tail = rows.each * n, real_tail(radices)
+    opened = tile
+    if is_copied:
+        opened = flat_tile(rows.partitions, size, tail)
+    elif tail > 0:
+        nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
+    load_rows(tile[:, 0:size].reshape_dim(1, (rows.each, n)), source.tensor, rows, source.columns)
+    x = opened[:, 0:size].reshape_dim(1, (rows.each, n))
+    loaded = [tile[:, 0:size]] if is_copied else []
+    return Block(rows, loaded, opened, Guard(x, n, None, []))
+
+
+def load_spectra(tile: Any, source: Any, rows: Rows, radices: Any) -> Block:
+    """Load half spectra into a flat tile, part by part."""
+    length = spectrum_length(radices)
+    data = tile[:, 0 : 2 * rows.each * length].reshape_dim(1, (2, rows.each, length))
+    for part in range(2):
+        load_rows(data[:, part], source[part].tensor, rows, source[part].columns)
+    x = data.permute((0, 2, 1, 3))
+    return Block(rows, [x], None, Guard(x, 2 * radices[0] * radices[1], None, []))
+
+
+def open_spectra(block: Block, radices: Any, phase: int) -> None:
+    """A phase of finite spectra by slots."""
+    guard_rows(block.guard, phase)
+    piece = phase - (_SLOTS_PHASE if transposes_mix_rows() else _SLOTS_PHASE - 1)
+    if piece == 0:
+        block.tile = open_slots(block.loaded[0], radices)
+    if 0 <= piece < _SLOTS_PIECES:
+        count = slot_count(radices[0]) - 1
+        last = 1 + count * (piece + 1) // _SLOTS_PIECES
+        slots = range(1 + count * piece // _SLOTS_PIECES, last)
+        fill_slots(block.tile, block.loaded[0], radices, slots)
+
+
+def open_real(block: Block, phase: int) -> None:
+    """A phase of finite rows; if they are copied, when there is room for both copies."""
+    for tile in block.loaded:
+        if phase == LATER:
+            x = block.guard.x.reshape((block.rows.partitions, tile.shape[1]))
+            nisa.tensor_copy(dst=x, src=tile, engine=nisa.engine.gpsimd)
+    guard_rows(block.guard, phase - LATER * len(block.loaded))
+
+
+def guard_rows(guard: Guard, phase: int) -> None:
+    """A phase of setting rows aside where transposes would mix them with others.
+
+    ScalarE's sums, the verdict and zeros in place of bad rows come some time apart, as the next
+    block's results have to leave PSUM in between.
+    """
+    if guard.x.shape[0] == 1 or not transposes_mix_rows():
+        return
+    if phase == _SQUARES_PHASE:
+        guard.steps = begin_guard(guard.x, guard.growth)
+        advance_guard(guard.steps, len(guard.steps.pieces))
+    if phase == _VERDICT_PHASE:
+        advance_guard(guard.steps, 1)
+        guard.marks.append(marks_of(guard.steps.good))
+    if _VERDICT_PHASE < phase < _SLOTS_PHASE:
+        count, phases = len(guard.steps.pieces), _SLOTS_PHASE - _VERDICT_PHASE - 1
+        turn = phase - _VERDICT_PHASE - 1
+        advance_guard(guard.steps, count * (turn + 1) // phases - count * turn // phases)
+
+
+def open_slots(data: Any, radices: Any) -> Any:
+    """A flat tile for SBUF spectra [P, rows, part, ...] by slots, as ``slots_size`` says; slot 0.
+
+    Slot 0 has the parts of its complex outputs, then the real ones.
+    """
+    partitions, rows, _, _ = data.shape
+    size, edge = slots_size(radices), edge_size(radices)
+    tile = flat_tile(partitions, rows * size, slots_tail(radices))
+    spectra = tile[:, 0 : rows * size].reshape_dim(1, (rows, size))
+    step, count = multiples(radices[0], radices[1])
+    own = own_outputs(radices)
+    pairs = count - own
+    if pairs > 0:
+        dst = spectra[:, :, 0 : 2 * pairs].reshape_dim(2, (2, pairs))
+        move_aside(dst, data[:, :, :, step : step * pairs + 1 : step], 1)
+    last = step * (count - 1)
+    move_aside(spectra[:, :, 2 * pairs : edge], data[:, :, 0, 0 : last * (own - 1) + 1 : last], 1)
+    return tile
+
+
+def fill_slots(tile: Any, data: Any, radices: Any, slots: Any) -> None:
+    """Some slots of what ``open_slots`` opened: the Tensor engine takes each as one run."""
+    rows, radix = data.shape[1], radices[0]
+    size, run = slots_size(radices), run_length(radices[1])
+    spectra = tile[:, 0 : rows * size].reshape_dim(1, (rows, size))
+    runs = data[:, :, :, 0 : run * radix].reshape_dim(3, (run, radix))
+    for slot in slots:
+        low = slot_place(radices, slot)
+        both = runs[:, :, :, :, slot : radix - slot + 1 : radix - 2 * slot]
+        move_aside(spectra[:, :, low : low + 4 * run], both, slot)
+
+
+def move_aside(dst: Any, src: Any, number: int) -> None:
+    """Copy SBUF on the engines that have time, by turns."""
+    if number % 2 == 0:
+        nisa.activation(dst=dst, op=nl.copy, data=src)
+    else:
+        nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.gpsimd)
+
+
+def marks_of_row(marks: Any, row: int) -> Any:
+    """The marks [P, 1] of one row of each partition, in a list as above."""
+    found = []
+    for each in marks:
+        found.append(each[:, row : row + 1])
+    return found

@@ -1,0 +1,132 @@
+"""Blocks of rows for Stockham's stages: their way into SBUF, their states, their way back.
+
+Input comes into a few tiles in turn, as what DMA writes may not take much of SBUF. See stockham.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nki_api import nisa, nl
+from ..row_blocks import Rows, descriptors, load_rows, rows_in_hbm
+from ..row_guard import advance_guard, begin_guard, guard_steps, transposes_mix_rows
+from ..tiles import DMA_RUN, PARTITIONS
+from .stockham_stages import input_length, output_length, padding_of, pitch_of, row_numbers
+
+_COPIED = 2048  # numbers a partition of input that are copied at a time
+
+
+class Block(nl.NKIObject):
+    """Rows on their way through the stages."""
+
+    rows: Rows
+    state: Any  # SBUF: what the next stage reads
+    guard: Any = None  # of its rows, where transposes mix them
+    results: Any = None  # after the last stage: tiles [P, 2, rows, outputs] of consecutive rows
+
+
+def load_block(plan: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
+    """A block of rows in SBUF, [part][j][m'] a row, zeros after the data.
+
+    ring: tiles that DMA writes in turn; the first blocks append them.
+    """
+    stage = plan.stages[0]
+    size = row_numbers(stage)
+    if plan.ahead == 0:
+        return load_by_parts(plan, source, rows)
+    if index < plan.ahead:
+        ring.append(allocate_state(plan.dtype, PARTITIONS, plan.each * size, stage))
+    state = ring[index % plan.ahead]
+    if padding_of(stage) > 0:
+        end = rows.each * size
+        nisa.memset(dst=state[:, end : end + padding_of(stage)], value=0.0)
+    tile = state[0 : rows.partitions, 0 : rows.each * size]
+    tile = tile.reshape((rows.partitions, rows.each, size))[:, :, 0 : 2 * input_length(stage)]
+    tile = tile.reshape_dim(2, (2, input_length(stage)))
+    for part in range(2):
+        load_rows(tile[:, :, part], source[part].tensor, rows, source[part].columns)
+    return Block(rows, state, guard_of(plan, tile))
+
+
+def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
+    """As ``load_block``: what DMA writes may not take so much, so GpSimdE copies part by part."""
+    length = input_length(plan.stages[0])
+    state = allocate_state(plan.dtype, rows.partitions, 2 * length, plan.stages[0])
+    staged = nl.ndarray((rows.partitions, length), dtype=plan.dtype, buffer=nl.sbuf)
+    for part in range(2):
+        held = source[part].columns
+        data = rows_in_hbm(source[part].tensor, rows, 0, held)
+        place = staged[:, 0:held].expand_dim(1)
+        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(rows.base))
+        origin = part * length
+        if held < length:
+            nisa.memset(dst=state[:, origin + held : origin + length], value=0.0)
+        # In steps: between them VectorE has its turns on v2.
+        for low in range(0, held, _COPIED):
+            high = min(low + _COPIED, held)
+            place = state[:, origin + low : origin + high]
+            nisa.tensor_copy(dst=place, src=staged[:, low:high], engine=nisa.engine.gpsimd)
+    data = state[:, 0 : 2 * length].reshape((rows.partitions, 1, 2, length))
+    return Block(rows, state, guard_of(plan, data))
+
+
+def allocate_state(dtype: Any, partitions: int, numbers: int, stage: Any) -> Any:
+    """SBUF [partitions, numbers and padding] for the input of a stage; zeros behind each K."""
+    padding = padding_of(stage)
+    state = nl.ndarray((partitions, numbers + padding), dtype=dtype, buffer=nl.sbuf)
+    if padding > 0:
+        nisa.memset(dst=state[:, numbers : numbers + padding], value=0.0)
+    pitch, used = pitch_of(stage), 2 * stage.contracted * stage.left
+    if used < pitch:
+        behind = state.reshape((partitions, numbers // pitch, pitch))[:, :, used:pitch]
+        nisa.memset(dst=behind, value=0.0, engine=nisa.engine.gpsimd)
+    return state
+
+
+def guard_of(plan: Any, data: Any) -> Any:
+    """The guard of a block's rows, or None where no row meets another one."""
+    if data.shape[0] * data.shape[1] == 1 or not transposes_mix_rows():
+        return None
+    return begin_guard(data, plan.growth)
+
+
+def finish_guard(block: Any) -> None:
+    """What is left to do before the first transposes."""
+    if block.guard != None:
+        advance_guard(block.guard, guard_steps(block.guard))
+
+
+def allocate_results(plan: Any, block: Any, number: int) -> Any:
+    """SBUF tiles for results of a stage: the next one's state, or [P, 2, rows, outputs] at the end.
+
+    Those of 4 KiB, so that they leave before the rest of the block is computed; but all at once
+    where stores of every second row, a power of two apart, are slow (v2).
+    """
+    partitions, each = block.rows.partitions, block.rows.each
+    length = output_length(plan.stages[number])
+    if number + 1 < len(plan.stages):
+        following = plan.stages[number + 1]
+        return [allocate_state(plan.dtype, partitions, each * row_numbers(following), following)]
+    tiles: Any = []
+    most = each if transposes_mix_rows() else max(1, DMA_RUN // length)
+    for row in range(0, each, most):
+        shape = (partitions, 2, min(most, each - row), length)
+        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    return tiles
+
+
+def store_block(block: Any, target: Any) -> None:
+    """Store the results of a block, as many of each row as the target holds."""
+    row = 0
+    for tile in block.results:
+        for part in range(2):
+            pitch, columns = target[part].tensor.shape[1], target[part].columns
+            pattern = [[block.rows.each * pitch, tile.shape[0]], [pitch, tile.shape[2]]]
+            place = target[part].tensor.ap(
+                pattern + [[1, columns]],
+                (block.rows.first + row) * pitch,
+                scalar_offset=block.rows.base,
+            )
+            data = tile[:, part, :, 0:columns]
+            nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(block.rows.base))
+        row += tile.shape[2]

@@ -1,0 +1,156 @@
+"""What all blocks of a launch of Stockham's stages share, above all tables: see stockham.py.
+
+In the order of the stages, each table that still fits SBUF beside two states stays there. The
+others are streamed: read from HBM for each block, chunk by chunk, into two tiles in turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nki_api import nisa, nl
+from ..row_guard import prepare_guard, transposes_mix_rows
+from ..tiles import DMA_RUN, PARTITIONS, SMALLEST_SBUF, itemsize, load_tables
+from .stockham_products import group_limit
+from .stockham_stages import (
+    input_length,
+    operand_rows,
+    output_length,
+    padding_of,
+    piece_count,
+    row_numbers,
+)
+from .table_terms import data_dtype, table_terms
+
+_WORKING = 32 << 10  # of them for operands and for chunks of tables, in use and ahead
+_STATES = 16  # bytes a point that input and output of a stage take
+_LOADED = 32 << 10  # bytes a partition of input that DMA writes at a time
+_AHEAD = 4  # blocks of input that are loaded at a time, if they fit
+_CHUNK = 2048  # numbers a partition of a table that are streamed at a time
+
+
+class Plan(nl.NKIObject):
+    """What all blocks of a launch share."""
+
+    stages: Any  # list of Stage
+    identity: Any  # SBUF [128, 128]
+    dtype: Any  # of states
+    growth: int  # as for ``set_rows_aside``
+    each: int  # rows of a partition, at most
+    ahead: int  # blocks whose input DMA writes ahead; 0: it comes by parts, which are copied
+    chunks: Any = None  # two SBUF tiles for chunks of streamed tables
+    is_scalar: bool = False  # whether ScalarE, not VectorE, evacuates transposed slabs
+    is_interleaved: bool = False  # whether stages of blocks take turns
+
+
+class Stream(nl.NKIObject):
+    """The chunk of a streamed table that products take, and the one behind it."""
+
+    tiles: Any  # [piece][term]
+    ahead: Any  # the same
+    slot: int  # of ``Plan.chunks`` that is written next
+
+
+def plan_rows(stages: Any, growth: int, each: int) -> Plan:
+    """What all blocks share, but for identity and tables."""
+    dtype = data_dtype(stages[0].table, 3)
+    if transposes_mix_rows():
+        prepare_guard()
+    ahead = min(_AHEAD, _LOADED // input_bytes(stages[0], dtype, each))
+    return Plan(stages, None, dtype, growth, each, ahead)
+
+
+def input_bytes(stage: Any, dtype: Any, each: int) -> int:
+    """Bytes a partition of a block's input."""
+    return itemsize(dtype) * (each * row_numbers(stage) + padding_of(stage))
+
+
+def load_stage_tables(plan: Any) -> None:
+    """The stages' tables in SBUF, as many as fit beside two states; room for those that do not.
+
+    In the order of the stages, each one that still fits stays. The others are streamed.
+    """
+    longest = DMA_RUN
+    for stage in plan.stages:
+        longest = max(longest, plan.each * output_length(stage), plan.each * input_length(stage))
+        longest = max(longest, plan.each * row_numbers(stage) // 2)
+    room = SMALLEST_SBUF - _WORKING - _STATES * longest
+    if plan.ahead > 0:
+        room -= plan.ahead * input_bytes(plan.stages[0], plan.dtype, plan.each)
+    pieces: Any = []
+    begins: Any = []
+    chunk = 0
+    for stage in plan.stages:
+        terms = table_terms(stage.table, 3)
+        width = len(terms) * piece_count(stage) * terms[0].shape[2]
+        size = width * terms[0].shape[1] * itemsize(stage.table.dtype)
+        begins.append(len(pieces) if size <= room else -1)
+        if size <= room:
+            room -= size
+            for piece in table_pieces(stage):
+                pieces.append(piece)
+        else:
+            chunk = max(chunk, chunk_matrices(stage) * width)
+    # Of every stage there are two blocks' results then. Where bad rows are set aside a long block
+    # is not ready so early.
+    more = _STATES * longest * (len(plan.stages) - 1)
+    least = 3 if transposes_mix_rows() else 2
+    plan.is_interleaved = plan.ahead >= least and chunk == 0 and room >= more
+    loaded = load_tables(pieces)
+    for index in range(len(plan.stages)):
+        if begins[index] >= 0:
+            plan.stages[index].tiles = tiles_by_piece(plan.stages[index], loaded, begins[index])
+    if chunk > 0:
+        shape = (PARTITIONS, chunk)
+        dtype = plan.stages[0].table.dtype
+        plan.chunks = [
+            nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf),
+            nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf),
+        ]
+
+
+def table_pieces(stage: Any) -> Any:
+    """The table in HBM by pieces, each by terms, in one list of [rows, matrices, columns]."""
+    pieces: Any = []
+    rows = operand_rows(stage)
+    for piece in range(piece_count(stage)):
+        for term in table_terms(stage.table, 3):
+            pieces.append(term[piece * rows : (piece + 1) * rows])
+    return pieces
+
+
+def tiles_by_piece(stage: Any, tiles: Any, first: int) -> Any:
+    """Tiles from the first on, in the order of ``table_pieces``, as [piece][term]."""
+    terms = len(table_terms(stage.table, 3))
+    found: Any = []
+    for piece in range(piece_count(stage)):
+        at = first + piece * terms
+        found.append(tiles[at : at + terms])
+    return found
+
+
+def chunk_matrices(stage: Any) -> int:
+    """Matrices of a streamed table that come at a time: a multiple of what a group takes."""
+    terms = table_terms(stage.table, 3)
+    group = group_limit(stage)
+    width = terms[0].shape[2] * piece_count(stage) * len(terms)
+    return group * max(1, _CHUNK // (group * width))
+
+
+def stream_chunk(plan: Any, stage: Any, stream: Any, number: int) -> None:
+    """Load a chunk of a table into the slot that is next, to be ``stream.ahead``."""
+    size = chunk_matrices(stage)
+    pieces = table_pieces(stage)
+    rows, count, width = pieces[0].shape
+    first = number * size
+    last = min(first + size, count)
+    tiles: Any = []
+    for index in range(len(pieces)):
+        low = index * size * width
+        tile = plan.chunks[stream.slot][0:rows, low : low + (last - first) * width]
+        tile = tile.reshape((rows, last - first, width))
+        source = pieces[index][:, first:last]
+        nisa.dma_copy(dst=tile, src=source, dge_mode=nisa.dge_mode.none)
+        tiles.append(tile)
+    stream.ahead = tiles_by_piece(stage, tiles, 0)
+    stream.slot = 1 - stream.slot

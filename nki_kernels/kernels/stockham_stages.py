@@ -1,0 +1,284 @@
+"""Stages of Stockham's algorithm: their slabs, how these lie in SBUF, their tables.
+
+stockham.py has the mathematics and runs them; other kernels run some of them, too.
+
+Row tiles.  A product of g slabs with 2 g r <= 128 rows has a block-diagonal table, which multiplies
+zeros where g > 1. For r <= 32 two row tiles of the array, of 64 rows each, take products of their
+own instead, side by side in the time of one, with half the columns. Their operands are still
+transposed together, as one strided run of 128 numbers. So what the row tiles take lies one after
+the other in the state: K and K + 1 (if M_i = 1, g of each), in the first stage two rows of a
+partition. Where a K has less than 64 rows, zeros follow it, in the state and in the table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..nki_api import nl
+from ..tiles import DMA_RUN, NARROW, PARTITIONS, WHOLE_RADIX
+from .table_terms import rounded_table, table_spec
+
+MAX_RADIX = 128
+MAX_LENGTH = 10240  # two states of 8 bytes a point take 160 KiB of SBUF's 192 on the smallest chip
+_PADDED = 8192  # numbers of a row, up to which zeros may lie between slabs
+
+
+class Stage(nl.NKIObject):
+    """A stage of transforms whose state is [K < done][j < contracted][part][m' < left]."""
+
+    contracted: int  # inputs of a slab
+    produced: int  # outputs of a slab
+    done: int  # R_(i-1)
+    left: int  # M_i
+    following: int  # radix of the next stage; 1 if there is none
+    slabs: int  # of a product; they lie left / slabs apart or, if left = 1, are consecutive K
+    factor: float = 1.0  # on the sums of a last stage, whose table has one term; free of charge
+    halves: int = 1  # row tiles of the array, side by side; each of two takes products of its own
+    spread: int = 0  # numbers from K to K of the results, if they are not 2 left
+    table: Any = None  # in HBM
+    tiles: Any = None  # [piece][term] of the table in SBUF, or None where it is streamed
+
+
+def slabs_per_product(radix: int, done: int, left: int, following: int) -> int:
+    """Slabs g that one product takes: 2 g r <= 128.
+
+    They divide R_(i-1) if M_i = 1. Else they divide the next radix, so that one evacuation can
+    lay out their results, or, where this leaves most of the array empty, are a multiple of it
+    that divides M_i.
+    """
+    return slabs_within(PARTITIONS, radix, done, left, following)
+
+
+def slabs_within(rows: int, radix: int, done: int, left: int, following: int) -> int:
+    """As ``slabs_per_product`` for so many rows of the array."""
+    best = 1
+    for g in range(2, rows // (2 * radix) + 1):
+        if left == 1:
+            fits = done % g == 0
+        else:
+            fits = following % g == 0 or (
+                4 * radix * best <= rows and left % g == 0 and g % following == 0
+            )
+        if fits:
+            best = g
+    return best
+
+
+def length_of(radices: Any) -> int:
+    """Product of the radices."""
+    n = 1
+    for radix in radices:
+        n *= radix
+    return n
+
+
+def stage_of(radices: Any, index: int) -> Stage:
+    """The stage of a whole transform, without its table."""
+    done, left = length_of(radices[0:index]), length_of(radices[index + 1 : len(radices)])
+    radix = radices[index]
+    following = radices[index + 1] if index + 1 < len(radices) else 1
+    slabs = slabs_per_product(radix, done, left, following)
+    return Stage(radix, radix, done, left, following, slabs)
+
+
+def stages_of(radices: Any) -> Any:
+    """The stages of a whole transform, without tables, in row tiles where that is faster."""
+    stages: Any = []
+    for index in range(len(radices)):
+        stage = stage_of(radices, index)
+        use_row_tiles(stage)
+        if index > 0:
+            stages[index - 1].spread = pitch_of(stage)
+        stages.append(stage)
+    return stages
+
+
+def use_row_tiles(stage: Stage) -> None:
+    """Have two row tiles of the array multiply a stage's slabs, if that takes less time."""
+    radix, left = stage.contracted, stage.left
+    if 2 * radix > WHOLE_RADIX or stage.done * left == 1:
+        return
+    tiled = Stage(radix, radix, stage.done, left, stage.following, 1, 1.0, 2)
+    if left > 1:
+        tiled.slabs = slabs_within(WHOLE_RADIX, radix, stage.done, left, stage.following)
+        fits = stage.done % 2 == 0 or (stage.done == 1 and radix * left <= DMA_RUN)
+    else:
+        # Their rows begin at multiples of a power of two, so that K is as far from K everywhere.
+        while 4 * radix * tiled.slabs <= WHOLE_RADIX and stage.done % (4 * tiled.slabs) == 0:
+            tiled.slabs *= 2
+        fits = stage.done % 2 == 0
+    used, pitch = 2 * radix * left, pitch_of(tiled)
+    fits = fits and (pitch == used or (pitch <= 2 * used and stage.done * pitch <= _PADDED))
+    if fits and slab_columns(tiled) < slab_columns(stage):
+        stage.slabs, stage.halves = tiled.slabs, 2
+
+
+def slab_columns(stage: Any) -> float:
+    """Columns that the Tensor engine moves for a slab: of its product, and of half a transpose."""
+    columns = max(64, 2 * stage.slabs * stage.produced)
+    return (columns + PARTITIONS // 2) / (stage.slabs * stage.halves)
+
+
+def piece_count(stage: Any) -> int:
+    """2 where real and imaginary part are contracted one after the other, else 1."""
+    return 1 if 2 * stage.contracted <= PARTITIONS else 2
+
+
+def product_count(stage: Any) -> int:
+    """Products of the Tensor engine that a transform takes, each with ``piece_count`` terms.
+
+    Those of two row tiles count once. In a first stage they belong to two transforms.
+    """
+    tiles = stage.halves if stage.done > 1 else 1
+    return int(stage.done * stage.left // (stage.slabs * tiles))
+
+
+def input_length(stage: Any) -> int:
+    """Numbers of each part that a first stage reads of a row."""
+    return int(stage.contracted * stage.left)
+
+
+def output_length(stage: Any) -> int:
+    """Numbers of each part that a stage makes of a row."""
+    return int(stage.produced * stage.done * stage.left)
+
+
+def pitch_of(stage: Any) -> int:
+    """Numbers of a stage's input from K to K, in a first stage from row to row.
+
+    64 rows of a row tile, which zeros fill where its slabs have less, else what a K has.
+    """
+    if stage.halves == 1:
+        return int(2 * stage.contracted * stage.left)
+    return int(WHOLE_RADIX * (stage.left if stage.left > 1 else 1) // stage.slabs)
+
+
+def row_numbers(stage: Any) -> int:
+    """Numbers of a stage's input for each row."""
+    return int(stage.done * pitch_of(stage))
+
+
+def operand_rows(stage: Any) -> int:
+    """Rows of a product, or of one in each row tile: what of a slab is contracted at once."""
+    if stage.halves > 1:
+        return PARTITIONS
+    return int(2 * stage.slabs * stage.contracted // piece_count(stage))
+
+
+def slab_stride(stage: Any) -> int:
+    """Numbers from row to row of a product's operand, in the state."""
+    spacing = stage.left // stage.slabs if stage.left > 1 else 1
+    return int(spacing if piece_count(stage) == 1 or stage.done == 1 else 2 * spacing)
+
+
+def padding_of(stage: Any) -> int:
+    """Numbers behind a state, so that a narrow operand may have more columns, which nobody uses."""
+    return max(0, NARROW + 1 - operand_rows(stage)) * slab_stride(stage)
+
+
+def first_number(stage: Any, product: int, piece: int) -> int:
+    """Where in a row's state a product's operand begins."""
+    if stage.left == 1:
+        at = product * stage.slabs * stage.halves * pitch_of(stage)
+    else:
+        spacing = stage.left // stage.slabs
+        at = product // spacing * stage.halves * pitch_of(stage) + product % spacing
+    apart = stage.contracted * stage.left if stage.done == 1 else stage.left
+    return int(at + piece * apart)
+
+
+def stockham_tables(
+    n: int,
+    radices: tuple[int, ...],
+    inverse: bool = False,
+    scale: float = 1.0,
+    dtype: str = "float32",
+    refined: bool = False,
+) -> tuple[np.ndarray[Any, Any], ...]:
+    """One table a stage: [2 g r, matrices, 2 r g], float32 or bfloat16.
+
+    Rows are (part, j, slab) in the first stage, (slab, j, part) in the last one, (j, part, slab)
+    in the others and (part, j) for r > 64; columns (part, k, slab). In row tiles they are 64 for
+    each, zeros among them. Refined ones (bfloat16 only) have a leading axis: rounded, and what
+    rounding lost. Computed in float64, rounded once. Raises ValueError where the radices do not
+    multiply to n, a radix is not in 2..128, or n exceeds what SBUF holds.
+    """
+    check_radices(n, radices)
+    return tuple(
+        stage_table(stage, inverse, 1.0 if stage.done > 1 else scale, dtype, refined)
+        for stage in stages_of(radices)
+    )
+
+
+def check_radices(n: int, radices: tuple[int, ...]) -> None:
+    """ValueError as of ``stockham_tables``."""
+    if math.prod(radices) != n or not radices:
+        raise ValueError(f"radices {radices}: their product must be n = {n}")
+    if any(not 2 <= r <= MAX_RADIX for r in radices):
+        raise ValueError(f"radices {radices}: each must be 2 to {MAX_RADIX}")
+    if n > MAX_LENGTH:
+        raise ValueError(f"n = {n}: Stockham in SBUF takes lengths up to {MAX_LENGTH}")
+
+
+def stockham_specs(
+    radices: tuple[int, ...], dtype: str = "float32", refined: bool = False
+) -> tuple[Any, ...]:
+    """(shape, dtype) of each of ``stockham_tables(n, radices, ...)``."""
+    return tuple(stage_spec(stage, dtype, refined) for stage in stages_of(radices))
+
+
+def stage_table(
+    stage: Stage, inverse: bool, scale: float, dtype: str = "float32", refined: bool = False
+) -> np.ndarray[Any, Any]:
+    """The table of one stage, as for ``stockham_tables``: one matrix a K, or for g of them."""
+    r, done = stage.contracted, stage.done
+    j, k = np.arange(r)[:, None], np.arange(r)[None, :]
+    outputs = np.arange(done)[:, None, None]
+    # j (K / R_i + k / r) = j (K + R_(i-1) k) / R_i, reduced modulo R_i.
+    angle = 2 * np.pi / (done * r) * (j * (outputs + done * k) % (done * r))
+    matrix = scale * (np.cos(angle) + (1j if inverse else -1j) * np.sin(angle))
+    slabs = stage.slabs
+    each = matrix[:, None] if stage.left > 1 else matrix.reshape(done // slabs, slabs, r, r)
+    table = slab_matrices(stage, each)
+    return rounded_table(in_row_tiles(stage, table) if stage.halves > 1 else table, dtype, refined)
+
+
+def slab_matrices(stage: Stage, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Complex [matrices, g or 1, j, k], one for each slab of a product, as a stage's table."""
+    split = np.stack([np.stack([w.real, w.imag], 3), np.stack([-w.imag, w.real], 3)], 2)
+    split = np.broadcast_to(split, (len(w), stage.slabs, *split.shape[2:]))
+    if stage.done == 1 or piece_count(stage) == 2:
+        rows = "ajs"
+    else:
+        rows = "jas" if stage.left > 1 else "sja"
+    order = f"Gsajbk,st->{rows}Gbkt"
+    full: np.ndarray[Any, Any] = np.einsum(order, split, np.eye(stage.slabs))
+    return full.reshape(2 * stage.slabs * stage.contracted, len(w), -1)
+
+
+def in_row_tiles(stage: Stage, table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A table [2 g r, matrices, columns] as [128, matrices / 2, columns], or of one matrix twice.
+
+    Half of the rows are for each row tile, zeros where they read what lies between slabs.
+    """
+    runs = stage.slabs if stage.left == 1 else 1  # of rows, each with its zeros
+    rows, matrices, columns = table.shape
+    used = rows // runs
+    table = table.reshape(runs, used, matrices, columns)
+    table = np.pad(table, ((0, 0), (0, WHOLE_RADIX // runs - used), (0, 0), (0, 0)))
+    table = table.reshape(WHOLE_RADIX, matrices, columns)
+    if stage.done == 1:
+        return np.concatenate([table, table])
+    return np.concatenate([table[:, 0::2], table[:, 1::2]])
+
+
+def stage_spec(stage: Stage, dtype: str = "float32", refined: bool = False) -> Any:
+    """(shape, dtype) of ``stage_table(stage, ...)``."""
+    rows = operand_rows(stage) * piece_count(stage)
+    matrices = stage.done if stage.left > 1 else stage.done // stage.slabs
+    if stage.done > 1:
+        matrices //= stage.halves
+    return table_spec((rows, matrices, 2 * stage.slabs * stage.produced), dtype, refined)

@@ -1,0 +1,273 @@
+"""Stockham's stage before the twiddles of a four-step transform: see four_step.py.
+
+Mathematics.  Of Stockham's state only [K][j][part] is left, K < R and j < r. The stage contracts j
+with a matrix for each K, and its outputs k_a = K + R k are multiplied by W_N^(c k_a).
+
+Layout on the NeuronCore.  As in stockham.py, the Tensor engine transposes slabs, one for each K,
+and multiplies them as stationary operands, so that c returns to partitions. For r <= 32 the array
+is two row tiles of 64, if the slabs fill them: each multiplies half of the 128 rows of an operand,
+in half of the columns that a block-diagonal matrix for all of them would have, side by side in two
+PSUM banks. VectorE multiplies by the twiddles what it evacuates: with one operand in PSUM that
+takes a cycle a number. It adds the products when those of the next bank are on their way; from v3
+on GpSimdE does, which does not have to wait for VectorE there.
+
+Tables of which SBUF has no room are streamed: they come in pieces, product by product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..nki_api import nisa, nl
+from ..tiles import (
+    NARROW,
+    PARTITIONS,
+    PSUM_BANK,
+    WHOLE_RADIX,
+    evacuate,
+    multiply,
+    multiply_half,
+    padded_columns,
+    psum_banks,
+    transpose,
+    transposed_dtype,
+)
+from .stockham_stages import Stage, operand_rows, piece_count, slab_stride, stage_table
+from .table_terms import table_spec
+
+_PIECE = 1024  # numbers of a streamed piece, at least
+_HELD = 1536  # of a piece that stays in SBUF: as many as DMA brings of a table at a time
+
+
+class Turn(nl.NKIObject):
+    """The stage before the twiddles."""
+
+    stage: Stage  # its slabs are those of an operand, in both row tiles
+    halves: int  # row tiles, side by side
+    together: int  # products whose results share PSUM banks
+
+
+class Streamed(nl.NKIObject):
+    """A table that products read one after the other, each some numbers of every row."""
+
+    source: Any  # HBM [rows, numbers]
+    tiles: Any  # its pieces in SBUF, or nothing where it is streamed
+    width: int  # numbers of a product
+    together: int  # products whose numbers are not parted
+    each: int  # products whose numbers come in one piece
+
+
+class Slabs(nl.NKIObject):
+    """Consecutive products of one row, before they are made."""
+
+    row: int
+    first: int  # product
+    count: int
+    operands: Any  # transposed slabs, by bank: [rows of a product, products, pieces, columns]
+    results: Any  # SBUF [C, 2, rows, A]
+
+
+class Sums(nl.NKIObject):
+    """Products of numbers with twiddles, which are added when the next ones are on their way."""
+
+    target: Any  # [C, 2, ...], or None where there are no products
+    by_real: Any
+    by_imaginary: Any
+
+
+def turn_of(stage: Stage) -> Turn:
+    """How a stage with left = 1, as ``stage_of`` has it, is done."""
+    tiled = WHOLE_RADIX // (2 * stage.contracted)  # slabs of a row tile
+    if WHOLE_RADIX % (2 * stage.contracted) == 0 and stage.done % (2 * tiled) == 0:
+        stage.slabs = 2 * tiled
+        return Turn(stage, 2, PSUM_BANK // WHOLE_RADIX)
+    most = PSUM_BANK // (2 * stage.produced * stage.slabs)
+    return Turn(stage, 1, most if piece_count(stage) == 1 else 1)
+
+
+def operand_count(turn: Turn) -> int:
+    """Products of a transform; both row tiles together make one."""
+    return int(turn.stage.done // turn.stage.slabs)
+
+
+def product_columns(turn: Turn) -> int:
+    """Columns of a product in one row tile."""
+    return int(2 * turn.stage.produced * turn.stage.slabs // turn.halves)
+
+
+def matrices_table(turn: Turn, inverse: bool) -> np.ndarray[Any, Any]:
+    """The matrices, [rows of an operand, products, (piece, columns)].
+
+    Rows are (half, slab, j, part) or, for r > 64, j for each part; columns (part, k, slab).
+    """
+    stage, halves, pieces = turn.stage, turn.halves, piece_count(turn.stage)
+    tiled = Stage(stage.contracted, stage.produced, stage.done, 1, 1, stage.slabs // halves)
+    table = stage_table(tiled, inverse, 1.0)
+    if halves == 2:
+        return np.concatenate([table[:, 0::2], table[:, 1::2]])
+    by_piece = table.reshape(pieces, -1, *table.shape[1:])
+    return np.concatenate(list(by_piece), 2)
+
+
+def matrices_spec(turn: Turn) -> Any:
+    """(shape, dtype) of ``matrices_table(turn, ...)``."""
+    width = product_columns(turn) * piece_count(turn.stage)
+    return table_spec((operand_rows(turn.stage), operand_count(turn), width))
+
+
+def twiddled_outputs(turn: Turn) -> list[np.ndarray[Any, Any]]:
+    """The k_a that come into a PSUM bank together, bank by bank, [k, K] as they lie there."""
+    stage, slabs = turn.stage, turn.stage.slabs // turn.halves
+    found = []
+    for low in range(0, operand_count(turn), turn.together):
+        products = np.arange(low, min(low + turn.together, operand_count(turn)))
+        for half in range(turn.halves):
+            begins = (products * turn.halves + half) * slabs
+            outputs = (begins[:, None] + np.arange(slabs)).ravel()
+            found.append(outputs + stage.done * np.arange(stage.produced)[:, None])
+    return found
+
+
+def streamed_of(source: Any, width: int, together: int) -> Streamed:
+    """A table in HBM that products read, ``together`` of them at a time."""
+    each = together * max(1, _PIECE // (together * width))
+    return Streamed(source, [], width, together, each)
+
+
+def pieces_to_hold(table: Streamed) -> Any:
+    """Views in HBM of the pieces of a table that is to stay in SBUF."""
+    table.each = table.together * max(1, _HELD // (table.together * table.width))
+    numbers, size = table.source.shape[1], table.each * table.width
+    pieces: Any = []
+    for low in range(0, numbers, size):
+        pieces.append(table.source[:, low : min(low + size, numbers)])
+    return pieces
+
+
+def pieces_for(table: Streamed, count: int) -> Any:
+    """Tiles that pieces of a table come into in turn; none where it stays in SBUF."""
+    tiles: Any = []
+    shape = (table.source.shape[0], table.each * table.width)
+    for _ in range(count if len(table.tiles) == 0 else 0):
+        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
+    return tiles
+
+
+def numbers_of(table: Streamed, tiles: Any, product: int) -> Any:
+    """[SBUF tile, column] of what a product reads, and others of its bank after it."""
+    number = product // table.each
+    first = number * table.each
+    if len(table.tiles) > 0:
+        return [table.tiles[number], (product - first) * table.width]
+    if product == first:
+        ahead = len(tiles) if number == 0 else 1
+        for index in range(len(tiles) - ahead, len(tiles)):
+            load_piece(table, tiles, number + index)
+    return [tiles[number % len(tiles)], (product - first) * table.width]
+
+
+def load_piece(table: Streamed, tiles: Any, number: int) -> None:
+    """Issue the load of a piece, if the table has so many."""
+    size = table.each * table.width
+    low, end = number * size, min((number + 1) * size, table.source.shape[1])
+    if low < end:
+        tile = tiles[number % len(tiles)][:, 0 : end - low]
+        nisa.dma_copy(dst=tile, src=table.source[:, low:end], dge_mode=nisa.dge_mode.none)
+
+
+def transpose_slabs(turn: Turn, state: Any, row: int, first: int, identity: Any) -> Any:
+    """Operands of products from ``first`` on, as many as share PSUM banks, by bank of transposes.
+
+    state: SBUF [C, (row, K, j, part) and padding].
+    """
+    stage = turn.stage
+    rows, stride, pieces = operand_rows(stage), slab_stride(stage), piece_count(stage)
+    columns, wide = padded_columns(state.shape[0], rows), max(rows, NARROW + 1)
+    most = PSUM_BANK // (PARTITIONS * pieces)
+    end = min(first + turn.together, operand_count(turn))
+    operands: Any = []
+    for start in range(first, end, most):
+        count = min(most, end - start)
+        shape = (wide, count, pieces, columns)
+        bank = nl.ndarray(shape, dtype=transposed_dtype(nl.float32), buffer=nl.psum)
+        for product in range(count):
+            low = 2 * stage.contracted * (row * stage.done + (start + product) * stage.slabs)
+            for piece in range(pieces):
+                at = low + piece
+                data = state[:, at : at + (wide - 1) * stride + 1 : stride]
+                transpose(bank[:, product, piece], data, identity)
+        operands.append(evacuate(bank[0:rows], nl.float32, True))
+    return operands
+
+
+def multiply_slabs(slabs: Slabs, turn: Turn, matrices: Any) -> Any:
+    """The products in PSUM, [columns, part, k, K], a bank for each row tile.
+
+    matrices: [SBUF tile, column], as ``numbers_of`` gives them.
+    """
+    stage, halves, pieces = turn.stage, turn.halves, piece_count(turn.stage)
+    width, each = product_columns(turn), stage.slabs // halves
+    shape = (slabs.operands[0].shape[3], 2, stage.produced, slabs.count * each)
+    banks = psum_banks(halves, shape)
+    most = slabs.operands[0].shape[1]
+    for product in range(slabs.count):
+        operand = slabs.operands[product // most][:, product % most]
+        for piece in range(pieces):
+            low = matrices[1] + (product * pieces + piece) * width
+            matrix = matrices[0][:, low : low + width]
+            for half in range(halves):
+                place = banks[half][:, :, :, product * each : (product + 1) * each]
+                if halves == 1:
+                    multiply(place, operand[:, piece], matrix, piece > 0)
+                else:
+                    multiply_half(place, operand[:, piece], matrix, half, False)
+    return banks
+
+
+def twiddle_slabs(slabs: Slabs, turn: Turn, banks: Any, twiddles: Any, sums: Sums) -> None:
+    """Multiply the products by their twiddles, [SBUF tile, column], into the results."""
+    stage, halves = turn.stage, turn.halves
+    each, count = stage.slabs // halves, slabs.count
+    columns = slabs.results.shape[0]
+    outputs = slabs.results[:, :, slabs.row].reshape_dim(2, (stage.produced, stage.done))
+    low = slabs.first * stage.slabs
+    outputs = outputs[:, :, :, low : low + count * stage.slabs]
+    outputs = outputs.reshape_dim(3, (count, halves, each))
+    numbers = stage.produced * count * each
+    tile = twiddles[0]
+    for half in range(halves):
+        at = twiddles[1] + 2 * numbers * half
+        pattern = [[tile.shape[1], columns], [0, 2], [count * each, stage.produced]]
+        pattern.append([1, count * each])
+        factors = [tile.ap(pattern, at), tile.ap(pattern, at + numbers)]
+        twiddle(outputs[:, :, :, :, half], banks[half][0:columns], factors, sums)
+
+
+def twiddle(target: Any, bank: Any, factors: Any, sums: Sums) -> None:
+    """target = PSUM [C, 2, ...] times factors; add the products of the call before."""
+    by_real = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
+    by_imaginary = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=by_imaginary, data1=bank, data2=factors[1], op=nl.multiply)
+    nisa.tensor_tensor(dst=by_real, data1=bank, data2=factors[0], op=nl.multiply)
+    finish_sums(sums)
+    sums.target = target
+    sums.by_real = by_real
+    sums.by_imaginary = by_imaginary
+
+
+def finish_sums(sums: Sums) -> None:
+    """Add what is multiplied with twiddles, if something is."""
+    if sums.target == None:
+        return
+    engine = nisa.engine.gpsimd
+    if nisa.get_nc_version() == nisa.nc_version.gen2:
+        engine = nisa.engine.vector  # GpSimdE would wait for VectorE, and it for GpSimdE
+    for part in range(2):
+        target = sums.target[:, part]
+        data = sums.by_real[:, part].reshape(target.shape)
+        other = sums.by_imaginary[:, 1 - part].reshape(target.shape)
+        op = nl.subtract if part == 0 else nl.add
+        nisa.tensor_tensor(dst=target, data1=data, data2=other, op=op, engine=engine)
+    sums.target = None

@@ -1,0 +1,105 @@
+"""The kernel of images that rest in SBUF, in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels import resident_planes
+from nki_kernels.lint import lint
+from nki_kernels.packing import pack, packed_spec
+
+from .independence import check_rows_are_independent
+from .samples import error, fits, normal
+
+pytestmark = pytest.mark.usefixtures("strict_chip")
+
+
+def launch(x, inverse=False, scale=1.0, degree=1):
+    """Result, complex in float64, and timeline."""
+    tables = resident_planes.resident_planes_tables(*x.shape[1:], inverse, scale)
+    kernel = resident_planes.resident_planes
+    kernel = kernel if degree == 1 else kernel[degree]
+    parts = [np.ascontiguousarray(part, np.float32) for part in (x.real, x.imag)]
+    with simulator.record() as timeline:
+        re, im = simulator.simulate(kernel)(*parts, *pack(tables))
+    return re + 1j * im.astype(np.float64), timeline
+
+
+def dry(batch, rows, columns):
+    specs = packed_spec(resident_planes.resident_planes_specs(rows, columns))
+    parts = [((batch, rows, columns), "float32")] * 2
+    return simulator.dry_run(simulator.simulate(resident_planes.resident_planes), *parts, *specs)
+
+
+@pytest.mark.parametrize(
+    "batch, rows, columns", [(1, 256, 128), (3, 256, 256), (1, 512, 512), (1, 4096, 128)]
+)
+def test_both_directions(batch, rows, columns):
+    x = normal(batch, rows, columns)
+    for inverse, scale in ((False, 1.0), (True, 1 / x[0].size), (False, 0.5)):
+        result, timeline = launch(x, inverse, scale)
+        exact = np.fft.fft2(x) if not inverse else np.fft.ifft2(x) * x[0].size
+        assert error(result, exact * scale) <= 4e-7
+        assert fits(timeline)
+
+
+@pytest.mark.parametrize("rows, columns", [(256, 2048), (2048, 128)])
+def test_trn3_and_other_factors(rows, columns):
+    x = normal(1, rows, columns)
+    with hardware.select(hardware.chip("trn3")):
+        result, _ = launch(x)
+    assert error(result, np.fft.fft2(x)) <= 4e-7
+
+
+def test_loops_and_two_programs(short_loops):
+    for name in ("trn1", "trn2", "trn3"):
+        with hardware.select(hardware.chip(name)):
+            degree = hardware.current().programs_per_launch
+            for batch in (1, 2, 7):
+                x = normal(batch, 256, 128)
+                result, _ = launch(x, degree=degree)
+                assert error(result, np.fft.fft2(x)) <= 4e-7
+
+
+def test_images_are_independent():
+    x = normal(3, 256, 128)
+    check_rows_are_independent(lambda x: launch(x)[0], x, np.fft.fft2(x), 4e-7, rows=(0, 1))
+
+
+def test_one_trip_over_hbm():
+    for shape in ((1, 1024, 1024), (16, 256, 256)):
+        found = dry(*shape)
+        floor = hardware.current().dma_floor_ns(2**20)
+        assert found.hbm_bytes <= 1.2 * 16 * 2**20
+        assert found.total_ns <= 3.4 * floor
+        assert fits(found)
+
+
+@pytest.mark.parametrize("rows, columns", [(4096, 256), (512, 2048)])
+def test_the_largest_images_fit(rows, columns):
+    assert fits(dry(2, rows, columns))
+
+
+def test_a_dry_run_takes_as_long():
+    _, timeline = launch(normal(2, 256, 128))
+    assert dry(2, 256, 128).total_ns == pytest.approx(timeline.total_ns)
+
+
+@pytest.mark.parametrize(
+    "shape, reason",
+    [
+        ((128, 256), "powers of two from 256 to 4096 as rows"),
+        ((300, 256), "powers of two from 256 to 4096 as rows"),
+        ((256, 4096), "powers of two from 128 to 2048 as columns"),
+        ((2048, 1024), "up to 1048576 points"),
+    ],
+)
+def test_shapes_that_are_refused(shape, reason):
+    with pytest.raises(ValueError, match=reason):
+        resident_planes.resident_planes_tables(*shape)
+
+
+def test_the_compiler_takes_it():
+    assert lint(resident_planes.resident_planes) == []

@@ -1,0 +1,133 @@
+"""The kernels of volumes that rest in SBUF, in the simulator against float64 NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.kernels import resident_volumes
+from nki_kernels.lint import lint
+from nki_kernels.packing import pack, packed_spec
+
+from .independence import check_rows_are_independent
+from .samples import error, fits, normal, real
+
+pytestmark = pytest.mark.usefixtures("strict_chip")
+
+AXES = (1, 2, 3)
+CUBE = (64, 64, 64)
+
+
+def kernel_of(is_real, degree=1):
+    kernel = resident_volumes.resident_volumes
+    if is_real:
+        kernel = resident_volumes.resident_real_volumes
+    return kernel if degree == 1 else kernel[degree]
+
+
+def launch(x, inverse=False, scale=1.0, degree=1):
+    """Result, complex in float64, and timeline."""
+    is_real = not np.iscomplexobj(x)
+    tables = resident_volumes.resident_volumes_tables(x.shape[1:], is_real, inverse, scale)
+    parts = [x] if is_real else [x.real, x.imag]
+    parts = [np.ascontiguousarray(part, np.float32) for part in parts]
+    with simulator.record() as timeline:
+        re, im = simulator.simulate(kernel_of(is_real, degree))(*parts, *pack(tables))
+    return re + 1j * im.astype(np.float64), timeline
+
+
+def exact_of(x, inverse=False):
+    """The transform without a factor; half of it where x is real."""
+    if np.iscomplexobj(x):
+        return np.fft.ifftn(x, axes=AXES, norm="forward") if inverse else np.fft.fftn(x, axes=AXES)
+    half = np.fft.rfftn(x.astype(np.float64), axes=AXES)
+    return half.conj() if inverse else half
+
+
+def dry(batch, shape, is_real):
+    specs = packed_spec(resident_volumes.resident_volumes_specs(shape, is_real))
+    parts = [((batch, *shape), "float32")] * (1 if is_real else 2)
+    return simulator.dry_run(simulator.simulate(kernel_of(is_real)), *parts, *specs)
+
+
+@pytest.mark.parametrize("make", [real, normal])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_both_directions(make, batch):
+    x = make(batch, *CUBE)
+    for inverse, scale in ((False, 1.0), (True, 0.5)):
+        result, timeline = launch(x, inverse, scale)
+        assert error(result, scale * exact_of(x, inverse)) <= 4e-7
+        assert fits(timeline)
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 64), (64, 128, 64), (64, 64, 128)])
+@pytest.mark.parametrize("make", [real, normal])
+def test_axes_of_128(make, shape):
+    x = make(1, *shape)
+    for name in ("trn1", "trn3"):
+        with hardware.select(hardware.chip(name)):
+            assert error(launch(x)[0], exact_of(x)) <= 4e-7
+
+
+def test_the_largest_volume():
+    x = real(1, 128, 128, 128)
+    result, timeline = launch(x)
+    assert error(result, exact_of(x)) <= 5e-7
+    assert fits(timeline)
+
+
+@pytest.mark.parametrize(
+    "shape, is_real", [((128, 128, 128), True), ((64, 128, 128), True), ((128, 64, 128), False)]
+)
+def test_volumes_one_after_the_other_fit(strict_chip, shape, is_real):
+    for name in {strict_chip, "trn3"} if strict_chip == "trn2" else {strict_chip}:
+        with hardware.select(hardware.chip(name)):
+            assert fits(dry(3, shape, is_real))
+
+
+def test_loops_and_two_programs(short_loops):
+    for name in ("trn1", "trn2"):
+        with hardware.select(hardware.chip(name)):
+            degree = hardware.current().programs_per_launch
+            for batch in (1, 9):
+                x = real(batch, *CUBE)
+                assert error(launch(x, degree=degree)[0], exact_of(x)) <= 4e-7
+
+
+@pytest.mark.parametrize("make", [real, normal])
+def test_volumes_are_independent(make):
+    x = make(3, *CUBE)
+    check_rows_are_independent(lambda x: launch(x)[0], x, exact_of(x), 4e-7, rows=(1,))
+
+
+def test_one_trip_over_hbm():
+    for batch, shape in ((4, CUBE), (2, (128, 128, 128))):
+        found = dry(batch, shape, True)
+        points = batch * np.prod(shape)
+        assert found.hbm_bytes <= 1.1 * 8 * points
+        assert found.total_ns <= 3.6 * hardware.current().dma_floor_ns(points, 8)
+        assert fits(found)
+
+
+def test_a_dry_run_takes_as_long():
+    _, timeline = launch(real(2, *CUBE))
+    assert dry(2, CUBE, True).total_ns == pytest.approx(timeline.total_ns)
+
+
+@pytest.mark.parametrize(
+    "shape, is_real, reason",
+    [
+        ((64, 64), True, "takes 3 axes, not 2"),
+        ((64, 32, 64), True, "takes axes of 64 or 128"),
+        ((64, 128, 128), False, "takes up to 8320 outputs"),
+    ],
+)
+def test_shapes_that_are_refused(shape, is_real, reason):
+    with pytest.raises(ValueError, match=reason):
+        resident_volumes.resident_volumes_tables(shape, is_real)
+
+
+def test_the_compiler_takes_them():
+    assert lint(resident_volumes.resident_volumes) == []
+    assert lint(resident_volumes.resident_real_volumes) == []

@@ -1,0 +1,41 @@
+"""Products of half the DFT matrix's size with even and odd parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.kernels import folded_dft
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.factorization import prime_factors
+from trnfft.planner.plan import Recipe
+
+ANY_LENGTH = 768  # up to which it may be the cheapest whatever the prime factors are
+LARGE_PRIME = 53  # beyond that stages of smaller ones are less work
+
+
+class FoldedDft(LengthAlgorithm):
+    """Products of half the DFT matrix's size with even and odd parts."""
+
+    name = "folded_dft"
+    kernel = folded_dft.folded_dft
+
+    def why_not(self, n: int) -> str:
+        shortest, longest = folded_dft.MIN_LENGTH, folded_dft.MAX_LENGTH
+        if not shortest <= n <= longest:
+            return f"takes {shortest} <= N <= {longest}"
+        if n > ANY_LENGTH and prime_factors(n)[-1] < LARGE_PRIME:
+            return f"takes no N > {ANY_LENGTH} without a prime factor of at least {LARGE_PRIME}"
+        return ""
+
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return folded_dft.folded_dft_specs(recipe.n)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return folded_dft.folded_dft_tables(recipe.n, inverse, scale)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return ()
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.matrix_error(recipe.n)

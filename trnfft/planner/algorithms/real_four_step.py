@@ -1,0 +1,79 @@
+"""One transform of real data spread over all partitions: for long ones, and for few of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_kernels.hardware import PARTITIONS
+from nki_kernels.kernels import inverse_real_four_step, real_four_step, real_four_step_tables
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import R2C
+
+SHORTEST = 4096  # below, real Stockham or, for few of them, complex four-step is never slower
+LISTS = 3  # of radices, for one length
+
+
+class RealFourStep(LengthAlgorithm):
+    """One transform of real data, or to real data, spread over all partitions."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "real_four_step" if kind == R2C else "inverse_real_four_step"
+        module: Any = real_four_step if kind == R2C else inverse_real_four_step
+        self.kernel = getattr(module, self.name)
+        tables: Any = real_four_step_tables
+        self.make_tables = getattr(tables, f"{self.name}_tables")
+        self.make_specs = getattr(tables, f"{self.name}_specs")
+        self.longest = tables.MAX_LENGTH if kind == R2C else tables.MAX_INVERSE_LENGTH
+        self.check = getattr(tables, f"check_{self.name.removesuffix('real_four_step')}radices")
+
+    def why_not(self, n: int) -> str:
+        if not SHORTEST <= n <= self.longest:
+            return f"takes {SHORTEST} <= N <= {self.longest}"
+        return "" if self._radix_lists(n) else "has no two or three radices that the kernel takes"
+
+    def recipes(self, n: int) -> list[Recipe]:
+        return [Recipe(self.name, n, radices) for radices in self._radix_lists(n)[:LISTS]]
+
+    def _radix_lists(self, n: int) -> list[tuple[int, ...]]:
+        """(R, C) or (R, L, C) with product n, those with the least work first."""
+        found: list[tuple[int, ...]] = []
+        for columns in range(PARTITIONS, 1, -2):
+            for radix in range(PARTITIONS, 1, -2):
+                if n % (radix * columns) == 0:
+                    middle = n // (radix * columns)
+                    radices = (radix, middle, columns) if middle > 1 else (radix, columns)
+                    if self._is_taken(n, radices):
+                        found.append(radices)
+        return sorted(found, key=tensor_cycles)
+
+    def _is_taken(self, n: int, radices: tuple[int, ...]) -> bool:
+        """Whether the kernel takes them."""
+        try:
+            self.check(n, radices)
+        except ValueError:
+            return False
+        return True
+
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        return self.make_specs(recipe.radices)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        return self.make_tables(recipe.n, recipe.radices, inverse, scale)
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
+
+
+def tensor_cycles(radices: tuple[int, ...]) -> float:
+    """Of a transform on the Tensor engine: 4 a column of float32, and 2 of a transpose."""
+    radix, middle, columns = real_four_step_tables.digits_of(radices)
+    slots = real_four_step_tables.padded_slots(radix, middle)
+    together = real_four_step_tables.slots_together(radix, middle)
+    halves = real_four_step_tables.halves_of(radix)
+    cycles = 8 * slots * middle // halves + 16 * middle * (radix // 2)
+    if middle > 1:
+        cycles += slots // together * (2 * columns + max(256, 8 * together * middle))
+    return float(cycles)

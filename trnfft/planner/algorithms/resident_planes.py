@@ -1,0 +1,44 @@
+"""Images that rest in SBUF between their stages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki_kernels.kernels import resident_planes
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
+from trnfft.planner.plan import Recipe
+
+
+class ResidentPlanes(ShapeAlgorithm):
+    """Both axes of an image in one trip over HBM."""
+
+    name = "resident_planes"
+    kernel = resident_planes.resident_planes
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        if len(shape) != 2:
+            raise NotImplementedError(f"an image has 2 axes, not {len(shape)}")
+        if shape != held:
+            raise NotImplementedError("takes no padding")
+        if reason := resident_planes.check_shape(*shape):
+            raise NotImplementedError(reason)
+        return [Recipe(self.name, math.prod(shape), held=shape)]
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        return [(batch, *recipe.held)] * 2
+
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        rows, columns = recipe.held
+        return resident_planes.resident_planes_specs(rows, columns)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        rows, columns = recipe.held
+        return resident_planes.resident_planes_tables(rows, columns, inverse, scale)
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        return ()
+
+    def error(self, recipe: Recipe) -> float:
+        return accuracy.stages_error(resident_planes.stages(*recipe.held))
