@@ -8,10 +8,10 @@ transform at once. The Scalar engine squares both parts, the Vector engine adds 
 The simulator runs this in NumPy, refuses what the rules of the hardware forbid, and models how long
 it takes. `lint` reads the source and finds Python that the NKI compiler would not accept.
 
-Needs:   pip install ./packages/kernels (or trnfft, which has the same and more)
+Needs:   pip install "./packages/kernels[report]" (or "trnfft[report]"; [report] for --trace alone)
          (where the real nki is installed, set TRNFFT_SIMULATOR=1 to use the simulator)
 Run:     python examples/own_kernel.py
-         python examples/own_kernel.py --trace kernel.perfetto.json    # open it in ui.perfetto.dev
+         python examples/own_kernel.py --trace kernel.pftrace    # open it in ui.perfetto.dev
 Prints:  the error against NumPy, modelled times on two chips, and what happens if a rule is broken.
 """
 
@@ -91,7 +91,7 @@ def main() -> None:
 
     print(f"{FRAMES} frames of {POINTS} points, modelled:")
     for name in ("trn1", "trn2"):
-        with hardware.select(hardware.chip(name)):
+        with hardware.select(hardware.chip(name)), simulator.sources():
             timeline = simulator.dry_run(power_spectrum, (frames.shape, "float32"), table)
         busy = ", ".join(f"{k} {t / 1e3:.1f}" for k, t in timeline.engine_busy_ns.items() if t)
         print(f"  {timeline.where}  {timeline.total_ns / 1e3:.1f} us; engines busy for: {busy}")

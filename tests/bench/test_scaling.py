@@ -1,0 +1,110 @@
+"""Scaling from 1 to 4096 cores, and the differences from published times that the page states."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bench import scaling, scaling_check
+
+PAGE = Path(__file__).parents[2] / "docs" / "scaling_model.md"
+
+
+def test_the_page_states_the_differences_from_published_times():
+    """Every row, as the formula with these constants has it."""
+    page = PAGE.read_text().split("## Against what others published")[1]
+    stated = [line for line in page.splitlines() if line.startswith("|")]
+    assert stated == scaling_check.table(scaling_check.points()).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "difference"),
+    [
+        ("spectral DNS, 128^3 on 32 cores of trn1, a step", -0.50),
+        ("spectral DNS, 256^3 on 32 cores of trn1, a step", -0.11),
+        ("spectral DNS, 512^3 on 32 cores of trn1, a step", 0.18),
+        ("spectral DNS, 256^3 on 8 cores of inf2, a step", 0.40),
+        ("spectral DNS, 512^3 on 8 cores of inf2, a step", 0.57),
+        ("cuFFTMp, 2048^3 on 8 A100", -0.35),
+        ("cuFFTMp, 2048^3 on 2048 A100", -0.33),
+        ("cuFFTMp, 16384^3 on 4096 A100", -0.28),
+        ("heFFTe, 1024^3 on 8 V100", -0.70),
+        ("heFFTe, 1024^3 on 16 V100", -0.67),
+        ("heFFTe, 1024^3 on 36 V100", -0.67),
+    ],
+)
+def test_differences_from_published_times(name, difference):
+    (point,) = [point for point in scaling_check.points() if point.name == name]
+    assert point.difference == pytest.approx(difference, abs=0.006)
+
+
+def test_every_published_time_names_its_source():
+    assert all(re.search(r"github\.com|databloom\.com", p.source) for p in scaling_check.points())
+
+
+def test_an_exchange_of_cufftmp_by_hand():
+    """2048^3 on 8: 7/8 of 2^33 numbers of 8 bytes / 8 at 300 GB/s, and seven messages of 600 ns."""
+    point = scaling_check.cufftmp(2048, 8, 78.0)
+    assert point.exchanges_ms == pytest.approx(7 / 8 * 2**33 / 300e6 + 7 * 600e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "cores", "found"),
+    [
+        ((8, 8, 8), 8, [(8,), (2, 4), (4, 2)]),
+        ((8, 8, 8), 32, [(4, 8), (8, 4)]),
+        ((64,), 8, [(8,)]),
+    ],
+)
+def test_meshes_leave_no_core_without_data(shape, cores, found):
+    assert list(scaling.meshes(shape, cores)) == found
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(scaling, "SHAPES", {"64^3": (64,) * 3, "2^13": (2**13,)})
+    monkeypatch.setattr(scaling, "CORES", (1, 8, 64))
+
+
+def test_the_program_prints_tables_and_draws(small, tmp_path):
+    out = tmp_path / "scaling.png"
+    done = CliRunner().invoke(scaling.app, ["--target", "trn1", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "64^3 on trn1, LNC=1, all modelled" in done.output
+    rows = [line for line in done.output.splitlines() if line.startswith("│")]
+    assert [row.split("│")[1].strip() for row in rows] == ["1", "8", "64"] * 2
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_efficiency_is_against_one_core(small):
+    plans = scaling.scaling((64,) * 3, "trn1")
+    assert scaling.efficiency(plans[0], plans) == 1
+    assert scaling.efficiency(plans[1], plans) == plans[0].total_ns / (8 * plans[1].total_ns)
+
+
+def test_the_picture_has_every_size_and_what_binds(small):
+    plans = {name: scaling.scaling(shape, "trn1") for name, shape in scaling.SHAPES.items()}
+    (axes,) = scaling.draw({"trn1": plans}).axes
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels[-4:] == [
+        "bound by kernels",
+        "bound by NeuronLink",
+        "bound by EFA",
+        "bound by the start of exchanges",
+    ]
+    assert sorted(label for label in labels if label.endswith(" points")) == [
+        "2^13 points",
+        "64^3 points",
+    ]
+    segments = len(scaling.CORES) - 1
+    assert sum(len(line.get_xdata()) == 2 for line in axes.lines) >= segments * len(plans)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--target", "trn9"], "trn9"), (["--out", "/no/such/folder/a.png"], "cannot write")],
+)
+def test_bad_arguments_end_the_program(arguments, message):
+    done = CliRunner().invoke(scaling.app, arguments)
+    assert done.exit_code == 2 and message in done.output

@@ -1,0 +1,29 @@
+"""One group of processes for all tests of a number of them."""
+
+import pytest
+
+from tests.trnfft.distributed.processes import Processes
+
+
+@pytest.fixture(scope="package")
+def four(tmp_path_factory):
+    """Four processes."""
+    processes = Processes(4, tmp_path_factory.mktemp("four"))
+    yield processes
+    processes.close()
+
+
+@pytest.fixture(scope="package")
+def two(tmp_path_factory):
+    """Two processes."""
+    processes = Processes(2, tmp_path_factory.mktemp("two"))
+    yield processes
+    processes.close()
+
+
+@pytest.fixture(scope="package")
+def eight(tmp_path_factory):
+    """Eight processes."""
+    processes = Processes(8, tmp_path_factory.mktemp("eight"))
+    yield processes
+    processes.close()

@@ -1,0 +1,96 @@
+"""Processes of one group by gloo, that stay for many tests.
+
+A test gives them a function and its arguments; each calls it, with its rank first. The function is
+one of a test module, as it goes there by its name.
+"""
+
+import datetime
+import multiprocessing
+import traceback
+from dataclasses import dataclass
+
+# A server that has imported all of it forks each process in no time.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(
+    ["trnfft", "trnfft.distributed", "torch.distributed.tensor.debug", "trnfft.planner.planner"]
+)
+
+
+@dataclass
+class Outcome:
+    """What a process has returned, or the text of what it has raised."""
+
+    value: object = None
+    error: str = ""
+
+
+class Processes:
+    """A group of so many.
+
+    folder: for the file by which they meet, and what they keep.
+    seconds: that they wait for each other.
+    """
+
+    def __init__(self, count, folder, seconds=60):
+        self._pipes, self._processes = [], []
+        for rank in range(count):
+            pipe, other = _SERVER.Pipe()
+            process = _SERVER.Process(
+                target=_serve, args=(rank, count, str(folder), seconds, other), daemon=True
+            )
+            process.start()
+            other.close()
+            self._pipes.append(pipe)
+            self._processes.append(process)
+        for pipe in self._pipes:
+            pipe.recv()
+
+    def outcomes(self, function, *arguments, within=120):
+        """What each has returned or raised; None for one that has died."""
+        for pipe in self._pipes:
+            pipe.send((function, arguments))
+        found = []
+        for pipe in self._pipes:
+            assert pipe.poll(within), f"a process is not done after {within} s"
+            try:
+                found.append(pipe.recv())
+            except EOFError:
+                found.append(None)
+        return found
+
+    def run(self, function, *arguments):
+        """What each has returned; an error where one has raised one."""
+        outcomes = self.outcomes(function, *arguments)
+        for rank, outcome in enumerate(outcomes):
+            assert outcome is not None, f"rank {rank} has died"
+            assert not outcome.error, f"rank {rank}: {outcome.error}"
+        return [outcome.value for outcome in outcomes]
+
+    def close(self):
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+
+def _serve(rank, count, folder, seconds, pipe):
+    import platformdirs
+    import torch
+    import torch.distributed as dist
+
+    platformdirs.user_cache_dir = lambda *names: f"{folder}/cache"
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=count,
+        timeout=datetime.timedelta(seconds=seconds),
+    )
+    pipe.send("ready")
+    while True:
+        function, arguments = pipe.recv()
+        try:
+            outcome = Outcome(value=function(rank, *arguments))
+        except Exception:
+            outcome = Outcome(error=traceback.format_exc())
+        pipe.send(outcome)

@@ -1,0 +1,133 @@
+"""ComplexTensors of DTensors with native complex DTensors, in any order: no communication."""
+
+import pytest
+import torch
+
+from tests.trnfft.distributed import cases
+
+FUNCTIONS = {
+    "z * k": lambda z, k: z * k,
+    "k * z": lambda z, k: k * z,
+    "1j * k * z": lambda z, k: 1j * k * z,
+    "k - z": lambda z, k: k - z,
+    "k / z": lambda z, k: k / z,
+    "add_": lambda z, k: z.clone().add_(k),
+    "addcmul": lambda z, k: torch.addcmul(k, z, k),
+    "cat": lambda z, k: torch.cat([k, z], 1),
+}
+
+
+def compared(rank, rows):
+    """The error of each function, and whether it has exchanged anything."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import trnfft
+
+    torch.manual_seed(0)
+    mesh = cases.mesh_of((4,))
+    whole, numbers = torch.randn(2, rows, 6, dtype=torch.complex128).unbind()
+    x, k = (distribute_tensor(each, mesh, [Shard(0)]) for each in (whole, numbers))
+    z, native = trnfft.fft(x), torch.fft.fft(whole)
+    found = {}
+    for name, function in FUNCTIONS.items():
+        with CommDebugMode() as counted:
+            result = function(z, k)
+        wanted = function(native, numbers)
+        error = (result.full_tensor().to_complex() - wanted).abs().max().item()
+        found[name] = error, counted.get_total_counts()
+    return found
+
+
+@pytest.mark.parametrize("rows", [8, 7, 3])
+def test_native_operands(four, rows):
+    for found in four.run(compared, rows):
+        for name, (error, collectives) in found.items():
+            assert error < 1e-13 and collectives == 0, name
+
+
+CONDITIONS = {
+    "==": lambda z, k: z == k,
+    "!=": lambda z, k: z != k,
+    "isclose": lambda z, k: torch.isclose(z, k),
+    "isfinite": lambda z, k: torch.isfinite(z),
+    "isnan": lambda z, k: torch.isnan(z),
+    "isinf": lambda z, k: torch.isinf(z),
+    "isreal": lambda z, k: torch.isreal(z),
+    "bool": lambda z, k: z.bool(),
+}
+
+
+def conditions(rank, rows):
+    """Whether each condition holds where it does for native numbers, and what it has exchanged."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import trnfft
+
+    torch.manual_seed(0)
+    mesh = cases.mesh_of((4,))
+    whole, numbers = torch.randn(2, rows, 6, dtype=torch.complex128).unbind()
+    whole[0, :4] = torch.tensor([0, complex(1, 0), complex(0, torch.nan), complex(-torch.inf, 1)])
+    numbers[:, 4:] = whole[:, 4:]
+    z, k = (
+        trnfft.ComplexTensor.from_complex(distribute_tensor(each, mesh, [Shard(0)]))
+        for each in (whole, numbers)
+    )
+    found = {}
+    for name, function in CONDITIONS.items():
+        with CommDebugMode() as counted:
+            result = function(z, k)
+        is_right = torch.equal(result.full_tensor(), function(whole, numbers))
+        found[name] = is_right, result.placements == z.placements, counted.get_total_counts()
+    return found
+
+
+@pytest.mark.parametrize("rows", [8, 7, 3])
+def test_conditions(four, rows):
+    for found in four.run(conditions, rows):
+        assert found == {name: (True, True, 0) for name in CONDITIONS}
+
+
+def gradients(rank):
+    """Errors of derivatives by a real leaf and by a native complex one."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    import trnfft
+
+    torch.manual_seed(0)
+    mesh = cases.mesh_of((4,))
+    whole, numbers = torch.randn(7, 6).double(), torch.randn(7, 6, dtype=torch.complex128)
+    leaves = [distribute_tensor(each, mesh, [Shard(0)]) for each in (whole, numbers)]
+    found = []
+    for fftn, (x, k) in ((trnfft.fftn, leaves), (torch.fft.fftn, (whole, numbers))):
+        x.requires_grad_()
+        k.requires_grad_()
+        (1j * k * fftn(x)).real.square().sum().backward()
+        found.append((x.grad, k.grad))
+    (x, k), (of_x, of_k) = found
+    wanted = distribute_tensor(of_k, mesh, [Shard(0)]).to_local()
+    return (x.full_tensor() - of_x).abs().max().item(), (k.to_local() - wanted).abs().sum().item()
+
+
+def test_derivatives(four):
+    for errors in four.run(gradients):
+        assert max(errors) < 1e-10
+
+
+def shifted(rank):
+    """The error of a shift along all dimensions, one of which is split."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    import trnfft
+
+    torch.manual_seed(0)
+    whole = torch.randn(7, 6)
+    x = distribute_tensor(whole, cases.mesh_of((4,)), [Shard(0)])
+    y = trnfft.fftshift(x)
+    assert torch.equal(trnfft.ifftshift(y).to_local(), x.to_local())
+    return y.placements == x.placements, torch.equal(y.full_tensor(), torch.fft.fftshift(whole))
+
+
+def test_shifts_along_all_dimensions(four):
+    assert four.run(shifted) == [(True, True)] * 4

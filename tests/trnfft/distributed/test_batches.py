@@ -1,0 +1,144 @@
+"""Public functions of DTensors that are split along other dimensions: no communication at all."""
+
+import pytest
+import torch
+
+from tests.trnfft.distributed import cases
+from tests.trnfft.distributed.cases import Case
+
+WINDOW = torch.hann_window(8, dtype=torch.float64)
+ROWS = torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
+CALLS = {
+    "fft": lambda f, x: f.fft(x, 9),
+    "planned": lambda f, x: f.fft(x, order="planned"),
+    "rfft2": lambda f, x: f.rfft2(x),
+    "irfft": lambda f, x: f.irfft(x, 12),
+    "dct": lambda f, x: f.dct(x, 2),
+    "idstn": lambda f, x: f.idstn(x, 3, axes=(1, 2)),
+    "fht": lambda f, x: f.fht(x, 0.1, 0.5),
+    "czt": lambda f, x: f.czt(x, 5, 0.9 + 0.1j),
+    "zoom_fft": lambda f, x: f.zoom_fft(x, [0.1, 0.3], 7, axis=1),
+    "stft": lambda f, x: f.stft(x[:, 0], 8, 2, window=WINDOW),
+    "istft": lambda f, x: f.istft(f.rfft(x, dim=1), 10, 3, center=False),
+    "convolve": lambda f, x: f.convolve(x, ROWS, "same", dims=-1),
+    "oaconvolve": lambda f, x: f.oaconvolve(x, ROWS[None, None], dims=-1),
+    "pack_spectrum": lambda f, x: f.pack_spectrum(f.rfft(x)),
+    "unpack_spectrum": lambda f, x: f.unpack_spectrum(f.fft(x)),
+    "fftshift": lambda f, x: f.fftshift(x, (1, 2)),
+}
+
+
+def errors(rank, backend):
+    """For each call the largest error, relative to the largest number."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import trnfft
+
+    case = Case("", (6, 10, 12), (4,), (0,), is_complex=False)
+    x = cases.sample(case)
+    x = x if backend == "torch" else x.float()
+    given, found = cases.spread(x, case), {}
+    for name, call in CALLS.items():
+        with trnfft.backend(backend):
+            wanted = call(trnfft, x)
+            with CommDebugMode() as counted:
+                y = call(trnfft, given)
+        assert counted.get_total_counts() == 0, name
+        part = y.real if isinstance(y, trnfft.ComplexTensor) else y
+        assert part.placements == given.placements and part.shape == wanted.shape, name
+        whole = wanted.to_complex() if isinstance(wanted, trnfft.ComplexTensor) else wanted
+        own = cases.own_part(whole, part)
+        error = (cases.local(y) - own).abs().max() / whole.abs().max() if own.numel() else 0
+        found[name] = float(error)
+    return found
+
+
+@pytest.mark.parametrize(("backend", "allowed"), [("torch", 1e-15), ("matmul", 1e-6)])
+def test_without_communication(four, backend, allowed):
+    for found in four.run(errors, backend):
+        assert {name for name, error in found.items() if error > allowed} == set()
+
+
+def by_operators(rank):
+    """Operators of torch.library that get DTensors themselves."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import trnfft
+
+    case = Case("", (8, 6), (4,), (0,), is_complex=False)
+    x = cases.sample(case)
+    given, wanted = cases.spread(x, case), torch.fft.rfft(x)
+    with CommDebugMode() as counted:
+        real, imag = torch.ops.trnfft.r2c(given, False, 1.0)
+        back = torch.ops.trnfft.c2r(real, imag, 6, True, 1 / 6)
+        twice, _ = torch.ops.trnfft.c2c(real, imag, False, 1.0)
+    assert counted.get_total_counts() == 0 and trnfft.distributed
+    assert real.placements == back.placements == twice.placements == given.placements
+    error = (real.to_local() - cases.own_part(wanted.real, real)).abs().max()
+    return max(error.item(), (back.to_local() - given.to_local()).abs().max().item())
+
+
+def test_operators(four):
+    assert max(four.run(by_operators)) < 1e-14
+
+
+def launches(rank):
+    """Errors of operators of kernels, which get DTensors themselves, and communication."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import trnfft
+    from trnfft.ops.convolution import spectrum_for_images
+
+    operators, errors = torch.ops.trnfft, {}
+    generator = torch.Generator().manual_seed(0)
+
+    def numbers(*shape):
+        return torch.randn(shape, generator=generator)
+
+    def compare(name, operator, given, placements, rest):
+        """The results with tensors placed so, and without."""
+        cases_of = [Case("", x.shape, (2,), (p,)) for x, p in zip(given, placements, strict=True)]
+        tensors = [cases.spread(x, case) for x, case in zip(given, cases_of, strict=True)]
+        with CommDebugMode() as counted:
+            results = operator(*tensors, *rest)
+        assert counted.get_total_counts() == 0, name
+        return results, operator(*given, *rest)
+
+    def note(name, result, wanted):
+        errors[name] = float((result.full_tensor() - wanted).abs().max() / wanted.abs().max())
+
+    x, spectra = numbers(4, 6, 64), trnfft.rfft(numbers(6, 64))
+    spectra = [part.contiguous() for part in (spectra.real, spectra.imag)]
+    for splits in [(0, "R", "R"), (1, "R", "R"), (1, 0, 0)]:
+        y, wanted = compare(
+            "rows", operators.convolve_rows, [x, *spectra], splits, (64, 64, "nki-sim")
+        )
+        note(("rows", splits), y, wanted)
+    image, filter = numbers(2, 4, 16, 16), spectrum_for_images(trnfft.rfft2(numbers(32, 32)))
+    filter = [part.contiguous() for part in (filter.real, filter.imag)]
+    for split in (0, 1):
+        y, wanted = compare(
+            "images",
+            operators.convolve_images,
+            [image, *filter],
+            (split, "R", "R"),
+            ([32, 32], [16, 16], "nki-sim"),
+        )
+        note(("images", split), y, wanted)
+    matrix = [numbers(8, 64), numbers(3, 4, 16), numbers(48)]
+    made, wanted = compare(
+        "circulant", operators.block_circulant, matrix, (0, "R", "R"), ("nki-sim",)
+    )
+    note("circulant", made[0], wanted[0])
+    grad = numbers(8, 48)
+    spread = cases.spread(grad, Case("", grad.shape, (2,), (0,)))
+    found = operators.block_circulant_gradients(spread, *made[1:], 16, "nki-sim")
+    wanted = operators.block_circulant_gradients(grad, *wanted[1:], 16, "nki-sim")
+    for name, own, its in zip(("of x", "of the weight"), found, wanted, strict=True):
+        note(f"gradient {name}", own, its)
+    return errors
+
+
+def test_operators_of_kernels(two):
+    for errors in two.run(launches):
+        assert {name: error for name, error in errors.items() if error > 1e-6} == {}

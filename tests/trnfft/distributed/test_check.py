@@ -1,0 +1,139 @@
+"""The self-test of distributed transforms: it finds what is right, wrong or dead, and says so."""
+
+import cmath
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import scipy.signal
+import torch
+from typer.testing import CliRunner
+
+from tests.trnfft.distributed import sabotage
+from trnfft import cli
+from trnfft.distributed.check import known, processes, self_test, summary
+from trnfft.distributed.layout import Interval
+
+SHAPE = (8, 6, 10)
+WHOLE = tuple(Interval(0, n) for n in SHAPE)
+PART = (Interval(3, 7), Interval(0, 6), Interval(4, 9))
+SLICES = tuple(slice(*interval) for interval in PART)
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_known_spectra(is_real):
+    x = known.signal(SHAPE, WHOLE, is_real)
+    wanted = torch.fft.fftn(x)
+    assert wanted.abs().min() > 0 or is_real
+    torch.testing.assert_close(known.spectrum(SHAPE, WHOLE, is_real), wanted)
+    torch.testing.assert_close(known.spectrum(SHAPE, PART, is_real), wanted[SLICES])
+    torch.testing.assert_close(known.signal(SHAPE, PART, is_real), x[SLICES])
+
+
+def test_known_numbers_of_a_line_that_no_computer_holds():
+    """At the last indices of 2^40, with Python's integers."""
+    n = 2**40
+    start, ends = n // 3 + 1, Interval(n - 3, n)
+    numerators = [(j - start) ** 2 % (2 * n) for j in range(*ends)]
+    wanted = torch.tensor(
+        [cmath.exp(1j * math.pi * m / n) for m in numerators], dtype=torch.complex128
+    )
+    torch.testing.assert_close(known.signal((n,), (ends,), False), wanted)
+    numerators = [-(k * k + 2 * start * k) % (2 * n) for k in range(*ends)]
+    rotated = [cmath.exp(1j * math.pi * (m / n + 0.25)) * math.sqrt(n) for m in numerators]
+    found = known.spectrum((n,), (ends,), False)
+    torch.testing.assert_close(found, torch.tensor(rotated, dtype=torch.complex128))
+
+
+def test_known_convolutions():
+    x, h = known.signal(SHAPE, WHOLE, is_real=True), known.small_filter(3)
+    wanted = torch.from_numpy(scipy.signal.convolve(x.numpy(), h.numpy(), "same"))
+    torch.testing.assert_close(known.convolved(SHAPE, WHOLE), wanted)
+    torch.testing.assert_close(known.convolved(SHAPE, PART), wanted[SLICES])
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["check", *arguments])
+
+
+@pytest.fixture(scope="module")
+def found():
+    outcome = run("--nproc", "4", "--points", "64", "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return json.loads(outcome.stdout)
+
+
+def test_all_is_right(found):
+    assert found["verdict"] == "ok" and found["processes"] == 4 and found["group"] == "gloo"
+    functions = [one["function"] for one in found["results"]]
+    assert {"fft", "fftn", "ifftn", "rfftn", "irfftn", "convolve"} == set(functions)
+    assert {tuple(one["mesh"]) for one in found["results"]} == {(4,), (2, 2)}
+    for one in found["results"]:
+        assert one["status"] == "ok" and 0 < one["error"] < 1e-6
+
+
+def test_times_and_bytes(found):
+    both, half = found["results"][1], found["results"][2]
+    assert both["shape"] == half["shape"] == [8, 8, 4]
+    shard = 8 * 8 * 8 * 4 // 4
+    assert both["sent"] == {"inside a host": 2 * shard * 3 // 4}
+    assert half["sent"] == {"inside a host": shard * 3 // 4}
+    for one in found["results"]:
+        assert sum(one["shares"].values()) == pytest.approx(1)
+        assert all(0 < share < 1 for share in one["shares"].values())
+    (link,) = found["links"]
+    assert link["bytes"] == pytest.approx(self_test.LINK_BYTES, rel=1e-5)
+
+
+def test_a_screen_for_people():
+    outcome = run("--nproc", "1", "--points", "64")
+    assert outcome.exit_code == 0, outcome.output
+    assert "1 processes on" in outcome.stdout
+    assert "all 8 results are right" in outcome.stdout
+    assert max(map(len, outcome.stdout.splitlines())) <= 80
+
+
+def test_devices_that_are_not_here():
+    outcome = run("--device", "meta")
+    assert outcome.exit_code == 2
+    assert "argument '--device' is 'meta', allowed are" in outcome.stderr
+
+
+def test_wrong_numbers_of_one_process():
+    results = summary.results_of(processes.started(sabotage.with_wrong_numbers, 2, "cpu"))
+    for one in results:
+        assert one.status == ("wrong" if one.function == "irfftn" else "ok")
+        assert ("error" in one.problem) == (one.function == "irfftn")
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [("dies", "rank 2 has died: SIGKILL"), ("raises", "rank 2: MemoryError: no room")],
+)
+def test_a_process_that_fails(how, text):
+    start = time.monotonic()
+    with pytest.raises(processes.Failure) as error:
+        processes.started(sabotage.failing, 4, "cpu", how)
+    assert str(error.value) == text
+    assert time.monotonic() - start < 60
+
+
+@pytest.mark.slow
+def test_by_torchrun():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    module = ["-m", "trnfft.distributed.check", "--points", "64"]
+    done = subprocess.run([*command, *module, "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "ok"
+    done = subprocess.run(
+        [sys.executable, *module, "--nproc", "2"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"RANK": "0", "WORLD_SIZE": "1"},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("argument '--nproc' is 2, allowed under torchrun is none")

@@ -1,0 +1,106 @@
+"""Convolution of DTensors, against that by one process, and the exchanges it needs."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.trnfft.distributed import cases
+from tests.trnfft.distributed.cases import Case
+
+
+def convolved(rank, case, filter_shape, filter_placements, is_complex, arguments):
+    """The largest error of this process's part, and the all-to-alls of transforms."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import trnfft
+
+    x = cases.sample(case)
+    h = cases.sample(Case("", filter_shape, (4,), (0,), is_complex=is_complex, seed=1))
+    given = cases.spread(x, case)
+    filter = h
+    if filter_placements is not None:
+        filter = cases.spread(h, Case("", filter_shape, case.mesh, filter_placements))
+    with CommDebugMode() as counted:
+        y = getattr(trnfft.distributed, case.name)(given, filter, **arguments)
+    assert not cases.gathers(counted)
+    part = y.real if isinstance(y, trnfft.ComplexTensor) else y
+    assert part.placements == given.placements
+    wanted = reference(x, h, **arguments)
+    assert part.shape == wanted.shape
+    own, expected = cases.local(y), cases.own_part(wanted, part)
+    error = (own - expected).abs().max() / wanted.abs().max() if own.numel() else 0.0
+    exchanges = counted.get_comm_counts()[torch.ops.c10d_functional.all_to_all_single]
+    return float(error), exchanges
+
+
+def reference(x, h, mode="full", dims=None):
+    """By one process; tests/trnfft/convolution compares that with scipy's."""
+    import trnfft
+
+    y = trnfft.convolve(x, h, mode, dims)
+    return y.to_complex() if isinstance(y, trnfft.ComplexTensor) else y
+
+
+REAL = {"is_complex": False}
+
+
+SLAB = Case("convolve", (9, 6, 5), (4,), (0,), **REAL)
+LAST = Case("convolve", (9, 6, 5), (4,), (2,), **REAL)
+PENCIL = Case("convolve", (9, 6, 5), (2, 2), (0, 1), **REAL)
+
+
+@pytest.mark.parametrize(
+    ("case", "shape", "placements", "is_complex", "arguments", "exchanges"),
+    [
+        (SLAB, (3, 2, 4), None, False, {}, 2),
+        (replace(SLAB, is_complex=True), (3, 2, 4), None, True, {"mode": "same"}, 2),
+        (SLAB, (5, 3, 4), (0,), False, {}, 3),
+        (SLAB, (1, 1, 4), None, False, {"dims": -1}, 0),
+        (LAST, (3, 2, 4), None, False, {"mode": "valid"}, 2),
+        (PENCIL, (3, 2, 4), None, False, {"mode": "same"}, 4),
+        (SLAB, (3, 2, 4), None, True, {}, 2),
+    ],
+)
+def test_as_one_process(four, case, shape, placements, is_complex, arguments, exchanges):
+    for error, count in four.run(convolved, case, shape, placements, is_complex, arguments):
+        assert error < 1e-14
+        assert count == exchanges
+
+
+def of_line(rank):
+    import trnfft
+
+    case = Case("", (70,), (4,), (0,), **REAL)
+    x, h = cases.sample(case), torch.linspace(-1, 2, 9, dtype=torch.float64)
+    y = trnfft.convolve(cases.spread(x, case), h, "same")
+    wanted = reference(x, h, "same")
+    return (y.to_local() - cases.own_part(wanted, y)).abs().max().item()
+
+
+def test_one_dimension(four):
+    assert max(four.run(of_line)) < 1e-13
+
+
+def gradients(rank):
+    """The largest error of the gradients, of both operands, relative to the largest number."""
+    import trnfft
+
+    case = Case("", (9, 6, 5), (4,), (0,), **REAL)
+    x, h = cases.sample(case), cases.sample(Case("", (3, 2, 4), (4,), (0,), **REAL))
+    whole, filter = x.clone().requires_grad_(), h.clone().requires_grad_()
+    trnfft.convolve(whole, filter).square().sum().backward()
+    given, own = cases.spread(x, case).requires_grad_(), h.clone().requires_grad_()
+    y = trnfft.convolve(given, own)
+    (y * y).sum().backward()
+    assert given.grad.placements == given.placements
+    mine = cases.own_part(whole.grad, given)
+    errors = [given.grad.to_local() - mine, own.grad - filter.grad]
+    return (
+        max(e.abs().max().item() if e.numel() else 0 for e in errors)
+        / filter.grad.abs().max().item()
+    )
+
+
+def test_gradients(four):
+    assert max(four.run(gradients)) < 1e-14

@@ -1,0 +1,138 @@
+"""First and second derivatives of transforms of DTensors, against those of torch.fft."""
+
+import pytest
+import torch
+
+from tests.trnfft.distributed import cases, chunked
+from tests.trnfft.distributed.cases import Case
+
+PARTS = {"form": "parts"}  # torch 2.9 takes no parts of native shards that are uneven
+CASES = [
+    Case("fftn", (6, 5, 4), (4,), (0,), **PARTS),
+    Case("fftn", (6, 5, 4), (4,), (0,), out=(1,), **PARTS),
+    Case("rfftn", (6, 5, 7), (4,), (2,), is_complex=False),
+    Case("irfftn", (6, 4, 4), (2, 2), (0, 1)),
+    Case("fftn", (6, 5), (2, 2), (0, 1), {"s": (8, 3)}, **PARTS),
+    Case("fft", (36,), (4,), (0,)),
+    Case("fft", (13,), (4,), (0,), **PARTS),
+    Case("rfft", (9,), (4,), (0,), is_complex=False),
+    Case("irfft", (9,), (4,), (0,), **PARTS),
+    Case("fft", (2, 3), (4,), (0,), **PARTS),
+    Case("fft", (4, 6), (2, 2), ("R", 0), {"dim": 0}),
+]
+
+
+def loss_of(y, weights):
+    """Of third order, so that its second derivatives depend on the input."""
+    if isinstance(y, torch.Tensor) and not y.is_complex():
+        return (y * y * y * weights).sum()
+    size = y.real * y.real + y.imag * y.imag
+    return (size * y.real * weights).sum()
+
+
+def derivatives(x, y, weights):
+    """That of the loss, and that of the size of the first."""
+    (first,) = torch.autograd.grad(loss_of(y, weights), x, create_graph=True)
+    size = first.real * first.real + first.imag * first.imag if x.is_complex() else first * first
+    (second,) = torch.autograd.grad(size.sum(), x)
+    return first, second
+
+
+def errors(rank, chosen, chunks=None):
+    with chunked.in_chunks(chunks):
+        return [error_of(case) for case in chosen]
+
+
+def error_of(case):
+    from torch.distributed.tensor import distribute_tensor
+
+    import trnfft
+
+    x = cases.sample(case)
+    whole = x.clone().requires_grad_()
+    wanted = cases.reference(whole, case)
+    weights = torch.linspace(-1, 1, wanted.numel(), dtype=case.dtype).view(wanted.shape)
+    expected = derivatives(whole, wanted, weights)
+    given = cases.spread(x, case).requires_grad_()
+    if case.out is None:
+        y = getattr(trnfft, case.name)(given, **case.arguments)
+    else:
+        y = getattr(trnfft.distributed, case.name)(
+            given, out_placements=cases.placements_of(case.out)
+        )
+    like = y.real if y.is_complex() else y
+    spread = distribute_tensor(weights, like.device_mesh, like.placements)
+    found = derivatives(given, y, spread)
+    worst = 0.0
+    for mine, its in zip(found, expected, strict=True):
+        like = mine.real if case.form == "parts" and case.is_complex else mine
+        assert like.placements == cases.placements_of(case.placements), (case, like.placements)
+        part = cases.own_part(its, like)
+        if part.numel():
+            error = (cases.local(mine) - part).abs().max() / its.abs().max()
+            worst = max(worst, error.item())
+    return worst
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_first_and_second(four, case):
+    assert max(max(found) for found in four.run(errors, [case])) < 1e-14
+
+
+def test_in_chunks(four):
+    for case, *found in zip(CASES, *four.run(errors, CASES, 3), strict=True):
+        assert max(found) < 1e-14, case
+
+
+def compiled(rank, name, shape, dim, chunks=None):
+    """How far a compiled function and its gradient are from the others, and its collectives."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    import trnfft
+
+    case = Case(name, shape, (4,), (dim,), is_complex=False)
+    x = cases.spread(cases.sample(case), case).requires_grad_()
+    collectives = []
+
+    def noted(graph, inputs):
+        for node in graph.graph.nodes:
+            if "_c10d_functional" in str(node.target) and "wait_tensor" not in str(node.target):
+                collectives.append(str(node.target).split(".")[1])
+        return graph
+
+    def loss(x):
+        y = getattr(trnfft, name)(x)
+        y = y.real if y.is_complex() else y
+        return y.detach(), (y * y * y).sum()
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=noted)
+    with chunked.in_chunks(chunks):
+        y, total = torch.compile(loss, backend=backend, fullgraph=True)(x)
+    wanted, wanted_total = loss(x)
+    assert y.placements == wanted.placements
+    (gradient,) = torch.autograd.grad(total, x)
+    (wanted_gradient,) = torch.autograd.grad(wanted_total, x)
+    error = (y.to_local() - wanted.to_local()).abs().sum()
+    error += (gradient.to_local() - wanted_gradient.to_local()).abs().sum()
+    return error.item(), collectives
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "shape", "dim", "exchanges", "chunks"),
+    [
+        ("rfft", (8, 6), 0, 0, None),
+        ("dct", (8, 6), 0, 0, None),
+        ("fftn", (8, 6), 0, 2, None),
+        ("fft", (64,), 0, 3, None),
+        ("fftn", (8, 8, 6), 0, 4, 2),
+        ("fft", (64,), 0, 6, 2),
+    ],
+)
+def test_compiled(four, name, shape, dim, exchanges, chunks):
+    """Slow, as four processes load torch's compiler."""
+    for error, collectives in four.run(compiled, name, shape, dim, chunks):
+        assert error < 1e-9
+        # Forward and backward, which this collects both.
+        assert collectives == ["all_to_all_single"] * 2 * exchanges

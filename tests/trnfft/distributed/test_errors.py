@@ -1,0 +1,256 @@
+"""Processes that were asked for different things, or die: an error on all, soon, that says so."""
+
+import os
+import time
+
+import pytest
+import torch
+
+from tests.trnfft.distributed import cases
+from tests.trnfft.distributed.cases import Case
+from tests.trnfft.distributed.processes import Processes
+
+SHARDED = Case("fftn", (8, 6, 4), (4,), (0,))
+
+
+def differing(rank, what, mesh):
+    """A transform for which the last process has another argument; the text of the error."""
+    import trnfft
+
+    shape, placements = (8, 6, 4), (0,) if len(mesh) == 1 else (0, 1)
+    case, arguments, version = Case("fftn", shape, mesh, placements), {}, trnfft.__version__
+    if rank == 3 and what == "shape":
+        case = Case("fftn", (8, 6, 5), mesh, placements)
+    if rank == 3 and what == "dtype":
+        case = Case("fftn", shape, mesh, placements, dtype=torch.float32)
+    if rank == 3 and what == "norm":
+        arguments = {"norm": "ortho"}
+    if rank == 3 and what == "placements":
+        case = Case("fftn", shape, mesh, (1,) if len(mesh) == 1 else (1, 0))
+    if rank == 3 and what == "version":
+        trnfft.__version__ = "0.0.0"
+    start = time.monotonic()
+    try:
+        trnfft.fftn(cases.spread(cases.sample(case), case), **arguments)
+    except RuntimeError as error:
+        assert time.monotonic() - start < 60
+        return str(error)
+    finally:
+        trnfft.__version__ = version
+    return "no error"
+
+
+@pytest.mark.parametrize("mesh", [(4,), (2, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("what", "named"),
+    [
+        ("shape", ("shape of 'input'", "(8, 6, 4)", "(8, 6, 5)")),
+        ("dtype", ("dtype of the parts", "torch.float64", "torch.float32")),
+        ("norm", ("'norm'", "backward", "ortho")),
+        ("placements", ("placements of 'input'", "Shard(dim=1)")),
+        ("version", ("version of trnfft", "0.0.0")),
+    ],
+)
+def test_differences_are_named_on_all(four, what, named, mesh):
+    for text in four.run(differing, what, mesh):
+        assert all(name in text for name in named), text
+        assert "rank 3" in text
+    # And the next transform is as if nothing had been.
+    assert max(max(found) for found in four.run(cases.errors, [SHARDED])) < 2e-15
+
+
+def differing_at_the_end(rank):
+    """The error for an argument with a long text, of which the last character differs."""
+    import trnfft
+    from trnfft.distributed import agreement
+
+    x = cases.spread(cases.sample(SHARDED), SHARDED)
+    like = x.real if isinstance(x, trnfft.ComplexTensor) else x
+    agreement.check(like, {"filter": "1, " * 1000})
+    with pytest.raises(RuntimeError) as raised:
+        agreement.check(like, {"filter": '"é' * 1000 + str(rank)})
+    return str(raised.value)
+
+
+def test_long_arguments_are_compared_to_their_end(four):
+    for text in four.run(differing_at_the_end):
+        assert "filter: " in text and all(f"rank {rank}" in text for rank in range(4))
+
+
+def dying(rank):
+    import trnfft
+
+    x = cases.spread(cases.sample(SHARDED), SHARDED)
+    trnfft.fftn(x)
+    if rank == 2:
+        os._exit(1)
+    trnfft.fftn(x)
+
+
+def test_a_process_that_dies(tmp_path):
+    processes = Processes(4, tmp_path, seconds=20)
+    try:
+        start = time.monotonic()
+        outcomes = processes.outcomes(dying, within=60)
+        assert time.monotonic() - start < 60
+        assert outcomes[2] is None
+        for outcome in (outcomes[0], outcomes[1], outcomes[3]):
+            assert "RuntimeError" in outcome.error
+    finally:
+        processes.close()
+
+
+def missing(rank):
+    import trnfft
+
+    if rank != 1:
+        trnfft.fftn(cases.spread(cases.sample(SHARDED), SHARDED))
+
+
+def test_a_process_that_does_not_come(tmp_path):
+    processes = Processes(4, tmp_path, seconds=3)
+    try:
+        outcomes = processes.outcomes(missing, within=60)
+        assert not outcomes[1].error
+        for outcome in (outcomes[0], outcomes[2], outcomes[3]):
+            assert "RuntimeError" in outcome.error
+    finally:
+        processes.close()
+
+
+def from_outside(rank):
+    """The texts of errors of processes that are none of the mesh, which the others never meet."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    import trnfft
+
+    mesh = DeviceMesh("cpu", [0, 1])
+    x = DTensor.from_local(torch.ones(2, 6), mesh, [Shard(0)], run_check=False)
+    found = []
+    for call in (trnfft.fftn, trnfft.dct, lambda x: trnfft.dct(x, axis=0)):
+        try:
+            call(x)
+        except RuntimeError as error:
+            found.append(str(error))
+    return found
+
+
+def test_processes_that_are_none_of_the_mesh(four):
+    inside, outside = [], ["argument 'input' is on a mesh that this process is none of"] * 3
+    for found, wanted in zip(four.run(from_outside), [inside] * 2 + [outside] * 2, strict=True):
+        assert [text.partition(";")[0] for text in found] == wanted
+
+
+def refusals(rank):
+    """The types and texts of errors for arguments that cannot be."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    import trnfft
+
+    x = cases.spread(cases.sample(SHARDED), SHARDED)
+    line = Case("", (64,), (2, 2), (0, 0))
+    calls = [
+        lambda: trnfft.distributed.fftn(torch.ones(4)),
+        lambda: trnfft.distributed.fftn(x, out_placements=[Replicate()]),
+        lambda: trnfft.distributed.fftn(x, out_placements=[Shard(3)]),
+        lambda: trnfft.distributed.fftn(x, out_placements=[Shard(0), Shard(1)]),
+        lambda: trnfft.distributed.fftn(x, out_placements=["rows"]),
+        lambda: trnfft.fft(cases.spread(cases.sample(line), line)),
+        lambda: trnfft.fft(x, dim=3),
+        lambda: trnfft.convolve(x, torch.ones(1, 2, 2), padding="circular"),
+        lambda: trnfft.distributed.convolve(torch.ones(4), torch.ones(2)),
+        lambda: trnfft.dctn(x),
+    ]
+    found = []
+    for call in calls:
+        try:
+            call()
+        except Exception as error:
+            found.append((type(error).__name__, str(error)))
+        else:
+            found.append(("none", ""))
+    return found
+
+
+def test_refusals(four):
+    wanted = [
+        ("TypeError", "argument 'input' is of type Tensor"),
+        ("RuntimeError", "argument 'out_placements' has Replicate()"),
+        ("IndexError", "argument 'out_placements' has Shard(dim=3)"),
+        ("RuntimeError", "argument 'out_placements' has 2 placements, allowed are 1"),
+        ("TypeError", "argument 'out_placements' has 'rows'"),
+        ("NotImplementedError", "argument 'input' has the placements"),
+        ("IndexError", "argument 'dim' is 3"),
+        ("NotImplementedError", "no dimension to split instead of (0, 1, 2)"),
+        ("TypeError", "argument 'input' is of type Tensor"),
+        ("NotImplementedError", "no dimension to split instead of (0, 1, 2)"),
+    ]
+    for found in four.run(refusals):
+        for (kind, text), (wanted_kind, wanted_text) in zip(found, wanted, strict=True):
+            assert kind == wanted_kind, (kind, text)
+            assert wanted_text in text
+
+
+def unlike_placements(rank, rows):
+    """Texts of errors for shards with other rows than their placement says."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    import trnfft
+
+    x = DTensor.from_local(
+        torch.ones(rows[rank], 6, 5), cases.mesh_of((4,)), [Shard(0)], run_check=False,
+        shape=torch.Size((8, 6, 5)), stride=(30, 5, 1),
+    )  # fmt: skip
+    calls = [lambda: trnfft.fftn(x), lambda: trnfft.dct(x, axis=0), lambda: trnfft.fftshift(x)]
+    return [cases.text_of(call) for call in calls]
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ((1, 3, 2, 2), ("(1, 6, 5) in place of (2, 6, 5) on rank 0", "as placed on ranks 2, 3")),
+        ((3, 3, 3, 3), ("(3, 6, 5) in place of (2, 6, 5)", "DTensor.from_local")),
+    ],
+)
+def test_shards_that_are_not_as_placed(four, rows, named):
+    for texts in four.run(unlike_placements, rows):
+        for kind, text in texts:
+            assert kind == "RuntimeError"
+            assert all(name in text for name in named), text
+
+
+def of_meshes(rank):
+    """Errors for DTensors on a mesh in another order, on one of two processes, and on two."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    import trnfft
+
+    def spread(mesh):
+        whole = torch.Size((2 * mesh.size(), 6))
+        return DTensor.from_local(
+            torch.ones(2, 6), mesh, [Shard(0)], run_check=False, shape=whole, stride=(6, 1)
+        )
+
+    swapped, half = DeviceMesh("cpu", [0, 2, 1, 3]), DeviceMesh("cpu", [0, 1])
+    x, other = spread(cases.mesh_of((4,))), spread(half)
+    calls = [
+        lambda: trnfft.fftn(spread(swapped)),
+        lambda: trnfft.convolve(x, spread(swapped)),
+        lambda: trnfft.fftn(other),
+        lambda: trnfft.dct(other, axis=0),
+    ]
+    found = [cases.text_of(call) for call in calls]
+    dist.barrier()
+    return found
+
+
+def test_meshes(four):
+    for rank, (order, of_filter, *outside) in enumerate(four.run(of_meshes)):
+        assert order[0] == "RuntimeError" and "ranks ascend" in order[1]
+        assert of_filter[0] == "ValueError" and "argument 'filter' is on" in of_filter[1]
+        for kind, text in outside:
+            assert kind == ("none" if rank < 2 else "RuntimeError"), text
+            assert rank < 2 or "this process is none of" in text

@@ -1,0 +1,473 @@
+"""Every public name with DTensors: no communication, all-to-alls alone, or an error with advice.
+
+A call in the table is made with an input that is split along each of its dimensions in turn: along
+those that the function does not work along nothing may be sent; along the others all-to-alls only.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+import trnfft
+from tests.trnfft.distributed import cases
+from tests.trnfft.distributed.cases import Case
+from trnfft import nn
+
+# Names that take no tensors, or make the functions and tensors of the table.
+WITHOUT_INPUT = {
+    *("FftPlan", "__version__", "backend", "distributed", "export_wisdom", "fft_workspace_bytes"),
+    *("fftfreq", "fhtoffset", "forget_wisdom", "get_backend", "get_precision", "import_wisdom"),
+    *("next_fast_len", "nn", "nn.convert_linear", "order", "plan", "point_spread_functions"),
+    *("precision", "rfftfreq", "scipy_backend", "set_backend", "set_precision"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A call.
+
+    Attributes:
+        call: of a tensor.
+        shape: of the tensor.
+        free: dimensions whose splits need no communication.
+        along: those whose splits need all-to-alls.
+        is_complex: whether the tensor is.
+        layer: makes one; `call` gets the layer first.
+    """
+
+    call: Callable
+    shape: tuple
+    free: tuple
+    along: tuple
+    is_complex: bool = False
+    layer: Callable | None = None
+
+
+ROWS, SPECTRA, IMAGES = (7, 10, 12), (7, 5, 9), (7, 4, 8, 10)
+TAPS = torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
+PSF = torch.arange(15, dtype=torch.float64).reshape(3, 5) / 105
+WINDOW = torch.hann_window(8, dtype=torch.float64)
+
+
+def table():
+    return {**functions(), **methods(), **layers()}
+
+
+def like(values, x):
+    """A constant of the table in the dtype of the parts of an input."""
+    return values.to(x.real.dtype)
+
+
+def functions():
+    found = {
+        "bloom": Entry(lambda x: trnfft.bloom(x, like(PSF, x)), IMAGES, (0, 1), (2, 3)),
+        "bloom by channels": Entry(
+            lambda x: trnfft.bloom(x, like(PSF, x).expand(4, 3, 5)), IMAGES, (0,), (1, 2, 3)
+        ),
+        "BloomFilter": Entry(
+            lambda x: trnfft.BloomFilter(like(PSF, x), (8, 10), padding="mirror")(x, 0.5),
+            *(IMAGES, (0, 1), (2, 3)),
+        ),
+        "convolve": Entry(
+            lambda x: trnfft.convolve(x, like(TAPS, x), "same", -1), ROWS, (0, 1), (2,)
+        ),
+        "convolve circular": Entry(
+            lambda x: trnfft.convolve(x, like(TAPS, x), "same", -1, "circular"), ROWS, (0, 1), (2,)
+        ),
+        "convolve mirror": Entry(
+            lambda x: trnfft.convolve(x, like(PSF, x)[None], "same", (1, 2), "mirror"),
+            *(ROWS, (0,), (1, 2)),
+        ),
+        "oaconvolve": Entry(
+            lambda x: trnfft.oaconvolve(x, like(TAPS, x), dims=-1), ROWS, (0, 1), (2,)
+        ),
+        "oaconvolve by rows": Entry(
+            lambda x: trnfft.oaconvolve(x, like(TAPS, x).expand(10, 3), dims=-1),
+            *(ROWS, (0,), (1, 2)),
+        ),
+        "czt": Entry(lambda x: trnfft.czt(x, 5, 0.9 + 0.1j), ROWS, (0, 1), (2,)),
+        "zoom_fft": Entry(
+            lambda x: trnfft.zoom_fft(x, [0.1, 0.3], 7, axis=1), ROWS, (0, 2), (1,), True
+        ),
+        "fht": Entry(lambda x: trnfft.fht(x, 0.1, 0.5), ROWS, (0, 1), (2,)),
+        "ifht": Entry(lambda x: trnfft.ifht(x, 0.1, 0.5, bias=0.1), ROWS, (0, 1), (2,)),
+        "fftshift": Entry(lambda x: trnfft.fftshift(x, (1, 2)), ROWS, (0,), (1, 2)),
+        "ifftshift": Entry(lambda x: trnfft.ifftshift(x, 1), ROWS, (0, 2), (1,), True),
+        "stft": Entry(lambda x: trnfft.stft(x, 8, 2, window=like(WINDOW, x)), (6, 40), (0,), (1,)),
+        "stft as pairs": Entry(
+            lambda x: trnfft.stft(x, 8, 2, return_complex=False), (6, 40), (0,), (1,)
+        ),
+        "istft": Entry(
+            lambda x: trnfft.istft(x, 8, 2, window=like(WINDOW, x)), SPECTRA, (0,), (1, 2), True
+        ),
+        "pack_spectrum": Entry(trnfft.pack_spectrum, SPECTRA, (0, 1), (2,), True),
+        "unpack_spectrum": Entry(trnfft.unpack_spectrum, SPECTRA, (0, 1), (2,), True),
+        "plan_fft": Entry(lambda x: trnfft.plan_fft(x, "r2c", dim=1)(x), ROWS, (0, 2), (1,)),
+        "patch_torch fft": Entry(
+            lambda x: patched(lambda: torch.fft.fft(x, 14, 1)), ROWS, (0, 2), (1,), True
+        ),
+        "patch_torch rfft2": Entry(
+            lambda x: patched(lambda: torch.fft.rfft2(x)), ROWS, (0,), (1, 2)
+        ),
+        "patch_torch stft": Entry(
+            lambda x: patched(lambda: torch.stft(x, 8, 2, return_complex=True)), (6, 40), (0,), (1,)
+        ),
+    }
+    for name in ("dct", "dst", "idct", "idst"):
+        for kind in (1, 2, 3, 4):
+            found[f"{name} {kind}"] = Entry(
+                lambda x, name=name, kind=kind: getattr(trnfft, name)(x, kind, 11, 1),
+                *(ROWS, (0, 2), (1,), kind == 2),
+            )
+        found[f"{name}n"] = Entry(
+            lambda x, name=name: getattr(trnfft, f"{name}n")(x, 2, axes=(1, 2)), ROWS, (0,), (1, 2)
+        )
+    for name in trnfft.__all__:
+        if "fft" in name and hasattr(torch.fft, name) and "shift" not in name and "q" not in name:
+            is_complex = name not in ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn")
+            dims = (1, 2) if name[-1] in "2n" else (1,)
+            found[name] = Entry(
+                lambda x, name=name, dims=dims: getattr(trnfft, name)(
+                    x, dim=dims if len(dims) > 1 else dims[0]
+                ),
+                *(ROWS, (0,) if len(dims) > 1 else (0, 2), dims, is_complex),
+            )
+    return found
+
+
+def patched(call):
+    with trnfft.patch_torch():
+        return call()
+
+
+METHODS = {
+    "real": lambda z: z.real,
+    "imag": lambda z: z.imag,
+    "abs": lambda z: z.abs(),
+    "angle": lambda z: z.angle(),
+    "conj": lambda z: z.conj(),
+    "exp": lambda z: z.exp(),
+    "+": lambda z: z + z.real + 1j,
+    "-": lambda z: 2 - z,
+    "*": lambda z: z * z * 2j,
+    "/": lambda z: (1 + z) / z,
+    "**": lambda z: z**2,
+    "==": lambda z: (z == z).double(),
+    "in place": lambda z: z.clone().mul_(2j).add_(z),
+    "sum": lambda z: z.sum(2),
+    "mean": lambda z: z.mean(2),
+    "[]": lambda z: z[..., 1:3],
+    "mT": lambda z: z.transpose(0, 1).contiguous().transpose(0, 1),
+    "to": lambda z: z.to(torch.float32).to(torch.complex128),
+    "detach": lambda z: z.clone().detach(),
+    "where": lambda z: torch.where(z.real > 0, z, -z),
+    "cat": lambda z: torch.cat([z, z], 2),
+    "stack": lambda z: torch.stack([z, z], -1),
+    "zeros_like": lambda z: torch.zeros_like(z) + 1,
+    "view_as_real": lambda z: torch.view_as_real(z) + 0,
+    "vector_norm": lambda z: torch.linalg.vector_norm(z, dim=2),
+    "copy": copy.deepcopy,
+}
+
+
+def methods():
+    """Of ComplexTensors whose parts are DTensors, with uneven shards."""
+    return {
+        f"ComplexTensor {name}": Entry(call, (5, 7, 9), (0, 1), (), True)
+        for name, call in METHODS.items()
+    }
+
+
+def layers():
+    complex_rows, fields = (ROWS, (0,), (1, 2), True), ((7, 3, 8, 10), (0,), (1, 2, 3))
+    of_rows = (ROWS, (0,), (1, 2))
+    found = {
+        "BlockCirculantLinear": (lambda: nn.BlockCirculantLinear(12, 8, 4), ROWS, (0, 1), (2,)),
+        "ComplexBatchNorm": (lambda: nn.ComplexBatchNorm(10).eval(), ROWS, (0, 1, 2), (), True),
+        "ComplexConv1d": (lambda: nn.ComplexConv1d(10, 4, 3, padding=1), *complex_rows),
+        "ComplexConv2d": (lambda: nn.ComplexConv2d(4, 4, 3), IMAGES, (0,), (1, 2, 3), True),
+        "ComplexLinear": (lambda: nn.ComplexLinear(12, 8), ROWS, (0, 1), (2,), True),
+        "FFTConv1d": (lambda: nn.FFTConv1d(10, 4, 3, padding=1), *of_rows),
+        "FFTConv1d by channels": (lambda: nn.FFTConv1d(10, 10, 3, groups=10), *of_rows),
+        "FFTConv2d": (lambda: nn.FFTConv2d(4, 4, 3, padding=1), IMAGES, (0,), (1, 2, 3)),
+        "FNetMixer": (lambda: nn.FNetMixer(), *of_rows),
+        "InverseSpectrogram": (
+            lambda: nn.InverseSpectrogram(8, hop_length=2),
+            *(SPECTRA, (0,), (1, 2), True),
+        ),
+        "MelScale": (lambda: nn.MelScale(4, n_stft=5), SPECTRA, (0, 2), (1,)),
+        "MelSpectrogram": (
+            lambda: nn.MelSpectrogram(n_fft=8, hop_length=2, n_mels=4),
+            *((6, 40), (0,), (1,)),
+        ),
+        "ModReLU": (lambda: nn.ModReLU(10), ROWS, (0, 1, 2), (), True),
+        "Spectrogram": (lambda: nn.Spectrogram(8, hop_length=2), (6, 5, 40), (0, 1), (2,)),
+        "SpectralConv": (lambda: nn.SpectralConv(3, 2, (4, 4)), *fields),
+        "SpectralConv1d": (lambda: nn.SpectralConv1d(10, 4, 3), *of_rows),
+        "SpectralConv2d": (lambda: nn.SpectralConv2d(3, 2, 3, 3), *fields),
+        "SpectralConv3d": (
+            lambda: nn.SpectralConv3d(3, 2, 2, 2, 2),
+            *((6, 3, 4, 5, 6), (0,), (1, 2, 3, 4)),
+        ),
+    }
+    made = {
+        f"nn.{name}": Entry(lambda layer, x: layer(x), *rest, layer=layer)
+        for name, (layer, *rest) in found.items()
+    }
+    made["nn.LongConv"] = Entry(
+        lambda layer, x: layer(x, like(PSF, x)[:1]), ROWS, (0, 1), (2,), layer=nn.LongConv
+    )
+    return made
+
+
+def outcomes(rank, processes, backend, form):
+    """For each call and split: the largest error, relative to the largest number; what was sent."""
+    found = {}
+    with trnfft.backend(backend):
+        for name, entry in table().items():
+            if (form == "tensors" and entry.layer) or (form != "tensors" and not entry.layer):
+                continue
+            for dim in (*entry.free, *entry.along):
+                found[name, dim] = outcome(entry, dim, processes, backend, form)
+    return found
+
+
+def outcome(entry, dim, processes, backend, form):
+    from torch.distributed.tensor import distribute_module
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    dtype = torch.float64 if backend == "torch" else torch.float32
+    mesh = (processes,)
+    case = Case("", entry.shape, mesh, (dim,), is_complex=entry.is_complex, form="parts")
+    x = cases.sample(case)
+    x = trnfft.ComplexTensor.from_complex(x) if entry.is_complex else x
+    given = cases.spread(x.to_complex() if entry.is_complex else x, case)
+    x, given = x.to(dtype), given.to(dtype)
+    call = spread_call = entry.call
+    if entry.layer is not None:
+        torch.manual_seed(0)
+        layer = entry.layer().to(dtype)
+        spread_layer = copy.deepcopy(layer)
+        if form == "copies":
+            spread_layer = distribute_module(spread_layer, cases.mesh_of(mesh))
+        call, spread_call = (lambda x, one=one: entry.call(one, x) for one in (layer, spread_layer))
+    with torch.no_grad(), CommDebugMode() as counted:
+        y = spread_call(given)
+        sent = {str(operator) for operator, count in counted.get_comm_counts().items() if count}
+        wanted = call(x)
+    return distance(y, wanted), sent
+
+
+def distance(y, wanted):
+    """The largest error of this process's part of y, relative to the largest number."""
+    part = y.real if isinstance(y, trnfft.ComplexTensor) else y
+    whole = wanted.to_complex() if isinstance(wanted, trnfft.ComplexTensor) else wanted
+    assert part.shape == whole.shape, (part.shape, whole.shape)
+    assert all(placement.is_shard() for placement in part.placements), part.placements
+    own = cases.own_part(whole, part)
+    mine = cases.local(y)
+    assert mine.shape == own.shape, (mine.shape, own.shape)
+    return float((mine - own).abs().max() / whole.abs().max()) if own.numel() else 0.0
+
+
+@pytest.mark.parametrize(
+    ("processes", "backend", "form", "allowed"),
+    [
+        ("two", "torch", "tensors", 1e-14),
+        ("two", "torch", "layers", 1e-14),
+        ("two", "torch", "copies", 1e-14),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("four", "torch", "tensors", 1e-14),
+                ("four", "torch", "copies", 1e-14),
+                ("four", "matmul", "tensors", 5e-6),
+                ("four", "matmul", "layers", 5e-6),
+                ("two", "nki-sim", "tensors", 5e-6),
+                ("two", "nki-sim", "layers", 5e-6),
+            ]
+        ),
+    ],
+)
+def test_numbers_and_communication(request, processes, backend, form, allowed):
+    """Layers with parameters of each process, and with such that are DTensors of copies.
+
+    Slow with four, and with backends that plan or simulate.
+    """
+    group, count = request.getfixturevalue(processes), {"two": 2, "four": 4}[processes]
+    entries = table()
+    for found in group.run(outcomes, count, backend, form):
+        for (name, dim), (error, sent) in found.items():
+            assert error < allowed, (name, dim, error)
+            assert all("all_to_all" in each or "alltoall" in each for each in sent), (name, sent)
+            assert bool(sent) == (dim in entries[name].along), (name, dim, sent)
+
+
+def test_all_names_are_here():
+    names = {name.split()[0] for name in table()}
+    public = {*trnfft.__all__, *(f"nn.{name}" for name in nn.__all__)}
+    assert public - names == WITHOUT_INPUT
+
+
+# Where parameters or arguments get gradients: shards, and dimensions to split.
+TRAINED = {
+    "nn.BlockCirculantLinear": (0, 2),
+    "nn.ComplexBatchNorm": (0, 2),
+    "nn.ComplexConv1d": (0, 1),
+    "nn.ComplexLinear": (1, 2),
+    "nn.FFTConv1d": (0, 2),
+    "nn.FFTConv1d by channels": (0, 1),
+    "nn.ModReLU": (0, 1),
+    "nn.SpectralConv": (0, 2),
+    "nn.SpectralConv2d": (0, 3),
+}
+
+
+def loss_of(y):
+    size = y.real * y.real + y.imag * y.imag if y.is_complex() else y * y
+    return (size * size).sum()
+
+
+def gradients(rank, form):
+    """For each layer and split the largest error of gradients, relative to the largest of each."""
+    from torch.distributed.tensor import DTensor, distribute_module
+
+    found, entries = {}, table()
+    for name, dims in TRAINED.items():
+        entry = entries[name]
+        for dim in dims:
+            case = Case("", entry.shape, (2,), (dim,), is_complex=entry.is_complex, form="parts")
+            x = cases.sample(case)
+            given = cases.spread(x, case).requires_grad_()
+            x = (trnfft.ComplexTensor.from_complex(x) if entry.is_complex else x).requires_grad_()
+            torch.manual_seed(0)
+            layer = entry.layer().double()
+            spread_layer = copy.deepcopy(layer)
+            if form == "copies":
+                spread_layer = distribute_module(spread_layer, cases.mesh_of((2,)))
+            loss_of(layer(x)).backward()
+            loss_of(spread_layer(given)).backward()
+            errors = [distance(given.grad, x.grad.detach())]
+            for one, own in zip(layer.parameters(), spread_layer.parameters(), strict=True):
+                grad = own.grad
+                if form == "copies":
+                    assert isinstance(grad, DTensor)
+                    grad = grad.full_tensor()
+                errors.append(float((grad - one.grad).abs().max() / one.grad.abs().max()))
+            found[name, dim] = max(errors)
+    return found
+
+
+@pytest.mark.parametrize("form", ["layers", "copies"])
+def test_gradients_of_parameters(two, form):
+    for found in two.run(gradients, form):
+        assert {case: error for case, error in found.items() if error > 1e-12} == {}
+
+
+def gradients_of_arguments(rank):
+    """Errors of gradients of arguments that all have copies of, first and second."""
+    errors = {}
+    case = Case("", IMAGES, (2,), (0,), is_complex=False)
+    x = cases.sample(case)
+    for name, call, values in [
+        ("oaconvolve", lambda x, h: trnfft.oaconvolve(x, h, dims=-1), TAPS),
+        ("convolve", lambda x, h: trnfft.convolve(x, h, dims=-1), TAPS),
+        ("convolve circular", lambda x, h: trnfft.convolve(x, h, "same", -1, "circular"), TAPS),
+        ("LongConv", lambda x, k: nn.LongConv()(x[:, 0], k), PSF[:1]),
+        ("bloom", trnfft.bloom, PSF),
+        ("BloomFilter", lambda x, psf: trnfft.BloomFilter(psf, (8, 10))(x), PSF),
+        ("stft", lambda x, w: trnfft.stft(x.flatten(1), 8, 3, window=w), WINDOW + 1),
+    ]:
+        for dim in (0, 3) if name not in ("stft", "LongConv") else (0,):
+            split = cases.spread(x, Case("", IMAGES, (2,), (dim,), is_complex=False))
+            found = []
+            for given in (x, split):
+                argument = values.clone().requires_grad_()
+                loss = loss_of(call(given, argument))
+                (first,) = torch.autograd.grad(loss, argument, create_graph=True)
+                (second,) = torch.autograd.grad((first * first).sum(), argument)
+                found.append((first, second))
+            for order, (wanted, own) in enumerate(zip(*found, strict=True), 1):
+                error = (own - wanted).abs().max() / wanted.abs().max()
+                errors[name, dim, order] = float(error.detach())
+    return errors
+
+
+def test_gradients_of_arguments(two):
+    for found in two.run(gradients_of_arguments):
+        assert {case: error for case, error in found.items() if error > 1e-12} == {}
+
+
+def compiled(rank, chosen):
+    """For each how far a compiled call and its gradients are from the others; its collectives."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch.distributed.tensor import distribute_module
+
+    found, entries = {}, table()
+    for name, dim, form in chosen:
+        entry, collectives = entries[name], set()
+        case = Case("", entry.shape, (2,), (dim,), is_complex=False)
+        x, call, parameters = (
+            cases.spread(cases.sample(case), case).requires_grad_(),
+            entry.call,
+            [],
+        )
+        if entry.layer is not None:
+            torch.manual_seed(0)
+            layer = entry.layer().double()
+            if form == "copies":
+                layer = distribute_module(layer, cases.mesh_of((2,)))
+            call, parameters = layer, list(layer.parameters())
+
+        def noted(graph, inputs, collectives=collectives):
+            operators = {str(node.target) for node in graph.graph.nodes}
+            collectives |= {each for each in operators if "_c10d_functional" in each}
+            return graph
+
+        def loss(x, call=call):
+            y = call(x)
+            return y.detach(), loss_of(y)
+
+        torch._dynamo.reset()
+        backend = aot_autograd(fw_compiler=noted)
+        results = []
+        for function in (torch.compile(loss, backend=backend, fullgraph=True), loss):
+            y, total = function(x)
+            gradients = torch.autograd.grad(total, [x, *parameters])
+            values = [y, *gradients]
+            results.append([whole_of(value) for value in values])
+        errors = [float((a - b).abs().max() / b.abs().max()) for a, b in zip(*results, strict=True)]
+        found[name, dim, form] = max(errors), {each.split(".")[1] for each in collectives}
+    return found
+
+
+def whole_of(x):
+    from torch.distributed.tensor import DTensor
+
+    if x.is_complex():
+        return torch.complex(*(part.full_tensor() for part in (x.real, x.imag)))
+    return x.full_tensor() if isinstance(x, DTensor) else x
+
+
+@pytest.mark.slow
+def test_compiled(two):
+    """Slow, as it loads torch's compiler."""
+    chosen = [
+        ("dct 1", 1, ""),
+        ("stft", 1, ""),
+        ("fht", 2, ""),
+        ("nn.ComplexLinear", 1, "layers"),
+        ("nn.ComplexLinear", 2, "copies"),
+        ("nn.FFTConv1d", 0, "copies"),
+        ("nn.FFTConv1d", 2, "layers"),
+    ]
+    entries = table()
+    for found in two.run(compiled, chosen):
+        for (name, dim, form), (error, collectives) in found.items():
+            assert error < 1e-12, (name, dim, form)
+            sums = {"all_reduce"} if form == "layers" else set()  # of gradients of parameters
+            exchanges = {"all_to_all_single"} if dim in entries[name].along else set()
+            assert collectives - {"wait_tensor"} == sums | exchanges, (name, dim, form)

@@ -1,0 +1,287 @@
+"""Plans over many devices: steps, bytes over links, times from their parts, and errors."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import trnfft
+from nki_kernels import hardware
+from trnfft import distributed
+from trnfft.planner.planner import LONGEST
+
+COMPLEX = 8  # bytes
+
+
+def shape_of(plan):
+    """Exchanges as the dimensions that they change, kernels as their lengths."""
+    return [
+        getattr(step, "dimensions", None) or getattr(step, "lengths", ()) for step in plan.steps
+    ]
+
+
+def test_a_slab_takes_two_exchanges_and_one_in_planned_order():
+    natural = distributed.plan((64, 64, 64), (8,), target="trn1")
+    planned = distributed.plan((64, 64, 64), (8,), target="trn1", order="planned")
+    assert natural.decomposition == planned.decomposition == "slab"
+    assert shape_of(natural) == [(64, 64), (0, 1), (64,), (1, 0)]
+    assert natural.steps[:-1] == planned.steps
+    assert [kernel.batch for kernel in natural.kernels] == [8, 512]
+
+
+def test_a_pencil_takes_four_exchanges_and_two_in_planned_order():
+    natural = distributed.plan((64, 64, 64), (4, 8), target="trn1")
+    planned = distributed.plan((64, 64, 64), (4, 8), target="trn1", order="planned")
+    assert natural.decomposition == "pencil"
+    assert shape_of(planned) == [(64,), (1, 2), (64,), (0, 1), (64,)]
+    assert shape_of(natural) == [*shape_of(planned), (1, 0), (2, 1)]
+    assert [exchange.devices for exchange in natural.exchanges] == [8, 4, 4, 8]
+
+
+def test_one_dimension_takes_three_exchanges_and_two_in_planned_order():
+    natural = distributed.plan((64 * 128,), (4,), target="trn1")
+    planned = distributed.plan((64 * 128,), (4,), target="trn1", order="planned")
+    assert natural.decomposition == "four-step" and natural.split == (64, 128)
+    assert (len(natural.exchanges), len(planned.exchanges)) == (3, 2)
+    assert [kernel.lengths for kernel in natural.kernels] == [(64,), (), (128,)]
+    assert natural.kernels[1].recipe == "twiddle factors" and natural.kernels[1].batch == 2048
+
+
+@pytest.mark.parametrize("mesh", [(1,), (1, 1)])
+def test_one_device_exchanges_nothing(mesh):
+    plan = distributed.plan((64, 64, 64), mesh, target="trn1")
+    assert plan.decomposition == "local" and plan.exchanges == () and plan.link_bytes() == {}
+    assert plan.efficiency == pytest.approx(1) and plan.bound == "kernels"
+
+
+def test_one_short_dimension_on_one_device_is_its_kernel():
+    plan = distributed.plan((1024,), (1,), target="trn1")
+    assert plan.total_ns == trnfft.plan(1024, target="trn1").predicted_ns
+    assert plan.split == ()
+
+
+@pytest.mark.parametrize(("shape", "mesh"), [((64, 64, 64), (8,)), ((64 * 128,), (32,))])
+def test_every_core_sends_all_but_its_own_part_of_its_shard(shape, mesh):
+    plan = distributed.plan(shape, mesh, target="trn1")
+    for exchange in plan.exchanges:
+        sent = sum(part.bytes for part in exchange.traffic)
+        shard = COMPLEX * math.prod(shape) / mesh[0]
+        assert sent == pytest.approx(shard * (mesh[0] - 1) / mesh[0])
+        assert sum(part.messages for part in exchange.traffic) == mesh[0] - 1
+
+
+def test_links_are_those_between_chips_and_instances():
+    """trn1 has 2 cores a chip and 32 an instance: 1 peer, 30 and 32 of 64 cores."""
+    plan = distributed.plan((64, 64, 64), (64,), target="trn1", order="planned")
+    (exchange,) = plan.exchanges
+    assert [(part.link, part.messages) for part in exchange.traffic] == [
+        ("HBM", 1),
+        ("NeuronLink", 30),
+        ("EFA", 32),
+    ]
+
+
+@pytest.mark.parametrize("devices", [33, 40, 48, 56])
+def test_the_slowest_core_counts(devices):
+    """Of 48 cores 32 fill an instance and have 16 peers elsewhere, the other 16 have 32."""
+    plan = distributed.plan((64, 64, 64), (devices,), target="trn1", order="planned")
+    assert {part.link: part.messages for part in plan.exchanges[0].traffic}["EFA"] == 32
+
+
+def test_the_last_axis_of_a_mesh_stays_in_an_instance():
+    plan = distributed.plan((64, 64, 64), (4, 32), target="trn1", order="planned")
+    inside, between = plan.exchanges
+    assert {part.link for part in inside.traffic} == {"HBM", "NeuronLink"}
+    assert {part.link: part.messages for part in between.traffic} == {"EFA": 3}
+
+
+def test_a_logical_core_of_two_has_twice_the_share_of_links():
+    """Half as many devices fill an instance, and each has as much again."""
+    one = distributed.plan((64, 64, 64), (64,), target="trn2", cores=1, order="planned")
+    two = distributed.plan((64, 64, 64), (32,), target="trn2", cores=2, order="planned")
+    rates = [plan.exchanges[0].traffic[-1] for plan in (one, two)]
+    assert [part.link for part in rates] == ["NeuronLink"] * 2
+    assert rates[1].bytes / rates[1].ns == pytest.approx(2 * rates[0].bytes / rates[0].ns)
+
+
+@pytest.mark.parametrize("target", hardware.NAMES)
+def test_rates_of_links_follow_from_the_chip(target):
+    chip = hardware.chip(target)
+    cores = chip.cores_per_chip * chip.chips_per_instance
+    mesh = (2 * cores,)
+    plan = distributed.plan((256, 256, 4), mesh, target=target, cores=1, order="planned")
+    links = {part.link: part.bytes / part.ns for part in plan.exchanges[0].traffic}
+    assert links["EFA"] == pytest.approx(chip.efa_instance_bytes_per_ns / cores)
+    outward = chip.neuronlink_chip_bytes_per_ns / chip.cores_per_chip
+    assert links["NeuronLink"] < outward
+    assert links["EFA"] < links["NeuronLink"] < links["HBM"]
+
+
+def test_time_of_an_exchange_is_its_start_latency_messages_and_slowest_link():
+    chip = hardware.TRN1
+    (exchange,) = distributed.plan((64, 64, 64), (64,), target="trn1", order="planned").exchanges
+    fixed = chip.all_to_all_start_ns + chip.efa_latency_ns + 63 * chip.message_ns
+    assert exchange.chunks == 1
+    assert exchange.ns == pytest.approx(fixed + max(part.ns for part in exchange.traffic))
+
+
+def test_kernels_have_the_prices_of_the_planner():
+    plan = distributed.plan((64, 64, 64), (8,), target="trn1")
+    first, second = plan.kernels
+    assert first.ns == trnfft.plan(shape=(64, 64), batch=8, target="trn1").predicted_ns
+    assert second.ns == trnfft.plan(64, batch=512, target="trn1").predicted_ns
+
+
+def test_a_batch_between_two_powers_has_a_price_between_theirs():
+    kernel = distributed.plan((12, 8, 128), (1, 1), target="trn1").kernels[0]
+    least, most = (trnfft.plan(128, batch=n, target="trn1").predicted_ns for n in (64, 128))
+    assert kernel.lengths == (128,) and kernel.batch == 96
+    assert kernel.ns == pytest.approx((least + most) / 2)
+
+
+def test_a_large_batch_costs_in_proportion():
+    """The price is that of 2^24 points; asked for 2^27 the planner says much the same."""
+    kernel = distributed.plan((2**17, 1024), (1,), target="trn1", order="planned").kernels[-1]
+    assert kernel.lengths == (2**17,) and kernel.batch == 1024
+    whole = trnfft.plan(2**17, batch=1024, target="trn1").predicted_ns
+    assert kernel.ns == pytest.approx(whole, rel=0.02)
+
+
+def test_totals_are_sums_of_the_steps():
+    plan = distributed.plan((64, 64, 64), (4, 8), target="trn1")
+    hidden = sum(exchange.hidden_ns for exchange in plan.exchanges)
+    sums = [sum(step.ns for step in steps) for steps in (plan.kernels, plan.exchanges)]
+    assert plan.kernels_ns == pytest.approx(sums[0])
+    assert plan.total_ns == pytest.approx(sum(sums) - hidden)
+    assert plan.efficiency == pytest.approx(plan.alone_ns / (32 * plan.total_ns))
+    assert 0 < plan.efficiency < 1
+
+
+def test_exchanges_are_cut_into_chunks_where_that_is_faster():
+    small = distributed.plan((64, 64, 64), (2,), target="trn1", order="planned").exchanges[0]
+    assert small.chunks == 1 and small.hidden_ns == 0  # a start takes longer than all kernels
+    large = distributed.plan((2**30,), (2,), target="trn1", order="planned")
+    one, cut = large.exchanges  # before and after the same kernels
+    assert one == cut and cut.chunks > 1
+    assert cut.ns - cut.hidden_ns < one.ns
+    # The first chunk is computed, then each is sent while the next is, then the last is sent.
+    computed = sum(kernel.ns for kernel in large.kernels[:2]) / cut.chunks
+    sent = cut.fixed_ns + cut.wire_ns / cut.chunks
+    took = computed + (cut.chunks - 1) * max(computed, sent) + sent
+    assert cut.chunks * computed + cut.ns - cut.hidden_ns == pytest.approx(took)
+
+
+def test_real_data_sends_half_spectra():
+    whole = distributed.plan((64, 64, 64), (8,), target="trn1")
+    half = distributed.plan((64, 64, 64), (8,), target="trn1", real=True)
+    sent = [sum(plan.link_bytes().values()) for plan in (whole, half)]
+    # 33 of 64 columns of dimension 2, which slabs do not split.
+    assert sent[1] == pytest.approx(sent[0] * 33 / 64)
+    assert half.kernels_ns < whole.kernels_ns
+    assert half.real and "real data" in str(half)
+
+
+def test_uneven_shards_count_as_the_largest():
+    plan = distributed.plan((10, 64, 64), (4,), target="trn1", order="planned")
+    assert plan.kernels[0].batch == 3
+    assert sum(plan.link_bytes().values()) == pytest.approx(COMPLEX * 3 * 64 * 64 * 3 / 4)
+
+
+def test_lengths_beyond_one_core_are_split():
+    with pytest.raises(NotImplementedError):
+        trnfft.plan(2 * LONGEST, target="trn1")
+    plan = distributed.plan((2 * LONGEST,), (1,), target="trn1")
+    assert math.prod(plan.split) == 2 * LONGEST and max(plan.split) <= LONGEST
+    assert plan.exchanges == ()
+
+
+def test_two_to_the_36_points_on_4096_cores():
+    plan = distributed.plan((2**36,), (4096,), target="trn1")
+    assert plan.split == (2**18, 2**18)
+    assert plan.shard_bytes == COMPLEX * 2**24 and plan.fits
+    assert [kernel.batch for kernel in plan.kernels] == [64, 2**24, 64]
+    assert plan.bound == "EFA"
+
+
+def test_what_the_memory_does_not_hold_is_said():
+    plan = distributed.plan((64 * 128,), (4,), target="trn1")
+    large = distributed.plan((2**36,), (64,), target="trn1")
+    assert plan.fits and "memory" not in str(plan)
+    assert not large.fits and "more than the memory" in str(large)
+
+
+def test_it_prints_as_a_tree():
+    plan = distributed.plan((64, 64, 64), (8,), target="trn1")
+    lines = str(plan).splitlines()
+    assert lines[0].startswith("FFT of complex data, 64 x 64 x 64 on 8 devices, slab")
+    assert "trn1, LNC=1" in lines[0] and "modelled" in lines[1]
+    steps = [line[4:].split(":")[0].split(" ")[0] for line in lines if line[0] in "├└"]
+    assert steps == ["kernel", "exchange", "kernel", "exchange"]
+    assert plan.tree() == str(plan)
+
+
+def test_it_is_immutable_and_travels_as_json():
+    plan = distributed.plan((64, 64, 64), (8,), target="trn1")
+    with pytest.raises(AttributeError):
+        plan.order = "planned"
+    assert hash(plan) == hash(distributed.plan((64, 64, 64), (8,), target="trn1"))
+    entry = json.loads(json.dumps(plan.to_dict()))
+    assert entry == plan.to_dict()
+    assert entry["shape"] == [64, 64, 64] and entry["total_ns"] == plan.total_ns
+    assert [step["step"] for step in entry["steps"]] == ["kernel", "exchange"] * 2
+
+
+def test_torch_distributed_need_not_be_initialised():
+    distributed.plan((64, 64), (8,), target="trn1")
+    assert not torch.distributed.is_initialized()
+
+
+def test_the_planner_is_loaded_with_the_first_plan():
+    program = "import sys, trnfft.distributed; print('nki_kernels.simulator' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+ERRORS = [
+    (((), (8,)), {}, ValueError, r"argument 'shape' is \(\)"),
+    ((64, (8,)), {}, TypeError, "argument 'shape' must be a tuple of ints, not int"),
+    (((64, 64), (0,)), {}, ValueError, "argument 'mesh_shape' is 0, allowed is 1 or more"),
+    (((64, 64), (2.0,)), {}, TypeError, "argument 'mesh_shape' must be an int, not float"),
+    (((64, 64), (2, 2)), {}, ValueError, r"argument 'mesh_shape' is \(2, 2\), .* use \(4,\)"),
+    (((64,), (2, 2)), {}, ValueError, r"argument 'mesh_shape' is \(2, 2\), .* one size"),
+    (((8, 8, 8, 8), (2, 2, 2)), {}, ValueError, "one or two sizes"),
+    (((64, 64, 64), (65,)), {}, ValueError, "axis 0 are up to 64 devices"),
+    (((64, 64, 4), (4, 8)), {}, ValueError, "axis 1 are up to 4 devices"),
+    (((64, 64), (34,)), {"real": True}, ValueError, r"up to 33 devices, .* shape \(64, 33\)"),
+    (((64, 64), (8,)), {"order": "any"}, ValueError, "argument 'order' is 'any', allowed"),
+    (((64, 64), (8,)), {"real": 1}, TypeError, "argument 'real' is 1, allowed"),
+    (((64, 64), (8,)), {"target": "gpu"}, ValueError, "argument 'target' is 'gpu', allowed"),
+    (((64, 64), (8,)), {"cores": 2}, ValueError, "argument 'cores', the degree of LNC, is 2"),
+    (((64, 64), (8,)), {"precision": "half"}, ValueError, "argument 'precision' is 'half'"),
+    (((64, 64), (8,)), {"precision": "double"}, NotImplementedError, "computed on the host"),
+    (((100,), (16,)), {}, NotImplementedError, "up to 10"),
+    (((2**53,), (16,)), {}, NotImplementedError, f"allowed are up to {LONGEST**2} points"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "more", "kind", "message"), ERRORS)
+def test_bad_arguments_are_named(arguments, more, kind, message):
+    with pytest.raises(kind, match=message):
+        distributed.plan(*arguments, **{"target": "trn1", **more})
+
+
+@pytest.mark.parametrize("n", [2**20 + 7, 10**10 + 19])
+def test_a_prime_is_refused_with_lengths_near_it_that_split(n):
+    with pytest.raises(NotImplementedError, match=f"argument 'shape' is \\({n},\\)") as caught:
+        distributed.plan((n,), (64,), target="trn1")
+    below, above = (int(word) for word in str(caught.value).rpartition(": ")[2].split(" and "))
+    assert below < n < above and above - below <= 2 * math.isqrt(n)
+    for length in (below, above):
+        least = max(64, -(-length // LONGEST))
+        assert any(length % d == 0 for d in range(least, math.isqrt(length) + 1))

@@ -1,0 +1,290 @@
+"""Dimensions that several dimensions of a mesh split, in either order; and what cannot be split."""
+
+import random
+
+import pytest
+import torch
+
+import trnfft
+from tests.trnfft.distributed import cases
+from tests.trnfft.distributed.cases import Case
+from tests.trnfft.distributed.test_transforms import CUBE, exchanged
+from trnfft import nn
+
+CALLS = {
+    "fft": lambda x: trnfft.fft(x, dim=0),
+    "rfft": lambda x: trnfft.rfft(x, 10, 1),
+    "fftn": lambda x: trnfft.fftn(x),
+    "dct": lambda x: trnfft.dct(x, axis=0),
+    "czt": lambda x: trnfft.czt(x, 6, axis=1),
+    "fftshift": lambda x: trnfft.fftshift(x, 0),
+    "convolve": lambda x: trnfft.convolve(x, torch.ones(3, 1, dtype=x.dtype), dims=0),
+}
+
+
+def splits(rank, placements):
+    """For each call the largest error of this process's part."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    case = Case("", (9, 8), (2, 2), placements, is_complex=False)
+    x = cases.sample(case)
+    given, found = cases.spread(x, case), {}
+    for name, call in CALLS.items():
+        with CommDebugMode() as counted:
+            y = call(given)
+        assert not cases.gathers(counted), name
+        found[name] = error_of(y, call(x), lambda whole, part: cases.own_part(whole, part))
+        part = y.real if y.is_complex() else y
+        assert part.placements == given.placements, name
+    return found
+
+
+def error_of(y, wanted, own_part):
+    part = y.real if y.is_complex() else y
+    is_split = isinstance(wanted, trnfft.ComplexTensor)
+    whole = wanted.to_complex() if is_split else wanted
+    own, mine = own_part(whole, part), cases.local(y)
+    assert mine.shape == own.shape, (mine.shape, own.shape)
+    return float((mine - own).abs().max() / whole.abs().max()) if own.numel() else 0.0
+
+
+@pytest.mark.parametrize("placements", [(0, 0), (1, 1), (1, 0), ("R", 0)], ids=str)
+def test_two_mesh_dimensions(four, placements):
+    for found in four.run(splits, placements):
+        assert {name: error for name, error in found.items() if error > 1e-14} == {}
+
+
+def strided(rank, dim):
+    """As `splits`, of shards as FSDP has them of what is split already: the later one is first."""
+    from torch.distributed.tensor import DTensor, Shard
+    from torch.distributed.tensor.debug import CommDebugMode
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    mesh = cases.mesh_of((2, 2))
+    row, column = mesh.get_coordinate()
+
+    def own_part(whole, part):
+        return whole.chunk(2, dim)[column].chunk(2, dim)[row]
+
+    x = cases.sample(Case("", (12, 8), (2, 2), ("R", "R"), is_complex=False))
+    placements = (_StridedShard(dim, split_factor=2), Shard(dim))
+    given = DTensor.from_local(
+        own_part(x, None).contiguous(),
+        *(mesh, placements),
+        run_check=False,
+        shape=x.shape,
+        stride=x.stride(),
+    )
+    assert torch.equal(given.full_tensor(), x)
+    found = {}
+    for name, call in CALLS.items():
+        if name in ("rfft", "convolve", "czt"):  # of uneven results
+            continue
+        with CommDebugMode() as counted:
+            y = call(given)
+        assert not cases.gathers(counted), name
+        part = y.real if y.is_complex() else y
+        assert part.placements == placements, name
+        found[name] = error_of(y, call(x), own_part)
+    return found
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_strided_shards(four, dim):
+    for found in four.run(strided, dim):
+        assert {name: error for name, error in found.items() if error > 1e-14} == {}
+
+
+def refusals(rank):
+    """The types and texts of errors where there is nothing else to split."""
+    from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    line = Case("", (24,), (4,), (0,), is_complex=False)
+    x = cases.spread(cases.sample(line), line)
+    short = Case("", (6,), (4,), (0,), is_complex=False)
+    spectrum = Case("", (5, 9), (4,), (1,), form="parts")
+    z = cases.spread(cases.sample(spectrum), spectrum)
+    rows = Case("", (8, 6), (4,), (0,), is_complex=False)
+    y = cases.spread(cases.sample(rows), rows)
+    both = Case("", (24,), (2, 2), (0, 0), is_complex=False)
+    mesh = cases.mesh_of((2, 2))
+    uneven = DTensor.from_local(
+        torch.ones(2, 3), mesh, [_StridedShard(0, split_factor=2), Shard(0)], run_check=False,
+        shape=torch.Size((7, 3)), stride=(3, 1),
+    )  # fmt: skip
+    layer = nn.BlockCirculantLinear(6, 4, 2).double()
+    split = distribute_tensor(torch.ones(1, 4, dtype=torch.float64), y.device_mesh, [Shard(1)])
+    calls = [
+        lambda: trnfft.dct(x),
+        lambda: trnfft.idstn(y),
+        lambda: trnfft.czt(x),
+        lambda: trnfft.fht(x, 0.1, 0.5),
+        lambda: trnfft.stft(x, 8),
+        lambda: trnfft.istft(z, 8),
+        lambda: trnfft.fftshift(x),
+        lambda: trnfft.bloom(y, torch.ones(3, 3, dtype=torch.float64)),
+        lambda: layer(cases.spread(cases.sample(short), short)),
+        lambda: trnfft.fft(cases.spread(cases.sample(both), both)),
+        lambda: trnfft.fft(uneven, dim=0),
+        lambda: trnfft.oaconvolve(y, split, dims=-1),
+        lambda: trnfft.oaconvolve(x, torch.ones(2, 3, dtype=torch.float64), dims=-1),
+        lambda: trnfft.convolve(torch.ones(8, 6), y),
+        lambda: trnfft.BloomFilter(y, (8, 8)),
+        lambda: trnfft.plan_fft(y, device="cpu"),
+        lambda: trnfft.plan_fft(y)(y.to_local()),
+        lambda: trnfft.plan_fft(y)(y.redistribute(placements=[Shard(1)])),
+    ]
+    return [cases.text_of(call) for call in calls]
+
+
+NO_OTHER = ("NotImplementedError", "there is no dimension to split instead of")
+
+
+def test_refusals(four):
+    wanted = [
+        *[NO_OTHER] * 10,
+        ("NotImplementedError", "allowed is a _StridedShard of 7 numbers only where"),
+        ("NotImplementedError", "an argument or parameter of shape (1, 4) has the placements"),
+        ("NotImplementedError", "argument 'filter' has 2 dimensions"),
+        ("NotImplementedError", "argument 'filter' is a DTensor and argument 'input' is none"),
+        ("NotImplementedError", "argument 'psf' is a DTensor"),
+        ("ValueError", "argument 'device' is 'cpu'"),
+        ("RuntimeError", "this plan allows shape (8, 6)"),
+        ("RuntimeError", "placements (Shard(dim=1),)"),
+    ]
+    for found in four.run(refusals):
+        for (kind, text), (wanted_kind, wanted_text) in zip(found, wanted, strict=True):
+            assert kind == wanted_kind, (kind, text)
+            assert wanted_text in text
+            assert any(advice in text for advice in ("use ", "distribute", "give ", "allowed")), (
+                text
+            )
+
+
+def differing(rank):
+    """A function for which the last process has another argument; the text of the error."""
+    case = Case("", (8, 6), (4,), (1,), is_complex=False)
+    return cases.text_of(lambda: trnfft.dct(cases.spread(cases.sample(case), case), 1 + rank // 3))
+
+
+def test_differences_are_named_on_all(four):
+    for kind, text in four.run(differing):
+        assert kind == "RuntimeError" and "function" in text and "on rank 3" in text, text
+
+
+def trained(rank, dim, form):
+    """How far the running averages of a batch are from those by one process."""
+    from torch.distributed.tensor import distribute_module
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    case = Case("", (7, 5, 6), (4,), (dim,), form="parts")
+    x = cases.sample(case)
+    one, own = nn.ComplexBatchNorm(5).double(), nn.ComplexBatchNorm(5).double()
+    if form == "copies":
+        own = distribute_module(own, cases.mesh_of((4,)))
+    wanted = one(trnfft.ComplexTensor.from_complex(x))
+    with CommDebugMode() as counted:
+        y = own(cases.spread(x, case))
+    if dim != 1:  # the averages of channels have to come to all
+        assert not cases.gathers(counted)
+    errors = [error_of(y.detach(), wanted.detach(), cases.own_part)]
+    for a, b in zip(one.buffers(), own.buffers(), strict=True):
+        b = b.full_tensor() if form == "copies" else b
+        errors.append(float((a - b).abs().max()))
+    return max(errors)
+
+
+@pytest.mark.parametrize(("dim", "form"), [(0, "layer"), (1, "layer"), (2, "copies")])
+def test_batch_norm_in_training(four, dim, form):
+    assert max(four.run(trained, dim, form)) < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("mesh", "placements", "exchanges"), [((4,), (0,), 2), ((2, 2), (0, 1), 2), ((2, 2), (0, 0), 4)]
+)
+def test_bytes_exchanged(four, mesh, placements, exchanges):
+    """Twice for each dimension of the mesh along which the rows are split, of each shard once."""
+    arguments = ("dct", (8, 8, 8), mesh, placements, {"axis": 0})
+    for sent, counts in four.run(exchanged, *arguments):
+        assert sent == [CUBE] * exchanges
+        compared = counts.pop("c10d.alltoall_base_")
+        assert compared == len(mesh) and sum(counts.values()) == exchanges
+
+
+def random_case(generator):
+    """A call with its name, input, mesh, placements and arguments."""
+    name = generator.choice(
+        ["dctn", "idst", "czt", "fftshift", "oaconvolve", "stft", "istft", "fht"]
+    )
+    ndim = {"stft": 2, "istft": 3}.get(name) or generator.randint(1, 4)
+    shape = [generator.randint(2, 11) for _ in range(ndim)]
+    if name == "stft":
+        shape[-1] = generator.randint(16, 40)
+    if name == "istft":
+        shape[-2] = 5
+    mesh = generator.choice([(4,), (2, 2)])
+    placements = tuple(generator.choice([*range(ndim), *range(ndim), "R", "P"]) for _ in mesh)
+    axis = generator.randint(-ndim, ndim - 1)
+    arguments = {
+        "dctn": ((generator.randint(1, 4), None, generator.sample(range(ndim), (ndim + 1) // 2)),),
+        "idst": ((generator.randint(1, 4), generator.randint(2, 12), axis),),
+        "czt": ((generator.randint(1, 9), 0.9 + 0.3j, 1, axis),),
+        "fftshift": ((axis,),),
+        "oaconvolve": ((TAPS, "same", -1), (TAPS, "full", -1), (TAPS, "valid", -1)),
+        "stft": ((8, 3), (7, 2, None, None, False)),
+        "istft": ((8, 2),),
+        "fht": ((0.1, 0.5),),
+    }[name]
+    is_complex = name == "istft" or name != "fht" and generator.random() < 0.4
+    form = generator.choice(["native", "joined", "parts"])
+    case = Case(name, tuple(shape), mesh, placements, {}, is_complex, form=form)
+    return case, generator.choice(arguments)
+
+
+TAPS = torch.tensor([1.0, -2.0], dtype=torch.float64)
+
+
+def called(case, arguments, x):
+    if case.name == "czt":
+        *arguments, axis = arguments
+        return trnfft.czt(x, *arguments, axis=axis)
+    return getattr(trnfft, case.name)(x, *arguments)
+
+
+def random_errors(rank, chosen):
+    """For each case its error; None where there is no other dimension."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    found = []
+    for case, arguments in chosen:
+        x = cases.sample(case)
+        wanted, given = called(case, arguments, x), cases.spread(x, case)
+        try:
+            with CommDebugMode() as counted:
+                y = called(case, arguments, given)
+        except NotImplementedError as error:
+            assert "there is no dimension" in str(error), case
+            found.append(None)
+            continue
+        assert not cases.gathers(counted), case
+        part = y.real if y.is_complex() else y
+        split = [p for p in case.placements if p not in ("R", "P")]
+        assert sum(p.is_shard() for p in part.placements) == len(split), (case, part.placements)
+        found.append(error_of(y, wanted, cases.own_part))
+    return found
+
+
+@pytest.mark.slow
+def test_random(four):
+    """Slow, as it is hundreds of cases."""
+    generator = random.Random(0)
+    chosen = [random_case(generator) for _ in range(250)]
+    results = four.run(random_errors, chosen)
+    done = 0
+    for case, *found in zip(chosen, *results, strict=True):
+        assert len({error is None for error in found}) == 1, case
+        if found[0] is not None:
+            done += 1
+            assert max(found) < 1e-13, (case, found)
+    assert done > 150, done

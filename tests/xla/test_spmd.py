@@ -1,0 +1,297 @@
+"""Tensors that XLA's partitioner splits over four virtual devices: transforms exchange nothing.
+
+They are in a process of their own: the number of devices, and whether programs are partitioned, is
+settled when torch_xla first runs.
+"""
+
+import multiprocessing
+import re
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import trnfft
+from trnfft import ComplexTensor
+from trnfft.backends import matmul
+
+torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
+
+DEVICES = 4
+COLLECTIVES = re.compile(
+    r" (all-gather|all-to-all|all-reduce|reduce-scatter|collective-[a-z]+)(?:-start)?\("
+)
+BOUND = 1e-6  # on the relative error in the L2 norm, in float32
+
+# Lengths are such that no two calls are the same program, of which XLA compiles the first alone.
+CALLS = {
+    "fft": lambda f, x: f.fft(x),
+    "fft, Stockham": lambda f, x: f.fft(x, 1000),
+    "fft, Bluestein": lambda f, x: f.fft(x, 257),
+    "ifft": lambda f, x: f.ifft(x, 98),
+    "rfft": lambda f, x: f.rfft(x),
+    "irfft": lambda f, x: f.irfft(x),
+    "fft2": lambda f, x: f.fft2(x.unflatten(-1, (10, 10))),
+    "irfftn": lambda f, x: f.irfftn(x.unflatten(-1, (10, 10)), dim=(2, 3)),
+    "fft of another dimension": lambda f, x: f.fft(x.unflatten(-1, (20, 5)), dim=2),
+}
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory):
+    """A function that calls another one where there are four of them.
+
+    The other one's first argument is the folder for what XLA compiles.
+    """
+    folder = tmp_path_factory.mktemp("compiled")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=_start) as process:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("PJRT_DEVICE", "CPU")
+            environment.setenv("CPU_NUM_DEVICES", str(DEVICES))
+            environment.setenv("XLA_FLAGS", f"--xla_dump_to={folder} --xla_dump_hlo_as_text")
+            assert process.submit(_count).result() == DEVICES  # which starts the process
+        yield lambda function, *arguments: process.submit(function, folder, *arguments).result()
+
+
+def _start():
+    import torch_xla.runtime
+
+    torch_xla.runtime.use_spmd()
+
+
+def _count():
+    import torch_xla.runtime
+
+    return torch_xla.runtime.global_runtime_device_count()
+
+
+def spread(x, dim, mesh_shape=(DEVICES,)):
+    """A tensor on the devices, split along the dimension; on two dimensions of a mesh, this and
+    the next one.
+    """
+    from torch_xla.distributed import spmd
+
+    names = tuple(f"devices {axis}" for axis in range(len(mesh_shape)))
+    mesh = spmd.Mesh(np.arange(DEVICES), mesh_shape, names)
+    spec = [None] * x.ndim
+    spec[dim : dim + len(names)] = names
+    given = x.to("xla")
+    spmd.mark_sharding(given, mesh, tuple(spec))
+    return given
+
+
+def sharding_of(x):
+    return torch_xla._XLAC._get_xla_sharding_spec(x)
+
+
+def parts_of(y):
+    return [y.real, y.imag] if y.is_complex() else [y]
+
+
+def collectives_of(folder, tensors):
+    """What devices exchange to compute the tensors, from XLA's program for each device."""
+    for file in Path(folder).iterdir():
+        file.unlink()
+    torch_xla._XLAC._xla_sync_multi(tensors, devices=[], wait=True)
+    programs = [file.read_text() for file in Path(folder).glob("*after_optimizations.txt")]
+    assert programs, "nothing was compiled"
+    return sorted({name for text in programs for name in COLLECTIVES.findall(text)})
+
+
+def error_of(parts, wanted):
+    """Relative, in the L2 norm; of parts or of a real tensor."""
+    parts = [part.detach().cpu().double() for part in parts]
+    actual = torch.complex(*parts) if len(parts) == 2 else parts[0]
+    return ((actual - wanted).norm() / wanted.norm()).item()
+
+
+def is_split_like(x, given):
+    """Whether the first two dimensions are split over the devices in the same way."""
+    specs = [re.findall(r"devices=\[(\d+),(\d+)", sharding_of(y)) for y in (x, given)]
+    return specs[0] == specs[1] != []
+
+
+def sample(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def transformed(folder, call, mesh_shape):
+    """Collectives, whether the result is split like the input, and its error."""
+    x = sample(8, 4, 100)
+    given = spread(x, 0, mesh_shape)
+    torch_xla.sync(wait=True)
+    parts = parts_of(CALLS[call](trnfft, given))
+    collectives = collectives_of(folder, parts)
+    is_split = all(is_split_like(part, given) for part in parts)
+    return collectives, is_split, error_of(parts, CALLS[call](torch.fft, x.double()))
+
+
+@pytest.mark.parametrize("mesh_shape", [(4,), (2, 2)], ids=str)
+@pytest.mark.parametrize("call", CALLS)
+def test_batches(devices, call, mesh_shape):
+    collectives, is_split, error = devices(transformed, call, mesh_shape)
+    assert collectives == []
+    assert is_split
+    assert error < BOUND
+
+
+def layer(name, *arguments):
+    """A layer of trnfft.nn as a function, the same on every device."""
+
+    def apply(x):
+        torch.manual_seed(0)
+        return getattr(trnfft.nn, name)(*arguments).to(x.device)(x)
+
+    return apply
+
+
+def there_and_back(x):
+    window = torch.hann_window(32).to(x.device)
+    return trnfft.istft(trnfft.stft(x[:, 0], 32, 8, window=window), 32, 8, window=window)
+
+
+def with_bloom(x):
+    light = trnfft.point_spread_functions.gaussian(5, 1.0).to(x.device)
+    return trnfft.bloom(x.unflatten(-1, (10, 10)), light, strength=0.5)
+
+
+OTHERS = {
+    "dct": trnfft.dct,
+    "czt": lambda x: trnfft.czt(x, 20),
+    "fht": lambda x: trnfft.fht(x, 0.1, 0.5),
+    "stft and istft": there_and_back,
+    "bloom": with_bloom,
+    "SpectralConv1d": layer("SpectralConv1d", 4, 4, 9),
+    "FFTConv1d": layer("FFTConv1d", 4, 4, 7),
+    "BlockCirculantLinear": layer("BlockCirculantLinear", 100, 64, 16),
+}
+
+
+def computed(folder, name):
+    """As `transformed`, against the same on the CPU."""
+    x = sample(8, 4, 100)
+    given = spread(x, 0)
+    torch_xla.sync(wait=True)
+    with torch.no_grad():
+        parts, wanted = parts_of(OTHERS[name](given)), OTHERS[name](x)
+    collectives = collectives_of(folder, parts)
+    is_split = all(is_split_like(part, given) for part in parts)
+    wanted = wanted.to_complex() if isinstance(wanted, ComplexTensor) else wanted
+    return collectives, is_split, error_of(parts, wanted)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_functions_and_layers(devices, name):
+    collectives, is_split, error = devices(computed, name)
+    assert collectives == []
+    assert is_split
+    assert error < 3 * BOUND
+
+
+def in_planned_order(folder, rows, mesh_shape):
+    """As `transformed`, of an inverse of products of spectra in planned order."""
+    z = ComplexTensor(sample(rows, 4, 72), sample(rows, 4, 72, seed=1))
+    given = ComplexTensor(*(spread(part, 0, mesh_shape) for part in (z.real, z.imag)))
+    torch_xla.sync(wait=True)
+    spectrum = trnfft.fft(given, order="planned")
+    parts = parts_of(trnfft.ifft(spectrum * spectrum, order="planned"))
+    collectives = collectives_of(folder, parts)
+    is_split = all(is_split_like(part, given.real) for part in parts)
+    wanted = torch.fft.ifft(torch.fft.fft(z.to_complex().to(torch.complex128)) ** 2)
+    return collectives, is_split, error_of(parts, wanted)
+
+
+@pytest.mark.parametrize("mesh_shape", [(4,), (2, 2)], ids=str)
+@pytest.mark.parametrize("rows", [4, matmul.WIDE_BATCH])
+def test_planned_order(devices, rows, mesh_shape):
+    collectives, is_split, error = devices(in_planned_order, rows, mesh_shape)
+    assert collectives == []
+    assert is_split
+    assert error < BOUND
+
+
+def convolved(folder):
+    x, h = sample(8, 4, 100), sample(9)
+    given, filter = spread(x, 0), h.to("xla")
+    torch_xla.sync(wait=True)
+    y = trnfft.convolve(given, filter, "same", dims=-1)
+    collectives = collectives_of(folder, [y])
+    wanted = trnfft.convolve(x.double(), h.double(), "same", dims=-1)
+    return collectives, is_split_like(y, given), error_of([y], wanted)
+
+
+def test_convolution(devices):
+    collectives, is_split, error = devices(convolved)
+    assert collectives == []
+    assert is_split
+    assert error < BOUND
+
+
+def derivatives_of(x, weights):
+    """The first derivative of a function of third order, and that of its square."""
+    y = trnfft.rfft(x)
+    size = (y.real * y.real + y.imag * y.imag) * y.real
+    (first,) = torch.autograd.grad(size, x, weights, create_graph=True)
+    (second,) = torch.autograd.grad(first * first, x, torch.ones_like(x))
+    return [first.detach(), second]
+
+
+def derivatives(folder, n):
+    """Collectives of a first and a second derivative, whether both are split, and their errors."""
+    x, weights = sample(8, 4, n), sample(8, 4, n // 2 + 1, seed=1)
+    given, given_weights = spread(x, 0).requires_grad_(), spread(weights, 0)
+    torch_xla.sync(wait=True)
+    found = derivatives_of(given, given_weights)
+    collectives = collectives_of(folder, found)
+    wanted = derivatives_of(x.double().requires_grad_(), weights.double())
+    is_split = all(is_split_like(y, given) for y in found)
+    return collectives, is_split, max(error_of([y], w) for y, w in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("n", [30, 1000, 257])
+def test_derivatives(devices, n):
+    collectives, is_split, error = devices(derivatives, n)
+    assert collectives == []
+    assert is_split
+    assert error < 3 * BOUND
+
+
+def by_backend(folder, backend):
+    """What it gave up to the host, how the result is split, and its error."""
+    from torch_xla.debug import metrics
+
+    x = sample(8, 4, 90)
+    given = spread(x, 0)
+    torch_xla.sync(wait=True)
+    metrics.clear_all()
+    with trnfft.backend(backend):
+        parts = parts_of(trnfft.fft(given))
+    torch_xla.sync(wait=True)
+    reads = (metrics.metric_data("TransferFromDeviceTime") or (0,))[0]
+    return reads, sharding_of(parts[0]), error_of(parts, torch.fft.fft(x.double()))
+
+
+@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
+def test_backends_of_the_host_bring_all_there(devices, backend):
+    reads, sharding, error = devices(by_backend, backend)
+    assert reads > 0
+    assert "replicated" in sharding
+    assert error < BOUND
+
+
+def along_the_split(folder):
+    x = sample(8, 4, 60)
+    given = spread(x, 2)
+    torch_xla.sync(wait=True)
+    parts = parts_of(trnfft.fft(given))
+    return collectives_of(folder, parts), error_of(parts, torch.fft.fft(x.double()))
+
+
+def test_a_split_dimension_is_gathered(devices):
+    """Which is what XLA does with it; and the measure above sees it."""
+    collectives, error = devices(along_the_split)
+    assert collectives == ["all-gather"]
+    assert error < BOUND

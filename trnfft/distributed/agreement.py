@@ -1,0 +1,115 @@
+"""Before devices exchange numbers they compare what they were asked for.
+
+A device with another shape, dtype or version would wait for others that never send, or get their
+numbers in the wrong places. So each sends a description of 64 bits, its digest, to all others along
+each dimension of the mesh. Where these differ, all exchange the texts, too, and all raise an error
+that says in what. What is found along one dimension of the mesh goes on along the next, so that
+every device of the mesh learns of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+
+from trnfft import config
+
+_TEXT_BYTES = 32768  # of a description: 16 values of characters that JSON doubles
+_MOST_CHARACTERS = 700  # in a value
+_FOUND = "found"  # the key of a description that is an error
+
+
+def check(like: DTensor, asked: dict[str, str]) -> None:
+    """RuntimeError on all devices of a mesh unless they were asked for the same, of such an input.
+
+    Args:
+        like: the input, or a part of it; the devices of its mesh call this at the same time. Their
+            ranks ascend along each dimension, as their numbers in the groups of torch do: else the
+            RuntimeError is about that.
+        asked: what has to be equal besides it and the configuration, by names for the error.
+    """
+    from trnfft import __version__  # here: it imports this package
+
+    mesh = like.device_mesh
+    if not all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim)):
+        raise RuntimeError(
+            f"argument 'input' is on {mesh}, allowed for exchanges are meshes whose ranks ascend "
+            f"along each dimension; make one with init_device_mesh"
+        )
+    description = {
+        "version of trnfft": __version__,
+        "version of torch": torch.__version__,
+        "shape of 'input'": str(tuple(like.shape)),
+        "dtype of the parts": str(like.dtype),
+        "shape of the mesh": str(tuple(mesh.shape)),
+        "placements of 'input'": str(tuple(like.placements)),
+        **asked,
+        "backend": config.get_backend(),
+        "precision": config.get_precision(),
+        "gradients": str(like.requires_grad and torch.is_grad_enabled()),
+    }
+    for along, size in enumerate(mesh.shape):
+        if size > 1:
+            description = _compared(mesh, along, description)
+    if _FOUND in description:
+        raise RuntimeError(description[_FOUND])
+
+
+def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
+    """The description that all along this dimension have, or of the error where they differ."""
+    group = mesh.get_group(along)
+    count = dist.get_world_size(group)
+    text = json.dumps({name: _shortened(value) for name, value in own.items()}).encode()
+    digest = int.from_bytes(hashlib.sha256(text).digest()[:8], "little", signed=True)
+    mine = torch.full((count,), digest, dtype=torch.int64, device=mesh.device_type)
+    digests = _sent(mine, group)
+    if bool((digests == digest).all()):
+        return own
+    padded = torch.frombuffer(bytearray(text.ljust(_TEXT_BYTES)), dtype=torch.uint8)
+    texts = _sent(padded.to(mesh.device_type).repeat(count), group).cpu().view(count, _TEXT_BYTES)
+    others = [json.loads(bytes(row.tolist())) for row in texts]
+    for other in others:
+        if _FOUND in other:
+            return other
+    return {_FOUND: _difference(others, dist.get_process_group_ranks(group))}
+
+
+def _shortened(value: str) -> str:
+    """A value that fits, and differs from others that only begin alike."""
+    value = value.encode("ascii", "backslashreplace").decode()
+    if len(value) <= _MOST_CHARACTERS:
+        return value
+    digest = hashlib.sha256(value.encode()).hexdigest()[:8]
+    return f"{value[:_MOST_CHARACTERS]}... (digest {digest})"
+
+
+def _sent(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
+    """What each of the group has sent to this one, of as many equal pieces."""
+    received = torch.empty_like(x)
+    dist.all_to_all_single(received, x, group=group)
+    return received
+
+
+def _difference(descriptions: list[dict[str, str]], ranks: list[int]) -> str:
+    """An error that names what differs, and where."""
+    first = descriptions[0]
+    found = []
+    for name in first:
+        by_value: dict[str, list[int]] = {}
+        for rank, description in zip(ranks, descriptions, strict=True):
+            by_value.setdefault(description.get(name, "missing"), []).append(rank)
+        if len(by_value) > 1:
+            values = "; ".join(f"{value} on {_ranks(of)}" for value, of in by_value.items())
+            found.append(f"{name}: {values}")
+    return (
+        f"the processes were asked for different transforms, all must be equal: {', '.join(found)}"
+    )
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

@@ -1,0 +1,102 @@
+"""Signals whose spectra are known, so that a process can make its part of both by itself.
+
+Along a dimension of an even size n a chirp, which starts at a,
+
+    x[j] = exp(pi i (j - a)^2 / n),    X[k] = sqrt(n) e^(pi i / 4) exp(-pi i (k^2 + 2 a k) / n),
+
+and products of such along several; no number is 0, and none has the place of another one. With
+angles from integers both are exact to the rounding of float64. The real part of a signal has the
+spectrum (X[k] + conj X[-k]) / 2.
+"""
+
+from __future__ import annotations
+
+import cmath
+import functools
+import math
+from collections.abc import Sequence
+
+import torch
+
+from trnfft.distributed.layout import Box, Interval
+
+
+def signal(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
+    """The numbers of a box; outside of the shape they are 0.
+
+    Args:
+        shape: even sizes, up to 2^40.
+        box: where.
+        is_real: whether only the real part is asked for.
+
+    Returns:
+        complex128 or float64, of the sizes of the box.
+    """
+    x = _product([_chirp(n, dim, box[dim]) for dim, n in enumerate(shape)])
+    return x.real if is_real else x
+
+
+def spectrum(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
+    """The unnormalized transform of `signal`, of all dimensions: a box of that, complex128."""
+    found = _product([_spectrum(n, dim, box[dim], 1) for dim, n in enumerate(shape)])
+    if not is_real:
+        return found
+    mirrored = _product([_spectrum(n, dim, box[dim], -1) for dim, n in enumerate(shape)])
+    return (found + mirrored.conj()) / 2
+
+
+def small_filter(dimensions: int) -> torch.Tensor:
+    """A filter of three numbers along each dimension, none like another: float64."""
+    count = 3**dimensions
+    return (torch.arange(count, dtype=torch.float64) / count - 0.3).cos().view([3] * dimensions)
+
+
+def convolved(shape: Sequence[int], box: Box) -> torch.Tensor:
+    """The real `signal` convolved with `small_filter`, as long as the signal: a box of that."""
+    wider = tuple(Interval(interval.start - 1, interval.stop + 1) for interval in box)
+    x, h = signal(shape, wider, is_real=True), small_filter(len(shape))
+    sizes = [interval.size for interval in box]
+    y = torch.zeros(sizes, dtype=torch.float64)
+    for index in torch.cartesian_prod(*[torch.arange(3)] * len(shape)).tolist():
+        near = x
+        for dim, (start, size) in enumerate(zip(index, sizes, strict=True)):
+            near = near.narrow(dim, start, size)
+        y += h[tuple(2 - i for i in index)] * near
+    return y
+
+
+def _start(n: int, dim: int) -> int:
+    """Where the chirp of a dimension starts, somewhere else in each."""
+    return n // 3 + 5 * dim + 1
+
+
+def _chirp(n: int, dim: int, interval: Interval) -> torch.Tensor:
+    j = torch.arange(interval.start, interval.stop)
+    inside = (j >= 0) & (j < n)
+    return torch.where(inside, _turned(_square(j - _start(n, dim), 2 * n), n), 0)
+
+
+def _spectrum(n: int, dim: int, interval: Interval, sign: int) -> torch.Tensor:
+    """At each index k of an interval that at sign * k."""
+    k = sign * torch.arange(interval.start, interval.stop) % n
+    start = torch.tensor(_start(n, dim))
+    turned = _turned(_square(start, 2 * n) - _square(k + start, 2 * n), n)  # -(k^2 + 2 a k)
+    return math.sqrt(n) * cmath.exp(0.25j * math.pi) * turned
+
+
+def _square(j: torch.Tensor, modulus: int) -> torch.Tensor:
+    """j * j modulo a number up to 2^41, for |j| up to 2^41: by halves, as squares have 82 bits."""
+    j = j.abs()
+    high, low = j >> 20, j & ((1 << 20) - 1)
+    return ((j * high % modulus << 20) + j * low) % modulus
+
+
+def _turned(numerators: torch.Tensor, n: int) -> torch.Tensor:
+    """exp(pi i numerator / n)."""
+    angles = math.pi * (numerators % (2 * n)).double() / n
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def _product(lines: list[torch.Tensor]) -> torch.Tensor:
+    """The outer product, one dimension each."""
+    return functools.reduce(lambda x, line: x[..., None] * line, lines)

@@ -1,0 +1,75 @@
+"""How long the operators of each kind take on this device, and what is sent to which process."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _resolve_process_group
+from torch.utils._python_dispatch import TorchDispatchMode
+
+TRANSFORMS, EXCHANGE, COPIES = "transforms", "exchange", "copies"
+
+# The last ones bring complex numbers together and take them apart, for backends with such.
+_COPYING = ("copy_", "clone", "_to_copy", "complex", "unbind_copy")
+
+_functional: Any = torch.ops._c10d_functional
+
+
+class Stopwatch(TorchDispatchMode):
+    """While it is on, every operator of torch is waited for, timed, and counted to its kind.
+
+    Attributes:
+        seconds: by kind: transforms, with products of matrices that they may be made of;
+            exchange, with waiting for other processes, without what passes while this one computes;
+            copies, which pack and unpack. Other operators are of no kind.
+        sent: bytes by process of the world, without this one.
+    """
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.seconds = dict.fromkeys((TRANSFORMS, EXCHANGE, COPIES), 0.0)
+        self.sent: Counter[int] = Counter()
+        self._synchronize = synchronizer(device)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if types:  # those of DTensors and ComplexTensors come back as operators of their parts
+            return NotImplemented
+        start = time.perf_counter()
+        result = func(*args, **(kwargs or {}))
+        self._synchronize()
+        kind = _kind(func)
+        if kind:
+            self.seconds[kind] += time.perf_counter() - start
+        if func is _functional.all_to_all_single.default:
+            self._count(*args)
+        return result
+
+    def _count(self, x: torch.Tensor, received: Any, sent: list[int], group: Any) -> None:
+        found = _resolve_process_group(group)
+        row = x[0].numel() * x.element_size() if x.shape[0] else 0
+        for rank, count in zip(dist.get_process_group_ranks(found), sent, strict=True):
+            if rank != dist.get_rank() and count:
+                self.sent[rank] += count * row
+
+
+def synchronizer(device: str) -> Callable[[], None]:
+    """What waits until a device has done all it was asked for."""
+    if device == "cpu":
+        return lambda: None
+    return getattr(torch, device).synchronize  # type: ignore[no-any-return]
+
+
+def _kind(func: Any) -> str:
+    namespace, name = func.namespace, func.__name__.split(".")[0]
+    if "c10d" in namespace:
+        return EXCHANGE
+    if namespace == "trnfft" or name.startswith("_fft") or name.endswith("mm"):
+        return TRANSFORMS
+    return COPIES if name in _COPYING else ""

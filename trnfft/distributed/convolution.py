@@ -1,0 +1,87 @@
+"""Convolution of DTensors by transforms, with half of their exchanges.
+
+    y = F^-1 (F x . F h)
+
+The product cares not where a frequency is: spectra stay where the last forward transform leaves
+them, and the inverse starts there. Of a slab decomposition that is one exchange each, in place of
+two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.distributed.tensor import Replicate, Shard
+
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.convolution import convolve as local
+from trnfft.distributed.dtensor import replicated
+from trnfft.distributed.functions import check_sharded
+from trnfft.distributed.transforms import Asked, transform
+from trnfft.ops.sharded import is_sharded, placement_of
+
+
+def convolve(
+    input: torch.Tensor | ComplexTensor,
+    filter: torch.Tensor | ComplexTensor,
+    mode: str = "full",
+    dims: int | Iterable[int] | None = None,
+) -> Any:
+    """`trnfft.convolve` of a DTensor.
+
+    Args:
+        input: DTensor, real or complex, or ComplexTensor of two.
+        filter: likewise on the same mesh, or a tensor that every device has a copy of.
+        mode: as there.
+        dims: as there.
+
+    Returns:
+        With the placements of `input`, and its shape but along `dims`: a real DTensor, or, where an
+        operand is complex, a ComplexTensor of two.
+
+    Raises:
+        TypeError: an argument is of the wrong type, or `input` is no DTensor.
+        IndexError, ValueError, NotImplementedError: as `trnfft.convolve`; ValueError also for a
+            filter on another mesh.
+        RuntimeError: as `trnfft.distributed.fftn`.
+    """
+    check_sharded("input", input)
+    x, h, axes = local.operands(input, filter, mode, dims)
+    if not is_sharded(x):
+        raise ValueError(
+            "argument 'filter' is longer than argument 'input', allowed with mode 'valid' is only "
+            "where it is a DTensor, too; distribute it, or use mode 'full'"
+        )
+    mesh, placements = placement_of(x)
+    if is_sharded(h) and (other := placement_of(h)[0]) != mesh:
+        raise ValueError(
+            f"argument 'filter' is on {other}, allowed is the mesh of argument 'input', "
+            f"{mesh}; distribute it there, or pass a tensor that all processes have"
+        )
+    split = {p.dim % x.ndim for p in placements if isinstance(p, Shard)}
+    axes.sort(key=lambda dim: dim not in split)  # the last one comes first, and is better whole
+    kept = local.kept_of(mode, x, h, axes)
+    sizes = tuple(local.fast_length(x.shape[dim] + h.shape[dim] - 1, x.device) for dim in axes)
+    is_real = not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
+    common = (sizes, tuple(axes))
+    operation = "r2c" if is_real else "c2c"
+    spectrum = transform(x, Asked(operation, *common, False, "backward", placements=()))
+    _, found = placement_of(spectrum)
+    if not is_sharded(h):
+        h = replicated(h, mesh)
+    copies = all(isinstance(placement, Replicate) for placement in placement_of(h)[1])
+    wanted = None if copies else found
+    product = spectrum * transform(
+        h, Asked(operation, *common, False, "backward", placements=wanted)
+    )
+    asked = Asked(
+        "c2r" if is_real else "c2c",
+        *common,
+        True,
+        "backward",
+        placements=placements,
+        kept={dim: (start, stop - start) for dim, (start, stop) in zip(axes, kept, strict=True)},
+    )
+    return transform(product, asked)

@@ -1,0 +1,198 @@
+"""From DTensors to the shards of this device and back, with derivatives of every order.
+
+torch's own `to_local` and `from_local` have, in some versions, first derivatives only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed._functional_collectives as collectives
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Replicate
+from torch.distributed.tensor.placement_types import Placement
+
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.distributed.exchange import coordinate_of
+from trnfft.distributed.layout import Layout
+
+
+class Kind(NamedTuple):
+    """What a DTensor is besides its numbers."""
+
+    mesh: DeviceMesh
+    placements: tuple[Placement, ...]
+    shape: torch.Size
+    stride: tuple[int, ...]
+
+    @staticmethod
+    def in_rows(mesh: DeviceMesh, placements: Iterable[Placement], shape: Sequence[int]) -> Kind:
+        """That of a contiguous tensor."""
+        return Kind(mesh, tuple(placements), torch.Size(shape), _contiguous_strides(shape))
+
+
+def local_of(x: torch.Tensor) -> torch.Tensor:
+    """The shard of a DTensor. Differentiable."""
+    if torch.compiler.is_compiling():
+        return x.to_local()  # type: ignore[attr-defined]
+    return _ToLocal.apply(x)
+
+
+def distributed(local: torch.Tensor, kind: Kind) -> DTensor:
+    """The DTensor of which this device has this shard. Differentiable."""
+    if torch.compiler.is_compiling():
+        return _made(local, kind)
+    return _FromLocal.apply(local, kind)
+
+
+def split(x: DTensor) -> ComplexTensor:
+    """A complex DTensor as two real ones. Differentiable.
+
+    x.real would bring all numbers of uneven shards to all devices.
+    """
+    kind = Kind.in_rows(x.device_mesh, x.placements, x.shape)
+    return join(*(distributed(part, kind) for part in parts_of(local_of(x))))
+
+
+def replicated(x: torch.Tensor, mesh: DeviceMesh) -> Any:
+    """A tensor that all devices have as a DTensor, its parts in place of complex numbers."""
+    parts = parts_of(x) if x.is_complex() else (x,)
+    kind = Kind.in_rows(mesh, (Replicate(),) * mesh.ndim, x.shape)
+    made = [distributed(part.contiguous(), kind) for part in parts]
+    return join(*made) if len(made) == 2 else made[0]
+
+
+def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> torch.Tensor:
+    """This device's copy of a tensor that all have, for work that others share. Differentiable.
+
+    Args:
+        x: a DTensor of copies, or this device's tensor.
+        mesh: the devices.
+        split: the dimensions of the mesh along which devices do different parts of the work: the
+            gradient is the sum along these.
+
+    Raises:
+        NotImplementedError: x is a DTensor that is split, or on another mesh.
+    """
+    if x.is_complex():
+        parts = [local_copy_of(part, mesh, split) for part in parts_of(x)]
+        return x if parts[0] is parts_of(x)[0] else join(*parts)
+    if isinstance(x, DTensor):
+        x = without_partial(x)
+        if x.device_mesh != mesh or not all(isinstance(p, Replicate) for p in x.placements):
+            raise NotImplementedError(
+                f"an argument or parameter of shape {tuple(x.shape)} has the placements "
+                f"{tuple(x.placements)} on {x.device_mesh}, allowed are copies on the mesh of the "
+                f"input; use .redistribute(placements=[Replicate()] * mesh.ndim) before"
+            )
+    if torch.compiler.is_compiling():
+        x = x if isinstance(x, DTensor) else replicated(x, mesh)
+        return x.to_local(
+            grad_placements=[Partial() if i in split else Replicate() for i in range(mesh.ndim)]
+        )
+    local = local_of(x) if isinstance(x, DTensor) else x
+    return _Copy.apply(local, mesh, split) if local.requires_grad else local
+
+
+def misfit(local: Sequence[torch.Tensor], layout: Layout, like: DTensor) -> str:
+    """What is wrong with the shards of this device, which are placed like a DTensor; "" if nothing.
+
+    DTensor.from_local believes what it is told.
+    """
+    box = layout.box(like.shape, coordinate_of(like.device_mesh))
+    wanted = tuple(interval.size for interval in box)
+    for part in local:
+        if tuple(part.shape) != wanted:
+            return f"{tuple(part.shape)} in place of {wanted}"
+    return ""
+
+
+def check_fits(wrong: str) -> None:
+    """RuntimeError for what `misfit` has found, which all devices have."""
+    if wrong:
+        raise RuntimeError(
+            f"argument 'input' has shards of shape {wrong}, which its placements stand for: chunks "
+            f"of torch.chunk; give DTensor.from_local these, and the shape of the whole"
+        )
+
+
+def without_partial(x: DTensor) -> DTensor:
+    """The DTensor itself, or where sums are pending the one with these done."""
+    placements = [Replicate() if isinstance(p, Partial) else p for p in x.placements]
+    return x if placements == list(x.placements) else x.redistribute(placements=placements)
+
+
+def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Those of a tensor of this shape in rows."""
+    strides, stride = [], 1
+    for size in reversed(shape):
+        strides.append(stride)
+        stride *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _made(local: torch.Tensor, kind: Kind) -> DTensor:
+    return DTensor.from_local(
+        local, kind.mesh, kind.placements, run_check=False, shape=kind.shape, stride=kind.stride
+    )
+
+
+class _Copy(torch.autograd.Function):
+    """The tensor itself, whose gradient is the sum along dimensions of the mesh."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
+        ctx.mesh, ctx.split = mesh, split
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        return _Sum.apply(grad, ctx.mesh, ctx.split), None, None
+
+
+class _Sum(torch.autograd.Function):
+    """The derivative of `_Copy`, whose own it is."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
+        ctx.mesh, ctx.split = mesh, split
+        for along in split:
+            x = collectives.wait_tensor(
+                collectives.all_reduce(x.contiguous(), "sum", (mesh, along))
+            )
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        return _Copy.apply(grad, ctx.mesh, ctx.split), None, None
+
+
+class _ToLocal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: DTensor) -> torch.Tensor:
+        ctx.set_materialize_grads(False)  # which would not be a DTensor's
+        ctx.kind = Kind(x.device_mesh, tuple(x.placements), x.shape, x.stride())
+        local = x.to_local()
+        return local.view_as(local)  # as what autograd notes is not to be noted at that of x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:  # type: ignore[override]
+        return None if grad is None else _FromLocal.apply(grad, ctx.kind)
+
+
+class _FromLocal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, local: torch.Tensor, kind: Kind) -> DTensor:
+        ctx.set_materialize_grads(False)
+        ctx.kind = kind
+        return _made(local.detach(), kind)
+
+    @staticmethod
+    def backward(ctx: Any, grad: DTensor | None) -> Any:  # type: ignore[override]
+        if grad is None:
+            return None, None
+        if tuple(grad.placements) != ctx.kind.placements:
+            grad = grad.redistribute(ctx.kind.mesh, ctx.kind.placements)
+        return _ToLocal.apply(grad), None

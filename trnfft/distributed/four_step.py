@@ -1,0 +1,343 @@
+"""One transform that many devices hold together: the four-step algorithm across p devices.
+
+Mathematics.  With n = P Q points, j = j1 Q + j2 and k = k1 + P k2,
+
+    X[k1 + P k2] = sum_j2 W_Q^(j2 k2) W_n^(j2 k1) sum_j1 W_P^(j1 k1) x[j1 Q + j2],
+
+with W_n = exp(-2 pi i / n): columns of P points, twiddles, and rows of Q points, of the matrix
+x[j1, j2].
+
+Layout.  A device has some rows of the matrix, which is what the chunks of DTensor are where p
+divides P; an exchange makes them columns, another one rows again. There, at k1 Q + k2, frequency
+k1 + P k2 is left: the planned order, of two exchanges. For the natural order a third one brings
+together all k1 of some k2. An inverse of the planned order goes the same way back. Chunks that are
+no rows, of other lengths or to be padded, are aligned by exchanges between neighbours.
+
+Other lengths.  n without such factors is Bluestein's convolution, of a length m >= 2n - 1 with
+them:  X[k] = c[k] sum_j (c[j] x[j]) conj c[k - j],  c[j] = e^(-pi i j^2 / n).  Both transforms of
+length m are in planned order, as their product cares for none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch.distributed import ProcessGroup
+
+from trnfft.arguments import check_positive
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.distributed import blocks, overlap
+from trnfft.distributed.blocks import Held, Rows, of_last, taken
+from trnfft.distributed.exchange import Exchange, exchanged
+from trnfft.distributed.layout import Box, Interval
+from trnfft.distributed.overlap import Work
+from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
+from trnfft.distributed.split import is_split, split_of
+from trnfft.ops import transforms as ops
+from trnfft.planner.factorization import next_smooth_number
+
+LONGEST = 2**40  # points; products of indices in 64 bits
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices that hold a transform together.
+
+    Attributes:
+        group: them.
+        rank: of this one.
+        mesh: the shape of the mesh of all devices.
+        along: the dimension of it that they are along.
+    """
+
+    group: ProcessGroup
+    rank: int
+    mesh: tuple[int, ...]
+    along: int
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.mesh[self.along]
+
+
+@dataclass(frozen=True)
+class Long:
+    """What is done along the last dimension.
+
+    Attributes:
+        n: the length.
+        inverse: the sign of the exponent, as in `trnfft.ops.transforms`.
+        norm: as there.
+        planned: whether the frequencies are in planned order.
+        rows: how many such transforms the devices with the most of them do.
+    """
+
+    n: int
+    inverse: bool
+    norm: str
+    planned: bool = False
+    rows: int = 1
+
+
+def frequencies(n: int, devices: int) -> torch.Tensor:
+    """The frequency at each position of the planned order across devices.
+
+    Args:
+        n: length of the transform.
+        devices: how many devices split its dimension.
+
+    Returns:
+        int64, [n]: planned = natural[frequencies(n, devices)].
+
+    Raises:
+        TypeError: an argument is no int.
+        ValueError: it is less than 1.
+    """
+    check_positive(n=n, devices=devices)
+    if devices == 1 or not is_split(n, devices):
+        return torch.arange(n)
+    rows, columns = split_of(n, devices)
+    return torch.arange(n).reshape(columns, rows).T.reshape(-1)
+
+
+def transformed(parts: Held, given: int, long: Long, devices: Devices) -> Held:
+    """The transform along the last dimension, which the devices hold in chunks.
+
+    Args:
+        parts: real and imaginary part [..., chunk of `given`]; the list is emptied.
+        given: the length of the input, which is trimmed or padded to that of the transform.
+        long: what to do.
+        devices: which have its chunks.
+
+    Returns:
+        Both parts [..., chunk of long.n].
+    """
+    if is_split(long.n, devices.count):
+        return _four_steps(parts, given, long, devices)
+    return _bluestein(parts, given, long, devices)
+
+
+def check_longest(n: int) -> None:
+    """NotImplementedError for a length whose indices have too many bits."""
+    if n > LONGEST:
+        raise NotImplementedError(
+            f"the length of a transform is {n}, allowed across devices are those up to "
+            f"2^40 = {LONGEST}; split it"
+        )
+
+
+def chunks(n: int, count: int) -> list[Interval]:
+    """What each of so many devices has of a dimension, as DTensor splits it."""
+    return [Interval(0, n).chunk(index, count) for index in range(count)]
+
+
+def aligned(
+    parts: Held, sources: list[Interval], targets: list[Interval], devices: Devices
+) -> Held:
+    """From some intervals of the last dimension to others."""
+    if sources == targets:
+        return taken(parts)
+    lead = _whole(parts[0].shape[:-1])
+    held, needed = (tuple((*lead, interval) for interval in found) for found in (sources, targets))
+    return exchanged(parts, Exchange(devices.group, devices.rank, held, needed))
+
+
+@functools.lru_cache(1024)
+def padded_length(n: int, devices: int) -> int:
+    """The length of Bluestein's convolution: p^2 times a number with small factors."""
+    square = devices * devices
+    return square * next_smooth_number(-(-(2 * n - 1) // square))
+
+
+def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
+    rows, columns = split_of(long.n, devices.count)
+    matrix = _Matrix(rows, columns, devices)
+    as_given, wanted = chunks(given, devices.count), chunks(long.n, devices.count)
+    x = matrix.of_flat(aligned(parts, as_given, matrix.flat_rows(), devices))
+    lead = _whole(x[0].shape[:-2])
+    to_columns, to_rows = matrix.to_columns(lead), matrix.to_rows(lead)  # exchanges
+    like, (row, column) = x[0], (x[0].ndim - 2, x[0].ndim - 1)  # dimensions
+    mesh = devices.mesh, devices.along
+    first, second = _chunks(long, *mesh, like.device.type, like.element_size())
+    if long.inverse and long.planned:
+        by_rows = Rows(_along(-1, long, matrix), (row, row), second)
+        x = blocks.transformed(x, by_rows, after=to_columns)
+        by_columns = Rows(_along(-2, long), (column, column), first)
+        x = blocks.transformed(x, by_columns, after=to_rows)
+        return aligned(_flat(x), matrix.flat_rows(), wanted, devices)
+    by_columns = Rows(_along(-2, long, matrix), (column, column), first)
+    to_columns = replace(to_columns, last=(row,))  # as these are transformed
+    x = blocks.transformed(x, by_columns, before=to_columns, after=to_rows)
+    by_rows = Rows(_along(-1, long), (row, row), second)
+    if long.planned:
+        x = blocks.transformed(x, by_rows)
+        return aligned(_flat(x), matrix.flat_rows(), wanted, devices)
+    turned = matrix.turned()  # whose rows are k2, and the columns k1
+    by_rows = Rows(_transposed(by_rows.function), (row, column), second)
+    x = blocks.transformed(x, by_rows, after=turned.to_rows(lead))
+    return aligned(_flat(x), turned.flat_rows(), wanted, devices)
+
+
+def chunks_of_exchanges(
+    long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
+) -> tuple[int, ...]:
+    """In how many chunks the exchanges of a transform are.
+
+    Args:
+        long: the transform.
+        mesh, along: as of `Devices`.
+        device: the type of the devices.
+        itemsize: bytes of a real number.
+    """
+    arguments = mesh, along, device, itemsize
+    if is_split(long.n, mesh[along]):
+        return _chunks(long, *arguments)
+    forward, backward = _transforms_of_bluestein(long, mesh[along])
+    return _chunks(forward, *arguments) + _chunks(backward, *arguments)
+
+
+def _chunks(
+    long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
+) -> tuple[int, int]:
+    """In how many chunks the exchanges around transforms of columns are, and those around rows."""
+    rows, columns = split_of(long.n, mesh[along])
+    own_rows, own_columns = (Interval(0, n).chunk(0, mesh[along]).size for n in (rows, columns))
+
+    def found(exchanges: int, length: int, own: int) -> int:
+        moved = (along, 2 * itemsize * long.rows * length * own)
+        rows = long.rows * own
+        return overlap.chunks_of(
+            Work(device, mesh, (moved,) * exchanges, (length,), rows, False, own)
+        )
+
+    of_columns = found(1 if long.inverse and long.planned else 2, rows, own_columns)
+    is_last = long.planned and not long.inverse
+    return of_columns, found(0 if is_last else 1, columns, own_rows)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A length as rows and columns, and how devices split these."""
+
+    rows: int
+    columns: int
+    devices: Devices
+
+    def turned(self) -> _Matrix:
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def own_rows(self) -> Interval:
+        return Interval(0, self.rows).chunk(self.devices.rank, self.devices.count)
+
+    def own_columns(self) -> Interval:
+        return self.turned().own_rows()
+
+    def flat_rows(self) -> list[Interval]:
+        """The rows of each device, as intervals of the length."""
+        return [
+            Interval(interval.start * self.columns, interval.stop * self.columns)
+            for interval in chunks(self.rows, self.devices.count)
+        ]
+
+    def of_flat(self, parts: Held) -> Held:
+        """Numbers [..., rows * columns] as matrices."""
+        own = self.own_rows().size
+        return [part.reshape(*part.shape[:-1], own, self.columns) for part in parts]
+
+    def to_columns(self, lead: Box) -> Exchange:
+        """From all of some rows to all of some columns, with these dimensions before them."""
+        count = self.devices.count
+        rows, columns = Interval(0, self.rows), Interval(0, self.columns)
+        by_rows = tuple((*lead, own, columns) for own in chunks(self.rows, count))
+        by_columns = tuple((*lead, rows, own) for own in chunks(self.columns, count))
+        return Exchange(self.devices.group, self.devices.rank, by_rows, by_columns)
+
+    def to_rows(self, lead: Box) -> Exchange:
+        """The way back."""
+        return self.to_columns(lead).back()
+
+    def twiddles(self, dim: int, own: Interval, inverse: bool) -> Twiddles:
+        """Those of rows of columns, where rows (dim -1) or columns (dim -2) were transformed."""
+        rows = own if dim == -1 else Interval(0, self.rows)
+        columns = own if dim == -2 else Interval(0, self.columns)
+        return Twiddles(rows, columns, self.rows * self.columns, 1 if inverse else -1)
+
+
+def _bluestein(parts: Held, given: int, long: Long, devices: Devices) -> Held:
+    n, padded = long.n, padded_length(long.n, devices.count)
+    as_given, wanted = chunks(given, devices.count), chunks(n, devices.count)
+    own = wanted[devices.rank]
+    chirp = Chirp(own, n, 1 if long.inverse else -1)
+    forward, backward = _transforms_of_bluestein(long, devices.count)
+    x = _times(aligned(parts, as_given, wanted, devices), chirp)
+    spectrum = transformed(x, n, forward, devices)
+    filter = _filter_spectrum(spectrum[0], n, chirp.sign, forward, devices)
+    product = list(parts_of(join(*spectrum) * join(*filter)))
+    del spectrum, filter
+    y = aligned(
+        transformed(product, padded, backward, devices),
+        chunks(padded, devices.count),
+        wanted,
+        devices,
+    )
+    scale = ops.scale_of(long.norm, (n,), long.inverse)
+    return [part * scale for part in _times(y, chirp)]
+
+
+def _transforms_of_bluestein(long: Long, devices: int) -> tuple[Long, Long]:
+    """Of the length of the convolution: one factor there for `norm`, none else."""
+    padded = padded_length(long.n, devices)
+    forward = Long(padded, False, "backward", planned=True, rows=long.rows)
+    return forward, replace(forward, inverse=True)
+
+
+@torch.no_grad()
+def _filter_spectrum(
+    like: torch.Tensor, n: int, sign: int, forward: Long, devices: Devices
+) -> Held:
+    """The transform of the conjugate chirp, around the circle of the convolution."""
+    own = chunks(forward.n, devices.count)[devices.rank]
+    chirp = Chirp(own, n, -sign, period=forward.n)
+    parts = [part[:, 0] for part in factors(chirp, like.dtype, like.device)]
+    return transformed(parts, forward.n, replace(forward, rows=1), devices)
+
+
+def _times(parts: Held, chirp: Chirp) -> Held:
+    """Numbers [..., n] times those of a chirp."""
+    made = rotated([part.unsqueeze(-1) for part in parts], chirp)
+    return [part.squeeze(-1) for part in made]
+
+
+def _along(dim: int, long: Long, matrix: _Matrix | None = None) -> Callable[[Held, Interval], Held]:
+    """Transforms of columns (dim -2) or rows (dim -1), by the chosen backend, times the twiddles of
+    a matrix.
+    """
+
+    def function(x: ComplexTensor) -> ComplexTensor:
+        return ops.c2c(x, (x.shape[-1],), (x.ndim - 1,), long.inverse, long.norm)
+
+    def turned(parts: Held, own: Interval) -> Held:
+        y = of_last(function, (dim,))(parts, own)
+        return rotated(y, matrix.twiddles(dim, own, long.inverse)) if matrix else y
+
+    return turned
+
+
+def _transposed(function: Callable[[Held, Interval], Held]) -> Callable[[Held, Interval], Held]:
+    """The function with matrices as its results that are transposed, by views."""
+    return lambda parts, own: [part.mT for part in function(parts, own)]
+
+
+def _flat(parts: Held) -> Held:
+    """Matrices in rows; the list is emptied."""
+    made = [part.flatten(-2) for part in parts]
+    parts.clear()
+    return made
+
+
+def _whole(shape: torch.Size) -> Box:
+    return tuple(Interval(0, size) for size in shape)

@@ -1,0 +1,114 @@
+"""In how many chunks an exchange is, so that it passes while a transform computes.
+
+While one chunk is exchanged, the next is transformed; each costs a start. With t the time of the
+transform, f the fixed one of an exchange and w that of its bytes, c chunks take
+
+    t + c f + w - (c - 1) min(f + w / c, t / c).
+
+The same rule for `plan`, which models what a cluster would take, and for transforms that run. All
+devices of a mesh find the same number, as it follows from shapes, mesh and configuration alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nki_kernels import hardware
+from trnfft.config import NEURON_DEVICES
+from trnfft.distributed.network import Link, Machine, all_to_all, machine_of
+
+if TYPE_CHECKING:
+    from trnfft.distributed.prices import Launches
+
+MOST_CHUNKS = 64
+
+# Processes with gloo and one thread each: 2 and 4 on one computer had starts of 42 and 142 us at
+# best, 106 and 311 in the middle, 0.6 to 2 bytes a ns, and 1.4 to 2 ns in torch.fft. Ethernet of 10
+# Gbit/s has 1.25 bytes a ns. Starts and messages keep the host busy, which computes, too.
+HOSTS = Machine((Link("TCP", math.inf, 1.0),), start_ns=100e3, message_ns=50e3)
+HOST_NS = 1.5  # of a point and a factor of 2 of the length
+
+
+def best_chunks(
+    fixed_ns: float, wire_ns: float, computed_ns: float, most: int, busy_ns: float = 0.0
+) -> tuple[int, float]:
+    """The number of chunks that takes the least time, a power of two, and what it hides.
+
+    Args:
+        fixed_ns: of each chunk: start, latency and messages.
+        wire_ns: of the bytes of all chunks.
+        computed_ns: of the transforms of all chunks.
+        most: rows that can be cut.
+        busy_ns: of each chunk, too, but while it passes nothing is computed.
+    """
+    fixed = fixed_ns + busy_ns
+    best, hides = 1, 0.0
+    chunks = 2
+    while chunks <= min(MOST_CHUNKS, most):
+        hidden = (chunks - 1) * min(fixed_ns + wire_ns / chunks, computed_ns / chunks)
+        if chunks * fixed - hidden < best * fixed - hides:
+            best, hides = chunks, hidden
+        chunks *= 2
+    return best, hides
+
+
+@dataclass(frozen=True)
+class Work:
+    """A transform and the exchanges around it, as the device with the most numbers does it.
+
+    Attributes:
+        device: the type of the devices.
+        mesh: the shape of their mesh.
+        exchanges: of each the dimension of the mesh, and the bytes that the device holds of it.
+        lengths: of the transforms.
+        rows: how many of these.
+        is_real: whether they are of real numbers.
+        most: the numbers along the dimension that is cut.
+    """
+
+    device: str
+    mesh: tuple[int, ...]
+    exchanges: tuple[tuple[int, int], ...]
+    lengths: tuple[int, ...]
+    rows: int
+    is_real: bool
+    most: int
+
+
+def chunks_of(work: Work) -> int:
+    """The number of chunks of a transform and its exchanges, for the settings of this context.
+
+    1 on devices of which no record is known.
+    """
+    if not work.exchanges:
+        return 1
+    if work.device == "cpu":
+        return _priced(work, None)
+    if work.device not in NEURON_DEVICES:
+        return 1
+    from trnfft.distributed.prices import checked_launches  # here: it loads the planner
+
+    try:
+        return _priced(work, checked_launches(None, None, None))
+    except NotImplementedError:  # a length or a precision that has no price
+        return 1
+
+
+@functools.lru_cache(1024)
+def _priced(work: Work, launches: Launches | None) -> int:
+    """The number of chunks, on hosts where there are no launches."""
+    machine = machine_of(hardware.chip(launches.target), launches.cores) if launches else HOSTS
+    exchanges = [all_to_all(machine, work.mesh, along, held) for along, held in work.exchanges]
+    fixed = sum(exchange.fixed_ns for exchange in exchanges)
+    wire = sum(exchange.wire_ns for exchange in exchanges)
+    points = work.rows * math.prod(work.lengths)
+    if not launches:
+        computed = HOST_NS * points * math.log2(max(2, math.prod(work.lengths)))
+        return best_chunks(0.0, wire, computed, work.most, busy_ns=fixed)[0]
+    if best_chunks(fixed, wire, math.inf, work.most)[0] == 1:  # whatever the kernels take
+        return 1
+    kernels = launches.transforms(work.lengths, points, work.is_real)
+    return best_chunks(fixed, wire, sum(kernel.ns for kernel in kernels), work.most)[0]

@@ -1,0 +1,104 @@
+"""Prices of what each device computes by itself, by the planner of kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nki_kernels import hardware
+from trnfft.planner import planner
+from trnfft.planner.plan import Plan
+
+PRICED_POINTS = 2**24  # from which on time grows as the batch does, within two percent
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Transforms on one device, without communication: a launch, of so many rows."""
+
+    lengths: tuple[int, ...]
+    batch: int
+    recipe: str
+    bound: str
+    ns: float
+
+
+@dataclass(frozen=True)
+class Launches:
+    """What launches are planned for: the arguments of `trnfft.plan` that all of them share."""
+
+    target: str
+    cores: int
+    precision: str
+
+    def transforms(self, lengths: tuple[int, ...], points: int, real: bool) -> tuple[Kernel, ...]:
+        """Transforms of the last dimensions of so many points: in one launch where one can.
+
+        Args:
+            lengths: of the dimensions.
+            points: of the data before, real ones where `real`.
+            real: whether the data is real; then the last length gives half a spectrum.
+
+        Raises:
+            NotImplementedError: a length has no price.
+        """
+        longer = tuple(length for length in lengths if length > 1)
+        if not longer or not points:
+            return ()
+        batch = -(-points // math.prod(longer))
+        try:
+            return (self._kernel(longer, batch, real and lengths[-1] > 1),)
+        except NotImplementedError:
+            if len(longer) == 1:
+                raise
+        last = self.transforms(lengths[-1:], points, real)
+        half = lengths[-1] // 2 + 1 if real else lengths[-1]
+        before = points // lengths[-1] * half
+        others = [self.transforms((n,), before, False) for n in reversed(lengths[:-1])]
+        return sum(others, last)
+
+    def twiddles(self, points: int) -> Kernel:
+        """A product with factors that are computed where they are used, at the DMA floor."""
+        chip = hardware.chip(self.target)
+        return Kernel(
+            (), points, "twiddle factors", "dma", chip.dma_floor_ns(points, 16, self.cores)
+        )
+
+    def _kernel(self, lengths: tuple[int, ...], batch: int, real: bool) -> Kernel:
+        """A launch: its price is linear between the batches that have one, and beyond them."""
+        most = 1 << max(0, (PRICED_POINTS // math.prod(lengths)).bit_length() - 1)
+        upper = self._plan(lengths, min(most, batch), real)
+        ns = upper.predicted_ns or 0.0
+        if batch > upper.batch:
+            ns *= batch / upper.batch
+        elif batch < upper.batch:
+            lower = self._plan(lengths, upper.batch // 2, real).predicted_ns or 0.0
+            ns = lower + (ns - lower) * (2 * batch / upper.batch - 1)
+        return Kernel(lengths, batch, str(upper.recipe), upper.bound, ns)
+
+    def _plan(self, lengths: tuple[int, ...], batch: int, real: bool) -> Plan:
+        return planner.plan(
+            n=lengths[0] if len(lengths) == 1 else None,
+            shape=lengths if len(lengths) > 1 else None,
+            real=real,
+            batch=batch,
+            precision=self.precision,
+            target=self.target,
+            cores=self.cores,
+        )
+
+
+def checked_launches(target: str | None, cores: int | None, precision: str | None) -> Launches:
+    """What launches are for, by the rules of `trnfft.plan`.
+
+    Raises:
+        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
+        NotImplementedError: the precision is that of the host, which is not modelled.
+    """
+    found = planner.plan(2, target=target, cores=cores, precision=precision)
+    if found.predicted_ns is None:
+        raise NotImplementedError(
+            f"argument 'precision' is {found.precision!r}, which is computed on the host and has "
+            f'no modelled time: use "fast"'
+        )
+    return Launches(found.target, found.cores, found.precision)

@@ -1,0 +1,253 @@
+"""Functions of DTensors that each device computes of what it has, and how it gets all that takes.
+
+A function works along some dimensions. Where these are whole on every device, each computes its
+shard, at no communication. Where they are split, exchanges split other dimensions in their place
+(`route.py`), and after the function they bring back what was split before:
+
+    x, split along what is transformed -> all-to-all -> function of shards -> all-to-all -> y
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.placement_types import Placement
+from torch.utils._pytree import tree_map_only
+
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.convolution.convolve import lengthened
+from trnfft.distributed import agreement
+from trnfft.distributed.dtensor import (
+    Kind,
+    check_fits,
+    distributed,
+    local_copy_of,
+    local_of,
+    misfit,
+    split,
+)
+from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
+from trnfft.distributed.layout import Layout, layout_of
+from trnfft.distributed.route import Exchanged, Line, Problem, route
+from trnfft.distributed.transforms import dtensors_of
+
+
+def apply(
+    function: Callable[..., Any], x: Any, dims: Iterable[int], *arguments: Any, **named: Any
+) -> Any:
+    """`function` of a DTensor, or of a ComplexTensor of two: each device computes its shard.
+
+    Args:
+        function: of a tensor, then `arguments` and `named`; it works along `dims` alone. It keeps
+            the dimensions before them, and all dimensions where it returns as many. Of a module it
+            is `forward`. Tensors among the arguments, parameters and buffers are such that every
+            device has a copy of, as DTensors or not.
+        x: the tensor.
+        dims: dimensions of x, which may count from the end; those that it has not are for
+            `function` to refuse.
+
+    Returns:
+        What `function` does, of DTensors with the placements of x. Of a result with fewer
+        dimensions the last one is split in place of those that it has not.
+
+    Raises:
+        NotImplementedError: `dims` are split, and no other dimension can be in their place; or
+            an argument is split.
+        RuntimeError: exchanges are needed, and the devices were not asked for the same, or one of
+            them has failed.
+    """
+    if isinstance(x, DTensor) and x.is_complex():
+        x = split(x)
+    parts = dtensors_of(x)
+    like, ndim = parts[0], parts[0].ndim
+    along = tuple(sorted({d % ndim for d in dims if isinstance(d, int) and -ndim <= d < ndim}))
+    local = _to_whole(along, lambda: _described(function, arguments, named), *parts)
+    # Some functions refuse tensors without numbers, which a shard of a small tensor may be.
+    empty = [d for d in range(ndim) if local[0].shape[d] == 0 < like.shape[d]]
+    for dim in empty:
+        local = tuple(lengthened(part, dim, 1) for part in local)
+    mesh = like.device_mesh
+    split_along = tuple(i for i, p in enumerate(like.placements) if not isinstance(p, Replicate))
+
+    def own(y: torch.Tensor) -> torch.Tensor:
+        return local_copy_of(y, mesh, split_along)
+
+    if isinstance(function, torch.nn.Module):
+        function = _with(function, own)
+    arguments, named = tree_map_only(torch.Tensor, own, (arguments, named))
+    result = function(_joined(local), *arguments, **named)
+
+    def whole(y: torch.Tensor) -> Any:
+        for dim in empty:
+            y = y.narrow(dim, 0, 0)
+        return _joined(_from_whole(along, like, *(part.contiguous() for part in _parts(y))))
+
+    return tree_map_only(torch.Tensor, whole, result)
+
+
+def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """`forward` of a module without children, with copies of its parameters and buffers."""
+    given = {**module._parameters, **module._buffers}
+    copies = {name: own(x) for name, x in given.items() if x is not None}
+    if torch.compiler.is_compiling():  # which traces no copy of a module; this calls hooks again
+        return lambda *args, **named: torch.func.functional_call(module, copies, args, named)
+    if all(copies.get(name) is x for name, x in given.items()):
+        return module.forward  # which may keep what it has computed of them
+    twin = copy.copy(module)
+    for kind in ("_parameters", "_buffers"):
+        twin.__dict__[kind] = {name: copies.get(name) for name in getattr(module, kind)}
+    return twin.forward
+
+
+def to_whole(along: tuple[int, ...], asked: Callable[[], str] | None, *parts: Any) -> Parts:
+    """The shards of DTensors placed alike, rearranged so that some dimensions are whole.
+
+    asked: for what, which all devices have to be asked for; None where nobody compares it.
+    """
+    way = _Way.of(parts[0], along, len(parts))
+    local = [local_of(part) for part in parts]
+    if way.steps and asked is not None:
+        wrong = misfit(local, way.source, parts[0])
+        described = {
+            "function": asked(),
+            "dimensions": str(along),
+            "shards of 'input'": wrong or "as placed",
+        }
+        agreement.check(parts[0], described)
+        check_fits(wrong)
+    return way.there(local)
+
+
+def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
+    """DTensors placed as `like`, of what has become of its shards by `to_whole`."""
+    way = _Way.of(like, along, 1)
+    return way.back(list(local))
+
+
+def _to_whole(along: tuple[int, ...], asked: Callable[[], str], *parts: Any) -> Parts:
+    if torch.compiler.is_compiling():  # no graph holds what is compared
+        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
+
+        return in_graph.to_whole(along, *parts)
+    return to_whole(along, asked, *parts)
+
+
+def _from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
+    if torch.compiler.is_compiling():
+        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
+
+        return in_graph.from_whole(along, like, *local)
+    return from_whole(along, like, *local)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How dimensions become whole.
+
+    Attributes:
+        mesh, placements, shape: of the DTensor.
+        source, layout: before and after.
+        steps: between them.
+    """
+
+    mesh: DeviceMesh
+    placements: tuple[Placement, ...]
+    shape: tuple[int, ...]
+    source: Layout
+    layout: Layout
+    steps: tuple[Exchanged, ...]
+
+    @staticmethod
+    def of(like: DTensor, along: tuple[int, ...], count: int) -> _Way:
+        """That for `count` DTensors like this one.
+
+        Raises:
+            NotImplementedError: there is none, or a placement is not known.
+            RuntimeError: this process is none of the mesh.
+        """
+        coordinate_of(like.device_mesh)
+        shape = tuple(map(int, like.shape))
+        source = layout_of("input", like.placements, tuple(like.device_mesh.shape), shape)
+        steps = _steps(shape, along, count, source, None)
+        layout = source
+        for step in steps:
+            layout = layout.moved(step.source, step.target)
+        return _Way(like.device_mesh, tuple(like.placements), shape, source, layout, steps)
+
+    def there(self, parts: list[torch.Tensor]) -> Parts:
+        """The shards of the source as those with dimensions whole."""
+        return _rearranged(parts, self.shape, self.source, self.steps, self.mesh)
+
+    def back(self, parts: list[torch.Tensor]) -> tuple[DTensor, ...]:
+        """DTensors with the placements, of what has become of such shards."""
+        ndim = parts[0].ndim
+        more = ((),) * (ndim - len(self.shape))
+        layout = Layout(self.layout.mesh, (*self.layout.owners[:ndim], *more))
+        shape = tuple(
+            self.shape[dim] if owners else int(size)
+            for dim, (owners, size) in enumerate(zip(layout.owners, parts[0].shape, strict=True))
+        )
+        placements = tuple(_within(placement, ndim) for placement in self.placements)
+        target = layout_of("input", placements, layout.mesh, shape)
+        steps = _steps(shape, (), len(parts), layout, target)
+        made = _rearranged(parts, shape, layout, steps, self.mesh)
+        kind = Kind.in_rows(self.mesh, placements, shape)
+        return tuple(distributed(part, kind) for part in made)
+
+
+def _steps(
+    shape: tuple[int, ...],
+    along: tuple[int, ...],
+    count: int,
+    source: Layout,
+    target: Layout | None,
+) -> tuple[Exchanged, ...]:
+    """The cheapest exchanges after which `along` are whole, or that end at a layout."""
+    if source == target or not any(source.owners[dim] for dim in along) and target is None:
+        return ()
+    lines = tuple(Line(size, None, (0, size)) for size in shape)
+    found = route(Problem("whole", lines, along, count == 1, False, source, target))
+    return tuple(step for step in found if isinstance(step, Exchanged))
+
+
+def _rearranged(
+    parts: list[torch.Tensor],
+    shape: Sequence[int],
+    layout: Layout,
+    steps: Iterable[Exchanged],
+    mesh: DeviceMesh,
+) -> Parts:
+    """This device's shards of tensors of this shape, after some exchanges."""
+    for step in steps:
+        after = layout.moved(step.source, step.target)
+        parts = exchanged(parts, Exchange.of_layouts(mesh, step.along, shape, layout, after))
+        layout = after
+    return tuple(parts)
+
+
+def _within(placement: Placement, ndim: int) -> Placement:
+    """A placement for a tensor of so many dimensions, which may be fewer."""
+    if getattr(placement, "dim", 0) < ndim:
+        return placement
+    return Shard(ndim - 1)
+
+
+def _described(function: Callable[..., Any], *arguments: Any) -> str:
+    """A call in words, tensors by their shapes."""
+    given = tree_map_only(torch.Tensor, lambda x: f"{x.dtype}{tuple(x.shape)}", arguments)
+    name = getattr(function, "__name__", type(function).__name__)
+    return f"{name}{given}"
+
+
+def _joined(parts: Parts) -> Any:
+    return join(*parts) if len(parts) == 2 else parts[0]
+
+
+def _parts(x: torch.Tensor) -> tuple[Any, ...]:
+    return parts_of(x) if isinstance(x, ComplexTensor) else (x,)

@@ -1,0 +1,94 @@
+"""Which placements the operators of torch.library take: splits of all dimensions but the last ones.
+
+Along the others, rows are independent: each device transforms its own, at no communication. Public
+functions compute with shards before it comes to operators; these rules are for operators that get
+DTensors by themselves, as from a program of torch.export.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.tensor import Partial, Replicate, Shard
+from torch.distributed.tensor.experimental import register_sharding
+
+from trnfft.ops import block_circulant, convolution  # noqa: F401  (which make the operators)
+
+Rule = tuple[list[Any], list[Any]]  # placements of results and of arguments, None for no tensor
+
+operators: Any = torch.ops.trnfft
+
+_OF_ROWS = Shard(2)  # of the spectra that block_circulant makes of its rows
+
+
+def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
+    """All copies, or all split along one of the first `batch` dimensions."""
+    placements: list[Any] = [Replicate(), *(Shard(dim) for dim in range(batch))]
+    return [([p] * results, [p] * tensors + [None] * others) for p in placements]
+
+
+@register_sharding(operators.c2c.default)
+def _c2c(real: Any, imag: Any, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+    return _rules(2, 2, 2 + len(rest), real.ndim - _dims(rest, 2))
+
+
+@register_sharding(operators.r2c.default)
+def _r2c(x: Any, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+    return _rules(1, 2, 2 + len(rest), x.ndim - _dims(rest, 2))
+
+
+@register_sharding(operators.c2r.default)
+def _c2r(real: Any, imag: Any, n: int, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+    return _rules(2, 1, 3 + len(rest), real.ndim - _dims(rest, 2))
+
+
+@register_sharding(operators.convolve_rows.default)
+def _convolve_rows(x: Any, real: Any, imag: Any, n: int, kept: int, backend: str) -> list[Rule]:
+    return _filtered(x, real, 1)
+
+
+@register_sharding(operators.convolve_images.default)
+def _convolve_images(
+    x: Any, real: Any, imag: Any, padded: list[int], kept: list[int], backend: str
+) -> list[Rule]:
+    return _filtered(x, real, 2)
+
+
+def _filtered(x: Any, spectrum: Any, last: int) -> list[Rule]:
+    """Splits of x but for the `last` dimensions, by spectra that broadcast before these."""
+    rules = _rules(3, 1, 3, 0)
+    more = max(spectrum.ndim - x.ndim, 0)
+    for dim in range(x.ndim - last):
+        aligned = dim - x.ndim + spectrum.ndim
+        is_split = aligned >= 0 and spectrum.shape[aligned] > 1
+        of_spectrum = Shard(aligned) if is_split else Replicate()
+        given = [Shard(dim), of_spectrum, of_spectrum, None, None, None]
+        if x.shape[dim] > 1 or not is_split:
+            rules.append(([Shard(dim + more)], given))
+    return rules
+
+
+@register_sharding(operators.block_circulant.default)
+def _block_circulant(x: Any, weight: Any, bias: Any, backend: str) -> list[Rule]:
+    copies = [None if bias is None else Replicate(), None]
+    rules: list[Rule] = [([Replicate()] * 3, [Replicate(), Replicate(), *copies])]
+    results = [Shard(0), _OF_ROWS, Replicate()]
+    return [*rules, (results, [Shard(0), Replicate(), *copies])]
+
+
+@register_sharding(operators.block_circulant_gradients.default)
+def _block_circulant_gradients(grad: Any, of_x: Any, of_w: Any, k: int, backend: str) -> list[Rule]:
+    rules: list[Rule] = []
+    # Spectra of rows are packed device by device: they can be neither gathered nor split.
+    if Replicate() in of_x.placements:
+        rules.append(([Replicate()] * 2, [Replicate()] * 3 + [None] * 2))
+    if _OF_ROWS in of_x.placements:
+        results = [Shard(0), Partial()]
+        rules.append((results, [Shard(0), _OF_ROWS, Replicate(), None, None]))
+    return rules
+
+
+def _dims(rest: tuple[Any, ...], index: int) -> int:
+    """The argument `dims` of an operator, which is 1 where it is left out."""
+    return rest[index] if len(rest) > index else 1

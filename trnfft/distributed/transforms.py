@@ -1,0 +1,312 @@
+"""Transforms of DTensors: each device has a shard, none ever more than a few of that size.
+
+    route          which dimensions to bring together when: `route.py`
+    exchanges      all-to-all between the devices along one dimension of the mesh: `exchange.py`
+    transforms     of what a device has whole: `trnfft.ops`, by the chosen backend
+    four steps     of one dimension that stays split: `four_step.py`
+
+Dimensions that are not transformed may be split in any way, at no communication. All devices
+compare what they were asked for before the first exchange: `agreement.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor.placement_types import Placement
+
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.distributed import agreement, blocks, four_step
+from trnfft.distributed.blocks import Held, Rows, of_last
+from trnfft.distributed.dtensor import (
+    Kind,
+    check_fits,
+    distributed,
+    local_of,
+    misfit,
+    without_partial,
+)
+from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
+from trnfft.distributed.four_step import Devices, aligned, chunks
+from trnfft.distributed.layout import Interval, Layout, layout_of
+from trnfft.distributed.route import (
+    Across,
+    Exchanged,
+    Line,
+    Problem,
+    Transformed,
+    final_layout,
+    route,
+    sizes_of,
+)
+from trnfft.distributed.stages import Stage, Stages
+from trnfft.memory import check_memory
+from trnfft.ops import transforms as ops
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A transform, as `trnfft.ops.transforms` takes it.
+
+    Attributes:
+        operation: "c2c", "r2c" or "c2r".
+        sizes, dims, inverse, norm, planned: as there.
+        placements: of the result; None for those of the input, () for whichever are the cheapest.
+        kept: for some dimensions the start and the size of what is kept of the result.
+    """
+
+    operation: str
+    sizes: tuple[int, ...]
+    dims: tuple[int, ...]
+    inverse: bool
+    norm: str
+    planned: bool = False
+    placements: tuple[Placement, ...] | None = None
+    kept: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
+    """The transform of a DTensor, or of a ComplexTensor whose parts are DTensors. Differentiable.
+
+    Args:
+        x: with parts in float32 or float64.
+        asked: what to do.
+
+    Returns:
+        For "c2r" a DTensor, else a ComplexTensor of two.
+
+    Raises:
+        NotImplementedError: a placement is not known, no decomposition is left, or the backend
+            cannot do a length.
+        RuntimeError: the devices were not asked for the same, or one of them has failed.
+    """
+    given = dtensors_of(x)
+    job = _Job.of(given, asked)
+    local = [local_of(part) for part in given]
+    if any(not isinstance(step, Transformed) for step in route(job.problem)):
+        _check_agreement(given[0], job, misfit(local, job.problem.source, given[0]))
+    made = job.run(local)
+    shape = sizes_of(job.problem, frozenset(asked.dims))
+    kind = Kind.in_rows(job.mesh, job.placements, shape)
+    results = tuple(distributed(part, kind) for part in made)
+    return results[0] if asked.operation == "c2r" else join(*results)
+
+
+def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
+    """The one or two DTensors of an input, placed alike."""
+    parts = parts_of(x) if isinstance(x, ComplexTensor) else (x,)
+    found = [without_partial(part) for part in parts if isinstance(part, DTensor)]
+    if len(found) < len(parts):
+        raise TypeError(
+            "argument 'input' has one part that is a DTensor and one that is none, allowed are "
+            "two; distribute the other one, with torch.distributed.tensor.distribute_tensor"
+        )
+    if found[-1].placements != found[0].placements:
+        found[-1] = found[-1].redistribute(found[0].device_mesh, found[0].placements)
+    return found
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What this device does, one step after the other.
+
+    Attributes:
+        asked: the transform.
+        problem, stages: the route and what it is for.
+        mesh: the devices.
+        coordinate: of this one.
+        placements: of the result.
+    """
+
+    asked: Asked
+    problem: Problem
+    stages: tuple[Stage, ...]
+    mesh: DeviceMesh
+    coordinate: tuple[int, ...]
+    placements: tuple[Placement, ...]
+
+    @staticmethod
+    def of(parts: Sequence[DTensor], asked: Asked) -> _Job:
+        """The job for these DTensors."""
+        like = parts[0]
+        mesh, placements = like.device_mesh, tuple(like.placements)
+        coordinate = coordinate_of(mesh)
+        shape = tuple(mesh.shape)
+        source = layout_of("input", placements, shape, like.shape)
+        target = None
+        if asked.placements != ():
+            wanted = placements if asked.placements is None else asked.placements
+            left = [line.left for line in _lines(tuple(like.shape), asked)]
+            target = layout_of("out_placements", wanted, shape, left)
+            _check_copies(placements, wanted, shape)
+        problem = Problem(
+            asked.operation,
+            _lines(tuple(map(int, like.shape)), asked),
+            asked.dims,
+            len(parts) == 1,
+            asked.planned and bool(source.owners[asked.dims[0]]),
+            source,
+            target,
+        )
+        if target is None:
+            wanted = final_layout(problem).placements()
+        device, itemsize = mesh.device_type, like.element_size()
+        stages = tuple(Stages(problem, asked.inverse, asked.norm, device, itemsize))
+        return _Job(asked, problem, stages, mesh, coordinate, wanted)
+
+    def run(self, parts: Held) -> Parts:
+        """Both or the one part of the result, of those of this device's shard."""
+        if not self.stages:  # nothing to transform: complex numbers of real ones
+            function = functools.partial(ops.c2c, sizes=(), dims=(), inverse=False, norm="backward")
+            parts = blocks.transformed(parts, Rows(of_last(function, ()), None))
+        for stage in self.stages:
+            if isinstance(stage.step, Across):
+                parts = self._across(parts, stage, stage.step)
+            elif stage.step:
+                parts = self._transformed(parts, stage, stage.step)
+            elif stage.before:
+                parts = exchanged(parts, self._exchange(stage.before, stage.layout, stage.done))
+        return tuple(part.contiguous() for part in parts)
+
+    def _exchange(self, step: Exchanged, before: Layout, done: frozenset[int]) -> Exchange:
+        sizes, after = sizes_of(self.problem, done), before.moved(step.source, step.target)
+        return Exchange.of_layouts(self.mesh, step.along, sizes, before, after)
+
+    def _transformed(self, parts: Held, stage: Stage, step: Transformed) -> Held:
+        """Transforms of dimensions that are here, and of their results what is kept."""
+        asked = self.asked
+        lengths = dict(zip(asked.dims, asked.sizes, strict=True))
+        sizes = tuple(lengths[dim] for dim in step.dims)
+        before = after = None
+        shape = parts[0].shape
+        if stage.before:
+            before = self._exchange(stage.before, stage.layout, stage.done)
+            before = replace(before, last=step.dims)
+            shape = torch.Size(interval.size for interval in before.target)
+        if stage.after:
+            after = self._exchange(stage.after, stage.between, stage.following.done)
+        _check_fits(parts[0], shape, step.dims, sizes)
+
+        last = tuple(range(len(shape) - len(sizes), len(shape)))
+
+        def function(x: Any) -> Any:
+            common = (sizes, last, asked.inverse, asked.norm)
+            if step.operation == "c2c":
+                y: Any = ops.c2c(x, *common, planned=asked.planned)
+            else:
+                y = (ops.r2c if step.operation == "r2c" else ops.c2r)(x, *common)
+            for dim, moved in zip(step.dims, last, strict=True):
+                if dim in asked.kept:
+                    y = y.narrow(moved, *asked.kept[dim])
+            return y
+
+        dims = None if stage.dim is None else (stage.dim, stage.dim)
+        rows = Rows(of_last(function, step.dims), dims, *stage.chunks)
+        return blocks.transformed(parts, rows, before, after)
+
+    def _across(self, parts: Held, stage: Stage, step: Across) -> Held:
+        """The transform of a dimension of which every device along the mesh has a chunk."""
+        line = self.problem.lines[step.dim]
+        shape = self.problem.source.mesh
+        group = self.mesh.get_group(step.along)
+        devices = Devices(group, self.coordinate[step.along], shape, step.along)
+        four_step.check_longest(line.length or 1)
+        moved = [part.movedim(step.dim, -1) for part in parts]
+        parts.clear()
+        given, length = line.given, line.length or 1
+        if len(moved) == 1:
+            moved.append(torch.zeros_like(moved[0]))
+        if step.operation == "c2r":
+            moved, given = _weighted(moved, given, length, devices), length // 2 + 1
+        assert stage.long is not None
+        made = four_step.transformed(moved, given, stage.long, devices)
+        if step.operation == "c2r":
+            del made[1]
+        start, size = line.kept
+        wanted = [
+            Interval(start + chunk.start, start + chunk.stop)
+            for chunk in chunks(size, devices.count)
+        ]
+        made = aligned(made, chunks(length, devices.count), wanted, devices)
+        return [part.movedim(-1, step.dim) for part in made]
+
+
+def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
+    """Half a spectrum such that the real part of its transform is that of the whole one.
+
+    Those numbers count twice whose conjugates are not there.
+    """
+    half = length // 2 + 1
+    wanted = chunks(half, devices.count)
+    own = wanted[devices.rank]
+    parts = aligned(parts, chunks(given, devices.count), wanted, devices)
+    index = torch.arange(own.start, own.stop, device=parts[0].device)
+    weights = 2.0 - ((index == 0) | (2 * index == length)).to(parts[0])
+    return [part * weights for part in parts]
+
+
+def _lines(shape: Sequence[int], asked: Asked) -> tuple[Line, ...]:
+    """What happens along each dimension."""
+    lines = [Line(size, None, (0, size)) for size in shape]
+    for dim, length in zip(asked.dims, asked.sizes, strict=True):
+        is_half = asked.operation == "r2c" and dim == asked.dims[-1]
+        size = length // 2 + 1 if is_half else length
+        lines[dim] = Line(shape[dim], length, asked.kept.get(dim, (0, size)))
+    return tuple(lines)
+
+
+def _check_copies(
+    given: Sequence[Placement], wanted: Sequence[Placement], mesh: Sequence[int]
+) -> None:
+    """RuntimeError where copies are to become shards, or the other way round."""
+    for owner, (before, after) in enumerate(zip(given, wanted, strict=True)):
+        is_same = isinstance(before, Replicate) == isinstance(after, Replicate)
+        if not is_same and mesh[owner] > 1:
+            raise RuntimeError(
+                f"argument 'out_placements' has {after!r} for dimension {owner} of the mesh, where "
+                f"argument 'input' has {before!r}; shards stay shards and copies copies, see "
+                f"DTensor.redistribute for the others"
+            )
+
+
+def _check_fits(
+    part: torch.Tensor, before: torch.Size, dims: Sequence[int], sizes: Sequence[int]
+) -> None:
+    """RuntimeError where this device has no memory for its part of the result."""
+    shape = list(before)
+    for dim, size in zip(dims, sizes, strict=True):
+        shape[dim] = size
+    check_memory(
+        f"argument 'input' has shards that become {tuple(shape)}",
+        shape,
+        part.element_size(),
+        part.device,
+    )
+
+
+def _check_agreement(like: DTensor, job: _Job, wrong: str) -> None:
+    """RuntimeError on all devices unless all were asked for the same, and have their shards."""
+    if torch.compiler.is_compiling():  # no graph holds what it compares
+        return
+    asked = job.asked
+    agreement.check(
+        like,
+        {
+            "transform": f"{asked.operation}, inverse={asked.inverse}",
+            "shards of 'input'": wrong or "as placed",
+            "'out_placements'": str(asked.placements),
+            "lengths": str(asked.sizes),
+            "'dim'": str(asked.dims),
+            "'norm'": asked.norm,
+            "'order'": "planned" if asked.planned else "natural",
+            "part that is kept": str(sorted(asked.kept.items())),
+            "chunks of exchanges": str([stage.chunks for stage in job.stages]),
+        },
+    )
+    check_fits(wrong)
