@@ -50,7 +50,7 @@ from trnfft.transforms import (
 )
 
 if TYPE_CHECKING:
-    from trnfft import nn, scipy_backend
+    from trnfft import distributed, nn, scipy_backend
     from trnfft.convolution import point_spread_functions
     from trnfft.planner import order
     from trnfft.planner.exchange import export_wisdom, forget_wisdom, import_wisdom
@@ -71,6 +71,7 @@ __all__ = [
     "czt",
     "dct",
     "dctn",
+    "distributed",
     "dst",
     "dstn",
     "export_wisdom",
@@ -148,7 +149,7 @@ def __getattr__(name: str) -> Any:
         return import_module("trnfft.planner.order")
     if name == "point_spread_functions":
         return import_module("trnfft.convolution.point_spread_functions")
-    if name in ("nn", "scipy_backend"):
+    if name in ("distributed", "nn", "scipy_backend"):
         return import_module(f"trnfft.{name}")
     if name in _OPT_EINSUM:
         return getattr(import_module("trnfft.opt_einsum_backend"), name)

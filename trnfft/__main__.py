@@ -6,16 +6,21 @@ import sys
 
 
 def main() -> None:
-    """Runs the command; without what the extra `cli` installs, ends with 1 and says so."""
+    """Runs the command."""
+    prepare()
+    from trnfft.cli import app
+
+    app()
+
+
+def prepare() -> None:
+    """Ends with 1, and says why, without what the extra `cli` installs."""
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         sys.exit(f'the command trnfft needs {" and ".join(missing)}: pip install "trnfft[cli]"')
-    from trnfft.cli import app
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters of a file's name
             stream.reconfigure(errors="backslashreplace")
-    app()
 
 
 if __name__ == "__main__":

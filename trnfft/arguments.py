@@ -14,6 +14,7 @@ from trnfft.checks import check_flag, index, shown
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
+from trnfft.ops.sharded import is_sharded
 
 Input = torch.Tensor | ComplexTensor
 
@@ -204,7 +205,8 @@ def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
     """Error for a tensor of other numbers, or in another layout, than rows of them in memory."""
     if not isinstance(x, ComplexTensor):  # of which the parts are such
         _check_dense(name, x)
-    if may_be_too_many(described(x).numel()):
+    # Of one that exists on many devices this one has a part.
+    if may_be_too_many(described(x).numel()) and not is_sharded(x):
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 
@@ -319,7 +321,11 @@ def floating_point(
     if isinstance(x, ComplexTensor):
         return x
     if x.is_complex():
-        # Other classes of complex tensors are taken apart: torch's own of two parts, DTensor.
+        if is_sharded(x):
+            from trnfft.distributed import dtensor  # here, as it loads DTensor
+
+            return dtensor.split(x)
+        # Other classes of complex tensors are taken apart, as torch's own of two parts.
         return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)
     if x.dtype in PART_DTYPES:
         return x

@@ -47,6 +47,7 @@ from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import check_longest, check_result, fft, ifft
 
 _TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")
@@ -84,6 +85,8 @@ def czt(
             transformed.
         NotImplementedError: the length or the precision is beyond what the backend can do.
     """
+    if is_sharded(x):
+        return of_shards(czt, x, (axis,), m, w, a, axis=axis)
     x, m, axis = _prepared(x, m, axis)
     a = _nonzero("a", a)
     if w is None:
@@ -126,6 +129,8 @@ def zoom_fft(
             transformed.
         NotImplementedError: the length or the precision is beyond what the backend can do.
     """
+    if is_sharded(x):
+        return of_shards(zoom_fft, x, (axis,), fn, m, fs=fs, endpoint=endpoint, axis=axis)
     x, m, axis = _prepared(x, m, axis)
     first, last = _range(fn)
     fs = finite("fs", fs)

@@ -20,8 +20,10 @@ from trnfft.arguments import (
     normalization,
     widened,
 )
+from trnfft.checks import shown
 from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described
 from trnfft.ops import transforms as ops
+from trnfft.ops.sharded import placement_of
 from trnfft.transforms import length_and_dimension
 
 KINDS = ("c2c", "r2c", "c2r")
@@ -46,6 +48,7 @@ class FftPlan:
         self.shape, self.dtype, self.device = like.shape, like.dtype, like.device
         self.backend, self.precision = transform.backend, transform.precision
         self._native, self._split = _keys(like)
+        self._placement = placement_of(like)
         self._transform = transform
         self._is_computed = is_computed
 
@@ -54,7 +57,7 @@ class FftPlan:
 
         Args:
             x: of the shape, dtype and device of the plan; complex numbers as a native tensor or a
-                ComplexTensor.
+                ComplexTensor; for a plan of DTensors a DTensor with the same placements.
 
         Returns:
             ComplexTensor, or for "c2r" a real torch.Tensor.
@@ -70,7 +73,7 @@ class FftPlan:
             fits = not x.is_nested and (x.shape, x.dtype, x.device) == self._native
         else:
             fits = False
-        if not fits:
+        if not fits or placement_of(x) != self._placement:
             raise self._mismatch(x)
         return self._transform(x if self._is_computed else _computed("x", x))
 
@@ -81,8 +84,9 @@ class FftPlan:
     def _mismatch(self, x: Input) -> Exception:
         check_tensor("x", x)
         return RuntimeError(
-            f"argument 'x' has {_words(x)}, this plan allows {_words(self)}; make another with "
-            f"trnfft.plan_fft, or use the transform without a plan"
+            f"argument 'x' has {_words(x)}{_placed(placement_of(x))}, this plan allows "
+            f"{_words(self)}{_placed(self._placement)}; make another with trnfft.plan_fft, or use "
+            f"the transform without a plan"
         )
 
 
@@ -103,7 +107,8 @@ def plan_fft(
 
     Args:
         x_spec: a tensor of the shape, dtype and device of the inputs, with whatever numbers;
-            `torch.empty(shape, dtype=dtype, device="meta")` takes no memory.
+            `torch.empty(shape, dtype=dtype, device="meta")` takes no memory. Of a DTensor, whose
+            inputs have its placements, too, plans of shards are searched for in the first call.
         kind: "c2c", as `trnfft.fft` and `ifft`; "r2c" of real data, as `rfft`; "c2r" with a real
             result, as `irfft`: FFTW's and cuFFT's names.
         n, dim, norm: as for these functions.
@@ -116,7 +121,7 @@ def plan_fft(
         A callable: of a tensor like `x_spec` the result of the function.
 
     Raises:
-        ValueError: `kind` is none of these.
+        ValueError: `kind` is none of these, or `device` is given with a DTensor.
         TypeError, IndexError, RuntimeError, NotImplementedError: as the functions.
     """
     check_choice("kind", kind, KINDS)
@@ -143,6 +148,13 @@ def plan_fft(
 def _like(x_spec: Input, device: torch.device | str | None) -> Input:
     """One number with the shape, dtype and device of the inputs: it takes no memory to speak of."""
     check_tensor("x_spec", x_spec)
+    if placement_of(x_spec) is not None:
+        if device is not None:
+            raise ValueError(
+                f"argument 'device' is {shown(device)}, allowed is None where argument 'x_spec' is "
+                f"a DTensor, which has a mesh of devices"
+            )
+        return x_spec
     if device is None and x_spec.device.type == "meta":
         device = torch.get_default_device()
     device = x_spec.device if device is None else no_numbers(device, None).device
@@ -166,6 +178,13 @@ def _keys(like: Input) -> tuple[_Key | None, _Key | None]:
         return native, (like.shape, part, like.device)
     native = (like.shape, like.dtype, like.device)
     return native, (like.shape, like.real.dtype, like.device) if like.is_complex() else None
+
+
+def _placed(placement: Any) -> str:
+    if placement is None:
+        return ""
+    mesh, placements = placement
+    return f", placements {placements} on {mesh}"
 
 
 def _words(x: Any) -> str:

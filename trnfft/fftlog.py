@@ -30,6 +30,7 @@ from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.memory import check_memory
 from trnfft.ops.convolution import filtered_rows
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import check_longest
 
 _LN2 = math.log(2)
@@ -112,6 +113,9 @@ def fhtoffset(dln: float, mu: float, initial: float = 0.0, bias: float = 0.0) ->
 def _transformed(
     name: str, a: Input, dln: float, mu: float, offset: float, bias: float, inverse: bool
 ) -> torch.Tensor:
+    if is_sharded(a):
+        function = ifht if inverse else fht
+        return of_shards(function, a, (-1,), dln, mu, offset, bias)
     a = _prepared(name, a)
     n = operator.index(a.shape[-1])  # for torch.compile, whose sizes may be symbolic
     dln, mu, offset, bias = _numbers(dln, mu, "offset", offset, bias)

@@ -44,6 +44,7 @@ from trnfft.arguments import (
 )
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.real_transforms import RealTransform, transformed
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.ops.transforms import scale_of
 from trnfft.transforms import Sizes, check_longest, check_result
 
@@ -332,7 +333,7 @@ def _one(
     x = _prepared(x)
     dim = dimension("axis", integer("axis", axis), x.ndim)
     lengths = None if n is None else (integer("n", n),)
-    return _transformed(kind, x, type, "n", lengths, (dim,), norm, orthogonalize)
+    return _transformed(x, kind, type, "n", lengths, (dim,), norm, orthogonalize)
 
 
 def _many(
@@ -351,12 +352,12 @@ def _many(
     if lengths is not None:
         pairs = zip(lengths, dims, strict=True)
         lengths = tuple(x.shape[dim] if n == -1 else n for n, dim in pairs)
-    return _transformed(kind, x, type, "s", lengths, dims, norm, orthogonalize)
+    return _transformed(x, kind, type, "s", lengths, dims, norm, orthogonalize)
 
 
 def _transformed(
-    kind: _Kind,
     x: torch.Tensor | ComplexTensor,
+    kind: _Kind,
     type: int,
     name: str,
     lengths: tuple[int, ...] | None,
@@ -365,6 +366,9 @@ def _transformed(
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
     """The transform of these lengths, which the argument `name` has, or of those of the input."""
+    if is_sharded(x):
+        rest = (type, name, lengths, dims, norm, orthogonalize)
+        return of_shards(_transformed, x, dims, kind, *rest)
     type = integer("type", type)
     check_choice("type", type, TYPES)
     if orthogonalize is not None:

@@ -26,6 +26,7 @@ from trnfft.arguments import (
 from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
@@ -78,6 +79,10 @@ def stft(
             0 < n_fft <= L after padding, hop_length > 0 or 0 < win_length <= n_fft; the input is
             too short to pad; `onesided` for complex data; `align_to_window` with `center`.
     """
+    if is_sharded(input):
+        rest = (n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided)
+        more = (return_complex, align_to_window)
+        return of_shards(stft, input, (-1,), *rest, *more)
     check_flags(center=center, normalized=normalized)
     _check_optional_flags(
         onesided=onesided, return_complex=return_complex, align_to_window=align_to_window
@@ -133,6 +138,9 @@ def istft(
             and compiled, samples with such sums come back infinite or NaN instead: to read a sum
             would stop the device, and break the graph.
     """
+    if is_sharded(input):
+        rest = (n_fft, hop_length, win_length, window, center, normalized, onesided, length)
+        return of_shards(istft, input, (-2, -1), *rest, return_complex)
     check_flags(center=center, normalized=normalized, return_complex=return_complex)
     _check_optional_flags(onesided=onesided)
     x = _samples(input)

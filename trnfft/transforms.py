@@ -11,8 +11,11 @@ are these two with the other sign. The 2-D and n-D forms transform several dimen
 Of every transform here: float64 and complex128 are computed in float64, float16, bfloat16 and
 everything smaller in float32; integers and bool are converted to torch's default dtype first. The
 result has parts (or, where it is real, elements) of float64 or float32 accordingly. `n` and `s`
-trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps the size. All
-raise
+trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps the size.
+
+Of DTensors, or a ComplexTensor of two, the result has the placements of the input, see
+`trnfft.distributed`; the planned order of a dimension that devices split is that of
+`trnfft.distributed.frequencies`. All raise
 
     TypeError: an argument is of the wrong type, or the backend lacks the dtype.
     ValueError: a length or a dimension has more than 64 bits.
@@ -52,6 +55,7 @@ from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import transforms as ops
+from trnfft.ops.sharded import is_sharded
 
 Sizes = int | Iterable[int] | None
 
@@ -61,7 +65,7 @@ _LONG = 2**16  # below, no length is beyond the kernels
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """What a transform is made of.
 
     Attributes:
@@ -73,9 +77,9 @@ class _Kind:
     inverse: bool
 
 
-_FFT, _IFFT = _Kind(ops.c2c, False), _Kind(ops.c2c, True)
-_RFFT, _IRFFT = _Kind(ops.r2c, False), _Kind(ops.c2r, True)
-_HFFT, _IHFFT = _Kind(ops.c2r, False), _Kind(ops.r2c, True)
+FFT, IFFT = Kind(ops.c2c, False), Kind(ops.c2c, True)
+RFFT, IRFFT = Kind(ops.r2c, False), Kind(ops.c2r, True)
+_HFFT, _IHFFT = Kind(ops.c2r, False), Kind(ops.r2c, True)
 
 
 def fft(
@@ -104,7 +108,7 @@ def fft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("fft", _FFT, input, n, dim, norm, out, order)
+    return _one("fft", FFT, input, n, dim, norm, out, order)
 
 
 def ifft(
@@ -133,7 +137,7 @@ def ifft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("ifft", _IFFT, input, n, dim, norm, out, order)
+    return _one("ifft", IFFT, input, n, dim, norm, out, order)
 
 
 def rfft(
@@ -159,7 +163,7 @@ def rfft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("rfft", _RFFT, input, n, dim, norm, out)
+    return _one("rfft", RFFT, input, n, dim, norm, out)
 
 
 def irfft(
@@ -186,7 +190,7 @@ def irfft(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _one("irfft", _IRFFT, input, n, dim, norm, out)
+    return _one("irfft", IRFFT, input, n, dim, norm, out)
 
 
 def hfft(
@@ -265,7 +269,7 @@ def fft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("fft2", _FFT, input, s, dim, norm, out)
+    return _many("fft2", FFT, input, s, dim, norm, out)
 
 
 def ifft2(
@@ -291,7 +295,7 @@ def ifft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("ifft2", _IFFT, input, s, dim, norm, out)
+    return _many("ifft2", IFFT, input, s, dim, norm, out)
 
 
 def rfft2(
@@ -318,7 +322,7 @@ def rfft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("rfft2", _RFFT, input, s, dim, norm, out)
+    return _many("rfft2", RFFT, input, s, dim, norm, out)
 
 
 def irfft2(
@@ -346,7 +350,7 @@ def irfft2(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("irfft2", _IRFFT, input, s, dim, norm, out)
+    return _many("irfft2", IRFFT, input, s, dim, norm, out)
 
 
 def hfft2(
@@ -427,7 +431,7 @@ def fftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("fftn", _FFT, input, s, dim, norm, out)
+    return _many("fftn", FFT, input, s, dim, norm, out)
 
 
 def ifftn(
@@ -453,7 +457,7 @@ def ifftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("ifftn", _IFFT, input, s, dim, norm, out)
+    return _many("ifftn", IFFT, input, s, dim, norm, out)
 
 
 def rfftn(
@@ -480,7 +484,7 @@ def rfftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("rfftn", _RFFT, input, s, dim, norm, out)
+    return _many("rfftn", RFFT, input, s, dim, norm, out)
 
 
 def irfftn(
@@ -508,7 +512,7 @@ def irfftn(
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
     """
-    return _many("irfftn", _IRFFT, input, s, dim, norm, out)
+    return _many("irfftn", IRFFT, input, s, dim, norm, out)
 
 
 def hfftn(
@@ -568,7 +572,7 @@ def ihfftn(
 
 def _one(
     name: str,
-    kind: _Kind,
+    kind: Kind,
     input: Input,
     n: int | None,
     dim: int,
@@ -605,7 +609,8 @@ def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tu
     usual = 2 * (like.shape[dim] - 1) if is_half else like.shape[dim]
     size = usual if n is None else integer("n", n)
     check_length("n", n, size, like.shape[dim])
-    check_longest(size, like.device)
+    if not is_sharded(x):
+        check_longest(size, like.device)
     if n is not None:
         check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
     return size, dim
@@ -613,7 +618,7 @@ def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tu
 
 def _many(
     name: str,
-    kind: _Kind,
+    kind: Kind,
     input: Input,
     s: Sizes,
     dim: int | Iterable[int] | None,
@@ -621,6 +626,18 @@ def _many(
     out: Any,
 ) -> Any:
     """A transform along several dimensions."""
+    x, sizes, dims = several(name, kind, input, s, dim)
+    return _written(kind.operation(x, sizes, dims, kind.inverse, normalization(norm)), out)
+
+
+def several(
+    name: str, kind: Kind, input: Input, s: Sizes, dim: int | Iterable[int] | None
+) -> tuple[Input, tuple[int, ...], tuple[int, ...]]:
+    """Input, lengths and dimensions of a transform, as `trnfft.ops.transforms` takes them.
+
+    Raises:
+        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
+    """
     x = _prepared(name, kind, input)
     like = described(x)
     given = None if s is None else integers("s", s)
@@ -633,15 +650,16 @@ def _many(
             is_half = kind.operation is ops.c2r and i == len(dims) - 1
             sizes[i] = 2 * (like.shape[d] - 1) if is_half else like.shape[d]
         check_length("s", given, sizes[i], like.shape[d])
-        check_longest(sizes[i], like.device)
+        if not is_sharded(x):
+            check_longest(sizes[i], like.device)
     if given is not None:
         lengths = dict(zip(dims, sizes, strict=True))
         shape = [lengths.get(d, size) for d, size in enumerate(like.shape)]
         check_result("s", given, shape, x)
-    return _written(kind.operation(x, tuple(sizes), dims, kind.inverse, normalization(norm)), out)
+    return x, tuple(sizes), dims
 
 
-def _prepared(name: str, kind: _Kind, input: Input) -> Input:
+def _prepared(name: str, kind: Kind, input: Input) -> Input:
     """`input` with a dtype to compute in."""
     x = floating_point("input", input, RuntimeError)
     if kind.operation is ops.r2c and x.is_complex():
@@ -654,7 +672,7 @@ def _prepared(name: str, kind: _Kind, input: Input) -> Input:
 
 def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Refuses lengths for which the result does not fit in memory. RuntimeError."""
-    if may_be_too_many(math.prod(shape)):
+    if not is_sharded(x) and may_be_too_many(math.prod(shape)):
         what = f"argument '{name}' is {shown(given)}"
         part = described(x)
         check_memory(what, shape, part.element_size(), part.device)

@@ -16,12 +16,15 @@ pytest.importorskip("torch")
 
 import typer.main  # noqa: E402
 
+from nki_kernels.simulator import __main__ as nki_sim  # noqa: E402
 from trnfft import cli  # noqa: E402
 
-ELSEWHERE = ("aws", "export", "git", "pip", "pre-commit", "uv")  # programs that are not ours
+ELSEWHERE = ("aws", "export", "git", "pip", "pre-commit", "torchrun", "uv")  # not ours
 FOLDERS = "trnfft|nki_kernels|tests|bench|scripts|docs|packages|plans|examples|\\.github|\\.ci"
 A_FILE = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
-STARTS_A_COMMAND = re.compile(r"(\./scripts/|python |\.venv/bin/|trnfft [a-z]|pip |pytest )")
+STARTS_A_COMMAND = re.compile(
+    r"(\./scripts/|python |\.venv/bin/|trnfft [a-z]|nki-sim [a-z]|pip |pytest )"
+)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -67,6 +70,10 @@ def check_sources(paths, words):
         assert re.search(rf"\"{option}\"|\b{name}: ", text), f"{option} is no option there"
 
 
+def check_nki_sim(words):
+    nki_sim.parser().parse_args(words)  # exits for what it does not know
+
+
 def check_trnfft(words):
     known = typer.main.get_command(cli.app).commands
     assert words[0] in known
@@ -110,8 +117,12 @@ def test_commands_exist(words):
     program = program.removeprefix(".venv/bin/")
     if program == "trnfft":
         check_trnfft(rest)
+    elif program == "nki-sim":
+        check_nki_sim(rest)
     elif program == "python" and rest[0] == "-m":
         check_module(rest[1], rest[2:])
+    elif program == "torchrun" and "-m" in rest:
+        check_module(rest[rest.index("-m") + 1], [])
     elif program == "python":
         script = ROOT / rest[0]
         assert script.is_file(), rest[0]

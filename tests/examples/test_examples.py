@@ -6,11 +6,11 @@ Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=
 
 import ast
 import importlib.util
-import json
 import multiprocessing
 import os
 import re
 import runpy
+import subprocess
 import sys
 import traceback
 import wave
@@ -222,8 +222,54 @@ def test_bloom(run, tmp_path):
 
 
 def test_own_kernel(run, tmp_path):
-    printed = run("own_kernel", tmp_path, "--trace", "kernel.json")
+    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    printed = run("own_kernel", tmp_path, "--trace", "kernel.pftrace")
     error, rest = printed.split("\n", 1)
     assert rest == shown("own_kernel").split("\n", 1)[1]
     assert float(error.split()[-1]) < 1e-6
-    assert json.loads((tmp_path / "kernel.json").read_text())["traceEvents"]
+    trace = protos.Trace.FromString((tmp_path / "kernel.pftrace").read_bytes())
+    names = {packet.track_descriptor.name for packet in trace.packet}
+    assert {"tensor", "vector", "dma load", "SBUF"} <= names
+
+
+def test_taylor_green(run, tmp_path):
+    printed = run("taylor_green", tmp_path, "--points", 40, "--steps", 100)
+    assert words(printed)[1:] == words(shown("taylor_green"))[1:]
+    (lost,), (until, series), (dissipation,) = map(numbers, printed.splitlines()[-5:-2])
+    assert lost < 1e-7
+    assert until == 1
+    assert series < 1e-8
+    assert dissipation < 1.5  # percent, as exactly as the figure could be read
+    assert np.array(history(printed)) == pytest.approx(
+        np.array(history(shown("taylor_green"))), rel=0.01
+    )
+    assert_picture_as_shown(tmp_path / "taylor_green.png")
+
+
+def test_taylor_green_ends_with_the_energy_of_another_program(run, tmp_path):
+    arguments = ("--points", 32, "--reynolds", 1600, "--time", 0.1, "--steps", 10)
+    *_, last = history(run("taylor_green", tmp_path, *arguments))
+    # mpi4py-fft, examples/spectral_dns_solver.py, after 10 steps of the same size
+    assert last[1] == pytest.approx(0.124953117517, abs=1e-11)
+
+
+def test_taylor_green_on_four_processes_as_on_one(run, tmp_path):
+    arguments = ("--points", 16, "--time", 1, "--steps", 10)
+    alone = run("taylor_green", tmp_path, *arguments)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=4"]
+    command += [str(EXAMPLES / "taylor_green.py"), *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    environment |= {"OMP_NUM_THREADS": "1"}
+    four = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert four.returncode == 0, four.stderr
+    assert "4 processes" in four.stdout
+    assert len(history(four.stdout)) == 11
+    assert np.array(history(four.stdout)) == pytest.approx(np.array(history(alone)), rel=1e-6)
+    assert history(four.stdout)[-1][1] < 0.12  # it has decayed
+
+
+def history(printed):
+    """Time, energy and dissipation of each line of their table."""
+    return [numbers(line) for line in printed.splitlines() if re.match(r"\s*\d+\.\d+  0\.", line)]

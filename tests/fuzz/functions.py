@@ -38,6 +38,7 @@ EXCEPTIONS = {
     "forget_wisdom": "takes no argument",
     "get_backend": "takes no argument",
     "get_precision": "takes no argument",
+    "distributed": "a module, of groups of processes: tests/trnfft/distributed",
     "nn": "a module, whose layers have rows",
     "order": "a module, whose functions have rows",
     "point_spread_functions": "a module, whose functions have rows",

@@ -122,7 +122,7 @@ def signals() -> dict[str, Subject]:
             ((2, 24),) * 2,
             C2C,
         ),
-        "prime": Subject(of_parts("fft"), ((2, 137),) * 2, ("bluestein", *C2C)),
+        "prime": Subject(of_parts("fft"), ((2, 137),) * 2, ("folded_dft", "bluestein", *C2C)),
     }
 
 

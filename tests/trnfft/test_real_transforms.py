@@ -20,7 +20,8 @@ MANY = [f"{name}n" for name in ONE]
 TYPES = [1, 2, 3, 4]
 NORMS = [None, "backward", "ortho", "forward"]
 BACKENDS = ["torch", "matmul", "nki-sim"]
-SINGLE, DOUBLE = 5e-7, 2e-15  # relative errors in the L2 norm; those of rfft are 2e-7 and 7e-16
+# Relative errors in the L2 norm; those of torch.fft in double depend on the CPU, up to 1.2e-14.
+SINGLE, DOUBLE = 5e-7, 2e-14
 
 
 def error(actual, expected):

@@ -168,6 +168,25 @@ def test_convolution_and_its_gradient(device):
     assert relative_error(x.grad, reference.grad) < 2 * BOUND
 
 
+@pytest.mark.parametrize("n", [12, *PRIMES[:1]])
+def test_derivatives_of_derivatives(n, device):
+    def energy(x):
+        y = trnfft.rfft(x)
+        size = y.real * y.real + y.imag * y.imag
+        return (size * size).sum()
+
+    def steepest(x):
+        return torch.func.grad(energy)(x).square().sum()
+
+    x, v = torch.randn(2, 3, n, generator=torch.Generator().manual_seed(n))
+    for derivative in (
+        lambda x, v: torch.func.grad(steepest)(x),
+        lambda x, v: torch.func.jvp(torch.func.grad(energy), (x,), (v,))[1],
+    ):
+        actual = derivative(x.to(device), v.to(device))
+        assert relative_error(actual, derivative(x.double(), v.double())) < 3 * BOUND
+
+
 @pytest.mark.parametrize("padding", ["zero", "mirror"])
 def test_bloom(padding, device):
     image, psf = torch.rand(3, 30, 40), trnfft.point_spread_functions.gaussian(9, 2.0)

@@ -15,6 +15,9 @@ torch's own operations.
 In planned order (trnfft/planner/order.py) k stays where j was, which saves that copy: the state is
 [K, (part, j), m', batch] or, for few rows, [batch, K, (part, j), m'], with K in planned order, and
 the inverse goes the same way back.
+
+Rows are one dimension, the batch, except on XLA devices: those that XLA's partitioner may split
+(torch_xla.distributed.spmd) stay as they are there, as it gathers what is merged with others.
 """
 
 from __future__ import annotations
@@ -110,10 +113,17 @@ def _transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> 
 
 
 def _by_columns(parts: Parts, transform: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> Parts:
-    """Parts [..., N], transformed as [2, N, B]."""
+    """Parts [..., N], transformed as [2, N, *batch]."""
     shape = parts[0].shape
-    x = torch.stack([part.reshape(-1, shape[-1]).mT for part in parts])
-    return tuple(part.mT.reshape(shape) for part in transform(x))
+    x = torch.stack([row.movedim(-1, 0) for row in _rows(parts)])
+    return tuple(part.movedim(0, -1).reshape(shape) for part in transform(x))
+
+
+def _rows(parts: Parts) -> list[torch.Tensor]:
+    """Parts [..., N] as [*batch, N]: one dimension, or on XLA devices those that there are."""
+    if parts[0].device.type == "xla" and parts[0].ndim > 1:
+        return list(parts)
+    return [part.reshape(-1, part.shape[-1]) for part in parts]
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
@@ -128,8 +138,8 @@ def _planned(
 ) -> Parts:
     """As `c2c` with the frequencies in planned order: no copy between the stages."""
     n = real.shape[-1]
-    rows = [part.reshape(-1, n) for part in (real, imag)]
-    if len(rows[0]) >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
+    rows = _rows((real, imag))
+    if rows[0].numel() // n >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
         tables = tables_for(real.device, real.dtype, _wide_tables, radices, inverse, scale)
         y = _wide(rows, tables, inverse)
     else:
@@ -139,85 +149,162 @@ def _planned(
 
 
 def _wide(rows: list[torch.Tensor], tables: Tables, inverse: bool) -> list[torch.Tensor]:
-    """From both parts [B, N] of many rows to both of the result, by `_wide_tables`."""
-    batch, n = rows[0].shape
-    x = torch.stack([row.mT for row in rows], 1 if inverse else 0)
+    """From both parts [*batch, N] of many rows to both of the result, by `_wide_tables`."""
+    *batch, n = rows[0].shape
+    x = torch.stack([row.movedim(-1, 0) for row in rows], 1 if inverse else 0)
     *first, last = tables
     for matrix in first:
         done, size, _ = matrix.shape
-        x = matrix @ x.reshape(done, size, 2 * n // (done * size) * batch)
+        x = _times_second(matrix, x.reshape(done, size, 2 * n // (done * size), *batch))
     done, size, _ = last.shape
-    x = x.reshape(done, size, 2 * n // (done * size) * batch)
+    x = x.reshape(done, size, 2 * n // (done * size), *batch)
     halves = last.chunk(2, 1) if inverse else last.unflatten(1, (-1, 2)).unbind(2)
-    return [(half @ x).reshape(n, batch).mT for half in halves]
+    return [_times_second(half, x).reshape(n, *batch).movedim(0, -1) for half in halves]
 
 
 def _narrow_forward(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
-    """From both parts [B, N] to both in planned order, by the tables of `_narrow_tables`."""
-    batch, n = rows[0].shape
-    x, done = torch.stack(rows, 1), 1
+    """From both parts [*batch, N] to both in planned order, by the tables of `_narrow_tables`."""
+    *batch, n = rows[0].shape
+    x, done = torch.stack(rows, -2), 1
     for stage, radix in enumerate(radices):
         left = n // (done * radix)
         if stage > 0:
             twiddles = tables[3 * stage - 2 : 3 * stage]
-            x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+            x = _multiply(x.reshape(*batch, done, 2, radix, left), *twiddles, dim=-3)
         if left > 1:
-            x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
+            x = _times_rows(tables[3 * stage], x.reshape(*batch, done, 2 * radix, left))
         done *= radix
-    x = x.reshape(batch * n // radices[-1], 2 * radices[-1])
-    return [(x @ half.mT).reshape(batch, n) for half in tables[-1].chunk(2)]
+    x = x.reshape(*batch, n // radices[-1], 2 * radices[-1])
+    return [_times_last(half, x).reshape(*batch, n) for half in tables[-1].chunk(2)]
 
 
 def _narrow_inverse(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
-    """From both parts [B, N] in planned order to both in natural order."""
-    batch, n = rows[0].shape
-    real, imag = (row.reshape(batch * n // radices[-1], radices[-1]) for row in rows)
+    """From both parts [*batch, N] in planned order to both in natural order."""
+    *batch, n = rows[0].shape
+    real, imag = (row.reshape(*batch, n // radices[-1], radices[-1]) for row in rows)
     first, second = tables[-1].chunk(2, 1)
-    x = torch.addmm(real @ first.mT, imag, second.mT)
+    x = _times_last(second, imag, plus=_times_last(first, real))
     left = 1
     for stage, radix in reversed(list(enumerate(radices))[1:]):
         done = n // (radix * left)
         if left > 1:
-            x = tables[3 * stage] @ x.reshape(batch * done, 2 * radix, left)
+            x = _times_rows(tables[3 * stage], x.reshape(*batch, done, 2 * radix, left))
         twiddles = tables[3 * stage - 2 : 3 * stage]
-        x = _multiply(x.reshape(batch, done, 2, radix, left), *twiddles, dim=2)
+        x = _multiply(x.reshape(*batch, done, 2, radix, left), *twiddles, dim=-3)
         left *= radix
-    x = x.reshape(batch, 2 * radices[0], left)
-    return [(half @ x).reshape(batch, n) for half in tables[0].chunk(2)]
+    x = x.reshape(*batch, 1, 2 * radices[0], left)
+    return [_times_rows(half, x).reshape(*batch, n) for half in tables[0].chunk(2)]
 
 
 def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[torch.Tensor]:
-    """Transform x [2, N, B] along N, by the tables of `_stage_tables`: both parts [N, B]."""
-    _, n, batch = x.shape
+    """Transform x [2, N, *batch] along N, by the tables of `_stage_tables`: parts [N, *batch]."""
+    _, n, *batch = x.shape
     done, left = 1, n
     state = x
     for stage, radix in enumerate(radices):
         left //= radix
         if stage > 0:
-            twiddles = tables[3 * stage - 2 : 3 * stage]
-            state = _multiply(state.reshape(2, radix, left, done, batch), *twiddles)
-        state = state.reshape(2 * radix, left * done * batch)
+            twiddles = _for_batch(tables[3 * stage - 2 : 3 * stage], batch)
+            state = _multiply(state.reshape(2, radix, left, done, *batch), *twiddles)
+        state = state.reshape(2 * radix, left * done, *batch)
         if left == 1:  # the last one: parts that share no memory take no copy more
             break
-        product = tables[3 * stage] @ state
+        product = _times_first(tables[3 * stage], state)
         # The next K is K + R k, and the next digit of m leads.
-        state = product.reshape(2, radix, left, done * batch).transpose(1, 2)
+        state = product.reshape(2, radix, left, done, *batch).transpose(1, 2)
         done *= radix
-    return [(half @ state).reshape(n, batch) for half in tables[-1].chunk(2)]
+    return [_times_first(half, state).reshape(n, *batch) for half in tables[-1].chunk(2)]
 
 
 def _convolved(x: torch.Tensor, radices: tuple[int, ...], chirp: _Chirp) -> list[torch.Tensor]:
-    """Bluestein: transform x [2, N, B] along N by a convolution with a chirp: parts [N, B]."""
-    n, m = x.shape[1], math.prod(radices)
-    before, filter, after = chirp.factors[:2], chirp.factors[2:4], chirp.factors[4:]
-    z = torch.nn.functional.pad(_multiply(x, *before), (0, 0, 0, m - n))
+    """Bluestein: transform x [2, N, *batch] along N by a convolution with a chirp: both parts."""
+    _, n, *batch = x.shape
+    m = math.prod(radices)
+    factors = _for_batch(chirp.factors, batch)
+    before, filter, after = factors[:2], factors[2:4], factors[4:]
+    z = torch.nn.functional.pad(_multiply(x, *before), (0, 0) * len(batch) + (0, m - n))
     spectrum = _stages(z, radices, chirp.forward)
     y = _stages(torch.stack(_product(spectrum, *filter)), radices, chirp.inverse)
     return _product([part[:n] for part in y], *after)
+
+
+def _for_batch(tables: Tables, batch: list[int]) -> Sequence[torch.Tensor]:
+    """Factors [..., 1] that broadcast to [..., *batch]."""
+    more = (None,) * (len(batch) - 1)
+    return [table[(..., *more)] for table in tables] if more else tables
+
+
+# Of these products only the order of the numbers is that of the shape: they are to be reshaped.
+
+
+def _times_first(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """A matrix [P, Q] times x [Q, ...]: [P, ...]."""
+    if x.device.type == "xla":
+        return _contracted(matrix, x, "pq,q...->p...")
+    return matrix @ x.flatten(1)
+
+
+def _times_second(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Matrices [K, P, Q] times x [K, Q, ...]: [K, P, ...]."""
+    if x.device.type == "xla":
+        return _contracted(matrices, x, "kpq,kq...->kp...")
+    return matrices @ x.flatten(2)
+
+
+def _times_rows(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """A matrix [P, Q] times x [..., Q, M]: [..., P, M]."""
+    if x.device.type == "xla":
+        return _contracted(matrix, x, "pq,...qm->...pm")
+    return matrix @ x.flatten(0, -3)
+
+
+def _times_last(
+    matrix: torch.Tensor, x: torch.Tensor, plus: torch.Tensor | None = None
+) -> torch.Tensor:
+    """A matrix [P, Q] times x [..., Q], plus such a product: [..., P]."""
+    if x.device.type == "xla":
+        product = _contracted(matrix, x, "pq,...q->...p")
+        return product if plus is None else plus + product
+    rows = x.flatten(0, -2)
+    return rows @ matrix.mT if plus is None else torch.addmm(plus, rows, matrix.mT)
+
+
+def _contracted(matrix: torch.Tensor, x: torch.Tensor, equation: str) -> torch.Tensor:
+    """torch.einsum of a matrix [..., p, q] and x with q: one product of XLA, no dimensions merged.
+
+    torch_xla lowers it so; its derivative, which is not differentiable, is not used.
+    """
+    if x.requires_grad and torch.is_grad_enabled():
+        return _Contracted.apply(matrix, x, equation)
+    return torch.einsum(equation, matrix, x)
+
+
+class _Contracted(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(matrix: torch.Tensor, x: torch.Tensor, equation: str) -> torch.Tensor:
+        return torch.einsum(equation, matrix, x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        matrix, _, ctx.equation = inputs
+        ctx.save_for_backward(matrix)
+        ctx.save_for_forward(matrix)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        (matrix,) = ctx.saved_tensors
+        return None, _Contracted.apply(matrix.mT, grad, ctx.equation), None
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, x: torch.Tensor, equation: None) -> torch.Tensor:
+        (matrix,) = ctx.saved_tensors
+        return _Contracted.apply(matrix, x, ctx.equation)
 
 
 def _multiply(

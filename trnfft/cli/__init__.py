@@ -2,7 +2,7 @@
 
 `trnfft spectrum` shows one kernel launch on a simulated NeuronCore, `trnfft plan` what the planner
 chooses and why, `trnfft bloom` the glow of a picture's lights, `trnfft doctor` what is installed
-and whether it works.
+and whether it works, `trnfft check` whether it does so on many devices together.
 """
 
 from typing import Annotated
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import trnfft
-from trnfft.cli import bloom, doctor, plan, spectrum
+from trnfft.cli import bloom, check, doctor, plan, spectrum
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -38,3 +38,4 @@ app.command()(spectrum.spectrum)
 app.command()(plan.plan)
 app.command()(bloom.bloom)
 app.command()(doctor.doctor)
+app.command()(check.check)

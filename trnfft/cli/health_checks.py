@@ -25,7 +25,8 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.kernels.stockham import stockham, stockham_tables
+from nki_kernels.kernels.stockham import stockham
+from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.packing import pack
 from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from trnfft import config

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from nki_kernels import hardware
+from nki_kernels import hardware, simulator
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
 from trnfft.planner import algorithms, cost
@@ -180,8 +180,11 @@ def save_timeline(found: Plan, out: Path) -> None:
     if not found.launches:
         stop('there is no timeline: precision "double" runs on the host', 2)
     chip = hardware.chip(found.target)
-    with writing(out):
-        cost.timeline(found.recipe, found.batch, chip, found.cores).save_perfetto(out)
+    try:
+        with writing(out), simulator.sources():
+            cost.timeline(found.recipe, found.batch, chip, found.cores).save_perfetto(out)
+    except ImportError:
+        stop('the trace needs perfetto: pip install "trnfft[report]"', 2)
 
 
 def draw_prices(found: Plan) -> Figure:

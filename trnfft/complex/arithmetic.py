@@ -119,7 +119,7 @@ def reciprocal(self: ComplexTensor) -> ComplexTensor:
 @_operator(aten.eq.Tensor, aten.eq.Scalar)
 def eq(self: Any, other: Any) -> torch.Tensor:
     (a, b), (c, d) = both(self), both(other)
-    return (a == c) & (b == d)
+    return (a == c).bitwise_and(b == d)
 
 
 @_operator(aten.ne.Tensor, aten.ne.Scalar)
@@ -138,9 +138,10 @@ def isclose(
 ) -> torch.Tensor:
     close = eq(self, other)
     if equal_nan:
-        close = close | (torch.isnan(self) & torch.isnan(other))
+        close = close.bitwise_or(torch.isnan(self).bitwise_and(torch.isnan(other)))
     error = abs(sub(self, other))
-    return close | (error.isfinite() & (error <= atol + rtol * abs(other)))
+    is_near = (error < torch.inf).bitwise_and(error <= atol + rtol * abs(other))
+    return close.bitwise_or(is_near)
 
 
 @implements(aten.allclose.default)
@@ -174,11 +175,13 @@ def pow(self: Any, exponent: Any) -> ComplexTensor:
 def complex_pow(base: Any, exponent: Any) -> Parts:
     """exp(exponent log(base)) of tensors, parts or numbers."""
     (a, b), (c, d) = _numbers(base, exponent), _numbers(exponent, base)
-    is_zero = (a == 0) & (b == 0)
+    is_zero = (a == 0).bitwise_and(b == 0)
     # The logarithm of zero is infinite: compute elsewhere, then write the limit. Where the exponent
     # is 1, the limit is the base itself, which has a derivative.
-    limit = torch.where(c > 0, 0.0, torch.nan).to(a.dtype).masked_fill((c == 0) & (d == 0), 1)
-    limit = torch.where((c == 1) & (d == 0), a, limit)
+    limit = (
+        torch.where(c > 0, 0.0, torch.nan).to(a.dtype).masked_fill((c == 0).bitwise_and(d == 0), 1)
+    )
+    limit = torch.where((c == 1).bitwise_and(d == 0), a, limit)
     x, y = complex_log(a.masked_fill(is_zero, 1), b.masked_fill(is_zero, 0))
     real, imag = complex_exp(x * c - y * d, x * d + y * c)
     return Parts(torch.where(is_zero, limit, real), torch.where(is_zero, b * (c == 1), imag))

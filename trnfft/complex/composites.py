@@ -74,7 +74,7 @@ def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) ->
 def abs(input: ComplexTensor) -> torch.Tensor:
     a, b = opened(input)
     # hypot has the derivative 0 / 0 at zero: compute it elsewhere, then write the zero.
-    zero = (a == 0) & (b == 0)
+    zero = (a == 0).bitwise_and(b == 0)
     return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
 

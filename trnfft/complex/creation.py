@@ -87,7 +87,7 @@ def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
 def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
     """A copy; in a real dtype of the real part, in bool of whether numbers are not zero."""
     if dtype == torch.bool:
-        return (self._real != 0) | (self._imag != 0)
+        return (self._real != 0).bitwise_or(self._imag != 0)
     kwargs["dtype"] = dtype_of_parts(dtype)
     real = aten._to_copy.default(self._real, **kwargs)
     if dtype is not None and not dtype.is_complex:

@@ -61,7 +61,7 @@ def complex_expm1(a: torch.Tensor, b: torch.Tensor) -> Parts:
 def complex_log(a: torch.Tensor, b: torch.Tensor) -> Parts:
     size = absolute(a, b)
     # Near z = 1, rounding the absolute value would cost the digits of its logarithm.
-    is_near = (size > 0.5) & (size < 2)
+    is_near = (size > 0.5).bitwise_and(size < 2)
     excess = ((a - 1) * (a + 1) + b * b).masked_fill(~is_near, 0)
     real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(size))
     return Parts(real, torch.atan2(b, a))
@@ -71,7 +71,7 @@ def complex_log(a: torch.Tensor, b: torch.Tensor) -> Parts:
 def complex_log1p(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # |1 + z|^2 - 1 = a (2 + a) + b^2
     size = absolute(1 + a, b)
-    is_near = (size > 0.5) & (size < 2)
+    is_near = (size > 0.5).bitwise_and(size < 2)
     excess = (a * (2 + a) + b * b).masked_fill(~is_near, 0)
     return Parts(
         torch.where(is_near, torch.log1p(excess) / 2, torch.log(size)), torch.atan2(b, 1 + a)
@@ -152,7 +152,7 @@ def complex_tan(a: torch.Tensor, b: torch.Tensor) -> Parts:
 @_operator(aten.sinc.default)
 def complex_sinc(a: torch.Tensor, b: torch.Tensor) -> Parts:
     """sin(pi z) / (pi z), and 1 at zero."""
-    is_zero = (a == 0) & (b == 0)
+    is_zero = (a == 0).bitwise_and(b == 0)
     a, b = math.pi * a.masked_fill(is_zero, 1), math.pi * b
     real, imag = divided(*complex_sin(a, b), a, b)
     return Parts(real.masked_fill(is_zero, 1), imag.masked_fill(is_zero, 0))

@@ -8,6 +8,7 @@ import torch
 from trnfft.arguments import check_tensor, dimension, integers
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import ComplexTensor, described
+from trnfft.ops.sharded import is_sharded, of_shards
 
 fftfreq = torch.fft.fftfreq
 rfftfreq = torch.fft.rfftfreq
@@ -42,4 +43,8 @@ def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Num
             f"argument 'dim' is {dim} for argument 'input' of {input.ndim} dimensions, allowed are "
             f"one or more of them; there is nothing to shift"
         )
+    if is_sharded(input):
+        for each in dims:  # as one at a time leaves others to split meanwhile
+            input = of_shards(shift, input, [each], [each])
+        return input
     return shift(input, dims)  # type: ignore[no-any-return]

@@ -63,6 +63,17 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
     self._real, self._imag = value.detach()._real, value.detach()._imag
 
 
+def _of_gradient(function: Any) -> Any:
+    """A method that asks for the gradient of the whole, which may pass by: see `_Followed`."""
+
+    def implementation(self: ComplexTensor, *args: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            self._followed = None  # who takes parts from now on takes them from the whole
+        return as_torch(function, self, *args)
+
+    return implementation
+
+
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
     if torch.is_grad_enabled() and input.requires_grad:
         return torch.stack(parts_of(input), dim=-1)
@@ -188,6 +199,14 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
     return implementation
 
 
+def _is_finite(input: Any) -> torch.Tensor:
+    return selection.is_finite(*parts_of(input))
+
+
+def _has_no_imag(input: Any) -> torch.Tensor:
+    return parts_of(input)[1] == 0
+
+
 def _is_real(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor) and not x.is_complex()
 
@@ -265,6 +284,8 @@ for _name, (_get, _set) in _ATTRIBUTES.items():
     FUNCTIONS[_descriptor.__get__] = _get
     FUNCTIONS[_descriptor.__set__] = _set
 FUNCTIONS[torch.Tensor.data.__set__] = _set_data  # type: ignore[attr-defined]
+for _function in (torch.Tensor.register_hook, torch.Tensor.retain_grad):
+    FUNCTIONS[_function] = _of_gradient(_function)
 FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
@@ -273,6 +294,11 @@ FUNCTIONS |= {
     torch.Tensor.conj: conj,
     torch.angle: angle,
     torch.Tensor.angle: angle,
+    # torch's ways to these two write into parts or view them, which DTensors gather for.
+    torch.isfinite: _is_finite,
+    torch.Tensor.isfinite: _is_finite,
+    torch.isreal: _has_no_imag,
+    torch.Tensor.isreal: _has_no_imag,
     torch.adjoint: lambda input: conj(input.mT),
     torch.Tensor.adjoint: lambda self: conj(self.mT),
     torch.Tensor.mH.__get__: lambda self: conj(self.mT),  # type: ignore[attr-defined]

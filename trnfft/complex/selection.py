@@ -96,7 +96,7 @@ def is_nonzero(x: Any) -> torch.Tensor:
     """Which numbers are not zero."""
     if not isinstance(x, ComplexTensor):
         return x != 0
-    return (x._real != 0) | (x._imag != 0)
+    return (x._real != 0).bitwise_or(x._imag != 0)
 
 
 def _of_nonzero(function: Any) -> Any:
@@ -122,5 +122,14 @@ def _of_both_nonzero(function: Any) -> Any:
 for _operator in overloads_of("logical_and logical_or logical_xor"):
     TABLE[_operator] = _of_both_nonzero(_operator)
 for _operator in overloads_of("isnan isinf"):
-    TABLE[_operator] = lambda self, _of=_operator: _of(self._real) | _of(self._imag)
-TABLE[aten.isfinite.default] = lambda self: self._real.isfinite() & self._imag.isfinite()
+    TABLE[_operator] = lambda self, _of=_operator: _of(self._real).bitwise_or(_of(self._imag))
+
+
+def is_finite(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
+    """Of both parts, by what DTensor has rules for below autograd: there `&` is an operator of its
+    own, for which it gathers, as for isfinite.
+    """
+    return (real.abs() < torch.inf).bitwise_and(imag.abs() < torch.inf)
+
+
+TABLE[aten.isfinite.default] = lambda self: is_finite(self._real, self._imag)

@@ -222,9 +222,11 @@ class ComplexTensor(torch.Tensor):
     ) -> Any:
         """A function of torch, above autograd."""
         kwargs = kwargs or {}
-        if _rejoin(args) and not _is_in_place(func):
-            # Their gradients are to be as native as they are.
-            args, kwargs = tree_map_only(torch.Tensor, _split_if_followed, (args, kwargs))
+        if _rejoin(args):
+            # Their gradients are to be as native as they are, and DTensors only know each other.
+            kept = int(_is_in_place(func))
+            rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
+            args = (*args[:kept], *rest)
         function = FUNCTIONS.get(func)
         if function is not None:
             return function(*args, **kwargs)
@@ -278,7 +280,11 @@ class ComplexTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         # torch prints complex numbers well, but not of every dtype and not on every device.
+        from trnfft.ops.sharded import is_sharded  # here: it imports this file
+
         real, imag = parts_of(self.detach())
+        if is_sharded(real):
+            return f"ComplexTensor({real!r}, {imag!r})"
         device = "meta" if self.device.type == "meta" else "cpu"
         part_dtype = torch.float64 if real.dtype == torch.float64 else torch.float32
         native = torch.complex(real.to(device, part_dtype), imag.to(device, part_dtype))
@@ -293,6 +299,32 @@ class ComplexTensor(torch.Tensor):
         more_indent = " " * (len("ComplexTensor(") - len("tensor("))
         text = textwrap.indent(text, more_indent).removeprefix(more_indent)
         return f"ComplexTensor({text.removesuffix(')')}{notes})"
+
+    # Parts that are DTensors; of others these are no attributes
+
+    @property
+    def device_mesh(self) -> Any:
+        """The devices that hold the parts, as of DTensor."""
+        return self._real.device_mesh  # type: ignore[attr-defined]
+
+    @property
+    def placements(self) -> Any:
+        """How the parts are split over the devices, as of DTensor."""
+        return self._real.placements  # type: ignore[attr-defined]
+
+    def to_local(self, **options: Any) -> ComplexTensor:
+        """What this device holds, as of DTensor. Differentiable."""
+        return join(*(part.to_local(**options) for part in parts_of(self)))  # type: ignore[attr-defined]
+
+    def full_tensor(self, **options: Any) -> ComplexTensor:
+        """The whole on every device, gathered, as of DTensor. Differentiable."""
+        return join(*(part.full_tensor(**options) for part in parts_of(self)))  # type: ignore[attr-defined]
+
+    def redistribute(self, *arguments: Any, **options: Any) -> ComplexTensor:
+        """Split in another way, as of DTensor. Differentiable."""
+        return join(
+            *(part.redistribute(*arguments, **options) for part in parts_of(self))  # type: ignore[attr-defined]
+        )
 
     # Memory
 
@@ -439,8 +471,7 @@ class _Followed(NamedTuple):
 def _rejoin(values: Any) -> bool:
     """Tell autograd of parts that were written in place; whether there are native tensors, too.
 
-    Those ComplexTensors whose parts have changed are made of them anew. Native are complex tensors
-    that are none of these, and that autograd follows.
+    Those ComplexTensors whose parts have changed are made of them anew.
     """
     has_native = False
     for z in values:
@@ -449,7 +480,7 @@ def _rejoin(values: Any) -> bool:
             if followed is not None and followed.is_behind() and torch.is_grad_enabled():
                 _rejoin_one(z, followed)
         elif isinstance(z, torch.Tensor):
-            has_native = has_native or (z.requires_grad and z.is_complex())
+            has_native = has_native or _is_native(z)
         elif isinstance(z, (list, tuple)):
             has_native = _rejoin(z) or has_native
     return has_native
@@ -471,8 +502,17 @@ def _is_in_place(function: Any) -> bool:
 _IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
 
 
-def _split_if_followed(x: torch.Tensor) -> torch.Tensor:
-    return ComplexTensor.from_complex(x) if x.requires_grad and x.is_complex() else x
+def _is_native(x: torch.Tensor) -> bool:
+    """Whether these are complex numbers in one tensor that autograd follows, or in a DTensor."""
+    if not x.is_complex():
+        return False
+    from trnfft.ops.sharded import is_sharded  # here: it imports this file
+
+    return x.requires_grad or is_sharded(x)
+
+
+def _split_if_native(x: torch.Tensor) -> torch.Tensor:
+    return x if isinstance(x, ComplexTensor) or not _is_native(x) else _split("z", x)
 
 
 def is_followed(*values: Any) -> bool:
@@ -513,11 +553,14 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing to keep."""
+        ctx.set_materialize_grads(False)  # which would be plain zeros beside a DTensor
 
     @staticmethod
-    def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        return join(real, imag)
+    def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
+        if real is None and imag is None:
+            return None
+        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
+        return join(real, torch.zeros_like(real) if imag is None else imag)
 
 
 class _Rejoin(torch.autograd.Function):
@@ -611,7 +654,9 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
         return z
     _check_layout(name, z)
     if z.is_complex():
-        return join(*parts_of(z))
+        from trnfft.ops.sharded import split  # here: it imports this file
+
+        return split(z)
     if z.dtype not in PART_DTYPES:
         raise TypeError(
             f"argument '{name}' has dtype {z.dtype}, allowed are complex dtypes and "

@@ -38,6 +38,7 @@ from trnfft.ops.convolution import (
     has_kernels,
     spectrum_for_images,
 )
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.planner.factorization import smooth_numbers
 from trnfft.transforms import fft, ifft, irfft, rfft
 
@@ -77,6 +78,9 @@ def bloom(
     check_real("image", image)
     _check_image(image)
     check_real("psf", psf)
+    if is_sharded(image):
+        along = range(-max(psf.ndim, 2), 0)
+        return of_shards(bloom, image, along, psf, strength=strength, padding=padding)  # type: ignore[no-any-return]
     bloom_filter = BloomFilter(
         psf.to(computed_dtype(image.dtype)), image.shape[-2:], padding=padding
     )
@@ -108,6 +112,11 @@ class BloomFilter:
                 f"argument 'psf' has shape {tuple(psf.shape)}, allowed are [h, w] and [C, h, w], "
                 f"not empty; reshape it"
             )
+        if is_sharded(psf):
+            raise NotImplementedError(
+                "argument 'psf' is a DTensor, allowed are tensors that every device has a copy of; "
+                "use psf.full_tensor(), or trnfft.bloom"
+            )
         check_choice("padding", padding, PADDINGS)
         self.padding = padding
         self.channels = psf.shape[0] if psf.ndim == 3 else None
@@ -134,6 +143,9 @@ class BloomFilter:
             raise TypeError(f"argument 'strength' must be a number, not {kind}") from None
         if not fits:
             raise ValueError(f"argument 'strength' is {shown(strength)}, allowed is 0 to 1")
+        if is_sharded(image):
+            along = (-2, -1) if self.channels is None else (-3, -2, -1)
+            return of_shards(self._of_shard, image, along, self._spectrum, strength)  # type: ignore[no-any-return]
         x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
@@ -166,6 +178,16 @@ class BloomFilter:
         half = other._turned(full)[..., : other._padded[1] // 2 + 1]
         other._spectrum = each_part(torch.Tensor.contiguous, half)
         return other
+
+    def _of_shard(
+        self, image: torch.Tensor, spectrum: ComplexTensor, strength: float
+    ) -> torch.Tensor:
+        """The bloomed picture, with the spectrum as autograd has to know it."""
+        if spectrum is self._spectrum:
+            return self(image, strength)
+        other = copy.copy(self)
+        other._spectrum, other._ordered = spectrum, None
+        return other(image, strength)
 
     def _lay_out(self, size: Sequence[int]) -> None:
         """Sets what depends on the size of the pictures, except for the spectrum."""

@@ -29,6 +29,7 @@ from trnfft import cache, config
 from trnfft.arguments import (
     Input,
     check_choice,
+    check_tensor,
     dimension,
     floating_point,
     integers,
@@ -43,6 +44,7 @@ from trnfft.ops.convolution import (
     filtered_rows,
     has_rows_kernel_for,
 )
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.planner.factorization import next_smooth_number
 from trnfft.signal import overlap_add
 from trnfft.transforms import fftn, ifftn, irfftn, rfft, rfftn
@@ -91,26 +93,62 @@ def convolve(
             one along all.
         NotImplementedError: the length or the precision is beyond what the backend can do.
     """
-    x, h, axes = _operands(input, filter, mode, dims)
+    if is_sharded(input):
+        return _sharded(input, filter, mode, dims, padding)
+    x, h, axes = operands(input, filter, mode, dims)
     check_choice("padding", padding, PADDINGS)
-    kept = _kept(mode, x, h, axes)
+    kept = kept_of(mode, x, h, axes)
     if padding == "circular" and mode != "valid":
         return _wrapped(x, h, axes, kept)
     if padding == "mirror" and mode != "valid":
         for i, (dim, (start, stop)) in enumerate(zip(axes, kept, strict=True)):
             before = h.shape[dim] - 1
-            x = _periodic(_mirrored(x, dim), start - before, stop, dim)
+            x = periodic(_mirrored(x, dim), start - before, stop, dim)
             kept[i] = before, before + stop - start
     # One point times others is a product, which needs no transform.
     many = [i for i, dim in enumerate(axes) if x.shape[dim] > 1 and h.shape[dim] > 1]
+    are_rows = len(many) == 1 and _are_real(x, h)
     sizes = []
     for i in many:
         n, m, (start, stop) = x.shape[axes[i]], h.shape[axes[i]], kept[i]
         # y from the size on wraps around to its beginning, which must come before `start`.
         least = max(n, m, stop, n + m - 1 - start)
-        sizes.append(fast_length(least, x.device, len(many) == 1 and _are_real(x, h)))
-    y = _circular(x, h, [axes[i] for i in many], sizes) if many else x * h
+        sizes.append(fast_length(least, x.device, are_rows))
+    if are_rows:
+        (i,), (size,) = many, sizes
+        start, stop = kept[i]
+        y = _filtered(x, h, axes[i], size, start, stop - start)
+        kept[i] = 0, stop - start
+    else:
+        y = _circular(x, h, [axes[i] for i in many], sizes) if many else x * h
     return _cropped(y, axes, kept)
+
+
+def _sharded(input: Input, filter: Input, mode: str, dims: Any, padding: str) -> Any:
+    """`convolve` of DTensors."""
+    check_choice("padding", padding, PADDINGS)
+    if padding != "zero":
+        along = _mixed(input, filter, dims)
+        return of_shards(convolve, input, along, filter, mode, dims, padding)
+    from trnfft.distributed import convolution  # here, as it loads DTensor
+
+    return convolution.convolve(input, filter, mode, dims)
+
+
+def _mixed(input: Input, filter: Input, dims: Any) -> list[int]:
+    """The dimensions of a DTensor of which each device needs all, as it has all of the filter.
+
+    Raises:
+        NotImplementedError: the filter has more dimensions.
+    """
+    check_tensor("filter", filter)
+    if filter.ndim > input.ndim:
+        raise NotImplementedError(
+            f"argument 'filter' has {filter.ndim} dimensions and argument 'input', a DTensor, "
+            f"{input.ndim}, allowed are at most as many; give 'input' more of size 1"
+        )
+    along = range(input.ndim) if dims is None else integers("dims", dims)
+    return [*along, *(-i for i, size in enumerate(reversed(filter.shape), 1) if size > 1)]
 
 
 def oaconvolve(
@@ -133,9 +171,12 @@ def oaconvolve(
     Raises:
         TypeError, IndexError, ValueError, NotImplementedError: as `convolve`.
     """
-    x, h, axes = _operands(input, filter, mode, dims)
+    if is_sharded(input):
+        along = _mixed(input, filter, dims)
+        return of_shards(oaconvolve, input, along, filter, mode, dims)
+    x, h, axes = operands(input, filter, mode, dims)
     axes = sorted(axes)
-    kept = _kept(mode, x, h, axes)
+    kept = kept_of(mode, x, h, axes)
     sizes = [_block_size(x.shape[dim], h.shape[dim], x.device) for dim in axes]
     hops = [
         size - min(x.shape[dim], h.shape[dim]) + 1 for dim, size in zip(axes, sizes, strict=True)
@@ -214,9 +255,15 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
         return ifftn(fftn(x, sizes, axes) * fftn(h, sizes, axes), sizes, axes)
     if len(axes) > 1:
         return irfftn(rfftn(x, sizes, axes) * rfftn(h, sizes, axes), sizes, axes)
-    dim, size = axes[0], sizes[0]
-    rows = [lengthened(part.transpose(dim, -1), -1, size) for part in (x, h)]
-    return filtered_rows(rows[0], rfft(rows[1])).transpose(dim, -1)
+    return _filtered(x, h, axes[0], sizes[0], 0, sizes[0])
+
+
+def _filtered(x: Any, h: Any, dim: int, size: int, start: int, count: int) -> Any:
+    """Of `_circular` of real operands along one dimension, `count` numbers from `start` on."""
+    taps = lengthened(h.transpose(dim, -1), -1, size)
+    # The first numbers of a convolution with a filter that comes earlier: those, a kernel can keep.
+    spectrum = rfft(periodic(taps, start, start + size, -1))
+    return filtered_rows(x.transpose(dim, -1), spectrum, size, count).transpose(dim, -1)
 
 
 def _are_real(x: Any, h: Any) -> bool:
@@ -231,16 +278,17 @@ def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
         h = _blocks(h, dim, size).sum(dim) if turns > 1 else h
     y = _circular(x, h, axes, sizes)
     for dim, (start, stop) in zip(axes, kept, strict=True):
-        y = _periodic(y, start, stop, dim)
+        y = periodic(y, start, stop, dim)
     return y.contiguous()
 
 
-def _periodic(x: Any, start: int, stop: int, dim: int) -> Any:
+def periodic(x: Any, start: int, stop: int, dim: int) -> Any:
     """The numbers from `start` to `stop` of what repeats x along a dimension."""
     first = start % x.shape[dim]
     last = first + stop - start
     turns = -(-last // x.shape[dim])
-    return torch.cat([x] * turns, dim).narrow(dim, first, last - first)
+    repeated = torch.cat([x] * turns, dim) if turns > 1 else x
+    return repeated.narrow(dim, first, last - first)
 
 
 def _mirrored(x: Any, dim: int) -> Any:
@@ -274,7 +322,7 @@ def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
     return y.contiguous()
 
 
-def _kept(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
+def kept_of(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
     """Where the result of a mode starts and stops in y."""
     kept = []
     for dim in axes:
@@ -287,7 +335,7 @@ def _kept(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
     return kept
 
 
-def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, Any, list[int]]:
+def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, Any, list[int]]:
     """Both operands in one dtype, and the dimensions from 0 on; for "valid" the longer one first.
 
     Raises:
@@ -295,6 +343,11 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
     """
     x, h = traced.held(_operand("input", input)), traced.held(_operand("filter", filter))
     check_choice("mode", mode, MODES)
+    if is_sharded(h) and not is_sharded(x):
+        raise NotImplementedError(
+            "argument 'filter' is a DTensor and argument 'input' is none, allowed is 'input' alone "
+            "or both; distribute it, too, with torch.distributed.tensor.distribute_tensor"
+        )
     if x.device != h.device:
         raise ValueError(
             f"argument 'filter' is on device '{h.device}' and argument 'input' on '{x.device}'; "
@@ -307,7 +360,8 @@ def _operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, A
             f"as dims=-1, or give one more of size 1, for example with .reshape or [None]"
         )
     most = max(x.ndim, h.ndim)
-    x, h = (operand.reshape((1,) * (most - operand.ndim) + operand.shape) for operand in (x, h))
+    if x.ndim != h.ndim:
+        x, h = (operand.reshape((1,) * (most - operand.ndim) + operand.shape) for operand in (x, h))
     axes = _axes(dims, x.ndim)
     for name, operand in (("input", x), ("filter", h)):
         if not all(operand.shape[dim] for dim in axes):

@@ -14,6 +14,7 @@ import torch
 
 from trnfft.arguments import Input, check_length, check_tensor, integer, split_complex
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.sharded import is_sharded, of_shards
 
 
 def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
@@ -33,6 +34,8 @@ def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
         TypeError: an argument is of the wrong type.
         RuntimeError: `input` has no dimension or not n/2 + 1 numbers, or n is odd or less than 2.
     """
+    if is_sharded(input):
+        return of_shards(pack_spectrum, input, (-1,), n)
     x = _complex(input)
     n = 2 * (x.shape[-1] - 1) if n is None else integer("n", n)
     if n % 2 or n < 2:
@@ -62,6 +65,8 @@ def unpack_spectrum(input: Input) -> ComplexTensor:
         TypeError: `input` is no complex tensor.
         RuntimeError: `input` has no dimension, or no number in the last one.
     """
+    if is_sharded(input):
+        return of_shards(unpack_spectrum, input, (-1,))
     x = _complex(input)
     check_length("n", None, x.shape[-1], x.shape[-1])
     zero = torch.zeros_like(x.real[..., :1])

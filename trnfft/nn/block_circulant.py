@@ -18,6 +18,7 @@ from trnfft.arguments import (
 )
 from trnfft.checks import shown
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
+from trnfft.ops.sharded import of_shards, takes_shards
 
 
 class BlockCirculantLinear(nn.Module):
@@ -76,6 +77,8 @@ class BlockCirculantLinear(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         _check_input(input, self.in_features)
+        if takes_shards(self, input):
+            return of_shards(self, input, (-1,))  # type: ignore[no-any-return]
         check_device("input", input.device, "the weight", self.weight.device)
         wide = computed_dtype(input.dtype)
         p, q, k = self.weight.shape

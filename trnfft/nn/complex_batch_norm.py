@@ -15,6 +15,7 @@ from trnfft.arguments import (
 )
 from trnfft.checks import finite
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.sharded import is_sharded, like_copies, replicated, summed
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -107,14 +108,14 @@ class ComplexBatchNorm(nn.Module):
         if self.training or not self.track_running_stats:
             mean_real, mean_imag, *covariance = self._of_batch(x)
         else:
-            mean_real, mean_imag, *covariance = self.buffers()
+            mean_real, mean_imag, *covariance = (replicated(buffer, x) for buffer in self.buffers())
         shape = (-1,) + (1,) * (x.ndim - 2)
         x = ComplexTensor(x.real - mean_real.view(shape), x.imag - mean_imag.view(shape))
         x = _stretched(x, *_inverse_square_root(self.eps, *covariance))
         if self.affine:
-            x = _stretched(x, self.weight_rr, self.weight_ri, self.weight_ii)
-            bias_real, bias_imag = self.bias_real.view(shape), self.bias_imag.view(shape)
-            x = ComplexTensor(x.real + bias_real, x.imag + bias_imag)
+            *weight, bias_real, bias_imag = (replicated(value, x) for value in self.parameters())
+            x = _stretched(x, *weight)
+            x = ComplexTensor(x.real + bias_real.view(shape), x.imag + bias_imag.view(shape))
         return x.to(dtype)
 
     def _of_batch(self, x: ComplexTensor) -> tuple[torch.Tensor, ...]:
@@ -129,15 +130,16 @@ class ComplexBatchNorm(nn.Module):
                 f"number per channel where their statistics are taken; call .eval()"
             )
         dims = [dim for dim in range(x.ndim) if dim != 1]
-        means = [part.mean(dims, keepdim=True) for part in (x.real, x.imag)]
+        means = [_mean(part, dims, keepdim=True) for part in (x.real, x.imag)]
         real, imag = x.real - means[0], x.imag - means[1]
         products = (real * real, real * imag, imag * imag)
         means = [mean.flatten() for mean in means]
-        covariance = [product.mean(dims) for product in products]
+        covariance = [_mean(product, dims) for product in products]
         if self.training and self.track_running_stats:
             unbiased = [value * (count / (count - 1)) for value in covariance]
             for average, value in zip(self.buffers(), means + unbiased, strict=True):
-                average.lerp_(value.detach().to(average.dtype), self.momentum)
+                value = like_copies(value.detach(), average)
+                average.lerp_(value.to(average.dtype), self.momentum)
         return *means, *covariance
 
     def extra_repr(self) -> str:
@@ -145,6 +147,13 @@ class ComplexBatchNorm(nn.Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.affine}, track_running_stats={self.track_running_stats}"
         )
+
+
+def _mean(x: torch.Tensor, dims: list[int], keepdim: bool = False) -> torch.Tensor:
+    """The mean along these dimensions; of a DTensor, whose shards may be uneven, that of all."""
+    if not is_sharded(x):
+        return x.mean(dims, keepdim=keepdim)
+    return summed(x.sum(dims, keepdim=keepdim)) / math.prod(x.shape[dim] for dim in dims)
 
 
 def _stretched(

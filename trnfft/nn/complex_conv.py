@@ -16,6 +16,7 @@ from trnfft.nn.conv_arguments import (
     plain_sizes,
 )
 from trnfft.nn.split import SplitWeight, bilinear
+from trnfft.ops.sharded import of_shards, takes_shards
 
 Size = int | tuple[int, ...]
 
@@ -80,6 +81,9 @@ class _ComplexConv(SplitWeight):
         convolve = functools.partial(self._convolve, **self.settings)
         x = self.checked_input(input)
         check_shape(x, self.in_channels, self._DIMENSIONS)
+        if takes_shards(self, x):
+            along = range(-self._DIMENSIONS - 1, 0)
+            return of_shards(self, x, along)  # type: ignore[no-any-return]
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
         product = bilinear(convolve, x, self.weight)
         return self.biased(product, (-1,) + (1,) * self._DIMENSIONS)

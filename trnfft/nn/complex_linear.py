@@ -5,6 +5,7 @@ import torch
 from trnfft.arguments import check_flags, check_parameters, check_positive
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
+from trnfft.ops.sharded import of_shards, takes_shards
 
 
 class ComplexLinear(SplitWeight):
@@ -53,6 +54,8 @@ class ComplexLinear(SplitWeight):
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[..., {self.in_features}]; bring the features to the last dimension"
             )
+        if takes_shards(self, x):
+            return of_shards(self, x, (-1,))  # type: ignore[no-any-return]
         product = bilinear(torch.nn.functional.linear, x, self.weight)
         return self.biased(product, (-1,))
 

@@ -1,6 +1,8 @@
 """torch.nn.Conv1d and Conv2d computed by transforms: for long filters."""
 
+import contextlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from trnfft.arguments import (
 )
 from trnfft.backends.choice import backend_for
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.convolution.convolve import fast_length, lengthened
+from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
     check_channels,
     check_conv,
@@ -28,7 +30,16 @@ from trnfft.nn.conv_arguments import (
     plain_sizes,
 )
 from trnfft.nn.split import bilinear
+from trnfft.ops.convolution import (
+    convolve_images,
+    filtered_rows,
+    has_kernels,
+    spectrum_for_images,
+)
+from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
+
+Form = Callable[[torch.Tensor, tuple[int, ...]], ComplexTensor]  # spectra of taps, for sizes
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -37,7 +48,9 @@ class _FFTConv(nn.modules.conv._ConvNd):
     """What both layers share, for the dimensions of the weight beyond its channels.
 
     A cross-correlation is a product with the conjugate spectrum of the filter. In transforms as
-    long as the padded input the points that wrap around come last, after those of the result.
+    long as the padded input the points that wrap around come last, after those of the result. Where
+    each channel has a filter of its own (groups == in_channels == out_channels), kernels convolve
+    rows in one launch, and images if the filter is constant.
     """
 
     _DIMENSIONS: int
@@ -83,22 +96,63 @@ class _FFTConv(nn.modules.conv._ConvNd):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The layer's output; see the class."""
         _check_input(input, self.weight, self.in_channels)
+        if takes_shards(self, input):
+            along = range(-self._DIMENSIONS - 1, 0)
+            return of_shards(self, input, along)  # type: ignore[no-any-return]
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == self.weight.ndim else input[None]
         check_padded(batch, self.padding, self._DIMENSIONS)
-        x = self._padded(batch.to(wide))
-        results = self._results(x.shape[2:])
-        axes = tuple(range(2, x.ndim))
-        sizes = tuple(fast_length(size, x.device) for size in x.shape[2:])
-        spectrum = rfftn(x, sizes, axes)
-        y = irfftn(self._mixed(spectrum, self._spectrum(sizes, wide)), sizes, axes)[results]
+        x = batch.to(wide)
+        margins = self._margins()
+        lengths = [n + sum(margin) for n, margin in zip(x.shape[2:], margins, strict=True)]
+        counts = self._counts(lengths)
+        if self.padding_mode != "zeros" and any(map(any, margins)):
+            pairs = [points for margin in reversed(margins) for points in margin]
+            x = nn.functional.pad(x, pairs, self.padding_mode)
+        strides: list[Any] = [slice(0, None, stride) for stride in self.stride]
+        y = self._correlated(x, lengths, counts)[(..., *strides)]
         if self.bias is not None:
-            y = y + self.bias.to(wide).view(-1, *(1,) * len(axes))
+            y = y + self.bias.to(wide).view(-1, *(1,) * self._DIMENSIONS)
         return (y if batch is input else y[0]).contiguous().to(input.dtype)
 
-    def _padded(self, x: torch.Tensor) -> torch.Tensor:
-        """x between what `padding` and `padding_mode` say."""
-        margins: list[int] = []
+    def _correlated(self, x: torch.Tensor, lengths: list[int], counts: list[int]) -> torch.Tensor:
+        """The first `counts` points, at all strides, of data padded to `lengths`."""
+        has_own = self._has_own_filters()
+        if has_own and self._DIMENSIONS == 2 and has_kernels(x) and _is_constant(self.weight):
+            with contextlib.suppress(NotImplementedError):
+                return self._correlated_images(x, lengths, counts)
+        is_row = has_own and self._DIMENSIONS == 1
+        sizes = tuple(fast_length(length, x.device, is_row) for length in lengths)
+        filters = self._spectrum(sizes, x.dtype, _of_rows if has_own else self._of_groups)
+        if is_row:
+            return filtered_rows(x, filters, sizes[0], counts[0])
+        axes = tuple(range(2, x.ndim))
+        y = irfftn(self._mixed(rfftn(x, sizes, axes), filters), sizes, axes)
+        kept: list[Any] = [slice(count) for count in counts]
+        return y[(..., *kept)]
+
+    def _correlated_images(
+        self, x: torch.Tensor, lengths: list[int], counts: list[int]
+    ) -> torch.Tensor:
+        """`_correlated` in one launch. NotImplementedError where no kernel does it."""
+        from trnfft.planner.lengths import plan_images  # here: only its users load the kernels
+
+        height, width = x.shape[-2:]
+        plan = plan_images((height, width), (lengths[0], lengths[1]))
+        padded, is_turned = (plan.shape[0], plan.shape[1]), plan.padded_from != (height, width)
+        form = _of_turned_images if is_turned else _of_images
+        filters = self._spectrum(padded[::-1] if is_turned else padded, x.dtype, form)
+        if is_turned:
+            return convolve_images(x.mT, filters, padded, (counts[1], counts[0])).mT
+        return convolve_images(x, filters, padded, (counts[0], counts[1]))
+
+    def _has_own_filters(self) -> bool:
+        """Whether every channel is convolved by itself."""
+        return self.in_channels == self.groups == self.out_channels
+
+    def _margins(self) -> list[tuple[int, int]]:
+        """Points before and after the data, of each dimension, by `padding`."""
+        margins = []
         for i, (size, step) in enumerate(zip(self.kernel_size, self.dilation, strict=True)):
             before = after = 0
             if not isinstance(self.padding, str):
@@ -106,30 +160,30 @@ class _FFTConv(nn.modules.conv._ConvNd):
             elif self.padding == "same":
                 before = step * (size - 1) // 2
                 after = step * (size - 1) - before
-            margins = [before, after, *margins]  # of the last dimension first
-        mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
-        return nn.functional.pad(x, margins, mode) if any(margins) else x
+            margins.append((before, after))
+        return margins
 
-    def _results(self, lengths: tuple[int, ...]) -> tuple[Any, ...]:
-        """Where the results are in a correlation with an input of these lengths.
+    def _counts(self, lengths: list[int]) -> list[int]:
+        """Points of a correlation with data of these lengths, at all strides.
 
         Raises:
             ValueError: the filter is longer.
         """
-        results: list[Any] = [...]
-        filters = zip(lengths, self.kernel_size, self.dilation, self.stride, strict=True)
-        for length, size, step, stride in filters:
+        counts = []
+        for length, size, step in zip(lengths, self.kernel_size, self.dilation, strict=True):
             reach = step * (size - 1)
             if reach >= length:
                 raise ValueError(
                     f"argument 'input' has {length} points with its padding, allowed are "
                     f"{reach + 1} or more, the length of the filter; use longer data or padding"
                 )
-            results.append(slice(0, length - reach, stride))
-        return tuple(results)
+            counts.append(length - reach)
+        return counts
 
     def _mixed(self, spectrum: ComplexTensor, filters: ComplexTensor) -> ComplexTensor:
         """The channels of each group mixed by a matrix for each frequency."""
+        if self._has_own_filters():
+            return spectrum * filters
         batch, _, *points = spectrum.shape
         shape = batch, self.groups, self.in_channels // self.groups, math.prod(points)
         # [groups, F, B, in] @ [groups, F, in, out], of which torch is fast with contiguous ones.
@@ -137,29 +191,36 @@ class _FFTConv(nn.modules.conv._ConvNd):
         product = bilinear(torch.matmul, grouped, filters)
         return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
 
-    def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype) -> ComplexTensor:
+    def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype, form: Form) -> ComplexTensor:
         """The conjugate spectrum of the filter; the last one, where that is still the same."""
         weight = self.weight
         if not _is_constant(weight):
-            return self._transformed(sizes, dtype)
+            return form(self._taps(sizes, dtype), sizes)
         settings = backend_for(weight.device), config.get_precision()
         # A tensor that inference mode made must not get into a graph later.
-        key = weight._version, sizes, dtype, settings, torch.is_inference_mode_enabled()
+        key = weight._version, sizes, dtype, form, settings, torch.is_inference_mode_enabled()
         kept = self._kept  # read once, as another thread may replace it
         if kept is None or kept[0] is not weight or kept[1] != key:
-            self._kept = kept = weight, key, self._transformed(sizes, dtype)
+            self._kept = kept = weight, key, form(self._taps(sizes, dtype), sizes)
         return kept[2]
 
-    def _transformed(self, sizes: tuple[int, ...], dtype: torch.dtype) -> ComplexTensor:
-        """The conjugate spectrum [groups, F, in / groups, out / groups] of the filter."""
+    def _taps(self, sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """The filter [out, in / groups, ...], on circles of these sizes where it begins early."""
         taps: torch.Tensor = self.weight.to(dtype)
         for dim, step in reversed(list(enumerate(self.dilation, 2))):
             if step > 1:  # zeros between the taps
                 taps = lengthened(taps.unsqueeze(dim + 1), dim + 1, step).flatten(dim, dim + 1)
-        axes = tuple(range(2, taps.ndim))
+        # Zeros before the data are those at the end of the circle, for taps that come earlier.
+        before = [margin[0] if self.padding_mode == "zeros" else 0 for margin in self._margins()]
+        if any(before):
+            for dim, (size, start) in enumerate(zip(sizes, before, strict=True), 2):
+                taps = periodic(lengthened(taps, dim, size), start, start + size, dim)
+        return taps
+
+    def _of_groups(self, taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+        """Conjugate spectra as the matrices [groups, F, in / groups, out / groups]."""
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
-        spectrum = rfftn(taps, sizes, axes).conj().reshape(shape)
-        return spectrum.permute(0, 3, 2, 1).contiguous()
+        return _conjugate(taps, sizes).reshape(shape).permute(0, 3, 2, 1).contiguous()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         self._kept = None  # .to() and its like give the parameters new data
@@ -224,6 +285,25 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     """
 
     _DIMENSIONS = 2
+
+
+def _conjugate(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+    return rfftn(taps, sizes, tuple(range(2, taps.ndim))).conj()
+
+
+def _of_rows(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+    """Conjugate spectra [channels, ...] of a filter for each channel."""
+    return _conjugate(taps, sizes)[:, 0].contiguous()
+
+
+def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+    """`_of_rows` as `convolve_images` takes them."""
+    return spectrum_for_images(_of_rows(taps, sizes))
+
+
+def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+    """`_of_images` for images with their axes exchanged."""
+    return _of_images(taps.mT, sizes[::-1])
 
 
 def _is_constant(weight: torch.Tensor) -> bool:

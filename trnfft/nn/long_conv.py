@@ -5,6 +5,7 @@ from torch import nn
 
 from trnfft.arguments import check_device, check_real
 from trnfft.convolution.convolve import convolve
+from trnfft.ops.sharded import is_split, of_shards
 
 
 class LongConv(nn.Module):
@@ -44,5 +45,7 @@ class LongConv(nn.Module):
                 f"for each channel of 'u', or [1, M]; reshape it"
             )
         check_device("k", k.device, "argument 'u'", u.device)
+        if is_split(u, -1):  # of which the end could not be cut off without a gather
+            return of_shards(self, u, (-2, -1), k)  # type: ignore[no-any-return]
         length = u.shape[-1]
         return convolve(u, k[:, :length], dims=-1)[..., :length].to(u.dtype)

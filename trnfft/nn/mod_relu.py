@@ -5,6 +5,7 @@ from torch import nn
 
 from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.ops.sharded import replicated
 
 
 class ModReLU(nn.Module):
@@ -47,7 +48,7 @@ class ModReLU(nn.Module):
             )
         # The phase of a bfloat16 number has its accuracy only if it is computed in the wider dtype.
         x = x.to(torch.promote_types(x.real.dtype, self.bias.dtype))
-        bias = self.bias.view((-1,) + (1,) * max(x.ndim - 2, 0))
+        bias = replicated(self.bias, x).view((-1,) + (1,) * max(x.ndim - 2, 0))
         size = x.abs()
         # The phase first: quotients of small numbers stay at most 1.
         safe = size.masked_fill(size == 0, 1)

@@ -17,6 +17,7 @@ from trnfft.arguments import (
 from trnfft.checks import finite, shown
 from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
 from trnfft.nn.split import SplitWeight
+from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
 
@@ -119,6 +120,9 @@ class SpectralConv(SplitWeight):
         floating_point("input", input, TypeError, with_integers=False)
         order = len(self.modes)
         check_shape(input, order, self.in_channels)
+        if takes_shards(self, input):
+            rest = (range(1, input.ndim), output_shape)
+            return of_shards(self, input, *rest)  # type: ignore[no-any-return]
         dims = tuple(range(-order, 0))
         spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
         sizes = self._sizes(input, output_shape)

@@ -8,6 +8,7 @@ from trnfft.arguments import check_device, check_parameters, check_positive, flo
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
+from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
 
@@ -39,6 +40,8 @@ class _SpectralConv(SplitWeight):
         counts = tuple(self._modes.values())
         floating_point("input", input, TypeError, with_integers=False)
         check_shape(input, len(counts), self.in_channels)
+        if takes_shards(self, input):
+            return of_shards(self, input, range(1, input.ndim))  # type: ignore[no-any-return]
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
             is_last = i == len(counts) - 1

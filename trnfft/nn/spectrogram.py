@@ -35,6 +35,7 @@ from trnfft.arguments import (
 )
 from trnfft.checks import finite, shown
 from trnfft.memory import check_memory
+from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.signal import istft, stft
 
 _SCALES = ("htk", "slaney")
@@ -124,6 +125,8 @@ class Spectrogram(_Frames):
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         floating_point("waveform", waveform, TypeError, with_integers=False)
         dimension("dim", -1, waveform.ndim)
+        if is_sharded(waveform):
+            return of_shards(self, waveform, (-1,))  # type: ignore[no-any-return]
         padded = self._padded(waveform)
         spectrum = stft(
             padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1]),
@@ -190,6 +193,8 @@ class InverseSpectrogram(_Frames):
             raise RuntimeError(
                 f"argument 'spectrogram' has shape {tuple(spectra.shape)}, allowed is [..., F, T]"
             )
+        if is_sharded(spectra):
+            return of_shards(self, spectra, (-2, -1), length)  # type: ignore[no-any-return]
         if self.by_window:
             spectra = spectra * self._norm()
         signal = istft(
@@ -261,6 +266,8 @@ class MelScale(nn.Module):
                 f"[..., {len(self.fb)}, T]; pass its number of frequencies as argument 'n_stft'"
             )
         check_device("specgram", specgram.device, "the filter bank", self.fb.device)
+        if is_sharded(specgram):
+            return of_shards(self, specgram, (-2,))  # type: ignore[no-any-return]
         return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
 
 

@@ -2,9 +2,10 @@
 
     y = crop(F^-1 (F pad(x) . H))
 
-`trnfft::convolve_rows` and `trnfft::convolve_images` of torch.library are its operators. Both are
-their own derivatives in x, with conj H, and with what is padded and what is cropped exchanged. The
-derivative in H of rows is a product of spectra; images have none, as filters of images are kept.
+Padding and cropping are DMA's, which moves what is there. `trnfft::convolve_rows` and
+`trnfft::convolve_images` of torch.library are its operators. Both are their own derivatives in x,
+with conj H, and with what is padded and what is cropped exchanged. The derivative in H of rows is a
+product of spectra; images have none, as filters of images are kept.
 """
 
 from dataclasses import replace
@@ -34,21 +35,33 @@ def has_rows_kernel_for(n: int) -> bool:
     return not ROW_CONVOLUTION.why_not(n)
 
 
-def convolve_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
-    """Circular convolution of real rows x [..., N] by half spectra h [..., N // 2 + 1].
+def convolve_rows(
+    x: torch.Tensor, h: ComplexTensor, n: int | None = None, kept: int | None = None
+) -> torch.Tensor:
+    """Circular convolution of real rows x [..., L] by half spectra h [..., N // 2 + 1].
 
     Leading dimensions broadcast. Differentiable in both. Only where
     `has_kernels` and `has_rows_kernel_for`.
+
+    Args:
+        n: N, of at least the L points of x, which zeros follow. Default: L.
+        kept: how many points of the result, from the first on. Default: N.
     """
-    return _ConvolveRows.apply(x, h.real, h.imag, backend_for(x.device))
+    n = x.shape[-1] if n is None else n
+    return _ConvolveRows.apply(
+        x, h.real, h.imag, n, n if kept is None else kept, backend_for(x.device)
+    )
 
 
-def filtered_rows(x: torch.Tensor, h: ComplexTensor) -> torch.Tensor:
+def filtered_rows(
+    x: torch.Tensor, h: ComplexTensor, n: int | None = None, kept: int | None = None
+) -> torch.Tensor:
     """As `convolve_rows`, anywhere: by two transforms where no kernel does it."""
-    n = x.shape[-1]
+    n = x.shape[-1] if n is None else n
     if has_kernels(x, h.real) and has_rows_kernel_for(n):
-        return convolve_rows(x, h)
-    return irfft(rfft(x) * h, n)
+        return convolve_rows(x, h, n, kept)
+    padded = torch.nn.functional.pad(x, (0, n - x.shape[-1]))
+    return irfft(rfft(padded) * h, padded.shape[-1])[..., :kept]
 
 
 def convolve_images(
@@ -93,9 +106,9 @@ def spectrum_for_images(h: ComplexTensor) -> ComplexTensor:
 
 @torch.library.custom_op("trnfft::convolve_rows", mutates_args=())
 def _convolve_rows(
-    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, n: int, kept: int, backend: str
 ) -> torch.Tensor:
-    """Rows x [..., N] by half spectra [..., N // 2 + 1]; leading dimensions broadcast."""
+    """As `convolve_rows`."""
     from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
 
     lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
@@ -104,7 +117,8 @@ def _convolve_rows(
     if real.shape[:-1].numel() > 1:
         spectra = [part.expand(*lead, -1) for part in spectra]
     spectra = [part.reshape(-1, part.shape[-1]) for part in spectra]
-    recipe = plan_convolution(tuple(rows.shape[1:]), batch=rows.shape[0]).recipe
+    recipe = plan_convolution((n,), batch=rows.shape[0]).recipe
+    recipe = replace(recipe, held=(x.shape[-1], kept))
     (y,) = named(backend).run(recipe, (rows, *spectra))
     return owned(y.reshape(*lead, -1))
 
@@ -134,9 +148,11 @@ def _convolve_images(
 
 
 @_convolve_rows.register_fake
-def _(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str) -> torch.Tensor:
+def _(
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, n: int, kept: int, backend: str
+) -> torch.Tensor:
     lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
-    return x.new_empty((*lead, x.shape[-1]))
+    return x.new_empty((*lead, kept))
 
 
 @_convolve_images.register_fake
@@ -155,14 +171,12 @@ class _ConvolveRows(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, backend: str
-    ) -> torch.Tensor:
-        return _convolve_rows(x, real, imag, backend)
+    def forward(*arguments: Any) -> torch.Tensor:
+        return _convolve_rows(*arguments)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, real, imag, ctx.backend = inputs
+        x, real, imag, ctx.n, _, ctx.backend = inputs
         ctx.save_for_backward(x, real, imag)
 
     @staticmethod
@@ -170,16 +184,17 @@ class _ConvolveRows(torch.autograd.Function):
         x, real, imag = ctx.saved_tensors
         by_x = by_real = by_imag = None
         if ctx.needs_input_grad[0]:
-            by_x = _ConvolveRows.apply(grad, real, -imag, ctx.backend).sum_to_size(x.shape)
+            by_x = _ConvolveRows.apply(grad, real, -imag, ctx.n, x.shape[-1], ctx.backend)
+            by_x = by_x.sum_to_size(x.shape)
         if any(ctx.needs_input_grad[1:3]):
-            product = rfft(x).conj() * rfft(grad)
+            n = ctx.n
+            product = rfft(x, n).conj() * rfft(grad, n)
             # Of the numbers whose conjugates are not there, too, each counts twice.
-            n = x.shape[-1]
             weights = x.new_full((real.shape[-1],), 2.0 / n)
             weights[:: n // 2 if n % 2 == 0 else n] = 1.0 / n
             by_real = (product.real * weights).sum_to_size(real.shape)
             by_imag = (product.imag * weights).sum_to_size(imag.shape)
-        return by_x, by_real, by_imag, None
+        return by_x, by_real, by_imag, None, None, None
 
 
 class _ConvolveImages(torch.autograd.Function):

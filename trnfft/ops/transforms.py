@@ -25,6 +25,7 @@ from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
 from trnfft.ops import autocast, traced
+from trnfft.ops.sharded import is_sharded
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def c2c(
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
+    if is_sharded(x):
+        return _sharded(x, "c2c", sizes, dims, inverse, norm, planned)
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
     if not planned and _takes_whole(backend, x):
@@ -101,6 +104,8 @@ def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> ComplexTensor:
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
+    if is_sharded(x):
+        return _sharded(x, "r2c", sizes, dims, inverse, norm)
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
     if _takes_whole(backend, x):
@@ -127,6 +132,8 @@ def c2r(
     norm: str,
 ) -> torch.Tensor:
     """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
+    if is_sharded(x):
+        return _sharded(x, "c2r", sizes, dims, inverse, norm)
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
     if _takes_whole(backend, x):
@@ -165,6 +172,15 @@ def prepared(
         RuntimeError, TypeError, NotImplementedError: as the three.
     """
     backend, precision = _settings(like.device)
+    if is_sharded(like):
+
+        def sharded(x: Any) -> Any:
+            if torch.compiler.is_compiling():  # settings are those of the run
+                return _sharded(x, kind, sizes, dims, inverse, norm)
+            with config.backend(backend.name), config.precision(precision):
+                return _sharded(x, kind, sizes, dims, inverse, norm)
+
+        return Prepared(backend.name, precision, like.device, sharded, sharded)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
     flat = _flat(call, backend)
     moves = _Moves(dims, (*sizes[:-1], sizes[-1] // 2 + 1) if kind == "c2r" else sizes, like.shape)
@@ -179,6 +195,18 @@ def prepared(
     transform = backend.prepared(kind, moves.last(real), call)
     direct = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
     return Prepared(backend.name, precision, like.device, direct, operator)
+
+
+def _sharded(x: Any, *asked: Any) -> Any:
+    """A transform of DTensors."""
+    # Here, as these load DTensor or torch's compiler, and are made of the transforms of this file.
+    if torch.compiler.is_compiling():
+        from trnfft.distributed import in_graph
+
+        return in_graph.transform(x, *asked)
+    from trnfft.distributed import transforms as distributed
+
+    return distributed.transform(x, distributed.Asked(*asked))
 
 
 class _Moves:
@@ -225,9 +253,9 @@ def _by_operator(kind: str, parts: Parts, call: Call, flat: tuple[Any, ...]) -> 
     return ((_c2r if is_compiling else _C2R.apply)(*parts, call.sizes[-1], *flat),)
 
 
-def rfft(x: torch.Tensor) -> ComplexTensor:
-    """Half spectra of real rows [..., N], without a factor."""
-    return r2c(x, (x.shape[-1],), (x.ndim - 1,), False, "backward")
+def rfft(x: torch.Tensor, n: int | None = None) -> ComplexTensor:
+    """Half spectra of real rows [..., N], or padded with zeros to n points, without a factor."""
+    return r2c(x, (x.shape[-1] if n is None else n,), (x.ndim - 1,), False, "backward")
 
 
 def irfft(spectra: ComplexTensor, n: int) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """`trnfft plan` prints the tree and the candidates, and writes its files whole or not at all."""
 
-import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -126,12 +126,22 @@ def test_precision(run):
 
 
 def test_perfetto(run, tmp_path):
-    result = run(64, "--perfetto", "trace.json")
+    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    result = run(64, "--perfetto", "plan.pftrace")
     assert result.exit_code == 0, result.output
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert any(event["ph"] == "X" for event in events)
-    assert run("--shape", "8x12", "--real", "--perfetto", "shape.json").exit_code == 0
-    assert (tmp_path / "shape.json").exists()
+    trace = protos.Trace.FromString((tmp_path / "plan.pftrace").read_bytes())
+    details = {a.name for p in trace.packet for a in p.track_event.debug_annotations}
+    assert {"source", "operands", "waited_for"} <= details
+    assert run("--shape", "8x12", "--real", "--perfetto", "shape.pftrace").exit_code == 0
+    assert (tmp_path / "shape.pftrace").exists()
+
+
+def test_a_trace_names_the_package_that_it_needs(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "perfetto.trace_builder.proto_builder", None)
+    result = run(64, "--perfetto", "plan.pftrace")
+    assert result.exit_code == 2
+    assert 'the trace needs perfetto: pip install "trnfft[report]"' in result.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_plot(run, tmp_path):
@@ -171,7 +181,7 @@ def test_plot_marks_n_and_draws_lines_through_powers_of_two():
         ((2**30,), "N = 1073741824"),
         ((8, "--plot", "missing/a.png"), "no folder missing"),
         ((8, "--perfetto", "/dev/null"), "not a regular file"),
-        ((8, "--precision", "double", "--perfetto", "a.json"), "no timeline"),
+        ((8, "--precision", "double", "--perfetto", "a.pftrace"), "no timeline"),
         ((), "'N' is missing"),
         ((8, "--shape", "8x8"), "'N' and '--shape' are 8 and 8x8"),
         (("--shape", "8,8"), "'--shape' is '8,8', allowed are sizes"),
@@ -184,7 +194,7 @@ def test_plot_marks_n_and_draws_lines_through_powers_of_two():
         (("--shape", "257x8"), "axis 0 of length 257"),
         (("--shape", "8x8", "--plot", "a.png"), "'--plot' is a.png, allowed only with N"),
         ((8, "--json", "--plot", "a.png"), "'--json' prints nothing but the plan"),
-        ((8, "--json", "--perfetto", "a.json"), "'--json' prints nothing but the plan"),
+        ((8, "--json", "--perfetto", "a.pftrace"), "'--json' prints nothing but the plan"),
         ((8, "--padded-from", "4", "--plot", "a.png"), "'--plot' is a.png, allowed only with N"),
     ],
     ids=str,

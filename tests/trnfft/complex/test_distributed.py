@@ -94,6 +94,7 @@ def run(rank, file):
         collectives(rank)
         data_parallel(rank)
         dtensors(rank)
+        dist.barrier()  # gloo's threads let go of tensors before Python ends
     finally:
         dist.destroy_process_group()
 

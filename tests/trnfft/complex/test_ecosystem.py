@@ -178,7 +178,7 @@ def test_derivatives_of_functions(name, backend):
 def test_vmap(backend):
     x, z = torch.randn(3, 4), complex_tensor(3, 4)
     with trnfft.backend(backend):
-        assert torch.equal(torch.vmap(trnfft.fft)(x), trnfft.fft(x))
+        torch.testing.assert_close(torch.vmap(trnfft.fft)(x), trnfft.fft(x))
         columns = torch.vmap(trnfft.fft, in_dims=1, out_dims=1)(z)
         torch.testing.assert_close(columns, trnfft.fft(z, dim=0))
         rows = torch.vmap(lambda v: torch.where(v.abs() > 1, trnfft.ifft(v), 2 * v).real)(z)
@@ -195,6 +195,17 @@ def test_hooks_and_graphs():
     w.register_hook(lambda gradient: seen.append(type(gradient)))
     w.abs().sum().backward()
     assert seen == [ComplexTensor] and w.grad_fn is not None and isinstance(z.grad, ComplexTensor)
+
+
+def test_hooks_on_what_is_made_of_parts():
+    """As FSDP has them on results of layers, to fetch the weights before derivatives need them."""
+    x, seen = torch.randn(3, requires_grad=True), []
+    z = trnfft.fft(x)
+    z.register_hook(lambda gradient: seen.append(type(gradient)))
+    z.retain_grad()
+    (z.real.sum() + z.imag.sum()).backward()
+    assert seen == [ComplexTensor]
+    assert z.grad.tolist() == [1 + 1j] * 3
 
 
 def test_the_gradient_of_a_native_tensor_is_native():

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import trnfft
+from nki_kernels import simulator
 from trnfft.nn import FFTConv1d, FFTConv2d, fft_conv
+from trnfft.planner import lengths
 
 from ..samples import random
 
@@ -269,3 +271,45 @@ def test_errors_that_torch_raises():
 def test_sizes_that_no_filter_has(arguments, error, sentence):
     with pytest.raises(error, match=sentence):
         FFTConv1d(**{"in_channels": 2, "out_channels": 2, "kernel_size": 3, **arguments})
+
+
+@pytest.mark.parametrize("padding", [0, 3, "same"])
+@pytest.mark.parametrize("mode", ["zeros", "reflect"])
+@pytest.mark.parametrize("shape", [(3, 40), (2, 3, 9, 30), (2, 3, 30, 9)], ids=str)
+def test_a_filter_for_each_channel_is_one_launch(shape, padding, mode):
+    layer = FFTConv1d if len(shape) == 2 else FFTConv2d
+    options = dict(padding=padding, dilation=2, groups=3, padding_mode=mode, dtype=torch.float32)
+    ours, theirs = pair(layer, 3, 3, 4, **options)
+    x = random(*shape).real.float()
+    with trnfft.backend("nki-sim"), torch.no_grad():
+        ours(x)  # makes the filter's spectrum
+        with simulator.record() as timeline:
+            y = ours(x)
+    assert timeline.launches == 1
+    assert_near(y, theirs(x).detach(), 1e-6)
+
+
+@LAYERS
+def test_derivatives_of_a_filter_for_each_channel(layer):
+    ours, theirs = pair(layer, 3, 3, 4, padding=2, groups=3, dtype=torch.float32)
+    x = random(2, 3, *POINTS[layer]).real.float().requires_grad_()
+    with trnfft.backend("nki-sim"):
+        actual = torch.autograd.grad(ours(x).pow(3).sum(), (x, *ours.parameters()))
+    expected = torch.autograd.grad(theirs(x).pow(3).sum(), (x, *theirs.parameters()))
+    for ours_, theirs_ in zip(actual, expected, strict=True):
+        assert_near(ours_, theirs_, 1e-5)
+
+
+def test_images_without_a_kernel_take_two_launches(monkeypatch):
+    def refuse(*arguments):
+        raise NotImplementedError
+
+    monkeypatch.setattr(lengths, "plan_images", refuse)
+    layer = FFTConv2d(2, 2, (5, 3), groups=2).requires_grad_(False)
+    x = torch.randn(2, 20, 12)
+    with trnfft.backend("nki-sim"):
+        layer(x)
+        with simulator.record() as timeline:
+            y = layer(x)
+    assert timeline.launches == 2
+    assert_near(y, nn.functional.conv2d(x, layer.weight, layer.bias, groups=2), 1e-5)

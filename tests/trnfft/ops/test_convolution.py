@@ -86,6 +86,17 @@ def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
         assert relative(actual, reference) < 2e-6
 
 
+def test_padding_and_cropping_of_rows_move_nothing():
+    x, h = single(4, 1000), single(1, 25, seed=1)
+    with simulator.record() as whole:
+        convolve_rows(torch.nn.functional.pad(x, (0, 24)), trnfft.rfft(h, 1024))
+    with simulator.record() as timeline:
+        y = convolve_rows(x, trnfft.rfft(h, 1024), 1024, 990)
+    with trnfft.backend("torch"):
+        assert relative(y, trnfft.convolve(x.double(), h.double(), dims=-1)[:, :990]) < 1e-6
+    assert whole.hbm_bytes - timeline.hbm_bytes == 4 * 4 * (24 + 34)
+
+
 @pytest.mark.parametrize("filters", [2, 7])
 def test_each_row_may_have_its_own_filter(filters):
     x, h = single(2, filters, 60), single(1, filters, 5, seed=1)
@@ -105,7 +116,7 @@ def test_rows_by_one_filter_take_the_time_that_is_planned(n):
 
 def test_results_have_the_shapes_that_graphs_are_told():
     half = torch.fft.rfft(single(1, 3, 60, seed=1))
-    rows = (single(2, 1, 60), half.real, half.imag, "nki-sim")
+    rows = (single(2, 1, 50), half.real, half.imag, 60, 40, "nki-sim")
     h = spectrum_for_images(trnfft.rfft2(single(16, 20)))
     images = (single(3, 10, 12), h.real, h.imag, [16, 20], [13, 17], "nki-sim")
     for name, arguments in (("convolve_rows", rows), ("convolve_images", images)):
@@ -167,7 +178,7 @@ def test_vmap_of_several_rows_by_one_filter():
     x, spectrum = single(3, 2, 12), torch.fft.rfft(single(12, seed=1))
     h = trnfft.ComplexTensor(spectrum.real, spectrum.imag)
     operator = torch.ops.trnfft.convolve_rows
-    y = torch.func.vmap(lambda x: operator(x, h.real, h.imag, "nki-sim"))(x)
+    y = torch.func.vmap(lambda x: operator(x, h.real, h.imag, 12, 12, "nki-sim"))(x)
     assert relative(y, torch.fft.irfft(torch.fft.rfft(x) * spectrum, 12).double()) < 1e-6
 
 

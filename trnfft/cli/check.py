@@ -1,0 +1,226 @@
+"""`trnfft check`: whether transforms over many devices are right here, and what takes how long."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+POINTS = 1 << 20
+NPROC = 4
+COLORS = {"ok": "green", "wrong": "bold red", "refused": "yellow"}
+
+
+def check(
+    nproc: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=f"Processes to start on this computer. Default: {NPROC}; of torchrun its own.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="Type of the devices, as torch names it.")] = "cpu",
+    points: Annotated[
+        int, typer.Option(min=64, max=1 << 28, help="Points of each process, about.")
+    ] = POINTS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Whether transforms over many devices are right here, and what takes how long; 1 if wrong.
+
+    Starts processes on this computer; under torchrun, takes those that it has started.
+    """
+    from trnfft.distributed.check import processes  # here, as it loads torch.distributed
+
+    try:
+        reports = _reports(nproc, device, points)
+    except (ValueError, processes.Failure) as error:
+        if os.environ.get("RANK", "0") == "0":
+            typer.echo(str(error), err=True)
+        _end(2 if isinstance(error, ValueError) else 1)
+    if reports is None:
+        return
+    found = report(reports, device)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        Console().print(screen(found))
+    _end(0 if found["verdict"] == "ok" else 1)
+
+
+def _reports(nproc: int | None, device: str, points: int) -> list[Any] | None:
+    """Those of all processes, on the first one."""
+    from trnfft.distributed.check import processes, self_test
+
+    processes.backend_of(device)
+    if not processes.is_launched():
+        return processes.started(self_test.run, nproc or NPROC, device, points)
+    if nproc is not None:
+        raise ValueError(
+            f"argument '--nproc' is {nproc}, allowed under torchrun is none; its own option "
+            f"--nproc-per-node says how many"
+        )
+    return processes.together(self_test.run, device, points)
+
+
+def _end(code: int) -> NoReturn:
+    """Ends the command, whatever threads wait for processes that will never answer."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "RANK" in os.environ:
+        os._exit(code)
+    raise typer.Exit(code)
+
+
+def report(reports: list[dict[str, Any]], device: str) -> dict[str, Any]:
+    """As JSON types: the verdict, "ok", "wrong" or "refused", and what was found."""
+    import trnfft
+    from trnfft.distributed.check import summary
+    from trnfft.distributed.check.processes import backend_of
+
+    results, links = summary.results_of(reports), summary.links_of(reports)
+    statuses = [one.status for one in results]
+    first = reports[0]
+    return {
+        "verdict": next((s for s in (summary.WRONG, summary.REFUSED) if s in statuses), "ok"),
+        "version": trnfft.__version__,
+        "processes": len(reports),
+        "hosts": sorted({one["host"] for one in reports}),
+        "cores": first["cores"],
+        "threads": first["threads"],
+        "device": device,
+        "group": backend_of(device),
+        "backend": first["backend"],
+        "precision": first["precision"],
+        "results": [
+            asdict(one)
+            | {
+                "compute_to_exchange": one.compute_to_exchange,
+                "bytes_per_second": one.bytes_per_second,
+            }
+            for one in results
+        ],
+        "shares": summary.shares_of(results),
+        "links": [asdict(one) for one in links],
+    }
+
+
+def screen(found: dict[str, Any]) -> Group:
+    """What `report` has, as tables and sentences."""
+    problems = [
+        Text(f"{number} {one['function']}: {one['problem']}", "red")
+        for number, one in enumerate(found["results"], 1)
+        if one["status"] != "ok"
+    ]
+    parts: list[Any] = [
+        _heading(found),
+        "",
+        _results(found["results"]),
+        *problems,
+        "",
+        _times(found),
+    ]
+    if found["links"]:
+        parts += ["", _links(found["links"])]
+    return Group(*parts, "", *_verdict(found))
+
+
+def _heading(found: dict[str, Any]) -> str:
+    hosts = found["hosts"]
+    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+    return escape(
+        f"trnfft {found['version']}: {found['processes']} processes on {where}, {found['device']}, "
+        f"{found['group']}, backend {found['backend']}, precision {found['precision']}"
+    )
+
+
+def _results(results: list[dict[str, Any]]) -> Table:
+    """Of what, how it is split, and whether it is right."""
+    table = _table(("", "", "transform", "of", "processes", "split along"), ("error",))
+    for number, one in enumerate(results, 1):
+        error = "" if one["error"] is None else f"{one['error']:.1e}"
+        status = f"[{COLORS[one['status']]}]{one['status']}"
+        sizes = (_sizes(one["shape"]), _sizes(one["mesh"]))
+        table.add_row(status, str(number), one["function"], *sizes, _split(one), error)
+    return table
+
+
+def _times(found: dict[str, Any]) -> Table:
+    """What the time of each transform goes to, by the number of the result."""
+    shares = list(found["shares"])
+    table = _table(("", "transform"), ("ms", *shares, "ratio", "MB", "GB/s"))
+    for number, one in enumerate(found["results"], 1):
+        if one["seconds"] is None:
+            continue
+        ratio, rate = one["compute_to_exchange"], one["bytes_per_second"]
+        table.add_row(
+            str(number),
+            one["function"],
+            f"{1e3 * one['seconds']:.1f}",
+            *(f"{one['shares'][kind]:.0%}" for kind in shares),
+            "" if ratio is None else f"{ratio:.1f}",
+            f"{sum(one['sent'].values()) / 1e6:.2f}",
+            "" if rate is None else f"{rate / 1e9:.2f}",
+        )
+    return table
+
+
+def _links(links: list[dict[str, Any]]) -> Table:
+    """What links take by themselves."""
+    table = _table(("all-to-all alone",), ("ms", "MB", "GB/s"))
+    for one in links:
+        rate = one["bytes"] / one["seconds"] / 1e9
+        row = (f"{1e3 * one['seconds']:.1f}", f"{one['bytes'] / 1e6:.2f}", f"{rate:.2f}")
+        table.add_row(one["name"], *row)
+    return table
+
+
+def _verdict(found: dict[str, Any]) -> list[str]:
+    """What the numbers mean, and what they come to."""
+    said = [
+        "ms: the slowest process, in the fastest of a few rounds; what that went to is the mean of "
+        "all. ratio: all but exchange, over exchange. MB: that a process sends."
+    ]
+    per_host, cores = -(-found["processes"] // len(found["hosts"])), found["cores"]
+    if found["device"] == "cpu" and per_host > cores:
+        said.append(
+            f"[yellow]{per_host} processes share {cores} cores here, and wait for each other, "
+            f"which counts as exchange."
+        )
+    if found["shares"]:
+        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found["shares"].items())
+        said.append(f"all transforms together: {spent}")
+    statuses = [one["status"] for one in found["results"]]
+    if found["verdict"] == "ok":
+        said.append(f"[green]all {len(statuses)} results are right, and placed as asked for")
+    else:
+        others = len(statuses) - statuses.count("ok")
+        said.append(f"[bold red]{others} of {len(statuses)} results are not right")
+    return said
+
+
+def _table(words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in words:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _split(one: dict[str, Any]) -> str:
+    """The dimensions that are split, and those of the result where they are others."""
+    before, after = (",".join(map(str, one[key])) for key in ("split", "out"))
+    return before if before == after else f"{before} to {after}"
+
+
+def _sizes(sizes: list[int]) -> str:
+    return " x ".join(map(str, sizes))
