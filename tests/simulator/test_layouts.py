@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import numpy as np
@@ -117,42 +116,3 @@ def test_an_instruction_that_fails_writes_nothing() -> None:
     with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
         result = nki.simulate(kernel)(np.eye(4, dtype=np.float32))
     assert np.isnan(result).all()
-
-
-def looped(x: Any) -> Any:
-    """A load, a matmul, a loop on the device and a store."""
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    tile = nl.load(x)
-    bank = new((64, 64), buffer=nl.psum)
-
-    def body(_: Any) -> None:
-        nisa.nc_matmul(bank, tile, tile, accumulate=False)
-        nisa.tensor_copy(tile, bank)
-
-    nl.fori_loop(0, 3, body)
-    nl.store(out, tile)
-    return out
-
-
-def test_a_launch_leaves_no_garbage() -> None:
-    x = sample((64, 64)) / 64
-    runs = (
-        lambda: simulator.dry_run(looped, x).total_ns,
-        lambda: nki.simulate(looped)(x),
-        lambda: recorded(x),
-    )
-    for launch in runs:
-        launch()  # makes what caches keep
-        gc.collect()
-        gc.disable()
-        try:
-            launch()
-            assert gc.collect() == 0
-        finally:
-            gc.enable()
-
-
-def recorded(x: Any) -> Any:
-    with simulator.record() as timeline:
-        nki.simulate(looped)(x)
-    return timeline.total_ns

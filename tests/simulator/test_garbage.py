@@ -1,0 +1,57 @@
+"""A launch leaves nothing that only Python's collector could free, which waits meanwhile.
+
+In a process of its own: what other tests have left would count, too.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = '''
+import gc
+
+import numpy as np
+
+from nki_kernels import simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+
+def looped(x):
+    """A load, a matmul, a loop on the device and a store."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    bank = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
+
+    def body(_):
+        nisa.nc_matmul(bank, tile, tile, accumulate=False)
+        nisa.tensor_copy(tile, bank)
+
+    nl.fori_loop(0, 3, body)
+    nl.store(out, tile)
+    return out
+
+
+def recorded():
+    with simulator.record() as timeline:
+        nki.simulate(looped)(x)
+    return timeline.total_ns
+
+
+x = np.eye(64, dtype=np.float32)
+for launch in (lambda: simulator.dry_run(looped, x), lambda: nki.simulate(looped)(x), recorded):
+    launch()  # makes what caches keep
+    gc.collect()
+    gc.disable()
+    launch()
+    print(gc.collect())
+    gc.enable()
+'''
+
+
+def test_a_launch_leaves_no_garbage(tmp_path: Path) -> None:
+    script = tmp_path / "launches.py"
+    script.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["0"] * 3, "")
