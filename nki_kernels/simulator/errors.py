@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 class NkiValidationError(Exception):
     """A documented rule of the hardware or the compiler is broken.
 
-    Attributes: ``instruction``, ``operand``, ``value`` and ``rule``, as in the message; ``source``,
-    the kernel's line where an error that shows only at the kernel's end has one.
+    Attributes: ``instruction``, ``operand``, ``value`` and ``rule``, as in the message; ``name``,
+    of the device rule, if it is one; ``source``, the kernel's line where an error that shows only
+    at the kernel's end has one.
     """
 
+    name: str = ""
     source: SourceLine | None = None
 
     def __init__(self, instruction: str, operand: str, value: Any, rule: str) -> None:

@@ -69,7 +69,7 @@ class Issue:
         "is_transpose",
         "may_overtake",
         "run",
-        "accumulates",
+        "onto",
         "after",
         "breaks",
         "writes",
@@ -115,7 +115,8 @@ class Issue:
         self.is_transpose = False
         self.may_overtake = False  # may end before, or after, others of its queue
         self.run: Any = run
-        self.accumulates = False  # run(outs, ins, written tensor) of a matmul
+        # Of a matmul, which runs with the written tensor, too: elements of it that are added to.
+        self.onto: Any = None
         self.after: Any = None
         self.breaks: tuple[Any, ...] = ()  # of device rules, that the operands show
         self.writes = writes

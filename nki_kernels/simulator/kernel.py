@@ -35,6 +35,7 @@ from .twin import twin
 from .typing import check_annotations
 
 _timelines: ContextVar[tuple[Timeline, ...]] = ContextVar("nki_timelines", default=())
+_is_scheduled: ContextVar[bool] = ContextVar("nki_is_scheduled", default=False)
 
 
 # What no kernel is, but what may well be found as a constant in a kernel's module.
@@ -175,14 +176,30 @@ def record() -> Iterator[Timeline]:
         _timelines.reset(token)
 
 
+@contextmanager
+def scheduled() -> Iterator[None]:
+    """Schedule every launch inside, for the rules that only times show, and keep no timeline."""
+    token = _is_scheduled.set(True)
+    try:
+        yield
+    finally:
+        _is_scheduled.reset(token)
+
+
+def _recording() -> tuple[Timeline, ...]:
+    """The timelines that a launch is added to."""
+    return _timelines.get() or ((Timeline(),) if _is_scheduled.get() else ())
+
+
 def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     """Timeline of a kernel without data.
 
     ``specs`` stand for the kernel's arguments: ``(shape, dtype)`` pairs, or anything with
     ``shape`` and ``dtype``, for tensors; tuples of them; other values as they are. The timeline
     is that of a real run; its events have source lines and operands inside of ``sources`` only.
-    Not seen without data: reads of unwritten memory, PSUM accumulation onto what no matmul wrote,
-    dynamic indices. Control flow that depends on data raises NkiValidationError.
+    Not seen without data: dynamic indices; outside of ``sources`` also reads of memory that nothing
+    has written, and accumulation onto such PSUM. Control flow that depends on data raises
+    NkiValidationError.
     """
     with ending_in_kernel(), _no_collections():
         return _dry(simulate(kernel), specs, kwargs)
@@ -308,7 +325,7 @@ def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> Nk
 def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if _programs(kernel) > 1:
         return _launch_pair(kernel, args, kwargs)
-    timelines = _timelines.get()
+    timelines = _recording()
     session = Session(record=bool(timelines), kernel=kernel.func)
     session.notes = [] if timelines else None
     session.program_dimensions = len(kernel.grid)
@@ -332,7 +349,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    timelines = _timelines.get()
+    timelines = _recording()
     pair = Pair(kernel, dry=False, notes=bool(timelines))
     first = pair.sessions[0]
     check_annotations(kernel.func, args, kwargs)

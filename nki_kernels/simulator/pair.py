@@ -293,10 +293,11 @@ class Pair:
                 "(NCC_IXGM002)"
             )
             raise NkiValidationError(issue.instruction, "program", program, rule)
-        if reads and not session.dry:
-            sender = meeting[issue.meets.recv_from_rank]
-            assert sender is not None
-            dst.array()[...] = sender.sent
+        if reads:
+            if not session.dry:
+                sender = meeting[issue.meets.recv_from_rank]
+                assert sender is not None
+                dst.array()[...] = sender.sent
             dst.storage.written = shadow.marked(dst.storage.written, dst)
 
     def _check_meeting(self, meeting: list[_Arrival | None]) -> None:

@@ -22,7 +22,15 @@ from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .full_memory import full_memory
 from .hazards import note_read, note_write, region
-from .instruction_notes import KernelWarning, Note, note_of, user_line, warn_at_user
+from .instruction_notes import (
+    KernelWarning,
+    Note,
+    SourceLine,
+    note_of,
+    noted_line,
+    user_line,
+    warn_at_user,
+)
 from .issue import Issue
 from .issue_cache import shared_cache
 from .tensor import NkiTensor, Storage
@@ -186,7 +194,7 @@ class Session:
         operands = reads
         if dynamic:
             reads = reads + indirect.index_tiles(issue, writes + reads)
-        checks = not (self.dry or dynamic)
+        checks = not dynamic and (not self.dry or self.notes is not None)
         for t in reads:
             storage = t.storage
             if storage.first_use < 0:
@@ -207,6 +215,8 @@ class Session:
             indirect.run(self, issue, writes, operands)
         elif not self.dry:
             self.run(issue, writes, reads)
+        elif self.notes is not None and issue.meets is None:
+            self._mark_without_data(issue, writes)
         if issue.breaks:
             for broken in issue.breaks:
                 self.broke(issue.instruction, broken)
@@ -230,7 +240,7 @@ class Session:
         ins = [t.array() for t in reads]
         where = None if issue.writes_where is None else issue.writes_where(ins)
         outs = [t.array_to_write(where is not None) for t in writes]
-        if issue.accumulates:
+        if issue.onto is not None:
             issue.run(outs, ins, writes[0])
         else:
             issue.run(outs, ins)
@@ -241,8 +251,24 @@ class Session:
                 storage.written = shadow.marked(storage.written, t, value=False)
             elif storage.written is not True:
                 storage.written = shadow.marked(storage.written, t, where=where)
-            if storage.matmul_written is not False and not issue.accumulates:
+            if storage.matmul_written is not False and issue.onto is None:
                 accumulation.note_other(t, where)
+
+    def _mark_without_data(self, issue: Issue, writes: list[NkiTensor]) -> None:
+        """As `run`. What only data tells counts as written; so does what a loop's body writes, of
+        which a dry run has two iterations."""
+        is_everywhere = issue.is_dynamic or self.device_loop is not None
+        for place, t in enumerate(writes):
+            storage = t.storage
+            if issue.onto is not None:
+                issue.onto(t)
+                accumulation.note_matmul(t)
+            elif storage.matmul_written is not False and issue.writes_where is None:
+                accumulation.note_other(t)
+            if place in issue.undefined:
+                storage.written = shadow.marked(storage.written, t, value=False)
+            elif storage.written is not True:
+                storage.written = is_everywhere or shadow.marked(storage.written, t)
 
     def _escaped(self, issue: Issue, t: NkiTensor) -> None:
         rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
@@ -267,6 +293,7 @@ class Session:
             return
         text = f"{rule.says} (rule {name!r}; {rule.source})"
         error = NkiValidationError(instruction, broken.operand, broken.value, text)
+        error.name, error.source = name, self._line_of(number)
         is_strict = _strict.get() and verdict == hardware.CONTESTED
         if verdict == hardware.WRONG or is_strict:
             raise error
@@ -295,11 +322,16 @@ class Session:
     ) -> None:
         """Warn, or raise NkiValidationError in strict mode; ``number`` as of `broke`."""
         error = NkiValidationError(instruction, operand, value, rule)
+        error.source = self._line_of(number)
         if _strict.get():
             raise error
         self.warned += 1
         self._note_warning(rule, str(error), number)
         self._tell(str(error))
+
+    def _line_of(self, number: int | None) -> SourceLine | None:
+        """Of an instruction, where one is meant and its line is noted."""
+        return None if number is None else noted_line(self.notes, number)
 
     def _tell(self, text: str) -> None:
         """A warning at the line of the kernel; after its end, of who called it."""
@@ -309,7 +341,7 @@ class Session:
         """Keep a warning for the timeline, once for every line that it is about."""
         source = None
         if number is not None:
-            source = self.notes[number].source() if self.notes else None
+            source = self._line_of(number)
         elif not self.is_over:
             # What was recorded so far counts instructions; a loop's later iterations have no own.
             number = None if self.trace is None else len(self.trace)
@@ -381,10 +413,11 @@ class Session:
             if t._dynamic is not None:
                 rule = "a kernel's output has one address: copy the indirect view"
                 raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
-            if not self.dry and t.storage.written is not True and not t.storage.is_argument:
-                self.check_written(_RETURN, t)
             is_unused = t.storage.written is False and t.storage.first_use < 0
-            if self.dry and self.programs == 1 and is_unused:  # that shows without data
+            if not self.dry or self.notes is not None:
+                if t.storage.written is not True and not t.storage.is_argument:
+                    self.check_written(_RETURN, t)
+            elif self.programs == 1 and is_unused:  # that shows without marks
                 self.warn_unwritten(_RETURN, t.storage)
         sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
         psum = self._peak(MemoryRegion.psum, self.psum_bytes)

@@ -66,10 +66,12 @@ def of_warnings(timeline: Timeline) -> list[Finding]:
 
 def of_error(error: BaseException) -> Finding:
     """An error at the innermost line outside of the simulator and, if there is one, libraries."""
-    rule = "hardware-rule" if isinstance(error, NkiValidationError) else type(error).__name__
-    message = str(error) if isinstance(error, NkiValidationError) else f"{rule}: {error}"
-    if isinstance(error, NkiValidationError) and error.source:
-        return Finding(error.source.file, error.source.line, rule, message)
+    rule = type(error).__name__
+    message = f"{rule}: {error}"
+    if isinstance(error, NkiValidationError):
+        rule, message = error.name or "hardware-rule", str(error)
+        if error.source:
+            return Finding(error.source.file, error.source.line, rule, message)
     if isinstance(error, SyntaxError) and error.filename:
         return Finding(error.filename, error.lineno or 1, rule, f"{rule}: {error.msg}")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]

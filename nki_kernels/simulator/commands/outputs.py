@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import importlib.util
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
@@ -47,6 +50,22 @@ def _file(text: str) -> str:
 def are_wanted(options: argparse.Namespace) -> bool:
     """Whether anything is to be written."""
     return any((options.html, options.perfetto, options.json, options.sarif))
+
+
+def check(options: argparse.Namespace) -> None:
+    """Whether what is asked for can be written, before anything runs.
+
+    Raises:
+        CommandError: a folder or a library is missing.
+    """
+    for file in (options.html, options.perfetto, options.json, options.sarif):
+        if file and file != STDOUT and not Path(file).resolve().parent.is_dir():
+            raise CommandError(f"{file}: {os.strerror(errno.ENOENT)}")
+    for file, package in ((options.html, "jinja2"), (options.perfetto, "perfetto")):
+        if file and importlib.util.find_spec(package) is None:
+            raise CommandError(
+                f"{file} needs the package {package}: pip install 'trnfft-kernels[report]'"
+            )
 
 
 def users_prints(options: argparse.Namespace) -> AbstractContextManager[Any]:

@@ -65,6 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print what the kernel takes; 1 where a rule refuses it."""
+    outputs.check(options)
     kernel_file.answer_imports()
     timeline, error = None, None
     with settings.apply(options), outputs.users_prints(options):
@@ -103,6 +104,9 @@ def _refused(options: argparse.Namespace, error: BaseException) -> int:
         ]
         outputs.say("".join(traceback.format_list(frames)).rstrip())
     outputs.say(str(found))
+    for file in (options.html, options.perfetto, options.json):
+        if file and file != outputs.STDOUT:
+            outputs.say(f"{file}: not written")
     return FOUND
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from nki_kernels import hardware
+from nki_kernels.simulator.errors import NkiValidationError
 from nki_kernels.simulator.kernel import record
 
 from . import findings, kernel_file, outputs, settings
@@ -40,6 +41,7 @@ def main(options: argparse.Namespace) -> int:
         raise CommandError(f"{options.script}: no such script")
     kernel_file.answer_imports()
     folder = Path.cwd()
+    outputs.check(options)
     with settings.apply(options):
         if not outputs.are_wanted(options):
             return _run(options)[0]
@@ -50,7 +52,8 @@ def main(options: argparse.Namespace) -> int:
     if error is not None:
         found.append(findings.of_error(error))
     outputs.write(options, timeline, found)
-    outputs.say(outputs.told(timeline))
+    was_refused = isinstance(error, NkiValidationError) and not timeline.launches
+    outputs.say("no launch came to its end" if was_refused else outputs.told(timeline))
     return code
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from nki_kernels import hardware
+from nki_kernels.simulator.kernel import scheduled
 from nki_kernels.simulator.session import strict
 
 from .errors import CommandError
@@ -45,4 +47,11 @@ def apply(options: argparse.Namespace) -> AbstractContextManager[None]:
         hardware.degree()
     except ValueError as error:
         raise CommandError(str(error)) from None
-    return strict() if options.strict else nullcontext()
+    return _strict() if options.strict else nullcontext()
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    """Strict, whether or not a timeline is wanted, which some warnings need."""
+    with strict(), scheduled():
+        yield

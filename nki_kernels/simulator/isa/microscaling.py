@@ -210,8 +210,8 @@ def _matmul(
     issue.may_overtake = issue.may_overtake or rows != (0, 4)
     issue.takes_banks = rows != (0, 4) and not rules.chip.tiles_share_bank
     dtypes_ = stationary.dtype, moving.dtype
-    issue.run = _with_accumulation(rules, _product(dtypes_, k // _QUADRANT), accumulate, dst)
-    issue.accumulates = True
+    product = _product(dtypes_, k // _QUADRANT)
+    issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     return issue
 

@@ -72,8 +72,7 @@ def nc_matmul(
     issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
     issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
     product = _matmul_run(rules, turns, double, claims)
-    issue.run = _with_accumulation(rules, product, accumulate, dst)
-    issue.accumulates = True
+    issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     return issue
 
@@ -255,8 +254,13 @@ def _matmul_run(rules: Rules, exact: bool, double: bool, claims: list[Any]) -> A
     return run
 
 
-def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTensor) -> Any:
-    """Overwrite or accumulate, element by element, by who wrote the PSUM element before."""
+def _with_accumulation(
+    rules: Rules, product: Any, accumulate: Any, dst: NkiTensor
+) -> tuple[Any, Any]:
+    """Overwrite or accumulate, element by element, by who wrote the PSUM element before.
+
+    Two functions, which make the product and find the elements that it is added to.
+    """
     shape, name = dst.shape, dst.dtype
     onto_others = rules.chip.generation >= 4
     is_first = accumulate is not None and not accumulate
@@ -268,20 +272,7 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
             accumulation.note_matmul(target)
             return
         value = product(ins).reshape(shape)
-        mask = accumulation.written_by_matmul(target)
-        if accumulate:
-            if not (onto_others and np.all(_written(target))):
-                _check_accumulation(rules, target, mask)
-            mask = True
-        elif is_first:
-            mask = False
-        elif onto_others:
-            mask = _written(target)
-        elif mask is not True and np.any(_written(target) & ~np.asarray(mask)):
-            rule = "PSUM that another instruction wrote: start with accumulate=False"
-            active().warn(
-                rules.instruction, "accumulate", f"None ({target.storage.describe()})", rule
-            )
+        mask = onto(target)
         if mask is False:
             dtypes.store(outs[0], value, name)
         elif mask is True or mask.all():
@@ -291,7 +282,24 @@ def _with_accumulation(rules: Rules, product: Any, accumulate: Any, dst: NkiTens
             dtypes.store(outs[0], base + value, name)
         accumulation.note_matmul(target)
 
-    return run
+    def onto(target: NkiTensor) -> Any:
+        mask = accumulation.written_by_matmul(target)
+        if accumulate:
+            if not (onto_others and np.all(_written(target))):
+                _check_accumulation(rules, target, mask)
+            return True
+        if is_first:
+            return False
+        if onto_others:
+            return _written(target)
+        if mask is not True and np.any(_written(target) & ~np.asarray(mask)):
+            rule = "PSUM that another instruction wrote: start with accumulate=False"
+            active().warn(
+                rules.instruction, "accumulate", f"None ({target.storage.describe()})", rule
+            )
+        return mask
+
+    return run, onto
 
 
 def _written(t: NkiTensor) -> Any:

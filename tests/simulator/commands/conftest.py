@@ -42,6 +42,35 @@ def half_loaded(x):
     return out
 """
 
+MORE = """
+import numpy as np
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def never_reset(x):
+    tile = nl.load(x)
+    bank = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(bank, tile, tile[:, 0:8], accumulate=True)
+    return bank
+
+
+@nki.jit
+def ahead(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for row in range(0, x.shape[0], 128):
+        tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[row : row + 128])
+        nisa.dma_copy(dst=out[row : row + 128], src=tile)
+    return out
+
+
+if __name__ == "__main__":
+    ahead(np.zeros((512, 12288), np.float32))
+"""
+
 BAD = """
 import nki
 import nki.language as nl
@@ -52,6 +81,12 @@ def comprehends(x):
     tiles = [x for _ in range(2)]
     return tiles[0]
 """
+
+
+@pytest.fixture
+def more(folder):
+    """A file of kernels that are wrong only as a whole, which is a script, too."""
+    (folder / "more.py").write_text(MORE, "utf-8")
 
 
 @pytest.fixture

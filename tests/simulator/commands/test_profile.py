@@ -135,6 +135,28 @@ def test_an_output_that_nothing_writes_is_told_without_data(here, folder):
     assert (code, err) == (0, "") and out.count("memory that nothing has written") == 1
 
 
+@pytest.mark.lenient
+def test_memory_that_nothing_wrote_is_told_without_data(here, more):
+    code, out, _ = here("profile", "kernels.py::half_loaded", "--shape", "128x8")
+    assert code == 0
+    assert "kernels.py:32: warning: nisa.dma_copy: operand = sbuf tile 128x8 float32: reads" in out
+    code, _, err = here("profile", "kernels.py::half_loaded", "--shape", "128x8", "--strict")
+    assert code == 1 and err.startswith("kernels.py:32: error: nisa.dma_copy: operand = sbuf")
+    code, _, err = here("profile", "more.py::never_reset", "--shape", "128x128")
+    assert code == 1 and "more.py:12: error: nisa.nc_matmul: accumulate = True" in err
+
+
+def test_what_only_the_schedule_shows_has_its_line_and_rule(here, folder, more):
+    given = "profile", "more.py::ahead", "--shape", "512x12288", "--target", "trn2"
+    (folder / "found.html").write_text("of another kernel")
+    code, _, err = here(*given, "--strict", "--sarif", "found.sarif", "--html", "found.html")
+    assert code == 1 and "more.py:21: error" in err and "found.html: not written" in err
+    (run,) = json.loads((folder / "found.sarif").read_text())["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] == "dma-written-ahead"
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 21
+
+
 FULL = """
 import nki
 import nki.isa as nisa

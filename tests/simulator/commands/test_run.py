@@ -79,6 +79,23 @@ def test_warnings_and_strict(nki_sim, folder):
     assert nki_sim("run", "--strict", "script.py", "half").returncode == 1
 
 
+@pytest.mark.parametrize("output", [(), ("--json", "found.json")])
+def test_what_is_strict_does_not_depend_on_outputs(nki_sim, more, output):
+    done = nki_sim("run", "--strict", "--target", "trn2", *output, "more.py")
+    assert done.returncode == 1 and "rule 'dma-written-ahead'" in done.stderr
+    assert ("no launch came to its end" in done.stderr) == bool(output)
+    done = nki_sim("run", "--target", "trn2", *output, "more.py")
+    assert done.returncode == 0 and ("dma-written-ahead" in done.stderr) == bool(output)
+
+
+@pytest.mark.parametrize("option", ["--html", "--perfetto", "--json", "--sarif"])
+def test_where_nothing_can_be_written_nothing_runs(nki_sim, folder, option):
+    (folder / "print.py").write_text("print('ran')")
+    done = nki_sim("run", option, "missing/found", "print.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nki-sim: missing/found: No such file or directory\n"
+
+
 def test_a_module_as_pytest_and_recordings_in_recordings(nki_sim, folder):
     (folder / "test_double.py").write_text(TEST)
     run = "run", "--json", "found.json", "-m", "pytest", "-q", "-p", "no:cacheprovider"
