@@ -26,17 +26,6 @@ from typing import Any
 import numpy as np
 
 from nki_kernels import simulator
-from nki_kernels.kernels.block_circulant import (
-    block_circulant,
-    block_circulant_tables,
-    layouts,
-    product_masks,
-)
-from nki_kernels.kernels.butterfly import butterfly
-from nki_kernels.kernels.butterfly_tables import butterfly_tables
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.kernels.stockham import stockham
-from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.packing import pack
 
@@ -61,21 +50,36 @@ def sample(*shape: int) -> Any:
 
 
 def of_dft_gemm(n: int, batch: int) -> Launch:
+    from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+
     return dft_gemm, (sample(batch, n), sample(batch, n), dft_gemm_matrix(n))
 
 
 def of_stockham(batch: int, *radices: int) -> Launch:
+    from nki_kernels.kernels.stockham import stockham
+    from nki_kernels.kernels.stockham_stages import stockham_tables
+
     n = math.prod(radices)
     tables = pack(stockham_tables(n, radices))
     return stockham, (sample(batch, n), sample(batch, n), *tables, radices)
 
 
 def of_butterfly(n: int, batch: int) -> Launch:
+    from nki_kernels.kernels.butterfly import butterfly
+    from nki_kernels.kernels.butterfly_tables import butterfly_tables
+
     tables = pack(butterfly_tables(n, False, 1.0, False))
     return butterfly, (sample(batch, n), sample(batch, n), *tables, False)
 
 
 def of_block_circulant(p: int, q: int, k: int, rows: int) -> Launch:
+    from nki_kernels.kernels.block_circulant import (
+        block_circulant,
+        block_circulant_tables,
+        layouts,
+        product_masks,
+    )
+
     layout = layouts(p, q, k)[-1]
     tables = pack((*block_circulant_tables(k), product_masks(q, layout[0])))
     return block_circulant, (
@@ -136,10 +140,17 @@ CASES: dict[str, Callable[[], Launch]] = {
 
 
 def serve() -> None:
-    """Answer lines of JSON: [case, way] with [seconds of a run, instructions issued]."""
+    """Answer lines of JSON: [case, way] with [seconds of a run, instructions issued], or null.
+
+    null: the checkout does not have what the case imports.
+    """
     for line in sys.stdin:
         name, way = json.loads(line)
-        kernel, arguments = CASES[name]()
+        try:
+            kernel, arguments = CASES[name]()
+        except ImportError:
+            print("null", flush=True)
+            continue
         if way == "dry":
             run: Callable[[], Any] = lambda: simulator.dry_run(kernel, *arguments)  # noqa: B023,E731
         else:
@@ -163,7 +174,7 @@ def shortest(run: Callable[[], Any], is_recorded: bool) -> float:
 
 
 @contextmanager
-def process(folder: Path) -> Iterator[Callable[[str, str], tuple[float, int]]]:
+def process(folder: Path) -> Iterator[Callable[[str, str], tuple[float, int] | None]]:
     """Runs cases in a process of a checkout."""
     variables = {**os.environ, **SETTINGS, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-W", "ignore", __file__, "--serve"]
@@ -172,11 +183,14 @@ def process(folder: Path) -> Iterator[Callable[[str, str], tuple[float, int]]]:
         assert worker.stdin is not None and worker.stdout is not None
         stdin, stdout = worker.stdin, worker.stdout
 
-        def ask(name: str, way: str) -> tuple[float, int]:
+        def ask(name: str, way: str) -> tuple[float, int] | None:
             stdin.write(json.dumps([name, way]) + "\n")
             stdin.flush()
-            seconds, issued = json.loads(stdout.readline())
-            return seconds, issued
+            answer = stdout.readline()
+            if not answer:
+                raise SystemExit(f"the process in {folder} ended; its error is above")
+            found: tuple[float, int] | None = json.loads(answer)
+            return found
 
         yield ask
         stdin.close()
@@ -189,15 +203,21 @@ def compare(folders: list[Path], only: str, rounds: int) -> None:
     with process(folders[0]) as before, process(folders[-1]) as now:
         for name in CASES:
             for way in [way for way in WAYS if only in f"{name}, {way}"]:
-                turns = [(before(name, way), now(name, way)) for _ in range(rounds)]
-                issued = turns[0][1][1]
-                first, last = [min(turn[side][0] for turn in turns) for side in (0, 1)]
+                sides = zip(
+                    *[(before(name, way), now(name, way)) for _ in range(rounds)], strict=True
+                )
+                found = [[one for one in side if one] for side in sides]
+                if not all(found):
+                    print(f"{name:28}{way:10} is not in both checkouts", flush=True)
+                    continue
+                issued = found[1][0][1]
+                first, last = [min(one[0] for one in side) for side in found]
                 ratios[way].append(first / last)
                 times = f"{first * 1e3:8.2f} ms{last * 1e3:8.2f} ms{last / issued * 1e6:9.1f}"
                 print(f"{name:28}{way:10}{issued:7}{times}{first / last:7.2f}", flush=True)
-    for way, found in ratios.items():
-        if found:
-            print(f"{way}: geometric mean of the ratios {math.prod(found) ** (1 / len(found)):.2f}")
+    for way, each in ratios.items():
+        if each:
+            print(f"{way}: geometric mean of the ratios {math.prod(each) ** (1 / len(each)):.2f}")
 
 
 def main() -> None:
