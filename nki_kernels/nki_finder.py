@@ -34,7 +34,7 @@ class NkiFinder(MetaPathFinder, Loader):
             _refuse_neuronxcc(name, path)
             return None
         if name.startswith(("nki.", "nki_kernels.simulator.")):
-            _refuse_removed(name)
+            _refuse_missing(name, path)
             return None
         if name != "nki":
             return None
@@ -70,18 +70,21 @@ def _refuse_neuronxcc(name: str, path: Sequence[str] | None) -> None:
         )
 
 
-def _refuse_removed(name: str) -> None:
+def _refuse_missing(name: str, path: Sequence[str] | None) -> None:
     """An ImportError for ``from nki.language import arange``, where an AttributeError has no text.
 
     Python asks for a module of that name, in the package that the simulator's module is.
     """
     if not getattr(sys.modules.get("nki"), "__simulator__", False) or _is_asked():
         return
-    from nki_kernels.removed_api import NAMES
+    from nki_kernels.removed_api import NAMES, SHORT, public_names, unknown
 
-    name = name.replace("nki_kernels.simulator.", "nki.", 1)
-    if name in NAMES:
-        raise ImportError(f"{name} was {NAMES[name]}")
+    owner, _, last = name.rpartition(".")
+    module = owner.replace("nki_kernels.simulator", "nki", 1)
+    if f"{module}.{last}" in NAMES:
+        raise ImportError(f"{module}.{last} was {NAMES[f'{module}.{last}']}")
+    if module in SHORT and owner in sys.modules and _others_spec(name, path) is None:
+        raise ImportError(unknown(module, last, public_names(sys.modules[owner])))
 
 
 def _is_asked() -> bool:

@@ -125,12 +125,13 @@ def explain_call(error: TypeError, modules: dict[str, ModuleType]) -> None:
         if not inspect.isfunction(function):
             continue
         removed = match.re is _KEYWORD and removed_argument(called, match[1], match[2])
-        hint = f"{match[2]} was {removed}" if removed else _signature(called, function)
+        hint = f"{match[2]} was {removed}" if removed else signature(called, function)
         error.args = (f"{text}; {hint}",)
         return
 
 
-def _signature(called: str, function: Any) -> str:
+def signature(called: str, function: Any) -> str:
+    """The parameters of a function of ``nki.language`` or ``nki.isa``, in words."""
     names = ", ".join(inspect.signature(function).parameters)
     returns = "; it returns no tensor, dst is the result" if called == "nki.isa" else ""
     return f"NKI 0.6 has {SHORT[called]}.{function.__name__}({names}){returns}"

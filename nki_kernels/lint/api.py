@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 from types import ModuleType
 
-from nki_kernels.removed_api import NAMES, SHORT, public_names, unknown
+from nki_kernels.removed_api import NAMES, SHORT, public_names, signature, unknown
 
 from .names import SIMULATOR
 
@@ -26,7 +27,21 @@ def missing(path: str) -> tuple[str, str] | None:
     return "unknown-name", unknown(module, name, public_names(_module(module)))
 
 
-def arguments(module: str, function: str) -> list[str]:
-    """The parameters of a function of ``nki.language`` or ``nki.isa`` today."""
+def parameters(module: str, function: str) -> list[str]:
+    """Those of a function of ``nki.language`` or ``nki.isa`` today."""
     found = getattr(_module(module), function, None)
     return list(inspect.signature(found).parameters) if inspect.isfunction(found) else []
+
+
+def misfit(module: str, function: str, call: ast.Call) -> str:
+    """What is wrong with the arguments of a call, as Python says it; "" where they fit."""
+    found = getattr(_module(module), function, None)
+    names = [keyword.arg for keyword in call.keywords]
+    is_known = None not in names and not any(isinstance(a, ast.Starred) for a in call.args)
+    if not (inspect.isfunction(found) and is_known):
+        return ""
+    try:
+        inspect.signature(found).bind(*call.args, **dict.fromkeys(map(str, names)))
+    except TypeError as error:
+        return f"{error}; {signature(module, found)}"
+    return ""

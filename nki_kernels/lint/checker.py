@@ -150,6 +150,7 @@ class Checker(ast.NodeVisitor):
 
     def visit_Assert(self, node: ast.Assert) -> None:
         self.report("assert")
+        self.check_condition(node.test)
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
@@ -224,14 +225,19 @@ class Checker(ast.NodeVisitor):
 
     visit_IfExp = visit_If
 
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        for value in node.values:
+            self.check_condition(value)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self.check_condition(node.operand)
+        self.generic_visit(node)
+
     def check_condition(self, test: ast.expr) -> None:
         """Report a truth value of a tensor, or of a comparison of one with anything but None."""
-        if isinstance(test, ast.BoolOp):
-            for value in test.values:
-                self.check_condition(value)
-        elif isinstance(test, ast.UnaryOp):
-            self.check_condition(test.operand)
-        elif isinstance(test, ast.Compare):
+        if isinstance(test, ast.Compare):
             operands = [test.left, *test.comparators]
             is_none = any(isinstance(o, ast.Constant) and o.value is None for o in operands)
             if not is_none and any(map(self.is_tensor, operands)):
@@ -294,19 +300,27 @@ class Checker(ast.NodeVisitor):
         if not path.startswith("nki."):
             for rule, what in contested_call(node, self.names, self.lists):
                 self.report(rule, what)
-        self.check_keywords(path, node)
+        self.check_arguments(path, node)
         self.check_dict_method(node)
         if self.no_reorder and last_name(node.func) in LOOPS:
             self.report("loop-body", ast.unparse(node.func))
         self.generic_visit(node)
 
-    def check_keywords(self, path: str, node: ast.Call) -> None:
+    def check_arguments(self, path: str, node: ast.Call) -> None:
+        """Report arguments that a function of nki.language or nki.isa does not take, or misses."""
         module, _, function = path.rpartition(".")
-        for keyword in node.keywords if module in SHORT else ():
+        if module not in SHORT:
+            return
+        known = api.parameters(module, function)
+        for keyword in node.keywords:
             removed = removed_argument(module, function, keyword.arg or "")
-            if removed and keyword.arg not in api.arguments(module, function):
+            if removed and keyword.arg not in known:
                 message = f"{SHORT[module]}.{function}'s {keyword.arg} was {removed}"
                 self.report("removed", "", keyword.value.lineno, message)
+                return
+        wrong = api.misfit(module, function, node)
+        if wrong:
+            self.report("arguments", message=wrong)
 
     def check_dict_method(self, node: ast.Call) -> None:
         function = node.func

@@ -109,6 +109,7 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "removed": ("migration, notes", "NKI has this no longer"),
     "unknown-name": ("api", "NKI 0.6 has no such name"),
+    "arguments": ("api", "NKI 0.6 takes other arguments"),
     "tensor-condition": (
         "guide, api",
         "a tensor's elements are not known while the kernel is compiled; select by nl.where or "

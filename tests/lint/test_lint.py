@@ -171,11 +171,11 @@ BAD_BODIES = [
     ("loop-else", "for i in range(n):\n    pass\nelse:\n    pass"),
     ("loop-else", "while n < 2:\n    n += 1\nelse:\n    pass"),
     ("loop-body", "def body(i):\n    return i  #\nnl.fori_loop(0, n, body)"),
-    ("loop-body", "def body(i):\n    nisa.tensor_copy(x[i * 4])  #\nnl.fori_loop(0, n, body)"),
+    ("loop-body", "def body(i):\n    nisa.tensor_copy(x, x[i * 4])  #\nnl.fori_loop(0, n, body)"),
     ("loop-body", "def body(i):\n    i += 1  #\nnl.fori_loop(0, n, body_fun=body)"),
     (
         "loop-body",
-        "def body(i):\n    nisa.memset(i)\nwith nl.no_reorder():\n    nl.fori_loop(0, n, body)  #",
+        "def body(i):\n    nisa.memset(i, 0)\nwith nl.no_reorder():\n    nl.fori_loop(0, n, body)  #",
     ),
     ("deprecated-dynamic-loop", "for i in nl.dynamic_range(n):\n    pass"),
     ("deprecated-dynamic-loop", "reg = nisa.register_alloc(1)\nwhile reg:  #\n    pass"),
@@ -184,7 +184,7 @@ BAD_BODIES = [
     ("comprehension", "rows = {i for i in range(n)}"),
     ("comprehension", "rows = max(i for i in range(n))"),
     ("lambda", "double = lambda a: 2 * a"),
-    ("lambda", "nl.fori_loop(0, n, lambda i: nisa.tensor_copy(i))"),
+    ("lambda", "nl.fori_loop(0, n, lambda i: nisa.tensor_copy(i, i))"),
     ("walrus", "if (m := n) > 2:\n    pass"),
     ("yield", "yield x"),
     ("yield", "yield from x"),
@@ -215,7 +215,7 @@ BAD_BODIES = [
     ("numpy-call", "y = np.fft.fft(x)"),
     ("no-instruction", "y = nl.mod(x, 2)"),
     ("no-instruction", "y = nl.fmod(x, 2)"),
-    ("no-instruction", "nisa.tensor_scalar(dst=x, data=x,\n    op0=nl.divide)  #"),
+    ("no-instruction", "nisa.tensor_scalar(dst=x, data=x,\n    op0=nl.divide, operand0=2)  #"),
     ("removed", "i = nl.arange(4)"),
     ("removed", "y = nl.fp32.min"),
     ("removed", "nisa.tensor_copy_dynamic_src(x)"),
@@ -225,7 +225,12 @@ BAD_BODIES = [
     ("removed", "nisa.dma_copy(dst=x, src=x, dst_rmw_op=nl.add)"),
     ("unknown-name", "y = nl.sigmoidd(x)"),
     ("unknown-name", "nisa.tensor_tensr(x, x, x, op=nl.add)"),
+    ("arguments", "nisa.dma_copy(dst=x, src=x, speed=3)"),
+    ("arguments", "nisa.nc_matmul(x, x)"),
+    ("arguments", "y = nl.load(x, 1, 2, 3, 4)"),
     ("tensor-condition", "y = nl.load(x)\nif y:  #\n    pass"),
+    ("tensor-condition", "y = nl.load(x)\nz = y[0] or n  #"),
+    ("tensor-condition", "y = nl.load(x)\nz = not y  #"),
     ("tensor-condition", "y = nl.load(x)\nif n > 2 and not y[0, 0] > 3:  #\n    pass"),
     ("tensor-condition", "y = nl.load(x)\nz = n if y < 3 else 2  #"),
     ("tensor-condition", "y = nl.zeros((4, 4), dtype=nl.float32)\nwhile y[0]:  #\n    pass"),
@@ -319,7 +324,7 @@ GOOD_BODIES = {
     "    y = nl.load(x)\nz = nl.load(x)\nz = n\nif z:\n    pass\nfor y2 in [n]:\n    y2 = y",
     "today's arguments": "y = nl.zeros((4, 4), dtype=nl.float32, buffer=nl.sbuf)\n"
     "z = nl.exp(y, dtype=nl.float32)\nnl.tile_size.pmax\nnisa.dge_mode.swdge",
-    "no_reorder": "with nl.no_reorder():\n    for i in nl.affine_range(n):\n        nisa.memset(i)",
+    "no_reorder": "with nl.no_reorder():\n    for i in nl.affine_range(n):\n        nisa.memset(i, 0)",
     "fori_loop": "def body(i):\n    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\n"
     "    nisa.memset(x, n * 2)\nnl.fori_loop(0, n, body)",
     "while_loop": "reg = nisa.register_alloc(1)\ndef body(r):\n    nisa.register_load(r, x)\n"
@@ -402,7 +407,7 @@ def test_closures(module):
             def kernel(x):
                 def body(i):
                     nonlocal n
-                    nisa.tensor_copy(i)
+                    nisa.tensor_copy(i, i)
                 nl.fori_loop(0, 4, body)
                 return x
             return kernel

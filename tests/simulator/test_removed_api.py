@@ -165,6 +165,7 @@ def test_accumulators_that_were_reset_are_not_told():
     [
         ("from nki.language import arange", "nki.language.arange was removed in NKI 0.2"),
         ("from nki import benchmark", "nki.benchmark was removed in NKI 0.2"),
+        ("from nki.isa import tensor_cpy", r"no nisa.tensor_cpy; did you mean nisa.tensor_copy\?"),
         ("import nki.compiler", "nki.compiler was removed in NKI 0.2"),
     ],
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(__file__).parents[1])  # the simulator
 _LINT = Path(__file__).parents[2] / "lint"
+_FINDER = Path(__file__).parents[2] / "nki_finder.py"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def of_error(error: BaseException) -> Finding:
 
 def is_users(file: str) -> bool:
     """Whether a frame's file is neither of the simulator nor of Python's import system."""
-    return not (file.startswith((_PACKAGE, str(_LINT), "<frozen")) or file.endswith("runpy.py"))
+    own = _PACKAGE, str(_LINT), str(_FINDER)
+    return not (file.startswith((*own, "<frozen")) or file.endswith("runpy.py"))
 
 
 def shown_path(file: str) -> str:
