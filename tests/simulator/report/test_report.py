@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nki_kernels import hardware
-from nki_kernels.simulator import Timeline, dry_run, record, sources
+from nki_kernels.simulator import NkiSimulationWarning, Timeline, dry_run, record, sources
 from nki_kernels.simulator.report import save_html
 
 from . import kernels
@@ -129,6 +129,31 @@ def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
     )
     assert found["painted"] > 20  # shades of the bars: the picture is not empty
     assert found["charts"] == 4 and found["wide"]
+
+
+@pytest.mark.lenient
+def test_bars_beside_the_source_are_as_long_as_their_shares(tmp_path):
+    with pytest.warns(NkiSimulationWarning), record() as timeline:
+        kernels.half_written(np.zeros((128, 512), np.float32))
+    found = in_browser(
+        page_of(timeline, tmp_path),
+        """
+        const box = (one) => one.getBoundingClientRect();
+        return [...document.querySelectorAll(".code .heat .fill")].map((fill) => {
+          const row = fill.closest("tr");
+          return { ns: Number(row.querySelector("data").value), width: box(fill).width,
+                   below: box(fill).top - box(row).top, height: box(row).height };
+        });
+        """,
+        tmp_path,
+    )
+    longest = max(found, key=lambda bar: bar["ns"])
+    assert len(found) == 3 and longest["width"] > 20
+    for bar in found:
+        width = longest["width"] * bar["ns"] / longest["ns"]
+        assert bar["width"] == pytest.approx(width, abs=0.1)
+        assert bar["below"] < 10  # beside its line, not in the middle of line and warning
+    assert max(bar["height"] for bar in found) > 30  # there is a warning
 
 
 def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
