@@ -13,6 +13,7 @@ from nki_kernels.simulator.engines import ENGINES
 from nki_kernels.simulator.memory_over_time import Steps
 
 from .causes import ENGINE_NAMES
+from .descriptors import descriptor_ends
 
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Event, Timeline
@@ -66,7 +67,11 @@ def chart_data(timeline: Timeline) -> dict[str, Any]:
             {"name": t.name, "engine": t.engine, "core": t.core, "lanes": len(t.lanes)}
             for t in tracks
         ],
-        "events": _columns(events, places, words, _path_ns(timeline)),
+        "events": {
+            **_columns(events, places, words),
+            **_by_index("path_ns", _path_ns(timeline), events),
+            **_by_index("descriptors_end", descriptor_ends(timeline), events),
+        },
         "path": [event.index for event in timeline.critical_path],
         "warnings": _warnings(timeline, events),
         "words": words.texts,
@@ -127,11 +132,13 @@ def _path_ns(timeline: Timeline) -> dict[int, float]:
     return found
 
 
+def _by_index(name: str, times: dict[int, float], events: list[Event]) -> dict[str, list[Any]]:
+    """A column of times that not all events have."""
+    return {name: [times.get(event.index) for event in events]}
+
+
 def _columns(
-    events: list[Event],
-    places: list[tuple[int, int]],
-    words: _Words,
-    path_ns: dict[int, float],
+    events: list[Event], places: list[tuple[int, int]], words: _Words
 ) -> dict[str, list[Any]]:
     """A list for each field, in the order of ``Timeline.events``; texts by their numbers."""
     sources = [event.source for event in events]
@@ -148,7 +155,6 @@ def _columns(
         "start": [event.start_ns for event in events],
         "end": [event.end_ns for event in events],
         "waited_for": [-1 if e.waited_for is None else e.waited_for for e in events],
-        "path_ns": [path_ns.get(event.index) for event in events],
         "source": [words.number(short_source(s.file, s.line) if s else "") for s in sources],
         "function": [words.number(s.function if s else "") for s in sources],
         "file": [words.number(s.file if s else "") for s in sources],

@@ -72,6 +72,15 @@ def test_events_of_a_lane_are_disjoint(softmax, tmp_path):
         ends[lane] = events["end"][n]
 
 
+def test_gpsimd_writes_the_descriptors_of_dma(softmax, tmp_path):
+    """They are all that keeps it busy here."""
+    events = data_of(page_of(softmax, tmp_path))["events"]
+    spans = zip(events["start"], events["descriptors_end"], strict=True)
+    written = [end - start for start, end in spans if end is not None]
+    assert len(written) == len([event for event in softmax.events if event.engine == "dma"])
+    assert sum(written) == pytest.approx(softmax.engine_busy_ns["gpsimd"])
+
+
 def test_causes_add_up_to_the_total(softmax, tmp_path):
     page = page_of(softmax, tmp_path)
     causes = re.search(r'<table class="causes">(.*?)</table>', page, re.DOTALL)[1]
@@ -190,6 +199,31 @@ def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
     assert found["wheel"][1] - found["wheel"][0] < total
     assert found["address"] == pytest.approx([1000, 2000])
     assert found["closest"][1] - found["closest"][0] == pytest.approx(20)
+
+
+def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const chart = charts[0];
+        const row = rows.find((one) => one.name === "GpSimdE");
+        const ratio = devicePixelRatio;
+        const top = chart.bbox.top + (row.top + row.height - 3) * ratio;
+        const at = (time) => {
+          const left = chart.valToPos(time, "x");
+          const canvas = chart.bbox.left + left * ratio;
+          const [red, green, blue] = chart.ctx.getImageData(canvas, top, 1, 1).data;
+          return { event: eventAt(chart, left, row.top + 5), colour: `${red} ${green} ${blue}` };
+        };
+        return { written: at((events.start[0] + events.descriptors_end[0]) / 2),
+                 idle: at(data.total_ns - 50), facts: facts(0) };
+        """,
+        tmp_path,
+    )
+    assert found["written"]["event"] == 0 and found["idle"]["event"] == -1
+    assert found["written"]["colour"] != found["idle"]["colour"]
+    (text,) = [text for name, text in found["facts"] if name == "Descriptors"]
+    assert text == "written by GpSimdE in 750 ns"
 
 
 def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):

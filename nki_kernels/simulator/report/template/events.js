@@ -51,6 +51,9 @@ function facts(n) {
     const rate = events.moves_ns[n] ? `, ${(events.bytes[n] / events.moves_ns[n]).toFixed(1)} GB/s for ${timeText(events.moves_ns[n])}` : "";
     found.push(["Moves", `${bytesText(events.bytes[n])} in ${events.descriptors[n].toLocaleString("en")} descriptors${rate}`]);
   }
+  if (events.descriptors_end[n] !== null) {
+    found.push(["Descriptors", `written by GpSimdE in ${timeText(events.descriptors_end[n] - events.start[n])}`]);
+  }
   if (events.macs[n]) found.push(["Multiply-adds", events.macs[n].toLocaleString("en")]);
   const other = events.waited_for[n];
   found.push(["Waited for", other < 0 ? "nothing" : `${word("wait", n)}: ${label(other)}`]);
