@@ -175,7 +175,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
     chips = timeline.chips
     all_cores = range(cores)
     yield {
-        "name": "SBUF held by tiles",
+        "name": "SBUF held by tiles over time",
         "unit": "KiB",
         "scale": 1024,
         "most": max((chip.sbuf_partition_bytes for chip in chips), default=0),
@@ -183,7 +183,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
         **_aligned([timeline.sbuf_bytes_over_time(core) for core in all_cores]),
     }
     yield {
-        "name": "PSUM held by tiles",
+        "name": "PSUM held by tiles over time",
         "unit": "banks",
         "scale": 1,
         "most": max((chip.psum_banks for chip in chips), default=0),

@@ -40,6 +40,7 @@ def page(timeline: Timeline) -> str:
     """
     template = _environment().get_template("report.html.j2")
     data = chart_data(timeline)
+    sbuf_held, psum_held = [_most(counter) for counter in data["counters"][:2]]
     return template.render(
         timeline=timeline,
         kernels=list(dict.fromkeys(timeline.kernels)),
@@ -47,6 +48,8 @@ def page(timeline: Timeline) -> str:
         cores=data["cores"],
         sbuf_bytes=max((chip.sbuf_partition_bytes for chip in timeline.chips), default=0),
         psum_banks=max((chip.psum_banks for chip in timeline.chips), default=0),
+        sbuf_held=sbuf_held,
+        psum_held=round(psum_held),
         bottlenecks=bottlenecks(timeline),
         engines=_engines(timeline),
         floors=_floors(timeline),
@@ -127,6 +130,10 @@ def _floors(timeline: Timeline) -> list[Bar]:
         Bar(names[name], kinds[name], ns, ns / total if total else 0.0)
         for name, ns in timeline.floors_ns().items()
     ]
+
+
+def _most(counter: dict[str, Any]) -> float:
+    return max([value for line in counter["values"] for value in line], default=0.0)
 
 
 def _script_json(data: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import pytest
 from nki_kernels import hardware
 from nki_kernels.simulator import NkiSimulationWarning, Timeline, dry_run, record, sources
 from nki_kernels.simulator.report import save_html
+from nki_kernels.simulator.report.page import bytes_text
 
 from . import kernels
 from .browser import in_browser
@@ -79,6 +80,14 @@ def test_gpsimd_writes_the_descriptors_of_dma(softmax, tmp_path):
     written = [end - start for start, end in spans if end is not None]
     assert len(written) == len([event for event in softmax.events if event.engine == "dma"])
     assert sum(written) == pytest.approx(softmax.engine_busy_ns["gpsimd"])
+
+
+def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    over_time = max(value for _, value in softmax.sbuf_bytes_over_time())
+    assert over_time > softmax.sbuf_peak_bytes  # loads run ahead
+    assert f"in program order; over time {bytes_text(over_time)}<" in page
+    assert "Whether tiles fit in SBUF and PSUM is decided by the peak in program order" in page
 
 
 def test_causes_add_up_to_the_total(softmax, tmp_path):
