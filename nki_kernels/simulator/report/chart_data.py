@@ -177,6 +177,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
     yield {
         "name": "SBUF held by tiles over time",
         "unit": "KiB",
+        "one": "KiB",
         "scale": 1024,
         "most": max((chip.sbuf_partition_bytes for chip in chips), default=0),
         "of": "a partition",
@@ -185,6 +186,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
     yield {
         "name": "PSUM held by tiles over time",
         "unit": "banks",
+        "one": "bank",
         "scale": 1,
         "most": max((chip.psum_banks for chip in chips), default=0),
         "of": "of a partition",
@@ -193,6 +195,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
     yield {
         "name": "DMA rate",
         "unit": "GB/s",
+        "one": "GB/s",
         "scale": 1,
         "most": max((chip.dma_core_bytes_per_ns for chip in chips), default=0),
         "of": "a core",

@@ -10,7 +10,7 @@ import pytest
 from nki_kernels import hardware
 from nki_kernels.simulator import NkiSimulationWarning, Timeline, dry_run, record, sources
 from nki_kernels.simulator.report import save_html
-from nki_kernels.simulator.report.page import bytes_text
+from nki_kernels.simulator.report.units import bytes_text, percent_text, time_text
 
 from . import kernels
 from .browser import in_browser
@@ -116,6 +116,31 @@ def test_an_empty_timeline_has_a_page_that_says_so(tmp_path):
     assert "Nothing ran" in page_of(Timeline(), tmp_path)
 
 
+TIMES = {
+    0: "0 ns", 750: "750 ns", 999.4: "999 ns", 999.96: "1 µs", 7960: "7.96 µs", 15234: "15.23 µs",
+    333333: "333.3 µs", 999_999: "1 ms", 3_333_333: "3.333 ms", 2.5e9: "2.5 s",
+}  # fmt: skip
+SHARES = {
+    0: "0%",
+    1e-7: "<0.1%",
+    0.0006: "0.1%",
+    0.07: "7.0%",
+    0.0999: "10%",
+    0.58: "58%",
+    1: "100%",
+}
+
+
+def test_times_and_shares_in_words():
+    assert {ns: time_text(ns) for ns in TIMES} == TIMES
+    assert {share: percent_text(share) for share in SHARES} == SHARES
+
+
+def test_a_microsecond_has_one_name(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    assert " µs beside its bytes" in page and not re.search(r"\d us\b", page)
+
+
 # --- in a browser ---
 
 
@@ -142,9 +167,8 @@ def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
     assert found["facts"]["Multiply-adds"] == softmax.macs == 0
     assert found["facts"]["HBM traffic"] == softmax.hbm_bytes
     assert found["facts"]["SBUF peak"] == softmax.sbuf_peak_bytes
-    assert (
-        found["span"] == f"0 ns to {softmax.total_ns / 1e3:.2f} µs: {softmax.total_ns / 1e3:.2f} µs"
-    )
+    total = f"{round(softmax.total_ns) / 1e3:g} µs"
+    assert found["span"] == f"0 ns to {total}: {total}"
     assert found["painted"] > 20  # shades of the bars: the picture is not empty
     assert found["charts"] == 4 and found["wide"]
 
@@ -238,16 +262,78 @@ def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
 def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
     found = in_browser(
         page_of(softmax, tmp_path),
-        "return [axisTexts(null, [0, 2500, 5000, 17500]), axisTexts(null, [0, 500, 1000]),"
+        "return [axisTexts(null, [0, 2500, 5000, 17500]), axisTexts(null, [0, 500, 950]),"
+        " axisTexts(null, [0, 500, 1000]),"
         " axisTexts(null, [12000.5, 12001]), axisTexts(null, [])];",
         tmp_path,
     )
     assert found == [
         ["0.0 µs", "2.5 µs", "5.0 µs", "17.5 µs"],
-        ["0 ns", "500 ns", "1,000 ns"],
+        ["0 ns", "500 ns", "950 ns"],
+        ["0.0 µs", "0.5 µs", "1.0 µs"],
         ["12.0005 µs", "12.0010 µs"],
         [],
     ]
+
+
+def test_times_and_shares_in_words_in_the_browser(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        f"return [{[*TIMES]}.map(timeText), {[*SHARES]}.map(percentText)];",
+        tmp_path,
+    )
+    units = [text.split()[1] for text in found[0]]
+    assert units == [text.split()[1] for text in TIMES.values()]
+    assert found[0][4:7] == ["7.96 µs", "15.234 µs", "333.33 µs"]  # digits that tell neighbours
+    assert found[1] == [*SHARES.values()]
+
+
+def test_one_bank_is_no_banks(tmp_path):
+    timeline = modelled(kernels.linear, ((128, 128), "bfloat16"), ((128, 512), "bfloat16"))
+    found = in_browser(
+        page_of(timeline, tmp_path),
+        "return charts[2].axes[1]._values;",
+        tmp_path,
+    )
+    assert found == ["0 banks", "1 bank"]
+
+
+def test_the_bar_of_a_share_is_below_its_number(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        return [...document.querySelectorAll(".causes .share")].map((cell) => {
+          const [number, bar] = [...cell.children].map((one) => one.getBoundingClientRect());
+          const room = cell.clientWidth - 20;  // without its padding
+          return { apart: bar.top - number.bottom, width: bar.width / room,
+                   share: Number(cell.querySelector("data").value) };
+        });
+        """,
+        tmp_path,
+    )
+    for one in found:
+        assert one["apart"] >= 0
+        assert one["width"] == pytest.approx(one["share"], abs=0.02)
+
+
+def test_bars_of_utilisation_are_as_wide_as_a_small_screen(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const frame = document.createElement("iframe");
+        frame.width = 420;
+        frame.srcdoc = document.documentElement.outerHTML.replace(/<script[^]*?<\\/script>/g, "");
+        document.body.append(frame);
+        await new Promise((done) => { frame.onload = done; });
+        const page = frame.contentDocument;
+        page.getElementById("charts").replaceChildren();  // as wide as the window around it
+        const bars = [...page.querySelectorAll(".bars .track")];
+        return { widths: bars.map((bar) => bar.getBoundingClientRect().width),
+                 fits: page.documentElement.scrollWidth <= 420 };
+        """,
+        tmp_path,
+    )
+    assert min(found["widths"]) > 200 and found["fits"]
 
 
 def test_the_table_filters_sorts_and_selects(softmax, tmp_path):

@@ -77,7 +77,7 @@ function move(part) {
 // Ticks of the axis: one unit for all of them, and as many digits as they have.
 function axisTexts(_, values) {
   const most = Math.max(...values.map(Math.abs), 0);
-  const [scale, unit] = most < 1e4 ? [1, "ns"] : most < 1e7 ? [1e3, "µs"] : [1e6, "ms"];
+  const [scale, unit] = unitOf(most);
   const isRound = (value) => Math.abs(value - Math.round(value)) < 1e-6;
   let digits = 0;
   while (digits < 6 && !values.every((value) => isRound((value / scale) * 10 ** digits))) digits++;
@@ -288,7 +288,7 @@ function addCounter(place, counter) {
   const most = ofAll.reduce((a, b) => Math.max(a, b), 0);
   const limit = counter.most / counter.scale;
   const peak = most / counter.scale;
-  const share = counter.most ? `, ${((100 * most) / counter.most).toFixed(most < 0.1 * counter.most ? 1 : 0)}%` : "";
+  const share = counter.most ? `, ${percentText(most / counter.most)}` : "";
   const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
   const text = `: at most ${number(peak)} of ${number(limit)} ${counter.unit} ${counter.of}${share}`;
   place.append(element("p", { class: "chart-name" }, element("strong", {}, counter.name), text));
@@ -298,7 +298,7 @@ function addCounter(place, counter) {
     scale: { range: () => [0, top * 1.04] },
     axis: { size: GUTTER, stroke: quiet, font: "11px system-ui, sans-serif", space: 22, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
       ...(counter.unit === "banks" ? { incrs: [1, 2, 4] } : {}),
-      values: (_, values) => values.map((value) => `${number(value)} ${counter.unit}`) },
+      values: (_, values) => values.map((value) => `${number(value)} ${value === 1 ? counter.one : counter.unit}`) },
   };
   const colours = [colour("accent"), colour("dma")];
   const series = counter.values.map((_, core) => ({
