@@ -86,8 +86,8 @@ def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, 
     page = page_of(softmax, tmp_path)
     over_time = max(value for _, value in softmax.sbuf_bytes_over_time())
     assert over_time > softmax.sbuf_peak_bytes  # loads run ahead
-    assert f"in program order; over time {bytes_text(over_time)}<" in page
-    assert "Whether tiles fit in SBUF and PSUM is decided by the peak in program order" in page
+    assert f" a partition; {bytes_text(over_time)} over time<" in page
+    assert "Peaks are in program order, which decides whether tiles fit" in page
 
 
 def test_causes_add_up_to_the_total(softmax, tmp_path):
