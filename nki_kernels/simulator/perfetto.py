@@ -18,6 +18,7 @@ from nki_kernels.whole_file import write_whole
 
 from .engines import ENGINES
 from .memory_over_time import Steps
+from .report.descriptors import descriptor_ends
 
 if TYPE_CHECKING:
     from .timeline import Event, Timeline
@@ -28,7 +29,7 @@ _ABOUT = {
     "tensor": "The Tensor engine: matmuls and transposes.",
     "vector": "The Vector engine.",
     "scalar": "The Scalar engine.",
-    "gpsimd": "The GpSimd engine; the descriptors that it writes for DMA are not shown.",
+    "gpsimd": "The GpSimd engine; it writes the descriptors of DMA, too.",
     "dma": "Transfers of one queue, from trigger to last byte. Those at the same time overlap.",
     "loops": "Loops on the device. Instructions are those of the first iteration.",
 }
@@ -157,6 +158,7 @@ def _text(text: str) -> str:
 def _write(timeline: Timeline, writer: _Writer) -> None:
     events = timeline.events
     slices = _slices(timeline, events)
+    written = _descriptors(timeline, events)
     shown: list[_Slice] = []
     counters: list[tuple[int, Steps]] = []
     cores = max([event.core for event in events], default=0) + 1
@@ -165,7 +167,12 @@ def _write(timeline: Timeline, writer: _Writer) -> None:
         where = f" of {timeline.where}" if timeline.where else ""
         group = writer.add_track(f"NeuronCore{number}{where} (modelled)")
         mine = [(event, slices[event.index]) for event in events if event.core == core]
-        tracks = [*_launches(timeline, core), *_engines(mine), *_loops(timeline, core)]
+        descriptors = [one for event, one in written if event.core == core]
+        tracks = [
+            *_launches(timeline, core),
+            *_engines(mine, descriptors),
+            *_loops(timeline, core),
+        ]
         for rank, (name, about, found) in enumerate(tracks):
             for lane in _lanes(found):
                 track = writer.add_track(name, group, about, rank)
@@ -190,13 +197,25 @@ def _launches(timeline: Timeline, core: int) -> Iterator[_Track]:
     yield "launches", "", found
 
 
-def _engines(mine: list[tuple[Event, _Slice]]) -> Iterator[_Track]:
+def _engines(mine: list[tuple[Event, _Slice]], descriptors: list[_Slice]) -> Iterator[_Track]:
     """Engines, those too that do nothing, and the queues of DMA."""
     for engine in ENGINES:
+        also = descriptors if engine == "gpsimd" else []
         found = [(event.queue or engine, one) for event, one in mine if event.engine == engine]
         names = dict.fromkeys([name for name, _ in found] or [engine])
         for name in names:
-            yield name, _ABOUT[engine], [one for queue, one in found if queue == name]
+            yield name, _ABOUT[engine], [one for queue, one in found if queue == name] + also
+
+
+def _descriptors(timeline: Timeline, events: list[Event]) -> list[tuple[Event, _Slice]]:
+    """For each DMA whose descriptors GpSimdE writes, a slice of that."""
+    found = []
+    for index, end in descriptor_ends(timeline).items():
+        event = events[index]
+        details: _Details = {"descriptors_of": f"{event.name} {event.number}"}
+        one = _Slice("descriptors", round(event.start_ns), round(end), details)
+        found.append((event, one))
+    return found
 
 
 def _loops(timeline: Timeline, core: int) -> Iterator[_Track]:

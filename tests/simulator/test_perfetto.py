@@ -144,6 +144,19 @@ def check(timeline, trace: Trace) -> None:
     assert sorted(found) == sorted(expected)
     check_counters(timeline, trace)
     check_flows(timeline, trace)
+    if not timeline.loops:  # of which a trace has one iteration
+        check_gpsimd(timeline, trace)
+
+
+def check_gpsimd(timeline, trace: Trace) -> None:
+    """Its slices, those of DMA descriptors too, are what it is busy with, one at a time."""
+    busy = []
+    for group in trace.groups:
+        slices = [one for one in trace.of("gpsimd") if one.group == group]
+        assert len({one.uuid for one in slices}) <= 1
+        busy.append(sum([one.end - one.start for one in slices]))
+    rounding = len(timeline.events)
+    assert max(busy) == pytest.approx(timeline.engine_busy_ns["gpsimd"], abs=rounding)
 
 
 def check_counters(timeline, trace: Trace) -> None:
@@ -197,6 +210,13 @@ def test_a_slice_tells_everything_of_its_instruction(tmp_path):
     }
     assert reduction.details["wait"] == "operand written by"
     assert reduction.details["waited_for"] == "dma_copy 0"
+
+
+def test_descriptors_name_their_transfer(tmp_path):
+    timeline = recorded(softmax, X[:128])
+    slices = saved(timeline, tmp_path).of("gpsimd")
+    written = [one.details["descriptors_of"] for one in slices if one.name == "descriptors"]
+    assert written == ["dma_copy 0", "dma_copy 6"]
 
 
 def test_array_tiles_that_run_side_by_side(tmp_path):

@@ -11,6 +11,7 @@ from nki_kernels.hardware import NeuronCore
 
 from . import causes
 from .engine_advice import are_wide, engine_advice
+from .units import time_text
 
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Event, Timeline
@@ -26,7 +27,7 @@ def advice(cause: str, timeline: Timeline, chips: list[NeuronCore], events: list
         "comes between steps on the chip"
         + (", store 16-bit numbers where their precision will do." if are_wide(events) else "."),
         causes.DMA_SLOW: f"A run of bytes that follow each other in HBM takes at least "
-        f"{chip.dma_least_ns:.0f} ns, and each of the {chip.dma_engines} DMA engines takes "
+        f"{time_text(chip.dma_least_ns)}, and each of the {chip.dma_engines} DMA engines takes "
         f"{chip.dma_partitions_per_engine} rows or more of a copy: let rows be 512 bytes or "
         "longer, use all 128 partitions, and read strided data whole, to pick from them in SBUF.",
         causes.DESCRIPTORS: _descriptors(chip, events),
@@ -41,11 +42,11 @@ def advice(cause: str, timeline: Timeline, chips: list[NeuronCore], events: list
         "touch: declare a new tile in each iteration, or take two in turns.",
         causes.PORTS: _ports(chip),
         causes.BARRIER: "Give both cores the same amount of work, and let them meet less often.",
-        causes.BRANCHES: f"Each iteration takes {chip.loop_iteration_ns:.0f} ns beside its body, "
-        "and no instruction runs ahead into the next one: do more in an iteration, or unroll the "
-        "loop (Python's range).",
-        causes.TABLES: f"A function's first use takes {chip.activation_table_ns:.0f} ns: use fewer "
-        "functions, or call one early on a small tile while data are loaded.",
+        causes.BRANCHES: f"Each iteration takes {time_text(chip.loop_iteration_ns)} beside its "
+        "body, and no instruction runs ahead into the next one: do more in an iteration, or unroll "
+        "the loop (Python's range).",
+        causes.TABLES: f"A function's first use takes {time_text(chip.activation_table_ns)}: use "
+        "fewer functions, or call one early on a small tile while data are loaded.",
     }
     return texts.get(cause) or _engine(cause, timeline, chip, events)
 
@@ -53,8 +54,8 @@ def advice(cause: str, timeline: Timeline, chips: list[NeuronCore], events: list
 def _latency(chip: NeuronCore) -> str:
     cycles = chip.dependent_cycles + chip.tensor_access_cycles
     return (
-        f"Others see a result {cycles / chip.vector_ghz:.0f} ns after VectorE is done with it, and "
-        "the like elsewhere. Give the engines other work meanwhile: two independent tiles in "
+        f"Others see a result {time_text(cycles / chip.vector_ghz)} after VectorE is done with it, "
+        "and the like elsewhere. Give the engines other work meanwhile: two independent tiles in "
         "turns, or fewer steps that need each other."
     )
 
@@ -70,15 +71,13 @@ def _dma_latency(chip: NeuronCore, events: list[Event]) -> str:
             "Take several tiles in an iteration, so that one loads while others are computed with"
         )
     return (
-        f"A copy takes about {fixed / 1000:.1f} us beside its bytes. {ahead}, and make copies "
+        f"A copy takes about {time_text(fixed)} beside its bytes. {ahead}, and make copies "
         "larger: at 1 MiB the bytes take longer than that."
     )
 
 
 def _descriptors(chip: NeuronCore, events: list[Event]) -> str:
-    each = (
-        f"A copy takes GpSimdE {chip.software_dge_ns / 1000:.2g} us, one at a time, however small"
-    )
+    each = f"A copy takes GpSimdE {time_text(chip.software_dge_ns)}, one at a time, however small"
     hardware = (
         " On this chip dge_mode=nisa.dge_mode.hwdge leaves that to hardware, where a copy is no "
         "gather or scatter."

@@ -13,6 +13,7 @@ from nki_kernels.simulator.engines import ENGINES
 from nki_kernels.simulator.memory_over_time import Steps
 
 from .causes import ENGINE_NAMES
+from .descriptors import descriptor_ends
 
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Event, Timeline
@@ -66,7 +67,11 @@ def chart_data(timeline: Timeline) -> dict[str, Any]:
             {"name": t.name, "engine": t.engine, "core": t.core, "lanes": len(t.lanes)}
             for t in tracks
         ],
-        "events": _columns(events, places, words, _path_ns(timeline)),
+        "events": {
+            **_columns(events, places, words),
+            **_by_index("path_ns", _path_ns(timeline), events),
+            **_by_index("descriptors_end", descriptor_ends(timeline), events),
+        },
         "path": [event.index for event in timeline.critical_path],
         "warnings": _warnings(timeline, events),
         "words": words.texts,
@@ -127,11 +132,13 @@ def _path_ns(timeline: Timeline) -> dict[int, float]:
     return found
 
 
+def _by_index(name: str, times: dict[int, float], events: list[Event]) -> dict[str, list[Any]]:
+    """A column of times that not all events have."""
+    return {name: [times.get(event.index) for event in events]}
+
+
 def _columns(
-    events: list[Event],
-    places: list[tuple[int, int]],
-    words: _Words,
-    path_ns: dict[int, float],
+    events: list[Event], places: list[tuple[int, int]], words: _Words
 ) -> dict[str, list[Any]]:
     """A list for each field, in the order of ``Timeline.events``; texts by their numbers."""
     sources = [event.source for event in events]
@@ -148,7 +155,6 @@ def _columns(
         "start": [event.start_ns for event in events],
         "end": [event.end_ns for event in events],
         "waited_for": [-1 if e.waited_for is None else e.waited_for for e in events],
-        "path_ns": [path_ns.get(event.index) for event in events],
         "source": [words.number(short_source(s.file, s.line) if s else "") for s in sources],
         "function": [words.number(s.function if s else "") for s in sources],
         "file": [words.number(s.file if s else "") for s in sources],
@@ -169,16 +175,18 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
     chips = timeline.chips
     all_cores = range(cores)
     yield {
-        "name": "SBUF held by tiles",
+        "name": "SBUF held by tiles over time",
         "unit": "KiB",
+        "one": "KiB",
         "scale": 1024,
         "most": max((chip.sbuf_partition_bytes for chip in chips), default=0),
         "of": "a partition",
         **_aligned([timeline.sbuf_bytes_over_time(core) for core in all_cores]),
     }
     yield {
-        "name": "PSUM held by tiles",
+        "name": "PSUM held by tiles over time",
         "unit": "banks",
+        "one": "bank",
         "scale": 1,
         "most": max((chip.psum_banks for chip in chips), default=0),
         "of": "of a partition",
@@ -187,6 +195,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
     yield {
         "name": "DMA rate",
         "unit": "GB/s",
+        "one": "GB/s",
         "scale": 1,
         "most": max((chip.dma_core_bytes_per_ns for chip in chips), default=0),
         "of": "a core",

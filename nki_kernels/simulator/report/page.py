@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,7 @@ from .bottlenecks import bottlenecks
 from .chart_data import chart_data, short_source
 from .roofline import roofline
 from .source_listing import source_listing
+from .units import bytes_text, count_text, percent_text, time_text
 
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Timeline
@@ -40,6 +40,7 @@ def page(timeline: Timeline) -> str:
     """
     template = _environment().get_template("report.html.j2")
     data = chart_data(timeline)
+    sbuf_held, psum_held = [_most(counter) for counter in data["counters"][:2]]
     return template.render(
         timeline=timeline,
         kernels=list(dict.fromkeys(timeline.kernels)),
@@ -47,6 +48,8 @@ def page(timeline: Timeline) -> str:
         cores=data["cores"],
         sbuf_bytes=max((chip.sbuf_partition_bytes for chip in timeline.chips), default=0),
         psum_banks=max((chip.psum_banks for chip in timeline.chips), default=0),
+        sbuf_held=sbuf_held,
+        psum_held=round(psum_held),
         bottlenecks=bottlenecks(timeline),
         engines=_engines(timeline),
         floors=_floors(timeline),
@@ -87,32 +90,6 @@ def _environment() -> Any:
     return found
 
 
-def time_text(ns: float) -> str:
-    """A modelled time in the unit that suits it, to four digits or so."""
-    if abs(ns) < 1e4:
-        return f"{ns:,.0f} ns"
-    return f"{ns / 1e3:,.1f} µs" if abs(ns) < 1e7 else f"{ns / 1e6:,.2f} ms"
-
-
-def bytes_text(count: float) -> str:
-    """A number of bytes in the binary unit that suits it."""
-    power = min(4, int(math.log2(count) // 10)) if count >= 1 else 0
-    value = count / 1024**power
-    digits = 0 if power == 0 or value == int(value) else 1
-    return f"{value:,.{digits}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
-
-
-def count_text(count: float) -> str:
-    """A number to three digits: 67.1 M."""
-    power = min(4, int(math.log10(count) // 3)) if count >= 1 else 0
-    return f"{count / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}".rstrip()
-
-
-def percent_text(share: float) -> str:
-    """A share of 0 to 1 in percent; small ones are no zeros."""
-    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
-
-
 def _engines(timeline: Timeline) -> list[Bar]:
     utilisation = timeline.summary()["utilisation"]
     busy = timeline.engine_busy_ns
@@ -127,6 +104,10 @@ def _floors(timeline: Timeline) -> list[Bar]:
         Bar(names[name], kinds[name], ns, ns / total if total else 0.0)
         for name, ns in timeline.floors_ns().items()
     ]
+
+
+def _most(counter: dict[str, Any]) -> float:
+    return max([value for line in counter["values"] for value in line], default=0.0)
 
 
 def _script_json(data: dict[str, Any]) -> str:

@@ -71,3 +71,14 @@ def unwritten(x):
     tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)  # <b>nothing writes it</b>
     nisa.dma_copy(dst=out, src=tile)
     return out
+
+
+@nki.jit
+def half_written(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    half = x.shape[1] // 2
+    nisa.dma_copy(dst=tile[:, :half], src=x[:, :half])
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out, src=tile)
+    return out

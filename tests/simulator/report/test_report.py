@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nki_kernels import hardware
-from nki_kernels.simulator import Timeline, dry_run, record, sources
+from nki_kernels.simulator import NkiSimulationWarning, Timeline, dry_run, record, sources
 from nki_kernels.simulator.report import save_html
+from nki_kernels.simulator.report.units import bytes_text, percent_text, time_text
 
 from . import kernels
 from .browser import in_browser
@@ -72,6 +73,23 @@ def test_events_of_a_lane_are_disjoint(softmax, tmp_path):
         ends[lane] = events["end"][n]
 
 
+def test_gpsimd_writes_the_descriptors_of_dma(softmax, tmp_path):
+    """They are all that keeps it busy here."""
+    events = data_of(page_of(softmax, tmp_path))["events"]
+    spans = zip(events["start"], events["descriptors_end"], strict=True)
+    written = [end - start for start, end in spans if end is not None]
+    assert len(written) == len([event for event in softmax.events if event.engine == "dma"])
+    assert sum(written) == pytest.approx(softmax.engine_busy_ns["gpsimd"])
+
+
+def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    over_time = max(value for _, value in softmax.sbuf_bytes_over_time())
+    assert over_time > softmax.sbuf_peak_bytes  # loads run ahead
+    assert f" a partition; {bytes_text(over_time)} over time<" in page
+    assert "Peaks are in program order, which decides whether tiles fit" in page
+
+
 def test_causes_add_up_to_the_total(softmax, tmp_path):
     page = page_of(softmax, tmp_path)
     causes = re.search(r'<table class="causes">(.*?)</table>', page, re.DOTALL)[1]
@@ -96,6 +114,31 @@ def test_warnings_stand_beside_their_line_and_are_no_html(tmp_path):
 
 def test_an_empty_timeline_has_a_page_that_says_so(tmp_path):
     assert "Nothing ran" in page_of(Timeline(), tmp_path)
+
+
+TIMES = {
+    0: "0 ns", 750: "750 ns", 999.4: "999 ns", 999.96: "1 µs", 7960: "7.96 µs", 15234: "15.23 µs",
+    333333: "333.3 µs", 999_999: "1 ms", 3_333_333: "3.333 ms", 2.5e9: "2.5 s",
+}  # fmt: skip
+SHARES = {
+    0: "0%",
+    1e-7: "<0.1%",
+    0.0006: "0.1%",
+    0.07: "7.0%",
+    0.0999: "10%",
+    0.58: "58%",
+    1: "100%",
+}
+
+
+def test_times_and_shares_in_words():
+    assert {ns: time_text(ns) for ns in TIMES} == TIMES
+    assert {share: percent_text(share) for share in SHARES} == SHARES
+
+
+def test_a_microsecond_has_one_name(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    assert " µs beside its bytes" in page and not re.search(r"\d us\b", page)
 
 
 # --- in a browser ---
@@ -124,11 +167,35 @@ def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
     assert found["facts"]["Multiply-adds"] == softmax.macs == 0
     assert found["facts"]["HBM traffic"] == softmax.hbm_bytes
     assert found["facts"]["SBUF peak"] == softmax.sbuf_peak_bytes
-    assert (
-        found["span"] == f"0 ns to {softmax.total_ns / 1e3:.2f} µs: {softmax.total_ns / 1e3:.2f} µs"
-    )
+    total = f"{round(softmax.total_ns) / 1e3:g} µs"
+    assert found["span"] == f"0 ns to {total}: {total}"
     assert found["painted"] > 20  # shades of the bars: the picture is not empty
     assert found["charts"] == 4 and found["wide"]
+
+
+@pytest.mark.lenient
+def test_bars_beside_the_source_are_as_long_as_their_shares(tmp_path):
+    with pytest.warns(NkiSimulationWarning), record() as timeline:
+        kernels.half_written(np.zeros((128, 512), np.float32))
+    found = in_browser(
+        page_of(timeline, tmp_path),
+        """
+        const box = (one) => one.getBoundingClientRect();
+        return [...document.querySelectorAll(".code .heat .fill")].map((fill) => {
+          const row = fill.closest("tr");
+          return { ns: Number(row.querySelector("data").value), width: box(fill).width,
+                   below: box(fill).top - box(row).top, height: box(row).height };
+        });
+        """,
+        tmp_path,
+    )
+    longest = max(found, key=lambda bar: bar["ns"])
+    assert len(found) == 3 and longest["width"] > 20
+    for bar in found:
+        width = longest["width"] * bar["ns"] / longest["ns"]
+        assert bar["width"] == pytest.approx(width, abs=0.1)
+        assert bar["below"] < 10  # beside its line, not in the middle of line and warning
+    assert max(bar["height"] for bar in found) > 30  # there is a warning
 
 
 def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
@@ -167,19 +234,106 @@ def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
     assert found["closest"][1] - found["closest"][0] == pytest.approx(20)
 
 
+def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const chart = charts[0];
+        const row = rows.find((one) => one.name === "GpSimdE");
+        const ratio = devicePixelRatio;
+        const top = chart.bbox.top + (row.top + row.height - 3) * ratio;
+        const at = (time) => {
+          const left = chart.valToPos(time, "x");
+          const canvas = chart.bbox.left + left * ratio;
+          const [red, green, blue] = chart.ctx.getImageData(canvas, top, 1, 1).data;
+          return { event: eventAt(chart, left, row.top + 5), colour: `${red} ${green} ${blue}` };
+        };
+        return { written: at((events.start[0] + events.descriptors_end[0]) / 2),
+                 idle: at(data.total_ns - 50), facts: facts(0) };
+        """,
+        tmp_path,
+    )
+    assert found["written"]["event"] == 0 and found["idle"]["event"] == -1
+    assert found["written"]["colour"] != found["idle"]["colour"]
+    (text,) = [text for name, text in found["facts"] if name == "Descriptors"]
+    assert text == "written by GpSimdE in 750 ns"
+
+
 def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
     found = in_browser(
         page_of(softmax, tmp_path),
-        "return [axisTexts(null, [0, 2500, 5000, 17500]), axisTexts(null, [0, 500, 1000]),"
+        "return [axisTexts(null, [0, 2500, 5000, 17500]), axisTexts(null, [0, 500, 950]),"
+        " axisTexts(null, [0, 500, 1000]),"
         " axisTexts(null, [12000.5, 12001]), axisTexts(null, [])];",
         tmp_path,
     )
     assert found == [
         ["0.0 µs", "2.5 µs", "5.0 µs", "17.5 µs"],
-        ["0 ns", "500 ns", "1,000 ns"],
+        ["0 ns", "500 ns", "950 ns"],
+        ["0.0 µs", "0.5 µs", "1.0 µs"],
         ["12.0005 µs", "12.0010 µs"],
         [],
     ]
+
+
+def test_times_and_shares_in_words_in_the_browser(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        f"return [{[*TIMES]}.map(timeText), {[*SHARES]}.map(percentText)];",
+        tmp_path,
+    )
+    units = [text.split()[1] for text in found[0]]
+    assert units == [text.split()[1] for text in TIMES.values()]
+    assert found[0][4:7] == ["7.96 µs", "15.234 µs", "333.33 µs"]  # digits that tell neighbours
+    assert found[1] == [*SHARES.values()]
+
+
+def test_one_bank_is_no_banks(tmp_path):
+    timeline = modelled(kernels.linear, ((128, 128), "bfloat16"), ((128, 512), "bfloat16"))
+    found = in_browser(
+        page_of(timeline, tmp_path),
+        "return charts[2].axes[1]._values;",
+        tmp_path,
+    )
+    assert found == ["0 banks", "1 bank"]
+
+
+def test_the_bar_of_a_share_is_below_its_number(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        return [...document.querySelectorAll(".causes .share")].map((cell) => {
+          const [number, bar] = [...cell.children].map((one) => one.getBoundingClientRect());
+          const room = cell.clientWidth - 20;  // without its padding
+          return { apart: bar.top - number.bottom, width: bar.width / room,
+                   share: Number(cell.querySelector("data").value) };
+        });
+        """,
+        tmp_path,
+    )
+    for one in found:
+        assert one["apart"] >= 0
+        assert one["width"] == pytest.approx(one["share"], abs=0.02)
+
+
+def test_bars_of_utilisation_are_as_wide_as_a_small_screen(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        """
+        const frame = document.createElement("iframe");
+        frame.width = 420;
+        frame.srcdoc = document.documentElement.outerHTML.replace(/<script[^]*?<\\/script>/g, "");
+        document.body.append(frame);
+        await new Promise((done) => { frame.onload = done; });
+        const page = frame.contentDocument;
+        page.getElementById("charts").replaceChildren();  // as wide as the window around it
+        const bars = [...page.querySelectorAll(".bars .track")];
+        return { widths: bars.map((bar) => bar.getBoundingClientRect().width),
+                 fits: page.documentElement.scrollWidth <= 420 };
+        """,
+        tmp_path,
+    )
+    assert min(found["widths"]) > 200 and found["fits"]
 
 
 def test_the_table_filters_sorts_and_selects(softmax, tmp_path):

@@ -26,18 +26,26 @@ function layOut() {
     add({ name: trackName(track), track: number, each }, each * track.lanes);
     lanes.push(Array.from({ length: track.lanes }, () => []));
   });
-  for (let n = 0; n < count; n++) lanes[events.track[n]][events.lane[n]].push(n);
-  for (const of of lanes.flat()) of.sort((a, b) => events.start[a] - events.start[b]);
+  const gpsimd = (core) => data.tracks.findIndex((track) => track.engine === "gpsimd" && track.core === core);
+  for (let n = 0; n < count; n++) {
+    lanes[events.track[n]][events.lane[n]].push(n);
+    // A DMA whose descriptors GpSimdE writes is on both rows; GpSimdE does one thing at a time.
+    if (events.descriptors_end[n] !== null) lanes[gpsimd(events.core[n])][0].push(n);
+  }
+  for (const lane of lanes.flat()) lane.sort((a, b) => events.start[a] - events.start[b]);
   return top;
 }
 
-// The first event of a lane that ends after a time.
-function firstAfter(lane, time) {
+// When an event has left a track: on GpSimdE's, that of a DMA's descriptors.
+const endOn = (track, n) => (events.track[n] === track ? events.end[n] : events.descriptors_end[n]);
+
+// The first event of a track's lane that ends after a time.
+function firstAfter(track, lane, time) {
   let low = 0;
   let high = lane.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (events.end[lane[middle]] <= time) low = middle + 1;
+    if (endOn(track, lane[middle]) <= time) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -69,7 +77,7 @@ function move(part) {
 // Ticks of the axis: one unit for all of them, and as many digits as they have.
 function axisTexts(_, values) {
   const most = Math.max(...values.map(Math.abs), 0);
-  const [scale, unit] = most < 1e4 ? [1, "ns"] : most < 1e7 ? [1e3, "µs"] : [1e6, "ms"];
+  const [scale, unit] = unitOf(most);
   const isRound = (value) => Math.abs(value - Math.round(value)) < 1e-6;
   let digits = 0;
   while (digits < 6 && !values.every((value) => isRound((value / scale) * 10 ** digits))) digits++;
@@ -154,48 +162,53 @@ function drawSpans(context, box, row, x, ratio) {
 }
 
 function drawTrack(context, box, row, x, ratio) {
-  const strong = colour(data.tracks[row.track].engine);
-  const isDma = data.tracks[row.track].engine === "dma";
   const height = row.each * ratio - (row.each > 5 ? ratio : 0);
   const texts = [];
   lanes[row.track].forEach((lane, number) => {
     const top = box.top + (row.top + number * row.each) * ratio;
     let last = -Infinity; // the pixel up to which something is drawn
     let lastIsStrong = false;
-    for (let at = firstAfter(lane, view.from); at < lane.length && events.start[lane[at]] < view.to; at++) {
+    for (let at = firstAfter(row.track, lane, view.from); at < lane.length && events.start[lane[at]] < view.to; at++) {
       const n = lane[at];
-      const onPath = isOnPath(n);
-      const [left, right] = [x(events.start[n]), x(events.end[n])];
-      if (right - last < 0.5 && (lastIsStrong || !onPath)) continue;
+      const isStrong = isOnPath(n) && events.track[n] === row.track;
+      const [left, right] = [x(events.start[n]), x(endOn(row.track, n))];
+      if (right - last < 0.5 && (lastIsStrong || !isStrong)) continue;
       const width = Math.max(ratio / 2, right - left - (right - left > 4 * ratio ? ratio : 0));
-      context.fillStyle = strong;
-      context.globalAlpha = onPath ? 1 : 0.42;
-      if (isDma && right - left > 3) {
-        context.globalAlpha *= 0.45;
-        context.fillRect(left, top, width, height);
-        context.globalAlpha = onPath ? 1 : 0.42;
-        const begin = x(events.end[n] - events.moves_ns[n]);
-        context.fillRect(begin, top, Math.max(ratio / 2, left + width - begin), height);
-      } else {
-        context.fillRect(left, top, width, height);
-      }
-      context.globalAlpha = 1;
-      if (warningsOf.has(n)) {
-        context.fillStyle = colour("heat");
-        context.fillRect(left, top, Math.max(width, 2 * ratio), 3 * ratio);
-      }
+      drawEvent(context, row.track, n, [left, top, width, height], x, ratio);
       if (n === selected) {
         context.strokeStyle = colour("text");
         context.lineWidth = 2 * ratio;
         context.strokeRect(left, top, Math.max(width, 3 * ratio), height);
       }
-      if (row.each >= 12 && right - left > 30 * ratio) texts.push([n, left, right, top, onPath && !isDma]);
+      if (row.each >= 12 && right - left > 30 * ratio) texts.push([n, left, right, top]);
       last = right;
-      lastIsStrong = onPath;
+      lastIsStrong = isStrong;
     }
   });
-  for (const [n, left, right, top, isLight] of texts) {
-    drawText(context, word("name", n), left, right, top, height, isLight ? colour("panel") : colour("text"), ratio);
+  for (const [n, left, right, top] of texts) {
+    const isOwn = events.track[n] === row.track;
+    const style = isOnPath(n) && engineOf(n) !== "dma" ? colour("panel") : colour("text");
+    drawText(context, isOwn ? word("name", n) : "DMA", left, right, top, height, style, ratio);
+  }
+}
+
+// The box of an event on a track. Pale are the latency of a DMA, and its descriptors on GpSimdE's.
+function drawEvent(context, track, n, [left, top, width, height], x, ratio) {
+  const isOwn = events.track[n] === track;
+  const isPale = !isOwn || (engineOf(n) === "dma" && width > 3);
+  const alpha = isOnPath(n) ? 1 : 0.42;
+  context.fillStyle = colour(data.tracks[track].engine);
+  context.globalAlpha = isPale ? 0.45 * alpha : alpha;
+  context.fillRect(left, top, width, height);
+  context.globalAlpha = alpha;
+  if (isOwn && isPale) {
+    const begin = x(events.end[n] - events.moves_ns[n]);
+    context.fillRect(begin, top, Math.max(ratio / 2, left + width - begin), height);
+  }
+  context.globalAlpha = 1;
+  if (isOwn && warningsOf.has(n)) {
+    context.fillStyle = colour("heat");
+    context.fillRect(left, top, Math.max(width, 2 * ratio), 3 * ratio);
   }
 }
 
@@ -252,8 +265,8 @@ function eventAt(chart, left, top) {
   const time = chart.posToVal(left, "x");
   let best = -1;
   let distance = Infinity;
-  for (let at = firstAfter(lane, from); at < lane.length && events.start[lane[at]] <= to; at++) {
-    const away = Math.max(events.start[lane[at]] - time, time - events.end[lane[at]], 0);
+  for (let at = firstAfter(row.track, lane, from); at < lane.length && events.start[lane[at]] <= to; at++) {
+    const away = Math.max(events.start[lane[at]] - time, time - endOn(row.track, lane[at]), 0);
     if (away < distance) [best, distance] = [lane[at], away];
   }
   return best;
@@ -275,7 +288,7 @@ function addCounter(place, counter) {
   const most = ofAll.reduce((a, b) => Math.max(a, b), 0);
   const limit = counter.most / counter.scale;
   const peak = most / counter.scale;
-  const share = counter.most ? `, ${((100 * most) / counter.most).toFixed(most < 0.1 * counter.most ? 1 : 0)}%` : "";
+  const share = counter.most ? `, ${percentText(most / counter.most)}` : "";
   const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
   const text = `: at most ${number(peak)} of ${number(limit)} ${counter.unit} ${counter.of}${share}`;
   place.append(element("p", { class: "chart-name" }, element("strong", {}, counter.name), text));
@@ -285,7 +298,7 @@ function addCounter(place, counter) {
     scale: { range: () => [0, top * 1.04] },
     axis: { size: GUTTER, stroke: quiet, font: "11px system-ui, sans-serif", space: 22, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
       ...(counter.unit === "banks" ? { incrs: [1, 2, 4] } : {}),
-      values: (_, values) => values.map((value) => `${number(value)} ${counter.unit}`) },
+      values: (_, values) => values.map((value) => `${number(value)} ${value === 1 ? counter.one : counter.unit}`) },
   };
   const colours = [colour("accent"), colour("dma")];
   const series = counter.values.map((_, core) => ({

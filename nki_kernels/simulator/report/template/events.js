@@ -16,12 +16,25 @@ function trackName(track) {
   return data.cores > 1 ? `${track.name} · core ${track.core}` : track.name;
 }
 
-// As many digits as tell neighbours apart: whole nanoseconds up to 100 us, then 0.01 us.
+// The largest unit of which a time has one.
+function unitOf(ns) {
+  if (ns < 999.5) return [1, "ns"];
+  if (ns < 999.995e3) return [1e3, "µs"];
+  return ns < 999.99995e6 ? [1e6, "ms"] : [1e9, "s"];
+}
+
+// As many digits as tell neighbours apart: whole nanoseconds from 0.1 to 100 µs.
 function timeText(ns) {
-  const digits = { maximumFractionDigits: ns !== 0 && Math.abs(ns) < 100 ? 1 : 0 };
-  if (Math.abs(ns) < 1e4) return `${ns.toLocaleString("en", digits)} ns`;
-  if (Math.abs(ns) < 1e7) return `${(ns / 1e3).toLocaleString("en", { maximumFractionDigits: 2 })} µs`;
-  return `${(ns / 1e6).toLocaleString("en", { maximumFractionDigits: 4 })} ms`;
+  const [size, unit] = unitOf(ns);
+  const step = ns < 100 ? 0.1 : ns < 1e5 ? 1 : ns < 1e6 ? 10 : 100;
+  const digits = Math.round(Math.log10(size / step));
+  return `${(ns / size).toLocaleString("en", { maximumFractionDigits: digits })} ${unit}`;
+}
+
+// What is no zero is not shown as one.
+function percentText(share) {
+  if (share > 0 && share < 0.0005) return "<0.1%";
+  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
 }
 
 function bytesText(bytes) {
@@ -51,12 +64,15 @@ function facts(n) {
     const rate = events.moves_ns[n] ? `, ${(events.bytes[n] / events.moves_ns[n]).toFixed(1)} GB/s for ${timeText(events.moves_ns[n])}` : "";
     found.push(["Moves", `${bytesText(events.bytes[n])} in ${events.descriptors[n].toLocaleString("en")} descriptors${rate}`]);
   }
+  if (events.descriptors_end[n] !== null) {
+    found.push(["Descriptors", `written by GpSimdE in ${timeText(events.descriptors_end[n] - events.start[n])}`]);
+  }
   if (events.macs[n]) found.push(["Multiply-adds", events.macs[n].toLocaleString("en")]);
   const other = events.waited_for[n];
   found.push(["Waited for", other < 0 ? "nothing" : `${word("wait", n)}: ${label(other)}`]);
   if (isOnPath(n)) {
-    const share = (100 * events.path_ns[n]) / data.total_ns;
-    found.push(["Critical path", `${timeText(events.path_ns[n])}, ${share.toFixed(1)}% of the total`]);
+    const share = percentText(events.path_ns[n] / data.total_ns);
+    found.push(["Critical path", `${timeText(events.path_ns[n])}, ${share} of the total`]);
   }
   for (const text of warningsOf.get(n) || []) found.push(["Warning", text]);
   return found;

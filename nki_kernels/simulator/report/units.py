@@ -1,0 +1,36 @@
+"""Numbers as the report writes them; those of its scripts are in events.js, with more digits."""
+
+from __future__ import annotations
+
+import math
+
+_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+
+
+def time_text(ns: float) -> str:
+    """A modelled time to four digits, in the largest unit of which it has one; ns are whole."""
+    for size, unit in _TIME_UNITS:
+        if round(ns) >= 0.99995 * size:  # what would be shown as 1,000 of the unit below
+            return f"{ns / size:.4g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes in the binary unit that suits it."""
+    power = min(4, int(math.log2(count) // 10)) if count >= 1 else 0
+    value = count / 1024**power
+    digits = 0 if power == 0 or value == int(value) else 1
+    return f"{value:,.{digits}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+def count_text(count: float) -> str:
+    """A number to three digits: 67.1 M."""
+    power = min(4, int(math.log10(count) // 3)) if count >= 1 else 0
+    return f"{count / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}".rstrip()
+
+
+def percent_text(share: float) -> str:
+    """A share of 0 to 1 in percent; what is no zero is not shown as one."""
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
