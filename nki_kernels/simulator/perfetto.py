@@ -18,7 +18,6 @@ from nki_kernels.whole_file import write_whole
 
 from .engines import ENGINES
 from .memory_over_time import Steps
-from .report.descriptors import descriptor_ends
 
 if TYPE_CHECKING:
     from .timeline import Event, Timeline
@@ -158,7 +157,7 @@ def _text(text: str) -> str:
 def _write(timeline: Timeline, writer: _Writer) -> None:
     events = timeline.events
     slices = _slices(timeline, events)
-    written = _descriptors(timeline, events)
+    written = _descriptors(events)
     shown: list[_Slice] = []
     counters: list[tuple[int, Steps]] = []
     cores = max([event.core for event in events], default=0) + 1
@@ -207,13 +206,13 @@ def _engines(mine: list[tuple[Event, _Slice]], descriptors: list[_Slice]) -> Ite
             yield name, _ABOUT[engine], [one for queue, one in found if queue == name] + also
 
 
-def _descriptors(timeline: Timeline, events: list[Event]) -> list[tuple[Event, _Slice]]:
+def _descriptors(events: list[Event]) -> list[tuple[Event, _Slice]]:
     """For each DMA whose descriptors GpSimdE writes, a slice of that."""
     found = []
-    for index, end in descriptor_ends(timeline).items():
-        event = events[index]
+    for event in [event for event in events if event.descriptors_ns]:
         details: _Details = {"descriptors_of": f"{event.name} {event.number}"}
-        one = _Slice("descriptors", round(event.start_ns), round(end), details)
+        end = round(event.start_ns + event.descriptors_ns)
+        one = _Slice("descriptors", round(event.start_ns), end, details)
         found.append((event, one))
     return found
 

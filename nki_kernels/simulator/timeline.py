@@ -44,6 +44,7 @@ class Event:
         bytes, descriptors: that a DMA moves and takes, else 0.
         hbm_bytes: that it reads and writes in HBM.
         moves_ns: how long the DMA engines take for them, if they do nothing else; else 0.
+        descriptors_ns: how long GpSimdE writes the descriptors, from start_ns on; else 0.
         macs: products that a matmul adds up; 0 for transposes.
         times: how often it runs: once, or in each iteration.
         waited_for: index of the event that it waited for last, None where it waited for none.
@@ -66,6 +67,7 @@ class Event:
     descriptors: int = 0
     hbm_bytes: int = 0
     moves_ns: float = 0.0
+    descriptors_ns: float = 0.0
     macs: int = 0
     times: int = 1
     waited_for: int | None = None
@@ -338,6 +340,7 @@ def _event(launch: _Launch, n: int) -> Event:
         descriptors=issue.dma_descriptors,
         hbm_bytes=issue.hbm_bytes,
         moves_ns=max((*issue.dma_ns, issue.dma_shared_ns)) if is_dma else 0.0,
+        descriptors_ns=issue.trigger_ns if issue.uses_software_dge else 0.0,
         macs=issue.macs,
         times=schedule.times[n],
         waited_for=launch.first + blamed if blamed >= 0 else None,

@@ -175,7 +175,8 @@ BAD_BODIES = [
     ("loop-body", "def body(i):\n    i += 1  #\nnl.fori_loop(0, n, body_fun=body)"),
     (
         "loop-body",
-        "def body(i):\n    nisa.memset(i, 0)\nwith nl.no_reorder():\n    nl.fori_loop(0, n, body)  #",
+        "def body(i):\n    nisa.memset(i, 0)\n"
+        "with nl.no_reorder():\n    nl.fori_loop(0, n, body)  #",
     ),
     ("deprecated-dynamic-loop", "for i in nl.dynamic_range(n):\n    pass"),
     ("deprecated-dynamic-loop", "reg = nisa.register_alloc(1)\nwhile reg:  #\n    pass"),
@@ -324,7 +325,8 @@ GOOD_BODIES = {
     "    y = nl.load(x)\nz = nl.load(x)\nz = n\nif z:\n    pass\nfor y2 in [n]:\n    y2 = y",
     "today's arguments": "y = nl.zeros((4, 4), dtype=nl.float32, buffer=nl.sbuf)\n"
     "z = nl.exp(y, dtype=nl.float32)\nnl.tile_size.pmax\nnisa.dge_mode.swdge",
-    "no_reorder": "with nl.no_reorder():\n    for i in nl.affine_range(n):\n        nisa.memset(i, 0)",
+    "no_reorder": "with nl.no_reorder():\n    for i in nl.affine_range(n):\n"
+    "        nisa.memset(i, 0)",
     "fori_loop": "def body(i):\n    nisa.dma_copy(dst=x, src=x.ap([[1, 1]], scalar_offset=i))\n"
     "    nisa.memset(x, n * 2)\nnl.fori_loop(0, n, body)",
     "while_loop": "reg = nisa.register_alloc(1)\ndef body(r):\n    nisa.register_load(r, x)\n"

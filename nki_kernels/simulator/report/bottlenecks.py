@@ -76,13 +76,16 @@ def bottlenecks(timeline: Timeline) -> list[Bottleneck]:
 
 def _bottleneck(timeline: Timeline, cause: str, group: _Group) -> Bottleneck:
     events = list(group.events.values())
+    lines = {
+        line: ns for line, ns in group.lines.items() if ns >= 0.5
+    }  # differences of times round
     chips = list(dict.fromkeys(timeline.chip_of_launch(event.launch) for event in events))
     return Bottleneck(
         cause=cause,
         ns=group.ns,
         share=group.ns / timeline.total_ns,
         events=events,
-        lines=sorted(group.lines.items(), key=lambda item: -item[1]),
+        lines=sorted(lines.items(), key=lambda item: -item[1]),
         advice=advice(cause, timeline, chips, events),
     )
 

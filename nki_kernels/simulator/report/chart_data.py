@@ -13,7 +13,6 @@ from nki_kernels.simulator.engines import ENGINES
 from nki_kernels.simulator.memory_over_time import Steps
 
 from .causes import ENGINE_NAMES
-from .descriptors import descriptor_ends
 
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Event, Timeline
@@ -70,13 +69,18 @@ def chart_data(timeline: Timeline) -> dict[str, Any]:
         "events": {
             **_columns(events, places, words),
             **_by_index("path_ns", _path_ns(timeline), events),
-            **_by_index("descriptors_end", descriptor_ends(timeline), events),
+            **_by_index("descriptors_end", _descriptors_end(events), events),
         },
         "path": [event.index for event in timeline.critical_path],
         "warnings": _warnings(timeline, events),
         "words": words.texts,
         "counters": list(_counters(timeline, cores)),
     }
+
+
+def _descriptors_end(events: list[Event]) -> dict[int, float]:
+    """When GpSimdE has written the descriptors of a DMA, of those that it writes."""
+    return {e.index: e.start_ns + e.descriptors_ns for e in events if e.descriptors_ns}
 
 
 def short_source(file: str, line: int) -> str:
