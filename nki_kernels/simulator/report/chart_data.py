@@ -201,7 +201,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
         "unit": "GB/s",
         "one": "GB/s",
         "scale": 1,
-        "most": max((chip.dma_core_bytes_per_ns for chip in chips), default=0),
+        "most": max((chip.dma_total_bytes_per_ns for chip in chips), default=0),
         "of": "a core",
         **_aligned([timeline.dma_bytes_per_ns_over_time(core) for core in all_cores]),
     }
