@@ -55,7 +55,7 @@ from nki_kernels import nki_api
 from nki_kernels.kernels import stockham
 from nki_kernels.simulator import Kernel
 assert nki_api.REAL_NKI and not isinstance(stockham.stockham, Kernel)
-n = 1190
+n = 77
 plan = trnfft.plan(n, batch=8)
 x = torch.randn(8, n)
 with trnfft.backend("nki-sim"):

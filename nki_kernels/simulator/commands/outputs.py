@@ -153,7 +153,10 @@ def _banks(count: int) -> str:
 
 def _busy(summary: dict[str, Any], total: float) -> list[str]:
     busy = summary["engine_busy_ns"]
-    return [f"{engine} {busy[engine] / total:.0%}" for engine in busy if busy[engine]]
+    shares = {engine: ns / total for engine, ns in busy.items() if ns}
+    return [
+        f"{name} {f'{share:.0%}' if share >= 0.005 else '<1%'}" for name, share in shares.items()
+    ]
 
 
 def _share(ns: float, total: float) -> str:

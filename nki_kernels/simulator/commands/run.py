@@ -32,7 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-m", dest="is_module", action="store_true", help="run a module, as python -m"
     )
     parser.add_argument("script", help="a file, or with -m a module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    rest.required = False
 
 
 def main(options: argparse.Namespace) -> int:
