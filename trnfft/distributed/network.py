@@ -1,23 +1,29 @@
 """What an all-to-all exchange takes: the model of the network, which is small.
 
 Devices are numbered as a mesh numbers them, the last axis fastest, and fill chips, then instances.
-Each device of a group of g sends (g - 1) / g of its shard, an equal part to each other one, through
-the innermost link that joins the two: HBM inside a chip, NeuronLink inside an instance, EFA between
-instances. All groups exchange at once and share the links evenly. Then
+Each device of a group of g sends to the g - 1 others, through the innermost link that joins the
+two: HBM inside a chip, NeuronLink inside an instance, EFA between instances. Where shards are even
+that is (g - 1) / g of its own, an equal part to each. All groups exchange at once and share the
+links evenly. Then
 
     time = start + latency + messages * time of a message + the slowest link's bytes / its rate.
 
-The links carry data side by side. Packing is no part of it: that is up to the kernels around it.
+The links carry data side by side. Messages without bytes count as others. Packing is no part of
+it: that is up to the kernels around it.
 Constants of the chips are fields of `nki_kernels.hardware.NeuronCore`, with their sources.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from nki_kernels.hardware import NeuronCore
+from trnfft.distributed.layout import Box
 
 HBM, NEURONLINK, EFA = "HBM", "NeuronLink", "EFA"
 
@@ -105,7 +111,7 @@ def all_to_all(
     shard_bytes: float,
     dimensions: tuple[int, ...] = (),
 ) -> Exchange:
-    """The exchange along one axis of a mesh, of shards of so many bytes, as its slowest device.
+    """The exchange along one axis of a mesh, of even shards of so many bytes.
 
     Args:
         machine: devices and links.
@@ -114,39 +120,78 @@ def all_to_all(
         shard_bytes: what each device holds.
         dimensions: of the tensor, see `Exchange`.
     """
-    size = mesh_shape[mesh_axis]
-    piece = shard_bytes / size
-    slowest: tuple[Traffic, ...] = ()
-    for peers in _peers(machine, mesh_shape, mesh_axis):
-        traffic = tuple(
-            Traffic(link.name, count, count * piece, count * piece / link.bytes_per_ns)
-            for link, count in zip(machine.links, peers, strict=True)
-            if count
-        )
-        slowest = max(slowest, traffic, key=_duration)
-    used = {part.link for part in slowest}
-    latency = max((link.latency_ns for link in machine.links if link.name in used), default=0.0)
-    fixed = machine.start_ns + latency + (size - 1) * machine.message_ns
-    return Exchange(mesh_axis, size, dimensions, slowest, fixed)
+    piece = shard_bytes / mesh_shape[mesh_axis]
+    return _slowest(machine, mesh_shape, mesh_axis, dimensions, lambda a, b: (b - a) * piece)
 
 
-def _duration(traffic: tuple[Traffic, ...]) -> float:
-    return max((part.ns for part in traffic), default=-1.0)
+def between_boxes(
+    machine: Machine,
+    mesh_shape: tuple[int, ...],
+    mesh_axis: int,
+    sources: Sequence[Box],
+    targets: Sequence[Box],
+    number_bytes: int,
+    dimensions: tuple[int, ...] = (),
+) -> Exchange:
+    """The exchange along one axis of a mesh from some boxes to others, which may be uneven.
+
+    Args:
+        machine, mesh_shape, mesh_axis, dimensions: as for `all_to_all`.
+        sources, targets: what each device of a group has, and gets, in the group that has the
+            most. Targets of devices that follow one another are one box together.
+        number_bytes: of each number.
+    """
+    held, needed = np.array(sources), np.array(targets)  # [device, dimension, start and stop]
+
+    def sent(first: Any, end: Any) -> Any:
+        start = np.maximum(held[:, :, 0], needed[first, :, 0])
+        stop = np.minimum(held[:, :, 1], needed[end - 1, :, 1])
+        return number_bytes * np.maximum(stop - start, 0).prod(-1)
+
+    return _slowest(machine, mesh_shape, mesh_axis, dimensions, sent)
 
 
-def _peers(machine: Machine, mesh_shape: tuple[int, ...], mesh_axis: int) -> set[tuple[int, ...]]:
-    """How many others a device reaches by each link, for every kind of device that there is."""
-    size = mesh_shape[mesh_axis]
-    stride = math.prod(mesh_shape[mesh_axis + 1 :])
-    devices = range(math.prod(mesh_shape))
-    groups = [device - device // stride % size * stride for device in devices]
-    reached = []  # by each link or one inside it, the device itself included
+def _slowest(
+    machine: Machine,
+    mesh_shape: tuple[int, ...],
+    mesh_axis: int,
+    dimensions: tuple[int, ...],
+    sent: Callable[[Any, Any], Any],
+) -> Exchange:
+    """The exchange of the device whose links take the longest.
+
+    Args:
+        machine, mesh_shape, mesh_axis, dimensions: as for `all_to_all`.
+        sent: the bytes that each device of a group sends to those from one to another, itself
+            included; of arrays [group, device], the end is that after the last.
+    """
+    size, stride = mesh_shape[mesh_axis], math.prod(mesh_shape[mesh_axis + 1 :])
+    devices = np.arange(math.prod(mesh_shape)).reshape(-1, size, stride)
+    groups = devices.swapaxes(1, 2).reshape(-1, size)
+    inner = np.broadcast_to(np.arange(size), groups.shape)  # the device itself
+    met, passed = 1, sent(inner, inner + 1)
+    links = []  # with messages and bytes of each device
     for link in machine.links:
-        joined = [device // link.devices for device in devices]
-        together = Counter(zip(groups, joined, strict=True))
-        reached.append([together[key] for key in zip(groups, joined, strict=True)])
-    kinds = set(zip(*reached, strict=True))
-    return {
-        tuple(outer - inner for inner, outer in zip((1, *kind[:-1]), kind, strict=True))
-        for kind in kinds
-    }
+        first, end = _joined(link, groups, stride)
+        links.append((link, end - first - met, sent(first, end) - passed))
+        met, passed = end - first, sent(first, end)
+    times = np.max([total / link.bytes_per_ns for link, _, total in links], 0)
+    at = np.unravel_index(times.argmax(), times.shape)
+    used = [(link, int(count[at]), float(total[at])) for link, count, total in links if count[at]]
+    traffic = tuple(
+        Traffic(link.name, count, total, total / link.bytes_per_ns) for link, count, total in used
+    )
+    latency = max((link.latency_ns for link, _, _ in used), default=0.0)
+    fixed = machine.start_ns + latency + (size - 1) * machine.message_ns
+    return Exchange(mesh_axis, size, dimensions, traffic, fixed)
+
+
+def _joined(link: Link, groups: Any, stride: int) -> tuple[Any, Any]:
+    """Start and end, in its group, of what each device reaches by the link or one inside it."""
+    size = groups.shape[1]
+    if math.isinf(link.devices):
+        return np.zeros_like(groups), np.full_like(groups, size)
+    width = int(link.devices)
+    start = groups // width * width - groups[:, :1]  # of the chip or instance
+    first, end = (-(-x // stride) for x in (start, start + width))
+    return np.maximum(first, 0), np.minimum(end, size)

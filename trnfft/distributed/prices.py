@@ -57,12 +57,13 @@ class Launches:
         others = [self.transforms((n,), before, False) for n in reversed(lengths[:-1])]
         return sum(others, last)
 
-    def twiddles(self, points: int) -> Kernel:
-        """A product with factors that are computed where they are used, at the DMA floor."""
-        chip = hardware.chip(self.target)
-        return Kernel(
-            (), points, "twiddle factors", "dma", chip.dma_floor_ns(points, 16, self.cores)
-        )
+    def product(self, name: str, points: int, point_bytes: int) -> Kernel:
+        """An elementwise product that reads and writes so many bytes a point, at the DMA floor.
+
+        Factors that are computed where they are used cost none.
+        """
+        floor = hardware.chip(self.target).dma_floor_ns(points, point_bytes, self.cores)
+        return Kernel((), points, name, "dma", floor)
 
     def _kernel(self, lengths: tuple[int, ...], batch: int, real: bool) -> Kernel:
         """A launch: its price is linear between the batches that have one, and beyond them."""

@@ -13,6 +13,8 @@ import torch
 
 import trnfft
 from nki_kernels import hardware
+from tests.trnfft.distributed import cases
+from tests.trnfft.distributed.cases import Case
 from trnfft import distributed
 from trnfft.planner.planner import LONGEST
 
@@ -38,10 +40,10 @@ def test_a_slab_takes_two_exchanges_and_one_in_planned_order():
 def test_a_pencil_takes_four_exchanges_and_two_in_planned_order():
     natural = distributed.plan((64, 64, 64), (4, 8), target="trn1")
     planned = distributed.plan((64, 64, 64), (4, 8), target="trn1", order="planned")
-    assert natural.decomposition == "pencil"
-    assert shape_of(planned) == [(64,), (1, 2), (64,), (0, 1), (64,)]
-    assert shape_of(natural) == [*shape_of(planned), (1, 0), (2, 1)]
-    assert [exchange.devices for exchange in natural.exchanges] == [8, 4, 4, 8]
+    assert natural.decomposition == planned.decomposition == "pencil"
+    for plan, times in (natural, 2), (planned, 1):
+        assert [kernel.lengths for kernel in plan.kernels] == [(64,)] * 3
+        assert sorted(exchange.devices for exchange in plan.exchanges) == [4] * times + [8] * times
 
 
 def test_one_dimension_takes_three_exchanges_and_two_in_planned_order():
@@ -90,13 +92,13 @@ def test_links_are_those_between_chips_and_instances():
 @pytest.mark.parametrize("devices", [33, 40, 48, 56])
 def test_the_slowest_core_counts(devices):
     """Of 48 cores 32 fill an instance and have 16 peers elsewhere, the other 16 have 32."""
-    plan = distributed.plan((64, 64, 64), (devices,), target="trn1", order="planned")
+    plan = distributed.plan((devices, devices, 4), (devices,), target="trn1", order="planned")
     assert {part.link: part.messages for part in plan.exchanges[0].traffic}["EFA"] == 32
 
 
 def test_the_last_axis_of_a_mesh_stays_in_an_instance():
     plan = distributed.plan((64, 64, 64), (4, 32), target="trn1", order="planned")
-    inside, between = plan.exchanges
+    between, inside = sorted(plan.exchanges, key=lambda exchange: exchange.mesh_axis)
     assert {part.link for part in inside.traffic} == {"HBM", "NeuronLink"}
     assert {part.link: part.messages for part in between.traffic} == {"EFA": 3}
 
@@ -139,7 +141,7 @@ def test_kernels_have_the_prices_of_the_planner():
 
 
 def test_a_batch_between_two_powers_has_a_price_between_theirs():
-    kernel = distributed.plan((12, 8, 128), (1, 1), target="trn1").kernels[0]
+    kernel = distributed.plan((24, 16, 128), (2, 2), target="trn1").kernels[0]
     least, most = (trnfft.plan(128, batch=n, target="trn1").predicted_ns for n in (64, 128))
     assert kernel.lengths == (128,) and kernel.batch == 96
     assert kernel.ns == pytest.approx((least + most) / 2)
@@ -256,17 +258,20 @@ ERRORS = [
     (((64, 64), (2, 2)), {}, ValueError, r"argument 'mesh_shape' is \(2, 2\), .* use \(4,\)"),
     (((64,), (2, 2)), {}, ValueError, r"argument 'mesh_shape' is \(2, 2\), .* one size"),
     (((8, 8, 8, 8), (2, 2, 2)), {}, ValueError, "one or two sizes"),
-    (((64, 64, 64), (65,)), {}, ValueError, "axis 0 are up to 64 devices"),
-    (((64, 64, 4), (4, 8)), {}, ValueError, "axis 1 are up to 4 devices"),
-    (((64, 64), (34,)), {"real": True}, ValueError, r"up to 33 devices, .* shape \(64, 33\)"),
     (((64, 64), (8,)), {"order": "any"}, ValueError, "argument 'order' is 'any', allowed"),
     (((64, 64), (8,)), {"real": 1}, TypeError, "argument 'real' is 1, allowed"),
     (((64, 64), (8,)), {"target": "gpu"}, ValueError, "argument 'target' is 'gpu', allowed"),
     (((64, 64), (8,)), {"cores": 2}, ValueError, "argument 'cores', the degree of LNC, is 2"),
     (((64, 64), (8,)), {"precision": "half"}, ValueError, "argument 'precision' is 'half'"),
     (((64, 64), (8,)), {"precision": "double"}, NotImplementedError, "computed on the host"),
-    (((100,), (16,)), {}, NotImplementedError, "up to 10"),
-    (((2**53,), (16,)), {}, NotImplementedError, f"allowed are up to {LONGEST**2} points"),
+    (
+        ((2**41,), (16,)),
+        {},
+        NotImplementedError,
+        r"argument 'shape' is \(2199023255552,\): .*2\^40",
+    ),
+    (((2**53,), (16,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
+    (((2 * LONGEST, 2), (2,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
 ]
 
 
@@ -276,12 +281,107 @@ def test_bad_arguments_are_named(arguments, more, kind, message):
         distributed.plan(*arguments, **{"target": "trn1", **more})
 
 
-@pytest.mark.parametrize("n", [2**20 + 7, 10**10 + 19])
-def test_a_prime_is_refused_with_lengths_near_it_that_split(n):
-    with pytest.raises(NotImplementedError, match=f"argument 'shape' is \\({n},\\)") as caught:
-        distributed.plan((n,), (64,), target="trn1")
-    below, above = (int(word) for word in str(caught.value).rpartition(": ")[2].split(" and "))
-    assert below < n < above and above - below <= 2 * math.isqrt(n)
-    for length in (below, above):
-        least = max(64, -(-length // LONGEST))
-        assert any(length % d == 0 for d in range(least, math.isqrt(length) + 1))
+@pytest.mark.parametrize("n", [97, 2**20 + 7])
+def test_a_prime_is_three_transforms_of_a_length_that_splits(n):
+    plan = distributed.plan((n,), (8,), target="trn1")
+    rows, columns = plan.split
+    assert plan.decomposition == "bluestein" and "bluestein" in str(plan)
+    assert rows * columns >= 2 * n - 1 and rows % 8 == columns % 8 == 0
+    lengths = [kernel.lengths for kernel in plan.kernels if kernel.lengths]
+    assert lengths == [(rows,), (columns,), (rows,), (columns,), (columns,), (rows,)]
+    products = [kernel.recipe for kernel in plan.kernels if not kernel.lengths]
+    assert products[::2] == ["chirp", "filter", "spectrum of the filter", "chirp and scale"]
+    assert products[1::2] == ["twiddle factors"] * 3
+    assert len(plan.exchanges) == 2 + 3 * 2  # alignment before and after
+
+
+def test_bluestein_takes_the_memory_of_the_padded_length():
+    """2^32 points fill half of the memory that three shards may, a prime near it twice of it."""
+    split, prime = (distributed.plan((n,), (16,), target="trn1") for n in (2**32, 2**32 + 15))
+    assert prime.decomposition == "bluestein" and math.prod(prime.split) > 2**33
+    assert split.fits and not prime.fits
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("target", hardware.NAMES)
+def test_one_core_takes_the_quickest_way_whatever_the_mesh(target, real):
+    """Two dimensions in a launch, or one after the other: that depends on chip and data."""
+    plans = [
+        distributed.plan((64, 64, 64), mesh, target=target, real=real)
+        for mesh in [(1,), (1, 1), (8,), (4, 4)]
+    ]
+    assert len({plan.alone_ns for plan in plans}) == 1
+    assert [plan.total_ns for plan in plans[:2]] == [plans[0].alone_ns] * 2
+    rows = trnfft.plan(64, batch=64 * 64, target=target, real=real).predicted_ns
+    plane = trnfft.plan(shape=(64, 64), batch=64, target=target, real=real).predicted_ns
+    others = 2 * trnfft.plan(64, batch=64 * 64, target=target).predicted_ns
+    assert plans[0].alone_ns <= min(rows + others, plane + others / 2)
+
+
+@pytest.mark.parametrize("n", [2**20, 2**27])
+def test_one_core_transforms_one_dimension_alike_whatever_the_mesh(n):
+    plans = [distributed.plan((n,), (devices,), target="trn2") for devices in (1, 4, 64)]
+    assert len({plan.alone_ns for plan in plans}) == 1
+    assert plans[0].total_ns == plans[0].alone_ns and plans[0].efficiency == 1
+
+
+def sent_to_others(rank, case):
+    """The bytes that this process sends to others, in each of the all-to-alls of one call."""
+    sent = []
+
+    class Sent(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops._c10d_functional.all_to_all_single.default:
+                numbers, _, splits, group = args
+                own = torch.distributed.distributed_c10d._resolve_process_group(group).rank()
+                sent.append((sum(splits) - splits[own]) * numbers.element_size())
+            return func(*args, **(kwargs or {}))
+
+    given = cases.spread(cases.sample(case), case)
+    with Sent():
+        cases.transformed(given, case)
+    return sent
+
+
+RUNS = [
+    ((512,), (4,), {}),
+    ((512,), (4,), {"order": "planned"}),
+    ((60,), (4,), {}),  # 6 x 10
+    ((60,), (4,), {"order": "planned"}),
+    ((61,), (4,), {}),
+    ((61,), (4,), {"order": "planned"}),
+    ((13,), (4,), {}),
+    ((3,), (4,), {}),
+    ((1,), (4,), {}),
+    ((61,), (4,), {"real": True}),
+    ((60,), (4,), {"real": True}),
+    ((60,), (4,), {"real": True, "order": "planned"}),
+    ((8, 8, 8), (4,), {}),
+    ((7, 5, 3), (4,), {}),
+    ((7, 5, 3), (4,), {"real": True}),
+    ((3, 2), (4,), {}),
+    ((5, 3), (4,), {"real": True}),
+    ((64, 1), (4,), {}),  # four-step, as there is nothing else to split
+    ((61, 1), (4,), {}),
+    ((8, 8, 8), (2, 2), {}),
+    ((7, 5, 3), (2, 2), {}),
+    ((7, 5, 6), (2, 2), {"real": True}),
+    ((3, 1, 4), (2, 2), {}),
+    ((7, 5, 3), (1, 4), {}),
+    ((2, 3, 2), (2, 2), {"real": True}),
+]
+
+
+@pytest.mark.parametrize(("shape", "mesh", "more"), RUNS, ids=str)
+def test_exchanges_and_bytes_are_those_of_a_run(four, shape, mesh, more):
+    """A chip of trn2 has all four, so that the most bytes take the longest."""
+    plan = distributed.plan(shape, mesh, target="trn2", cores=1, **more)
+    is_real = more.get("real", False)
+    arguments = {name: value for name, value in more.items() if name == "order"}
+    name = "rfft" if is_real and not arguments else "fft"
+    name += "n" if len(shape) > 1 else ""
+    placements, common = range(len(mesh)), {"is_complex": not is_real, "dtype": torch.float32}
+    case = Case(name, shape, mesh, tuple(placements), arguments, **common)
+    runs = four.run(sent_to_others, case)
+    planned = [sum(part.bytes for part in exchange.traffic) for exchange in plan.exchanges]
+    assert planned == [max(sent) for sent in zip(*runs, strict=True)]

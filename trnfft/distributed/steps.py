@@ -1,0 +1,251 @@
+"""The steps of a transform as it runs on many devices, with modelled times.
+
+Dimensions come together by the route of `route.py`, in the stages of `stages.py`; one that stays
+split is transformed as `four_step.py` does. Each step is that of the devices that have the most:
+kernels have the prices of the planner, exchanges those of `network.py` for the boxes that they
+move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trnfft.distributed.four_step import Long, check_longest, chunks, padded_length
+from trnfft.distributed.layout import Box, Interval, Layout
+from trnfft.distributed.network import Exchange, Machine, between_boxes
+from trnfft.distributed.route import Across, Exchanged, Problem, Transformed, sizes_of
+from trnfft.distributed.split import is_split, split_of
+from trnfft.distributed.stages import Stage, Stages
+
+if TYPE_CHECKING:
+    from trnfft.distributed.prices import Kernel, Launches
+
+COMPLEX_BYTES = 8  # two float32
+FOUR_STEP, BLUESTEIN = "four-step", "bluestein"
+_LONG = 2**16  # points of a row: shorter ones one launch does faster than two with a pass between
+
+Group = tuple["Kernel | Exchange", ...]  # exchanges that may pass while the kernels run
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a transform is done.
+
+    Attributes:
+        groups: of steps that are done together, in their order.
+        algorithm: of a dimension that is transformed in rows and columns, "" where none is.
+        split: their lengths, of Bluestein's convolution where it is that.
+    """
+
+    groups: tuple[Group, ...]
+    algorithm: str = ""
+    split: tuple[int, ...] = ()
+
+    @property
+    def ns(self) -> float:
+        """Modelled time, one step after the other."""
+        return sum(step.ns for group in self.groups for step in group)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The devices of a mesh, and what joins them.
+
+    Attributes:
+        launches: what kernels are planned for.
+        machine: the links.
+        mesh: its shape.
+    """
+
+    launches: Launches
+    machine: Machine
+    mesh: tuple[int, ...]
+
+    def way(self, problem: Problem) -> Way:
+        """That by which a transform of a DTensor runs.
+
+        Raises:
+            NotImplementedError: a length has no price.
+        """
+        groups: list[Group] = []
+        algorithm, split = "", tuple[int, ...]()
+        for stage in Stages(problem, False, "backward", "meta", COMPLEX_BYTES // 2):
+            if not isinstance(stage.step, Across):
+                groups.append(tuple(self._together(problem, stage, stage.step)))
+                continue
+            assert stage.long is not None
+            line, long = problem.lines[stage.step.dim], stage.long
+            check_longest(long.n)
+            across = _Across(self.launches, self.machine, self.mesh, stage.step.along)
+            groups += across.transformed(long, line.given)
+            kept = [Interval(*(line.kept[0] + x for x in own)) for own in across.own(line.left)]
+            groups += across.aligned(long.rows, across.own(long.n), kept)
+            algorithm, split = across.algorithm(long.n), across.split(long.n)
+        return Way(tuple(groups), algorithm, split)
+
+    def _together(
+        self, problem: Problem, stage: Stage, step: Transformed | None
+    ) -> Iterator[Kernel | Exchange]:
+        """Transforms of dimensions that are whole, and the exchanges before and after them."""
+        sizes = sizes_of(problem, stage.done)
+        number_bytes = COMPLEX_BYTES // (2 if problem.is_real and not stage.done else 1)
+        if stage.before:
+            yield self._exchange(stage.before, stage.layout, sizes, number_bytes)
+        if step:
+            lengths = tuple(problem.lines[dim].length or 1 for dim in step.dims)
+            points = stage.between.largest(sizes)
+            yield from self.launches.transforms(lengths, points, step.operation == "r2c")
+        if stage.after:
+            sizes = sizes_of(problem, stage.following.done)
+            yield self._exchange(stage.after, stage.between, sizes, COMPLEX_BYTES)
+
+    def _exchange(
+        self, step: Exchanged, before: Layout, sizes: Sequence[int], number_bytes: int
+    ) -> Exchange:
+        first, after = (0,) * len(self.mesh), before.moved(step.source, step.target)
+        held, needed = (x.boxes(sizes, first, step.along) for x in (before, after))
+        dims = (step.source, step.target)
+        return between_boxes(self.machine, self.mesh, step.along, held, needed, number_bytes, dims)
+
+
+def way_alone(launches: Launches, machine: Machine, shape: tuple[int, ...], real: bool) -> Way:
+    """The quickest way of one device that has all the data.
+
+    The last dimensions are one launch, however many, and those before them follow one by one.
+
+    Raises:
+        NotImplementedError: a length has no price.
+    """
+    *before, last = shape
+    points = math.prod(before) * (last // 2 + 1 if real else last)
+    lines = [_line_alone(launches, machine, n, points, False) for n in before]
+    ways = []
+    for whole in range(len(shape)):
+        first = shape[whole:]
+        if len(first) == 1:
+            way = _line_alone(launches, machine, last, math.prod(shape), real)
+        elif max(first) <= _longest():
+            way = Way((launches.transforms(first, math.prod(shape), real),))
+        else:
+            continue
+        ways.append(_in_turn([way, *reversed(lines[:whole])]))
+    return min(ways, key=lambda way: way.ns)
+
+
+def _line_alone(launches: Launches, machine: Machine, n: int, points: int, real: bool) -> Way:
+    """One dimension of so many points: in one launch, or in rows and columns."""
+    ways = []
+    if n <= _longest():
+        ways.append(Way((launches.transforms((n,), points, real),)))
+    across = _Across(launches, machine, (1,), 0)
+    if not ways or n >= _LONG and across.algorithm(n) == FOUR_STEP:
+        long = Long(n, False, "backward", rows=points // n)
+        groups = tuple(across.transformed(long, n))
+        ways.append(Way(groups, across.algorithm(n), across.split(n)))
+    return min(ways, key=lambda way: way.ns)
+
+
+def _in_turn(ways: Sequence[Way]) -> Way:
+    """One way after the other."""
+    split = next((way for way in ways if way.split), ways[0])
+    groups = tuple(group for way in ways for group in way.groups)
+    return Way(groups, split.algorithm, split.split)
+
+
+@dataclass(frozen=True)
+class _Across:
+    """Transforms of a dimension that the devices along one axis of a mesh have chunks of."""
+
+    launches: Launches
+    machine: Machine
+    mesh: tuple[int, ...]
+    along: int
+
+    @property
+    def count(self) -> int:
+        return self.mesh[self.along]
+
+    def own(self, n: int) -> list[Interval]:
+        """The chunks of the devices."""
+        return chunks(n, self.count)
+
+    def algorithm(self, n: int) -> str:
+        return FOUR_STEP if is_split(n, max(2, self.count)) else BLUESTEIN
+
+    def split(self, n: int) -> tuple[int, int]:
+        """The rows and columns of this length, or of that to which it is padded."""
+        length = n if self.algorithm(n) == FOUR_STEP else padded_length(n, max(2, self.count))
+        return split_of(length, max(2, self.count))
+
+    def transformed(self, long: Long, given: int) -> Iterator[Group]:
+        """As `four_step.transformed`."""
+        if self.algorithm(long.n) == FOUR_STEP:
+            return self._four_steps(long, given)
+        return self._bluestein(long, given)
+
+    def aligned(
+        self, lead: int, sources: list[Interval], targets: list[Interval]
+    ) -> Iterator[Group]:
+        """As `four_step.aligned`, of so many rows."""
+        if sources != targets:
+            rows = Interval(0, lead)
+            yield self._exchange([(rows, own) for own in sources], [(rows, own) for own in targets])
+
+    def _four_steps(self, long: Long, given: int) -> Iterator[Group]:
+        rows, columns = self.split(long.n)
+        lead, own_rows, own_columns = Interval(0, long.rows), self.own(rows), self.own(columns)
+        by_rows = [(lead, own, Interval(0, columns)) for own in own_rows]
+        by_columns = [(lead, Interval(0, rows), own) for own in own_columns]
+        to_columns = self._exchange(by_rows, by_columns)
+        to_rows = self._exchange(by_columns, by_rows)
+        held, wanted = _flat(own_rows, columns), self.own(long.n)
+        most_rows, most_columns = (long.rows * own[0].size for own in (own_rows, own_columns))
+        of_columns = self.launches.transforms((rows,), rows * most_columns, False)
+        of_rows = self.launches.transforms((columns,), columns * most_rows, False)
+        yield from self.aligned(long.rows, self.own(given), held)
+        if long.inverse and long.planned:
+            yield (*of_rows, self._twiddles(columns * most_rows), *to_columns)
+            yield (*of_columns, *to_rows)
+        else:
+            yield (*to_columns, *of_columns, self._twiddles(rows * most_columns), *to_rows)
+            yield (*of_rows, *(() if long.planned else to_columns))
+            held = held if long.planned else _flat(own_columns, rows)
+        yield from self.aligned(long.rows, held, wanted)
+
+    def _bluestein(self, long: Long, given: int) -> Iterator[Group]:
+        padded = math.prod(self.split(long.n))
+        forward = Long(padded, False, "backward", planned=True, rows=long.rows)
+        wanted, product = self.own(long.n), self.launches.product
+        points, spectrum = wanted[0].size, self.own(padded)[0].size
+        yield from self.aligned(long.rows, self.own(given), wanted)
+        yield (product("chirp", long.rows * points, 16),)
+        yield from self._four_steps(forward, long.n)
+        yield (product("filter", spectrum, 8),)  # which is made, of a chirp
+        yield from self._four_steps(replace(forward, rows=1), padded)
+        yield (product("spectrum of the filter", long.rows * spectrum, 24),)
+        yield from self._four_steps(replace(forward, inverse=True), padded)
+        yield from self.aligned(long.rows, self.own(padded), wanted)
+        yield (product("chirp and scale", long.rows * points, 32),)  # in two passes
+
+    def _twiddles(self, points: int) -> Kernel:
+        return self.launches.product("twiddle factors", points, 16)
+
+    def _exchange(self, sources: Sequence[Box], targets: Sequence[Box]) -> Group:
+        if self.count == 1:
+            return ()
+        boxes = sources, targets
+        return (between_boxes(self.machine, self.mesh, self.along, *boxes, COMPLEX_BYTES),)
+
+
+def _flat(rows: Sequence[Interval], columns: int) -> list[Interval]:
+    """Rows of so many numbers each, as intervals of these."""
+    return [Interval(own.start * columns, own.stop * columns) for own in rows]
+
+
+def _longest() -> int:
+    from trnfft.planner.planner import LONGEST
+
+    return LONGEST
