@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
@@ -19,22 +20,23 @@ from torch.distributed.tensor import DTensor
 
 from trnfft import config
 
-_TEXT_BYTES = 32768  # of a description: 16 values of characters that JSON doubles
+_TEXT_BYTES = 32768  # of a description: 20 values of characters that JSON doubles
 _MOST_CHARACTERS = 700  # in a value
 _FOUND = "found"  # the key of a description that is an error
 
 
-def check(like: DTensor, asked: dict[str, str]) -> None:
+def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
     """RuntimeError on all devices of a mesh unless they were asked for the same, of such an input.
 
     Args:
-        like: the input, or a part of it; the devices of its mesh call this at the same time. Their
-            ranks ascend along each dimension, as their numbers in the groups of torch do: else the
-            RuntimeError is about that.
+        parts: of the input, as they were given; the devices of the mesh of the first one call this
+            at the same time. Their ranks ascend along each dimension, as their numbers in the
+            groups of torch do: else the RuntimeError is about that.
         asked: what has to be equal besides it and the configuration, by names for the error.
     """
     from trnfft import __version__  # here: it imports this package
 
+    like = parts[0]
     mesh = like.device_mesh
     if not all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim)):
         raise RuntimeError(
@@ -45,9 +47,10 @@ def check(like: DTensor, asked: dict[str, str]) -> None:
         "version of trnfft": __version__,
         "version of torch": torch.__version__,
         "shape of 'input'": str(tuple(like.shape)),
+        "numbers of 'input'": "complex" if len(parts) > 1 else "real",
         "dtype of the parts": str(like.dtype),
         "shape of the mesh": str(tuple(mesh.shape)),
-        "placements of 'input'": str(tuple(like.placements)),
+        "placements of 'input'": " and ".join(dict.fromkeys(str(x.placements) for x in parts)),
         **asked,
         "backend": config.get_backend(),
         "precision": config.get_precision(),

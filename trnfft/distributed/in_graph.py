@@ -28,7 +28,7 @@ def transform(x: torch.Tensor, *asked: Any) -> Any:
 def to_whole(along: tuple[int, ...], *parts: Any) -> Any:
     """As in `shards`."""
     with _compiling():
-        return shards.to_whole(along, None, *parts)
+        return shards.to_whole(along, *parts)
 
 
 @torch.compiler.allow_in_graph
