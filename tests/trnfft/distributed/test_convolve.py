@@ -25,7 +25,7 @@ def convolved(rank, case, filter_shape, filter_placements, is_complex, arguments
         y = getattr(trnfft.distributed, case.name)(given, filter, **arguments)
     assert not cases.gathers(counted)
     part = y.real if isinstance(y, trnfft.ComplexTensor) else y
-    assert part.placements == given.placements
+    assert part.placements == cases.summed_of(case.placements)
     wanted = reference(x, h, **arguments)
     assert part.shape == wanted.shape
     own, expected = cases.local(y), cases.own_part(wanted, part)
@@ -60,6 +60,9 @@ PENCIL = Case("convolve", (9, 6, 5), (2, 2), (0, 1), **REAL)
         (LAST, (3, 2, 4), None, False, {"mode": "valid"}, 2),
         (PENCIL, (3, 2, 4), None, False, {"mode": "same"}, 4),
         (SLAB, (3, 2, 4), None, True, {}, 2),
+        (SLAB, (3, 2, 4), ("P",), False, {}, 2),
+        (replace(SLAB, placements=("P",)), (3, 2, 4), None, False, {}, 0),
+        (replace(PENCIL, placements=("P", 0)), (3, 2, 4), ("R", "P"), True, {"mode": "same"}, 2),
     ],
 )
 def test_as_one_process(four, case, shape, placements, is_complex, arguments, exchanges):
