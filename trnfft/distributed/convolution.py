@@ -50,6 +50,15 @@ def convolve(
         RuntimeError: as `trnfft.distributed.fftn`.
     """
     check_sharded("input", input)
+    if torch.compiler.is_compiling():
+        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
+
+        return in_graph.convolve(input, filter, mode, dims)
+    return convolved(input, filter, mode, dims)
+
+
+def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
+    """As `convolve`, also inside of a graph."""
     x, h, axes = local.operands(input, filter, mode, dims)
     if not is_sharded(x):
         raise ValueError(

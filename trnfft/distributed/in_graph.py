@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from trnfft.distributed import shards, transforms
+from trnfft.distributed import convolution, shards, transforms
 
 
 @torch.compiler.allow_in_graph
@@ -22,6 +22,13 @@ def transform(x: torch.Tensor, *asked: Any) -> Any:
     operation, sizes, *rest = asked
     with _compiling():
         return transforms.transform(x, transforms.Asked(operation, tuple(map(int, sizes)), *rest))
+
+
+@torch.compiler.allow_in_graph
+def convolve(*asked: Any) -> Any:
+    """As in `convolution`."""
+    with _compiling():
+        return convolution.convolved(*asked)
 
 
 @torch.compiler.allow_in_graph
