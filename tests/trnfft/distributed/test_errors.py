@@ -178,7 +178,45 @@ def test_a_process_that_does_not_come(tmp_path):
         outcomes = processes.outcomes(missing, within=60)
         assert not outcomes[1].error
         for outcome in (outcomes[0], outcomes[2], outcomes[3]):
-            assert "RuntimeError" in outcome.error
+            assert "RuntimeError: a process among ranks 0, 1, 2, 3 has died, or" in outcome.error
+            assert "within 3 s" in outcome.error and "shape of 'input': (8, 6, 4)" in outcome.error
+    finally:
+        processes.close()
+
+
+def on_other_meshes(rank):
+    """The error where the last process has another mesh, and how long it takes."""
+    import trnfft
+
+    cases.mesh_of((4,)), cases.mesh_of((2, 2))
+    pencils = Case("fftn", (8, 6, 4), (2, 2), (0, 1))
+    case = SHARDED if rank == 3 else pencils
+    start = time.monotonic()
+    found = cases.text_of(lambda: trnfft.fftn(cases.spread(cases.sample(case), case)))
+    return *found, time.monotonic() - start
+
+
+def test_a_process_on_another_mesh(tmp_path):
+    processes = Processes(4, tmp_path, seconds=3)
+    try:
+        for kind, text, seconds in processes.run(on_other_meshes):
+            assert kind == "RuntimeError" and "has died, or was asked for something else" in text
+            assert seconds < 10
+    finally:
+        processes.close()
+
+
+def patience(rank):
+    from trnfft.distributed import agreement
+
+    return agreement.patience("cpu").total_seconds()
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(1800, 60), (90, 90)])
+def test_patience(tmp_path, seconds, wanted):
+    processes = Processes(1, tmp_path, seconds)
+    try:
+        assert processes.run(patience) == [wanted]
     finally:
         processes.close()
 
