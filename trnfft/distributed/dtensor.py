@@ -101,18 +101,13 @@ def misfit(parts: Sequence[DTensor], layout: Layout) -> str:
 
     DTensor.from_local believes what it is told.
     """
-    first, *others = parts
-    for part in others:
-        if (part.device_mesh, summed_placements(part)) != (
-            first.device_mesh,
-            summed_placements(first),
-        ):
-            return (
-                f"parts with the placements {first.placements} on {first.device_mesh} and "
-                f"{part.placements} on {part.device_mesh}, allowed are equal ones; use "
-                f".redistribute(placements=...) of one before"
-            )
-    box = layout.box(first.shape, coordinate_of(first.device_mesh))
+    if len({(part.device_mesh, summed_placements(part)) for part in parts}) > 1:
+        both = " and ".join(f"{part.placements} on {part.device_mesh}" for part in parts)
+        return (
+            f"parts with the placements {both}, allowed are equal ones; use "
+            f".redistribute(placements=...) of one before"
+        )
+    box = layout.box(parts[0].shape, coordinate_of(parts[0].device_mesh))
     wanted = tuple(interval.size for interval in box)
     for part in parts:
         shape = tuple(part._local_tensor.shape)

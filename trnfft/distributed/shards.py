@@ -117,25 +117,24 @@ def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) 
 def _check(
     along: tuple[int, ...], parts: Sequence[DTensor], function: Any, *arguments: Any
 ) -> None:
-    """RuntimeError unless shards are as placed, and all devices of an exchange are asked alike.
-
-    Before any of them sends anything, sums that are pending included.
-    """
+    """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
     way = _Way.of(parts[0], along, len(parts))
-    wrong = misfit(parts, way.source)
     if way.steps or any(map(is_pending, (*parts, *tree_leaves((_held(function), arguments))))):
         described = {
             **_described(function, arguments),
             "dimensions": str(along),
-            "shards of 'input'": wrong or "as placed",
+            "shards of 'input'": misfit(parts, way.source) or "as placed",
         }
         agreement.check(parts, described)
-    check_fits(wrong)
 
 
 def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
-    """The shards of DTensors placed alike, rearranged so that some dimensions are whole."""
+    """The shards of DTensors, rearranged so that some dimensions are whole.
+
+    RuntimeError where they are not as placed, or the parts not placed alike.
+    """
     way = _Way.of(parts[0], along, len(parts))
+    check_fits(misfit(parts, way.source))
     return way.there([local_of(part) for part in parts])
 
 

@@ -90,8 +90,10 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
     """
     given = dtensors_of(x)
     job = _Job.of(given, asked)
+    wrong = misfit(given, job.problem.source)
     if not torch.compiler.is_compiling():  # no graph holds what is compared
-        _check(given, job)
+        _check(given, job, wrong)
+    check_fits(wrong)
     made = job.run([local_of(without_partial(part)) for part in given])
     shape = sizes_of(job.problem, frozenset(asked.dims))
     kind = Kind.in_rows(job.mesh, job.placements, shape)
@@ -289,12 +291,9 @@ def _check_fits(
     )
 
 
-def _check(parts: Sequence[DTensor], job: _Job) -> None:
-    """RuntimeError unless shards are as placed, and all devices of an exchange are asked alike.
-
-    Before any of them sends anything, sums that are pending included.
-    """
-    asked, wrong = job.asked, misfit(parts, job.problem.source)
+def _check(parts: Sequence[DTensor], job: _Job, wrong: str) -> None:
+    """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
+    asked = job.asked
     exchanges = any(not isinstance(step, Transformed) for step in route(job.problem))
     if exchanges or any(map(is_pending, parts)):
         described = {
@@ -309,4 +308,3 @@ def _check(parts: Sequence[DTensor], job: _Job) -> None:
             "chunks of exchanges": str([stage.chunks for stage in job.stages]),
         }
         agreement.check(parts, described)
-    check_fits(wrong)
