@@ -10,6 +10,7 @@ import torch
 from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
 from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.ops.sharded import summed
 
 
 def _checked(function: Any) -> Any:
@@ -67,6 +68,8 @@ def product(self: Any, other: Any) -> Parts:
     if d is None:
         return Parts(a * c, b * c)
     if isinstance(c, torch.Tensor) and isinstance(a, torch.Tensor) and a.dtype == c.dtype:
+        # A sum of products is none of what is pending in DTensors.
+        a, b, c, d = map(summed, (a, b, c, d))
         # A pass over memory less for each part.
         return Parts((a * c).addcmul_(b, d, value=-1), (a * d).addcmul_(b, c))
     return Parts(a * c - b * d, a * d + b * c)

@@ -9,32 +9,39 @@ every device of the mesh learns of it.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from trnfft import config
 
-_TEXT_BYTES = 32768  # of a description: 16 values of characters that JSON doubles
+_TEXT_BYTES = 32768  # of a description: 20 values of characters that JSON doubles
 _MOST_CHARACTERS = 700  # in a value
+_PATIENCE = datetime.timedelta(seconds=60)
 _FOUND = "found"  # the key of a description that is an error
 
 
-def check(like: DTensor, asked: dict[str, str]) -> None:
+def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
     """RuntimeError on all devices of a mesh unless they were asked for the same, of such an input.
 
+    Also where another one does not come within the time of `patience`.
+
     Args:
-        like: the input, or a part of it; the devices of its mesh call this at the same time. Their
-            ranks ascend along each dimension, as their numbers in the groups of torch do: else the
-            RuntimeError is about that.
+        parts: of the input, as they were given; the devices of the mesh of the first one call this
+            at the same time. Their ranks ascend along each dimension, as their numbers in the
+            groups of torch do: else the RuntimeError is about that.
         asked: what has to be equal besides it and the configuration, by names for the error.
     """
     from trnfft import __version__  # here: it imports this package
 
+    like = parts[0]
     mesh = like.device_mesh
     if not all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim)):
         raise RuntimeError(
@@ -45,9 +52,10 @@ def check(like: DTensor, asked: dict[str, str]) -> None:
         "version of trnfft": __version__,
         "version of torch": torch.__version__,
         "shape of 'input'": str(tuple(like.shape)),
+        "numbers of 'input'": "complex" if len(parts) > 1 else "real",
         "dtype of the parts": str(like.dtype),
         "shape of the mesh": str(tuple(mesh.shape)),
-        "placements of 'input'": str(tuple(like.placements)),
+        "placements of 'input'": " and ".join(dict.fromkeys(str(x.placements) for x in parts)),
         **asked,
         "backend": config.get_backend(),
         "precision": config.get_precision(),
@@ -55,9 +63,36 @@ def check(like: DTensor, asked: dict[str, str]) -> None:
     }
     for along, size in enumerate(mesh.shape):
         if size > 1:
-            description = _compared(mesh, along, description)
+            description = _compared_in_time(mesh, along, description)
     if _FOUND in description:
         raise RuntimeError(description[_FOUND])
+
+
+def patience(device_type: str) -> datetime.timedelta:
+    """How long devices wait for others: the timeout of init_process_group, or 60 s by default.
+
+    torch's own default of half an hour is for collectives that move data, in programs that are
+    right; whoever expects that a device comes late gives a timeout.
+    """
+    assert dist.group.WORLD is not None
+    backend = dist.group.WORLD._get_backend(torch.device(device_type))
+    given = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
+    return _PATIENCE if given == default_pg_timeout else given
+
+
+def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
+    """As `_compared`, with an error that says for what the others did not come."""
+    try:
+        return _compared(mesh, along, own)
+    except RuntimeError as error:
+        asked = ", ".join(f"{name}: {value}" for name, value in own.items())
+        ranks = dist.get_process_group_ranks(mesh.get_group(along))
+        seconds = patience(mesh.device_type).total_seconds()
+        raise RuntimeError(
+            f"a process among {_ranks(ranks)} has died, or was asked for something else, in which "
+            f"it does not compare this with rank {dist.get_rank()} within {seconds:g} s: {asked}; "
+            f"where one may be later, give init_process_group a longer timeout"
+        ) from error
 
 
 def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
@@ -91,7 +126,10 @@ def _shortened(value: str) -> str:
 def _sent(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """What each of the group has sent to this one, of as many equal pieces."""
     received = torch.empty_like(x)
-    dist.all_to_all_single(received, x, group=group)
+    options = dist.AllToAllOptions()
+    options.timeout = patience(x.device.type)
+    work = group.alltoall_base(received, x, [], [], options)
+    work.wait()
     return received
 
 

@@ -13,14 +13,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution import convolve as local
-from trnfft.distributed.dtensor import replicated
+from trnfft.distributed.dtensor import replicated, summed_placements
 from trnfft.distributed.functions import check_sharded
-from trnfft.distributed.transforms import Asked, transform
-from trnfft.ops.sharded import is_sharded, placement_of
+from trnfft.distributed.transforms import Asked, dtensors_of, transform
+from trnfft.ops.sharded import is_sharded
 
 
 def convolve(
@@ -48,14 +50,23 @@ def convolve(
         RuntimeError: as `trnfft.distributed.fftn`.
     """
     check_sharded("input", input)
+    if torch.compiler.is_compiling():
+        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
+
+        return in_graph.convolve(input, filter, mode, dims)
+    return convolved(input, filter, mode, dims)
+
+
+def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
+    """As `convolve`, also inside of a graph."""
     x, h, axes = local.operands(input, filter, mode, dims)
     if not is_sharded(x):
         raise ValueError(
             "argument 'filter' is longer than argument 'input', allowed with mode 'valid' is only "
             "where it is a DTensor, too; distribute it, or use mode 'full'"
         )
-    mesh, placements = placement_of(x)
-    if is_sharded(h) and (other := placement_of(h)[0]) != mesh:
+    mesh, placements = _placed(x)
+    if is_sharded(h) and (other := _placed(h)[0]) != mesh:
         raise ValueError(
             f"argument 'filter' is on {other}, allowed is the mesh of argument 'input', "
             f"{mesh}; distribute it there, or pass a tensor that all processes have"
@@ -68,10 +79,10 @@ def convolve(
     common = (sizes, tuple(axes))
     operation = "r2c" if is_real else "c2c"
     spectrum = transform(x, Asked(operation, *common, False, "backward", placements=()))
-    _, found = placement_of(spectrum)
+    _, found = _placed(spectrum)
     if not is_sharded(h):
         h = replicated(h, mesh)
-    copies = all(isinstance(placement, Replicate) for placement in placement_of(h)[1])
+    copies = all(isinstance(placement, Replicate) for placement in _placed(h)[1])
     wanted = None if copies else found
     product = spectrum * transform(
         h, Asked(operation, *common, False, "backward", placements=wanted)
@@ -85,3 +96,9 @@ def convolve(
         kept={dim: (start, stop - start) for dim, (start, stop) in zip(axes, kept, strict=True)},
     )
     return transform(product, asked)
+
+
+def _placed(x: torch.Tensor | ComplexTensor) -> tuple[DeviceMesh, tuple[Placement, ...]]:
+    """The mesh of DTensors, and their placements once pending sums are done."""
+    part = dtensors_of(x)[0]
+    return part.device_mesh, summed_placements(part)

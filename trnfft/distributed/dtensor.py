@@ -96,32 +96,48 @@ def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> 
     return _Copy.apply(local, mesh, split) if local.requires_grad else local
 
 
-def misfit(local: Sequence[torch.Tensor], layout: Layout, like: DTensor) -> str:
-    """What is wrong with the shards of this device, which are placed like a DTensor; "" if nothing.
+def misfit(parts: Sequence[DTensor], layout: Layout) -> str:
+    """What is wrong with this device's shards of such a layout; "" if nothing.
 
     DTensor.from_local believes what it is told.
     """
-    box = layout.box(like.shape, coordinate_of(like.device_mesh))
+    if len({(part.device_mesh, summed_placements(part)) for part in parts}) > 1:
+        both = " and ".join(f"{part.placements} on {part.device_mesh}" for part in parts)
+        return (
+            f"parts with the placements {both}, allowed are equal ones; use "
+            f".redistribute(placements=...) of one before"
+        )
+    box = layout.box(parts[0].shape, coordinate_of(parts[0].device_mesh))
     wanted = tuple(interval.size for interval in box)
-    for part in local:
-        if tuple(part.shape) != wanted:
-            return f"{tuple(part.shape)} in place of {wanted}"
+    for part in parts:
+        shape = tuple(part._local_tensor.shape)
+        if shape != wanted:
+            return (
+                f"a shard of shape {shape} in place of {wanted}, which its placements stand for: "
+                f"chunks of torch.chunk; give DTensor.from_local these, and the shape of the whole"
+            )
     return ""
 
 
 def check_fits(wrong: str) -> None:
-    """RuntimeError for what `misfit` has found, which all devices have."""
+    """RuntimeError for what `misfit` has found."""
     if wrong:
-        raise RuntimeError(
-            f"argument 'input' has shards of shape {wrong}, which its placements stand for: chunks "
-            f"of torch.chunk; give DTensor.from_local these, and the shape of the whole"
-        )
+        raise RuntimeError(f"argument 'input' has {wrong}")
+
+
+def summed_placements(x: DTensor) -> tuple[Placement, ...]:
+    """Those that a DTensor has once its pending sums are done."""
+    return tuple(Replicate() if isinstance(p, Partial) else p for p in x.placements)
+
+
+def is_pending(x: Any) -> bool:
+    """Whether x is a DTensor of which sums are pending."""
+    return isinstance(x, DTensor) and any(isinstance(p, Partial) for p in x.placements)
 
 
 def without_partial(x: DTensor) -> DTensor:
     """The DTensor itself, or where sums are pending the one with these done."""
-    placements = [Replicate() if isinstance(p, Partial) else p for p in x.placements]
-    return x if placements == list(x.placements) else x.redistribute(placements=placements)
+    return x.redistribute(placements=summed_placements(x)) if is_pending(x) else x
 
 
 def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

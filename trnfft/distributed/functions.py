@@ -129,9 +129,13 @@ def _transformed(
     x, sizes, dims = transforms.several(name, kind, input, s, dim)
     check_sharded("input", x)
     placements = None if out_placements is None else _placements(out_placements)
+    rest = (dims, kind.inverse, normalization(norm), False, placements)
     operation = kind.operation.__name__
-    asked = Asked(operation, sizes, dims, kind.inverse, normalization(norm), placements=placements)
-    return transform(x, asked)
+    if torch.compiler.is_compiling():
+        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
+
+        return in_graph.transform(x, operation, sizes, *rest)
+    return transform(x, Asked(operation, sizes, *rest))
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from trnfft.distributed import shards, transforms
+from trnfft.distributed import convolution, shards, transforms
 
 
 @torch.compiler.allow_in_graph
@@ -25,10 +25,17 @@ def transform(x: torch.Tensor, *asked: Any) -> Any:
 
 
 @torch.compiler.allow_in_graph
+def convolve(*asked: Any) -> Any:
+    """As in `convolution`."""
+    with _compiling():
+        return convolution.convolved(*asked)
+
+
+@torch.compiler.allow_in_graph
 def to_whole(along: tuple[int, ...], *parts: Any) -> Any:
     """As in `shards`."""
     with _compiling():
-        return shards.to_whole(along, None, *parts)
+        return shards.to_whole(along, *parts)
 
 
 @torch.compiler.allow_in_graph

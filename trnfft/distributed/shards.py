@@ -18,7 +18,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.tensor import ComplexTensor, join, parts_of
 from trnfft.convolution.convolve import lengthened
@@ -27,15 +27,20 @@ from trnfft.distributed.dtensor import (
     Kind,
     check_fits,
     distributed,
+    is_pending,
     local_copy_of,
     local_of,
     misfit,
     split,
+    summed_placements,
+    without_partial,
 )
 from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
 from trnfft.distributed.layout import Layout, layout_of
 from trnfft.distributed.route import Exchanged, Line, Problem, route
 from trnfft.distributed.transforms import dtensors_of
+
+_SETTINGS = (bool, int, float, str, tuple, dict, type(None))  # whose texts all processes have alike
 
 
 def apply(
@@ -65,9 +70,13 @@ def apply(
     if isinstance(x, DTensor) and x.is_complex():
         x = split(x)
     parts = dtensors_of(x)
-    like, ndim = parts[0], parts[0].ndim
+    ndim = parts[0].ndim
     along = tuple(sorted({d % ndim for d in dims if isinstance(d, int) and -ndim <= d < ndim}))
-    local = _to_whole(along, lambda: _described(function, arguments, named), *parts)
+    if not torch.compiler.is_compiling():  # no graph holds what is compared
+        _check(along, parts, function, arguments, named)
+    parts = [without_partial(part) for part in parts]
+    like = parts[0]
+    local = _to_whole(along, *parts)
     # Some functions refuse tensors without numbers, which a shard of a small tensor may be.
     empty = [d for d in range(ndim) if local[0].shape[d] == 0 < like.shape[d]]
     for dim in empty:
@@ -105,23 +114,28 @@ def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) 
     return twin.forward
 
 
-def to_whole(along: tuple[int, ...], asked: Callable[[], str] | None, *parts: Any) -> Parts:
-    """The shards of DTensors placed alike, rearranged so that some dimensions are whole.
+def _check(
+    along: tuple[int, ...], parts: Sequence[DTensor], function: Any, *arguments: Any
+) -> None:
+    """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
+    way = _Way.of(parts[0], along, len(parts))
+    if way.steps or any(map(is_pending, (*parts, *tree_leaves((_held(function), arguments))))):
+        described = {
+            **_described(function, arguments),
+            "dimensions": str(along),
+            "shards of 'input'": misfit(parts, way.source) or "as placed",
+        }
+        agreement.check(parts, described)
 
-    asked: for what, which all devices have to be asked for; None where nobody compares it.
+
+def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
+    """The shards of DTensors, rearranged so that some dimensions are whole.
+
+    RuntimeError where they are not as placed, or the parts not placed alike.
     """
     way = _Way.of(parts[0], along, len(parts))
-    local = [local_of(part) for part in parts]
-    if way.steps and asked is not None:
-        wrong = misfit(local, way.source, parts[0])
-        described = {
-            "function": asked(),
-            "dimensions": str(along),
-            "shards of 'input'": wrong or "as placed",
-        }
-        agreement.check(parts[0], described)
-        check_fits(wrong)
-    return way.there(local)
+    check_fits(misfit(parts, way.source))
+    return way.there([local_of(part) for part in parts])
 
 
 def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
@@ -130,12 +144,12 @@ def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple
     return way.back(list(local))
 
 
-def _to_whole(along: tuple[int, ...], asked: Callable[[], str], *parts: Any) -> Parts:
-    if torch.compiler.is_compiling():  # no graph holds what is compared
+def _to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
+    if torch.compiler.is_compiling():
         from trnfft.distributed import in_graph  # here, as it loads torch's compiler
 
         return in_graph.to_whole(along, *parts)
-    return to_whole(along, asked, *parts)
+    return to_whole(along, *parts)
 
 
 def _from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
@@ -173,12 +187,13 @@ class _Way:
         """
         coordinate_of(like.device_mesh)
         shape = tuple(map(int, like.shape))
-        source = layout_of("input", like.placements, tuple(like.device_mesh.shape), shape)
+        placements = summed_placements(like)
+        source = layout_of("input", placements, tuple(like.device_mesh.shape), shape)
         steps = _steps(shape, along, count, source, None)
         layout = source
         for step in steps:
             layout = layout.moved(step.source, step.target)
-        return _Way(like.device_mesh, tuple(like.placements), shape, source, layout, steps)
+        return _Way(like.device_mesh, placements, shape, source, layout, steps)
 
     def there(self, parts: list[torch.Tensor]) -> Parts:
         """The shards of the source as those with dimensions whole."""
@@ -238,11 +253,29 @@ def _within(placement: Placement, ndim: int) -> Placement:
     return Shard(ndim - 1)
 
 
-def _described(function: Callable[..., Any], *arguments: Any) -> str:
-    """A call in words, tensors by their shapes."""
-    given = tree_map_only(torch.Tensor, lambda x: f"{x.dtype}{tuple(x.shape)}", arguments)
+def _held(function: Any) -> dict[str, torch.Tensor]:
+    """Parameters and buffers of a module; of another function nothing."""
+    if not isinstance(function, torch.nn.Module):
+        return {}
+    return {**dict(function.named_parameters()), **dict(function.named_buffers())}
+
+
+def _described(function: Callable[..., Any], arguments: Any) -> dict[str, str]:
+    """A call in words, tensors by what they are without their numbers."""
+    known = getattr(function, "__dict__", {})
+    public = {name: x for name, x in known.items() if not name.startswith("_")}
+    settings = {name: x for name, x in public.items() if isinstance(x, _SETTINGS)}
+
+    def words(x: torch.Tensor) -> str:
+        placements = f" {x.placements}" if isinstance(x, DTensor) else ""
+        return f"{x.dtype}{tuple(x.shape)}{placements}"
+
     name = getattr(function, "__name__", type(function).__name__)
-    return f"{name}{given}"
+    return {
+        "function": f"{name}{tree_map_only(torch.Tensor, words, arguments)}",
+        "settings of the layer": str(settings),
+        "parameters": str(tree_map_only(torch.Tensor, words, _held(function))),
+    }
 
 
 def _joined(parts: Parts) -> Any:

@@ -28,8 +28,10 @@ from trnfft.distributed.dtensor import (
     Kind,
     check_fits,
     distributed,
+    is_pending,
     local_of,
     misfit,
+    summed_placements,
     without_partial,
 )
 from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
@@ -88,10 +90,11 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
     """
     given = dtensors_of(x)
     job = _Job.of(given, asked)
-    local = [local_of(part) for part in given]
-    if any(not isinstance(step, Transformed) for step in route(job.problem)):
-        _check_agreement(given[0], job, misfit(local, job.problem.source, given[0]))
-    made = job.run(local)
+    wrong = misfit(given, job.problem.source)
+    if not torch.compiler.is_compiling():  # no graph holds what is compared
+        _check(given, job, wrong)
+    check_fits(wrong)
+    made = job.run([local_of(without_partial(part)) for part in given])
     shape = sizes_of(job.problem, frozenset(asked.dims))
     kind = Kind.in_rows(job.mesh, job.placements, shape)
     results = tuple(distributed(part, kind) for part in made)
@@ -99,16 +102,14 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
-    """The one or two DTensors of an input, placed alike."""
+    """The one or two DTensors of an input."""
     parts = parts_of(x) if isinstance(x, ComplexTensor) else (x,)
-    found = [without_partial(part) for part in parts if isinstance(part, DTensor)]
+    found = [part for part in parts if isinstance(part, DTensor)]
     if len(found) < len(parts):
         raise TypeError(
             "argument 'input' has one part that is a DTensor and one that is none, allowed are "
             "two; distribute the other one, with torch.distributed.tensor.distribute_tensor"
         )
-    if found[-1].placements != found[0].placements:
-        found[-1] = found[-1].redistribute(found[0].device_mesh, found[0].placements)
     return found
 
 
@@ -135,7 +136,7 @@ class _Job:
     def of(parts: Sequence[DTensor], asked: Asked) -> _Job:
         """The job for these DTensors."""
         like = parts[0]
-        mesh, placements = like.device_mesh, tuple(like.placements)
+        mesh, placements = like.device_mesh, summed_placements(like)
         coordinate = coordinate_of(mesh)
         shape = tuple(mesh.shape)
         source = layout_of("input", placements, shape, like.shape)
@@ -290,14 +291,12 @@ def _check_fits(
     )
 
 
-def _check_agreement(like: DTensor, job: _Job, wrong: str) -> None:
-    """RuntimeError on all devices unless all were asked for the same, and have their shards."""
-    if torch.compiler.is_compiling():  # no graph holds what it compares
-        return
+def _check(parts: Sequence[DTensor], job: _Job, wrong: str) -> None:
+    """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
     asked = job.asked
-    agreement.check(
-        like,
-        {
+    exchanges = any(not isinstance(step, Transformed) for step in route(job.problem))
+    if exchanges or any(map(is_pending, parts)):
+        described = {
             "transform": f"{asked.operation}, inverse={asked.inverse}",
             "shards of 'input'": wrong or "as placed",
             "'out_placements'": str(asked.placements),
@@ -307,6 +306,5 @@ def _check_agreement(like: DTensor, job: _Job, wrong: str) -> None:
             "'order'": "planned" if asked.planned else "natural",
             "part that is kept": str(sorted(asked.kept.items())),
             "chunks of exchanges": str([stage.chunks for stage in job.stages]),
-        },
-    )
-    check_fits(wrong)
+        }
+        agreement.check(parts, described)

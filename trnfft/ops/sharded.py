@@ -37,7 +37,9 @@ def is_split(x: torch.Tensor | ComplexTensor, dim: int) -> bool:
 
 
 def summed(x: Any) -> Any:
-    """A DTensor with the sums done that are pending."""
+    """The tensor, of a DTensor with the sums done that are pending."""
+    if not is_sharded(x):
+        return x
     from trnfft.distributed import dtensor  # here, as it loads DTensor
 
     return dtensor.without_partial(x)

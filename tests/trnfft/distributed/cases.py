@@ -42,9 +42,7 @@ def error_of(rank, case):
     with CommDebugMode() as counted:
         result = transformed(given, case)
     assert not gathers(counted), f"{case}: {counted.get_comm_counts()}"
-    wanted_placements = placements_of(
-        case.out or tuple("R" if p == "P" else p for p in case.placements)
-    )
+    wanted_placements = placements_of(case.out) if case.out else summed_of(case.placements)
     wanted = reference(x, case)
     part = result.real if isinstance(result, trnfft.ComplexTensor) else result
     assert part.placements == wanted_placements, (case, part.placements)
@@ -92,6 +90,11 @@ def placements_of(names):
 
     symbols = {"R": Replicate(), "P": Partial()}
     return tuple(symbols.get(name) or Shard(name) for name in names)
+
+
+def summed_of(names):
+    """Those of results: what is pending is summed."""
+    return placements_of("R" if name == "P" else name for name in names)
 
 
 def mesh_of(shape):

@@ -115,6 +115,47 @@ def test_derivatives(four):
         assert max(errors) < 1e-10
 
 
+PRODUCTS = {
+    "z * k": lambda z, k: z * k,
+    "mul_": lambda z, k: z.clone().mul_(k),
+    "addcmul": lambda z, k: torch.addcmul(k, z, k),
+    "prod": lambda z, k: z.prod(0),
+    "cumprod": lambda z, k: z.cumprod(0),
+    "kron": lambda z, k: torch.kron(z, k),
+    "outer": lambda z, k: torch.outer(z[0], k[0]),
+    "z**3": lambda z, k: z**3,
+}
+
+
+def products_of_sums(rank, placements):
+    """The error of each function of pending sums, and of the gradient of a product."""
+    import trnfft
+
+    def spread(case):
+        return trnfft.ComplexTensor.from_complex(cases.spread(cases.sample(case), case))
+
+    pending = cases.Case("", (6, 5), (4,), ("P",))
+    other = cases.Case("", (6, 5), (4,), placements, seed=1)
+    z, k, whole = spread(pending), spread(other), [cases.sample(x) for x in (pending, other)]
+    pairs = {name: (function(z, k), function(*whole)) for name, function in PRODUCTS.items()}
+    grads = []
+    for x, y in ((z, k), whole):
+        x.requires_grad_()
+        grads += torch.autograd.grad((x * y).abs().square().sum(), x)
+    pairs["gradient"] = tuple(grads)
+    return {
+        name: (found.full_tensor().to_complex() - wanted).abs().max().item()
+        for name, (found, wanted) in pairs.items()
+    }
+
+
+@pytest.mark.parametrize("placements", [("P",), (0,), ("R",)], ids=str)
+def test_products_of_sums(four, placements):
+    for found in four.run(products_of_sums, placements):
+        for name, error in found.items():
+            assert error < 1e-13, name
+
+
 def shifted(rank):
     """The error of a shift along all dimensions, one of which is split."""
     from torch.distributed.tensor import Shard, distribute_tensor

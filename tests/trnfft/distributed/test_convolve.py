@@ -25,7 +25,7 @@ def convolved(rank, case, filter_shape, filter_placements, is_complex, arguments
         y = getattr(trnfft.distributed, case.name)(given, filter, **arguments)
     assert not cases.gathers(counted)
     part = y.real if isinstance(y, trnfft.ComplexTensor) else y
-    assert part.placements == given.placements
+    assert part.placements == cases.summed_of(case.placements)
     wanted = reference(x, h, **arguments)
     assert part.shape == wanted.shape
     own, expected = cases.local(y), cases.own_part(wanted, part)
@@ -60,6 +60,9 @@ PENCIL = Case("convolve", (9, 6, 5), (2, 2), (0, 1), **REAL)
         (LAST, (3, 2, 4), None, False, {"mode": "valid"}, 2),
         (PENCIL, (3, 2, 4), None, False, {"mode": "same"}, 4),
         (SLAB, (3, 2, 4), None, True, {}, 2),
+        (SLAB, (3, 2, 4), ("P",), False, {}, 2),
+        (replace(SLAB, placements=("P",)), (3, 2, 4), None, False, {}, 0),
+        (replace(PENCIL, placements=("P", 0)), (3, 2, 4), ("R", "P"), True, {"mode": "same"}, 2),
     ],
 )
 def test_as_one_process(four, case, shape, placements, is_complex, arguments, exchanges):
@@ -104,3 +107,38 @@ def gradients(rank):
 
 def test_gradients(four):
     assert max(four.run(gradients)) < 1e-14
+
+
+def compiled(rank):
+    """Errors of compiled calls and their gradients, relative to the largest number."""
+    import trnfft
+
+    case = Case("", (9, 6, 5), (2,), (0,), **REAL)
+    taps = torch.randn(1, 2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    out = cases.placements_of((1,))
+    calls = {
+        "convolve": lambda x, h: trnfft.convolve(x, h, "same"),
+        "along one dimension": lambda x, h: trnfft.convolve(x, h[:, :1], dims=-1),
+        "distributed.convolve": lambda x, h: trnfft.distributed.convolve(x, (1 + 2j) * h).real,
+        "fftn": lambda x, h: trnfft.distributed.fftn(x * h.sum()).real,
+        "rfftn": lambda x, h: trnfft.distributed.rfftn(x * h.sum(), out_placements=out).imag,
+    }
+    found = {}
+    for name, call in calls.items():
+        torch._dynamo.reset()
+        results = []
+        for function in (torch.compile(call, backend="aot_eager", fullgraph=True), call):
+            x, h = cases.spread(cases.sample(case), case).requires_grad_(), taps.clone()
+            y = function(x, h.requires_grad_())
+            (y * y).sum().backward()
+            results.append([y.full_tensor().detach(), x.grad.full_tensor(), h.grad])
+        pairs = zip(*results, strict=True)
+        found[name] = max(((a - b).abs().max() / b.abs().max()).item() for a, b in pairs)
+    return found
+
+
+@pytest.mark.slow
+def test_compiled(two):
+    """Slow, as two processes load torch's compiler."""
+    for found in two.run(compiled):
+        assert {name: error for name, error in found.items() if error > 1e-14} == {}

@@ -27,6 +27,10 @@ def differing(rank, what, mesh):
         arguments = {"norm": "ortho"}
     if rank == 3 and what == "placements":
         case = Case("fftn", shape, mesh, (1,) if len(mesh) == 1 else (1, 0))
+    if rank == 3 and what == "numbers":
+        case = Case("fftn", shape, mesh, placements, is_complex=False)
+    if rank == 3 and what == "sums":
+        case = Case("fftn", shape, mesh, ("P", *placements[1:]))
     if rank == 3 and what == "version":
         trnfft.__version__ = "0.0.0"
     start = time.monotonic()
@@ -48,6 +52,8 @@ def differing(rank, what, mesh):
         ("dtype", ("dtype of the parts", "torch.float64", "torch.float32")),
         ("norm", ("'norm'", "backward", "ortho")),
         ("placements", ("placements of 'input'", "Shard(dim=1)")),
+        ("numbers", ("numbers of 'input'", "complex on rank", "real on rank 3")),
+        ("sums", ("placements of 'input'", "Partial")),
         ("version", ("version of trnfft", "0.0.0")),
     ],
 )
@@ -66,15 +72,74 @@ def differing_at_the_end(rank):
 
     x = cases.spread(cases.sample(SHARDED), SHARDED)
     like = x.real if isinstance(x, trnfft.ComplexTensor) else x
-    agreement.check(like, {"filter": "1, " * 1000})
+    agreement.check([like], {"filter": "1, " * 1000})
     with pytest.raises(RuntimeError) as raised:
-        agreement.check(like, {"filter": '"é' * 1000 + str(rank)})
+        agreement.check([like], {"filter": '"é' * 1000 + str(rank)})
     return str(raised.value)
 
 
 def test_long_arguments_are_compared_to_their_end(four):
     for text in four.run(differing_at_the_end):
         assert "filter: " in text and all(f"rank {rank}" in text for rank in range(4))
+
+
+def differing_sums(rank):
+    """Errors for pending sums of which the last process has others, or another filter or layer."""
+    import trnfft
+
+    def spread(placements, shape=(4, 6, 12), dtype=torch.float64):
+        case = Case("", shape, (4,), placements, is_complex=False, dtype=dtype)
+        return cases.spread(cases.sample(case), case)
+
+    is_last = rank == 3
+    filter = Case("", (3,), (4,), ("P",) if is_last else ("R",), is_complex=False)
+    h = cases.spread(cases.sample(filter), filter)
+    convolution = trnfft.nn.FFTConv1d(6, 3, 3, padding=0 if is_last else 1).double()
+    spectral = trnfft.nn.SpectralConv1d(6, 3 if is_last else 4, 3).double()
+    dtype = torch.float32 if is_last else torch.float64
+    calls = [
+        lambda: trnfft.fft(spread(("P",), (5 if is_last else 4, 6))),
+        lambda: trnfft.dct(spread(("P",), (4, 6), dtype)),
+        lambda: trnfft.oaconvolve(spread((2,)), h, dims=2),
+        lambda: convolution(spread((2,))),
+        lambda: spectral(spread((2,))),
+    ]
+    return [cases.text_of(call) for call in calls]
+
+
+def test_sums_filters_and_layers_are_compared(four):
+    wanted = [
+        ("shape of 'input'", "(5, 6) on rank 3"),
+        ("dtype of the parts", "torch.float32 on rank 3"),
+        ("function: oaconvolve", "Partial"),
+        ("settings of the layer", "'padding': (1,)"),
+        ("parameters", "torch.float64(6, 3, 3)"),
+    ]
+    for found in four.run(differing_sums):
+        for (kind, text), (name, value) in zip(found, wanted, strict=True):
+            assert kind == "RuntimeError"
+            assert name in text and value in text and "rank 3" in text, text
+
+
+def differing_parts(rank):
+    """Errors for parts that are split unlike each other, on the last process and on all."""
+    import trnfft
+
+    def spread(dim):
+        case = Case("", (8, 6), (4,), (dim,), is_complex=False)
+        return cases.spread(cases.sample(case), case)
+
+    on_last = trnfft.ComplexTensor(spread(0), spread(1 if rank == 3 else 0))
+    on_all = trnfft.ComplexTensor(spread(0), spread(1))
+    calls = [lambda: trnfft.fftn(on_last), lambda: trnfft.fft(on_all), lambda: trnfft.ifft(on_all)]
+    return [cases.text_of(call) for call in calls]
+
+
+def test_parts_that_are_split_unlike_each_other(four):
+    for on_last, *on_all in four.run(differing_parts):
+        assert on_last[0] == "RuntimeError" and "and (Shard(dim=1),) on rank 3" in on_last[1]
+        for kind, text in on_all:
+            assert kind == "RuntimeError" and "has parts with the placements" in text, text
 
 
 def dying(rank):
@@ -113,7 +178,45 @@ def test_a_process_that_does_not_come(tmp_path):
         outcomes = processes.outcomes(missing, within=60)
         assert not outcomes[1].error
         for outcome in (outcomes[0], outcomes[2], outcomes[3]):
-            assert "RuntimeError" in outcome.error
+            assert "RuntimeError: a process among ranks 0, 1, 2, 3 has died, or" in outcome.error
+            assert "within 3 s" in outcome.error and "shape of 'input': (8, 6, 4)" in outcome.error
+    finally:
+        processes.close()
+
+
+def on_other_meshes(rank):
+    """The error where the last process has another mesh, and how long it takes."""
+    import trnfft
+
+    cases.mesh_of((4,)), cases.mesh_of((2, 2))
+    pencils = Case("fftn", (8, 6, 4), (2, 2), (0, 1))
+    case = SHARDED if rank == 3 else pencils
+    start = time.monotonic()
+    found = cases.text_of(lambda: trnfft.fftn(cases.spread(cases.sample(case), case)))
+    return *found, time.monotonic() - start
+
+
+def test_a_process_on_another_mesh(tmp_path):
+    processes = Processes(4, tmp_path, seconds=3)
+    try:
+        for kind, text, seconds in processes.run(on_other_meshes):
+            assert kind == "RuntimeError" and "has died, or was asked for something else" in text
+            assert seconds < 10
+    finally:
+        processes.close()
+
+
+def patience(rank):
+    from trnfft.distributed import agreement
+
+    return agreement.patience("cpu").total_seconds()
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(1800, 60), (90, 90)])
+def test_patience(tmp_path, seconds, wanted):
+    processes = Processes(1, tmp_path, seconds)
+    try:
+        assert processes.run(patience) == [wanted]
     finally:
         processes.close()
 
@@ -203,21 +306,25 @@ def unlike_placements(rank, rows):
         shape=torch.Size((8, 6, 5)), stride=(30, 5, 1),
     )  # fmt: skip
     calls = [lambda: trnfft.fftn(x), lambda: trnfft.dct(x, axis=0), lambda: trnfft.fftshift(x)]
+    if rank == 0:  # without an exchange each process finds its own
+        calls += [lambda: trnfft.fft(x), lambda: trnfft.dct(x)]
     return [cases.text_of(call) for call in calls]
 
 
 @pytest.mark.parametrize(
     ("rows", "named"),
     [
-        ((1, 3, 2, 2), ("(1, 6, 5) in place of (2, 6, 5) on rank 0", "as placed on ranks 2, 3")),
+        ((1, 3, 2, 2), ("(1, 6, 5) in place of (2, 6, 5)", "on rank 0", "as placed on ranks 2, 3")),
         ((3, 3, 3, 3), ("(3, 6, 5) in place of (2, 6, 5)", "DTensor.from_local")),
     ],
 )
 def test_shards_that_are_not_as_placed(four, rows, named):
     for texts in four.run(unlike_placements, rows):
-        for kind, text in texts:
+        for kind, text in texts[:3]:
             assert kind == "RuntimeError"
             assert all(name in text for name in named), text
+        for kind, text in texts[3:]:
+            assert kind == "RuntimeError" and f"({rows[0]}, 6, 5) in place of (2, 6, 5)" in text
 
 
 def of_meshes(rank):
