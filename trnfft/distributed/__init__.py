@@ -15,7 +15,7 @@ may save an exchange. `plan` says what a transform over many devices would take.
 
 All processes of a mesh call them alike. Before the first exchange they compare what they were
 asked for: where that differs, or one has died, all raise a RuntimeError. For one that is late they
-wait 60 s, or the timeout that init_process_group was given.
+wait for the timeout that init_process_group was given, by default 60 s on CPUs.
 """
 
 from trnfft.distributed import strategies as _strategies  # noqa: F401

@@ -69,15 +69,17 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
 
 
 def patience(device_type: str) -> datetime.timedelta:
-    """How long devices wait for others: the timeout of init_process_group, or 60 s by default.
+    """How long devices wait for others: the timeout of init_process_group; on CPUs 60 s by default.
 
     torch's own default of half an hour is for collectives that move data, in programs that are
-    right; whoever expects that a device comes late gives a timeout.
+    right; whoever expects that a process comes late gives a timeout. Other devices keep torch's,
+    as one may be compiling a kernel that the others have.
     """
     assert dist.group.WORLD is not None
     backend = dist.group.WORLD._get_backend(torch.device(device_type))
     given = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
-    return _PATIENCE if given == default_pg_timeout else given
+    is_default = given == default_pg_timeout and device_type == "cpu"
+    return _PATIENCE if is_default else given
 
 
 def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
