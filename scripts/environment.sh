@@ -54,15 +54,18 @@ follow_pip() {
 
 # pip_install ARGUMENT...
 pip_install() {
-    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off "$@"
+    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off \
+        --no-compile "$@"
 }
 
 # install_pinned FILE: exactly what it lists, from files that have the hashes there, whatever index has
 # them; then torch, whose build is a matter of the machine; then the project, which asks for no more.
+# pip would compile them one by one, on one processor; files that are no Python stay as they are.
 install_pinned() {
     pip_install --require-hashes --no-deps --only-binary :all: --requirement "$1" &&
         pip_install --constraint "$constraints" torch &&
-        pip_install --no-deps --no-build-isolation --editable "$root"
+        pip_install --no-deps --no-build-isolation --editable "$root" || return 1
+    "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
 }
 
 # install_project demo|dev|xla

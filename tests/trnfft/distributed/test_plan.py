@@ -318,9 +318,9 @@ def test_one_core_takes_the_quickest_way_whatever_the_mesh(target, real):
     assert plans[0].alone_ns <= min(rows + others, plane + others / 2)
 
 
-@pytest.mark.parametrize("n", [2**20, 2**27])
+@pytest.mark.parametrize("n", [2**17, 2**27])
 def test_one_core_transforms_one_dimension_alike_whatever_the_mesh(n):
-    plans = [distributed.plan((n,), (devices,), target="trn2") for devices in (1, 4, 64)]
+    plans = [distributed.plan((n,), (devices,), target="trn2") for devices in (1, 64)]
     assert len({plan.alone_ns for plan in plans}) == 1
     assert plans[0].total_ns == plans[0].alone_ns and plans[0].efficiency == 1
 

@@ -70,7 +70,7 @@ def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
     assert (y.to_complex() - torch.fft.rfft2(x.double())).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("n, m", [(1000, 25), (100, 100), (40, 3), (3000, 500)])
+@pytest.mark.parametrize("n, m", [(1000, 25), (100, 100), (40, 3), (900, 200)])
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
     x, h = single(5, n).requires_grad_(), single(1, m, seed=1).requires_grad_()
