@@ -93,12 +93,10 @@ def _choose_chip(config: pytest.Config, name: str, chosen_by: str) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Strict from here on: collection may run kernels."""
     if session.config.stash[_strict]:
-        from .simulator.kernel import scheduled
-        from .simulator.session import strict
+        from .simulator.kernel import strict_launches
 
         stack = ExitStack()
-        stack.enter_context(strict())
-        stack.enter_context(scheduled())
+        stack.enter_context(strict_launches())
         session.config.add_cleanup(stack.close)
 
 

@@ -27,7 +27,7 @@ from .install import SIMULATOR_VARIABLE
 from .instruction_notes import are_wanted
 from .order import is_program_order_kept, kept_order
 from .pair import PROGRAMS, Pair
-from .session import Session, is_running, running
+from .session import Session, is_running, running, strict
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
 from .tracebacks import ending_in_kernel
@@ -177,11 +177,12 @@ def record() -> Iterator[Timeline]:
 
 
 @contextmanager
-def scheduled() -> Iterator[None]:
-    """Schedule every launch inside, for the rules that only times show, and keep no timeline."""
+def strict_launches() -> Iterator[None]:
+    """`strict`, also on what only the schedule of a launch shows; no timeline is kept."""
     token = _is_scheduled.set(True)
     try:
-        yield
+        with strict():
+            yield
     finally:
         _is_scheduled.reset(token)
 

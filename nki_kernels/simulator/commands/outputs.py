@@ -153,10 +153,8 @@ def _banks(count: int) -> str:
 
 def _busy(summary: dict[str, Any], total: float) -> list[str]:
     busy = summary["engine_busy_ns"]
-    shares = {engine: ns / total for engine, ns in busy.items() if ns}
-    return [
-        f"{name} {f'{share:.0%}' if share >= 0.005 else '<1%'}" for name, share in shares.items()
-    ]
+    shares = [(engine, ns / total) for engine, ns in busy.items() if ns]
+    return [f"{name} {share:.0%}" if share >= 0.005 else f"{name} <1%" for name, share in shares]
 
 
 def _share(ns: float, total: float) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 from nki_kernels import hardware
-from nki_kernels.simulator.kernel import scheduled
-from nki_kernels.simulator.session import strict
+from nki_kernels.simulator.kernel import strict_launches
 
 from .errors import CommandError
 
@@ -47,11 +45,4 @@ def apply(options: argparse.Namespace) -> AbstractContextManager[None]:
         hardware.degree()
     except ValueError as error:
         raise CommandError(str(error)) from None
-    return _strict() if options.strict else nullcontext()
-
-
-@contextmanager
-def _strict() -> Iterator[None]:
-    """Strict, whether or not a timeline is wanted, which some warnings need."""
-    with strict(), scheduled():
-        yield
+    return strict_launches() if options.strict else nullcontext()

@@ -76,9 +76,8 @@ def bottlenecks(timeline: Timeline) -> list[Bottleneck]:
 
 def _bottleneck(timeline: Timeline, cause: str, group: _Group) -> Bottleneck:
     events = list(group.events.values())
-    lines = {
-        line: ns for line, ns in group.lines.items() if ns >= 0.5
-    }  # differences of times round
+    # Differences of times are rounded: a line of less than half a nanosecond is none.
+    lines = {line: ns for line, ns in group.lines.items() if ns >= 0.5}
     chips = list(dict.fromkeys(timeline.chip_of_launch(event.launch) for event in events))
     return Bottleneck(
         cause=cause,
