@@ -29,10 +29,8 @@ Implementation = Callable[..., Any]
 
 TABLE: dict[OpOverload, Implementation] = {}
 
-# Of operators that have no entry of their own, and which ones write, as they are met: at most as
-# many as torch has.
+# Of operators that have no entry of their own, as they are met: at most as many as torch has.
 _DERIVED: dict[OpOverload, Implementation] = {}
-_WRITES: dict[OpOverload, bool] = {}
 
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
@@ -164,25 +162,7 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
             result = implementation(*args, **kwargs)
     else:
         result = implementation(*args, **kwargs)
-    writes = _WRITES.get(overload)
-    if writes is None:
-        writes = _WRITES[overload] = overload._schema.is_mutable
-    if writes:
-        _note_writing(overload, args, kwargs)
     return result
-
-
-def _note_writing(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Tell autograd that parts have changed: it may have kept views of them, as x.real is one."""
-    given = dict(zip((a.name for a in overload._schema.arguments), args, strict=False)) | kwargs
-    for name in written_by(overload):
-        value = given.get(name)
-        for z in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(z, ComplexTensor) and not z.is_inference():
-                parts = [z._real, z._imag]
-                parts += [] if z._followed is None else [z._followed.real, z._followed.imag]
-                torch.autograd.graph.increment_version(parts)
-                z._followed = None
 
 
 def _keys_of_xla() -> Any:

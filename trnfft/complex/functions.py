@@ -28,28 +28,67 @@ from trnfft.complex.composites import as_torch, opened
 from trnfft.complex.tensor import (
     FUNCTIONS,
     ComplexTensor,
+    as_pairs,
     dtype_of_parts,
     is_followed,
+    is_transformed,
     join,
     of_parts,
     parts_of,
+    view_of_part,
 )
+from trnfft.ops.sharded import split as split_native
 
 
 def real(input: ComplexTensor) -> torch.Tensor:
-    return parts_of(input)[0]
+    return _part(input, 0)
 
 
 def imag(input: ComplexTensor) -> torch.Tensor:
-    return parts_of(input)[1]
+    return _part(input, 1)
+
+
+def _part(input: ComplexTensor, which: int) -> torch.Tensor:
+    if torch.compiler.is_compiling() or is_transformed():
+        return parts_of(input)[which]
+    return view_of_part(input, which)
+
+
+def view_as_real(input: ComplexTensor) -> torch.Tensor:
+    if torch.compiler.is_compiling() or is_transformed():
+        return as_torch(torch.view_as_real, input)
+    return as_pairs(input)
+
+
+def _backward(
+    self: torch.Tensor, gradient: torch.Tensor | None = None, *args: Any, **kwargs: Any
+) -> None:
+    gradient = _complex_tensor(gradient) if isinstance(self, ComplexTensor) else gradient
+    as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
+
+
+def _gradients(
+    outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **named: Any
+) -> Any:
+    """torch.autograd.grad, of which derivatives of derivatives are to know the parts."""
+    if isinstance(grad_outputs, (list, tuple)):
+        grad_outputs = [_complex_tensor(gradient) for gradient in grad_outputs]
+    return as_torch(
+        torch.autograd.grad, outputs, inputs, _complex_tensor(grad_outputs), *args, **named
+    )
+
+
+def _complex_tensor(gradient: Any) -> Any:
+    is_native = isinstance(gradient, torch.Tensor) and not isinstance(gradient, ComplexTensor)
+    return split_native(gradient) if is_native and gradient.is_complex() else gradient
 
 
 def _set_real(self: ComplexTensor, value: torch.Tensor) -> None:
-    self.copy_(join(value.expand_as(self), imag(self)))
+    self.copy_(join(value.expand_as(self).clone(), imag(self)))
 
 
 def _set_imag(self: ComplexTensor, value: torch.Tensor) -> None:
-    self.copy_(join(real(self), value.expand_as(self)))
+    self.copy_(join(real(self), value.expand_as(self).clone()))
 
 
 def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
@@ -61,23 +100,6 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
             f"{tuple(self.shape)}, dtype and device of this one; see torch.utils.swap_tensors"
         )
     self._real, self._imag = value.detach()._real, value.detach()._imag
-
-
-def _of_gradient(function: Any) -> Any:
-    """A method that asks for the gradient of the whole, which may pass by: see `_Followed`."""
-
-    def implementation(self: ComplexTensor, *args: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            self._followed = None  # who takes parts from now on takes them from the whole
-        return as_torch(function, self, *args)
-
-    return implementation
-
-
-def view_as_real(input: ComplexTensor) -> torch.Tensor:
-    if torch.is_grad_enabled() and input.requires_grad:
-        return torch.stack(parts_of(input), dim=-1)
-    return as_torch(torch.view_as_real, input)
 
 
 def conj(input: ComplexTensor) -> ComplexTensor:
@@ -246,13 +268,11 @@ def _operator(function: Any, compute: Any, is_reflected: bool) -> Any:
     """An operator of Python, without the way through `__torch_function__` where it can be."""
 
     def method(self: ComplexTensor, other: Any) -> Any:
-        # Parts that were handed out may have been written, and modes are to see functions.
-        if self._followed is None and not torch._C._len_torch_function_stack():
+        if not torch._C._len_torch_function_stack():  # modes are to see functions
             first, second = (other, self) if is_reflected else (self, other)
-            if getattr(other, "_followed", None) is None:
-                result = _of_unfollowed(compute, first, second)
-                if result is not None:
-                    return result
+            result = _of_unfollowed(compute, first, second)
+            if result is not None:
+                return result
         return function(self, other)
 
     return functools.wraps(function)(method)
@@ -284,12 +304,12 @@ for _name, (_get, _set) in _ATTRIBUTES.items():
     FUNCTIONS[_descriptor.__get__] = _get
     FUNCTIONS[_descriptor.__set__] = _set
 FUNCTIONS[torch.Tensor.data.__set__] = _set_data  # type: ignore[attr-defined]
-for _function in (torch.Tensor.register_hook, torch.Tensor.retain_grad):
-    FUNCTIONS[_function] = _of_gradient(_function)
 FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
+    torch.Tensor.backward: _backward,
+    torch.autograd.grad: _gradients,
     torch.conj: conj,
     torch.Tensor.conj: conj,
     torch.angle: angle,

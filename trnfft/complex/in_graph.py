@@ -14,7 +14,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._pytree import tree_leaves
 
 from trnfft.complex import tensor
-from trnfft.complex.tensor import ComplexTensor, _Join, _Split
+from trnfft.complex.tensor import ComplexTensor, _Join, views_of_parts
 
 
 @torch.compiler.allow_in_graph
@@ -29,11 +29,11 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 @torch.compiler.allow_in_graph
-def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    if not (torch.compiler.is_exporting() and isinstance(z, ComplexTensor)):
-        return _Split.apply(z)
+def parts_of(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if not torch.compiler.is_exporting():
+        return views_of_parts(z)
     note_parts(z)
-    real, imag = _Split.apply(z)
+    real, imag = views_of_parts(z)
     _note(real, _proxy(z._real))  # not those of the views that these are
     _note(imag, _proxy(z._imag))
     return real, imag

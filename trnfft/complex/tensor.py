@@ -17,7 +17,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -65,7 +65,6 @@ class ComplexTensor(torch.Tensor):
 
     _real: torch.Tensor
     _imag: torch.Tensor
-    _followed: _Followed | None = None
 
     if TYPE_CHECKING:  # torch's annotations say Tensor
         __add__: Any
@@ -161,7 +160,7 @@ class ComplexTensor(torch.Tensor):
         except (TypeError, ValueError) as error:
             reason = str(error).split(". ")[0]
             raise type(error)(f"argument 'array' cannot be shared with torch: {reason}") from None
-        return _split("array", z)
+        return of_parts(z.real, z.imag) if z.is_complex() else _split("array", z)
 
     @classmethod
     def from_polar(cls, abs: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
@@ -222,7 +221,7 @@ class ComplexTensor(torch.Tensor):
     ) -> Any:
         """A function of torch, above autograd."""
         kwargs = kwargs or {}
-        if _rejoin(args):
+        if _has_native(args):
             # Their gradients are to be as native as they are, and DTensors only know each other.
             kept = int(_is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
@@ -385,23 +384,35 @@ _keep_from_compiler(_wrapped.__code__)
 
 
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """The ComplexTensor of parts that are known to fit. Differentiable."""
+    """The ComplexTensor of parts that fit and that nothing else writes. Differentiable.
+
+    It takes their memory, and copies parts of which it can tell that something else has it.
+    """
     if torch.compiler.is_compiling():
         from trnfft.complex import in_graph
 
         return in_graph.join(real, imag)
-    is_lazy = real.is_neg() or imag.is_neg()
     if not is_followed(real, imag):
-        return of_parts(*_own(real, imag)) if is_lazy else of_parts(real, imag)
-    joined: ComplexTensor = _JoinUnderTransforms.apply(real, imag)
-    if isinstance(joined, ComplexTensor) and not is_lazy:
-        joined._followed = _Followed(real, imag, real._version, imag._version)
-    return joined
+        return of_parts(*_own(real, imag))
+    if is_transformed():
+        return _JoinUnderTransforms.apply(real, imag)
+    return _JoinEagerly.apply(real, imag)
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Parts without a graph, and not lazily negated, which operators below autograd do not see."""
-    return (part.detach().resolve_neg() for part in parts)
+    """Parts without a graph, whose memory nobody else has; copies of those that somebody has.
+
+    What is written into a view is in its base, and derivatives keep leaves and some results.
+    Operators below autograd do not see that a part is negated lazily.
+    """
+    for part in parts:
+        is_kept = (
+            part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
+        )
+        if is_kept or part._is_view() or part.is_neg():
+            yield part.detach().clone()
+        else:
+            yield part.detach() if part.requires_grad else part
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -413,32 +424,54 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         from trnfft.complex import in_graph
 
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
-    if torch._C._are_functorch_transforms_active():
-        return _SplitUnderTransforms.apply(z)  # type: ignore[no-any-return]
-    return _kept_parts(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
+    if is_transformed():
+        return _PartsUnderTransforms.apply(z)  # type: ignore[no-any-return]
+    return views_of_parts(z)
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """As `parts_of`, for operators and nobody else: where nothing follows them, no views."""
-    if torch.compiler.is_compiling() or not isinstance(z, ComplexTensor):
-        return parts_of(z)
-    is_read_only = z._followed is None and not is_followed(z)
-    return (z._real, z._imag) if is_read_only else parts_of(z)
+    if isinstance(z, ComplexTensor) and not is_followed(z):
+        return z._real, z._imag
+    return parts_of(z)
 
 
-def _kept_parts(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
-    if z._real.is_inference():  # of which torch does not note what is written
-        return z._real.view_as(z._real), z._imag.view_as(z._imag)
-    followed, has_graph = z._followed, is_followed(z)
-    # Views from before autograd followed the whole, or while it was told not to, are not enough.
-    if followed is None or (has_graph and not followed.has_graph()):
-        real, imag = (
-            _SplitUnderTransforms.apply(z) if has_graph else (z._real.detach(), z._imag.detach())
-        )
-        z._followed = followed = _Followed(real, imag, real._version, imag._version)
-    if followed.has_graph() and not torch.is_grad_enabled():
-        return followed.real.detach(), followed.imag.detach()
-    return followed.real, followed.imag
+def as_pairs(z: ComplexTensor) -> torch.Tensor:
+    """torch.view_as_real of a ComplexTensor: real numbers [..., 2], a view as torch has it.
+
+    Autograd knows what is a view of what, so that what is written into one of such tensors is in
+    all of them, with its derivative.
+    """
+    with torch._C.DisableTorchFunctionSubclass():
+        pairs = aten.view_as_real.default(z)
+        if (node := pairs.grad_fn) is not None:
+            node.register_prehook(_paired)
+        return pairs
+
+
+def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
+    """The real part, 0, or the imaginary part, 1: a view as torch has it."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return aten.select.int(as_pairs(z), -1, which)
+
+
+def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if isinstance(z, ComplexTensor):
+        return view_of_part(z, 0), view_of_part(z, 1)
+    return z.real, z.imag
+
+
+def _paired(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradient of a view as real numbers as one, of which torch makes a ComplexTensor.
+
+    Of a tensor of pairs it would make a native one, which devices may not have.
+    """
+    return tuple(g if g is None else _Paired.apply(g) for g in gradients)
+
+
+def is_transformed() -> bool:
+    """Whether forward mode or a transform of torch.func is at work."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def described(x: torch.Tensor) -> torch.Tensor:
@@ -448,50 +481,15 @@ def described(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-class _Followed(NamedTuple):
-    """The parts that a ComplexTensor was made of, or taken apart to, as autograd knows them.
-
-    They share its memory. Where one was written in place since, the whole has to learn of that.
-    """
-
-    real: torch.Tensor
-    imag: torch.Tensor
-    real_version: int
-    imag_version: int
-
-    def is_behind(self) -> bool:
-        """Whether a part was written."""
-        return self.real._version != self.real_version or self.imag._version != self.imag_version
-
-    def has_graph(self) -> bool:
-        """Whether autograd follows a part."""
-        return self.real.requires_grad or self.imag.requires_grad
-
-
-def _rejoin(values: Any) -> bool:
-    """Tell autograd of parts that were written in place; whether there are native tensors, too.
-
-    Those ComplexTensors whose parts have changed are made of them anew.
-    """
-    has_native = False
-    for z in values:
-        if isinstance(z, ComplexTensor):
-            followed = z._followed
-            if followed is not None and followed.is_behind() and torch.is_grad_enabled():
-                _rejoin_one(z, followed)
-        elif isinstance(z, torch.Tensor):
-            has_native = has_native or _is_native(z)
-        elif isinstance(z, (list, tuple)):
-            has_native = _rejoin(z) or has_native
-    return has_native
-
-
-def _rejoin_one(z: ComplexTensor, followed: _Followed) -> None:
-    z._followed = None
-    if followed.has_graph():
-        _Rejoin.apply(z, followed.real, followed.imag)
-        versions = followed.real._version, followed.imag._version
-        z._followed = _Followed(followed.real, followed.imag, *versions)
+def _has_native(values: Any) -> bool:
+    """Whether there are native tensors among these that a ComplexTensor is to meet split."""
+    for x in values:
+        if isinstance(x, (list, tuple)):
+            if _has_native(x):
+                return True
+        elif isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor) and _is_native(x):
+            return True
+    return False
 
 
 def _is_in_place(function: Any) -> bool:
@@ -516,10 +514,10 @@ def _split_if_native(x: torch.Tensor) -> torch.Tensor:
 
 
 def is_followed(*values: Any) -> bool:
-    """Whether autograd, a compiler or a transform of torch.func looks at what becomes of them."""
+    """Whether autograd, a compiler, a mode or torch.func looks at what becomes of them."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+    if is_transformed() or torch._C._len_torch_dispatch_stack():
         return True
     # Also takes what is no tensor, and asks a ComplexTensor without __torch_function__.
     return torch.is_grad_enabled() and torch._C._any_requires_grad(*values)
@@ -541,39 +539,26 @@ class _Join(torch.autograd.Function):
         return parts_of(gradient)
 
 
-class _Split(torch.autograd.Function):
-    """The inverse of `_Join`."""
+class _JoinEagerly(torch.autograd.Function):
+    """`_Join` in the form that torch calls in half the time, and does not transform."""
 
     @staticmethod
-    def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        if not isinstance(z, ComplexTensor):
-            return z.real, z.imag
-        # The same memory, and no views, as those of a function may not be written.
-        return tuple(aten._unsafe_view(part, part.shape) for part in (z._real, z._imag))  # type: ignore[return-value]
+    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        return of_parts(*_own(real, imag))
+
+    backward = _Join.backward
+
+
+class _Paired(torch.autograd.Function):
+    """A real tensor [..., 2] as the pairs that torch.view_as_real makes of a ComplexTensor."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.set_materialize_grads(False)  # which would be plain zeros beside a DTensor
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return aten.view_as_real.default(of_parts(*x.unbind(-1)))
 
     @staticmethod
-    def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
-        if real is None and imag is None:
-            return None
-        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
-        return join(real, torch.zeros_like(real) if imag is None else imag)
-
-
-class _Rejoin(torch.autograd.Function):
-    """`_Join` into a ComplexTensor that has these parts already."""
-
-    @staticmethod
-    def forward(ctx: Any, z: ComplexTensor, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        ctx.mark_dirty(z)
-        return z
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return None, *parts_of(gradient)
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
 
 
 # With what forward mode and torch.func ask for, which torch.compile does not take.
@@ -591,7 +576,24 @@ class _JoinUnderTransforms(_Join):
         return join(*parts), 0
 
 
-class _SplitUnderTransforms(_Split):
+class _PartsUnderTransforms(torch.autograd.Function):
+    """The inverse of `_JoinUnderTransforms`."""
+
+    @staticmethod
+    def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return views_of_parts(z)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)  # which would be plain zeros beside a DTensor
+
+    @staticmethod
+    def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
+        if real is None and imag is None:
+            return None
+        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
+        return join(real, torch.zeros_like(real) if imag is None else imag)
+
     @staticmethod
     def jvp(ctx: Any, z: torch.Tensor) -> Any:
         return parts_of(z)
