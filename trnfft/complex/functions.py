@@ -70,15 +70,26 @@ def _backward(
 def _gradients(
     outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **named: Any
 ) -> Any:
-    """torch.autograd.grad, of which derivatives of derivatives are to know the parts."""
     if isinstance(grad_outputs, (list, tuple)):
         grad_outputs = [_complex_tensor(gradient) for gradient in grad_outputs]
-    return as_torch(
-        torch.autograd.grad, outputs, inputs, _complex_tensor(grad_outputs), *args, **named
-    )
+    grad_outputs = _complex_tensor(grad_outputs)
+    gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, *args, **named)
+    inputs = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    pairs = zip(gradients, inputs, strict=True)
+    return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for g, x in pairs)
+
+
+def _gradient(self: ComplexTensor) -> torch.Tensor | None:
+    """The attribute `grad`, which torch's formulas may have left as a native tensor."""
+    held = as_torch(torch.Tensor.grad.__get__, self)  # type: ignore[attr-defined]
+    gradient: torch.Tensor | None = _complex_tensor(held)
+    if gradient is not held:
+        as_torch(torch.Tensor.grad.__set__, self, gradient)  # type: ignore[attr-defined]
+    return gradient
 
 
 def _complex_tensor(gradient: Any) -> Any:
+    """A native complex tensor split, with its derivative; all else as it is."""
     is_native = isinstance(gradient, torch.Tensor) and not isinstance(gradient, ComplexTensor)
     return split_native(gradient) if is_native and gradient.is_complex() else gradient
 
@@ -309,6 +320,7 @@ FUNCTIONS |= {
     torch.imag: imag,
     torch.view_as_real: view_as_real,
     torch.Tensor.backward: _backward,
+    torch.Tensor.grad.__get__: _gradient,  # type: ignore[attr-defined]
     torch.autograd.grad: _gradients,
     torch.conj: conj,
     torch.Tensor.conj: conj,

@@ -7,6 +7,7 @@ operators that functions of ComplexTensors are made of, with `trnfft::join` wher
 Imported where code is compiled only, as it loads torch's compiler.
 """
 
+import weakref
 from typing import Any
 
 import torch
@@ -33,7 +34,8 @@ def parts_of(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
     if not torch.compiler.is_exporting():
         return views_of_parts(z)
     note_parts(z)
-    real, imag = views_of_parts(z)
+    with proxy_tensor.disable_proxy_modes_tracing():
+        real, imag = views_of_parts(z)
     _note(real, _proxy(z._real))  # not those of the views that these are
     _note(imag, _proxy(z._imag))
     return real, imag
@@ -56,6 +58,7 @@ def note_joined(values: Any) -> None:
         real, imag = _proxy(z._real), _proxy(z._imag)
         if _proxy(z) is None and real is not None and imag is not None:
             _note(z, _called(torch.ops.trnfft.join.default, real, imag))
+            proxy_tensor.set_proxy_slot(z, _tracer(), _Joined(z, _proxy(z)))
 
 
 def note_parts(*values: Any) -> None:
@@ -65,6 +68,30 @@ def note_parts(*values: Any) -> None:
         if proxy is not None and _proxy(z._real) is None:
             _note(z._real, _called(torch.ops.trnfft.real.default, proxy))
             _note(z._imag, _called(torch.ops.trnfft.imag.default, proxy))
+
+
+class _Joined(proxy_tensor._ProxyTensor):
+    """The proxy of a ComplexTensor that a program has in parts: joined where it is asked for.
+
+    What the program writes into the parts before is in it then, for autograd as well.
+    """
+
+    def __init__(self, z: ComplexTensor, joined: Any) -> None:
+        self.whole, self.joined, self.constant = weakref.ref(z), joined, None
+
+    @property
+    def proxy(self) -> Any:  # type: ignore[override]
+        z, node = self.whole(), self.joined.node
+        last = next(reversed(node.graph.nodes))
+        if z is None or last.op == "output":
+            return self.joined
+        if node.users:
+            parts = _proxy(z._real), _proxy(z._imag)
+            self.joined = _called(torch.ops.trnfft.join.default, *parts)
+            self.joined.node.meta.update(node.meta)
+        elif last is not node:
+            last.append(node)
+        return self.joined
 
 
 def _complex_tensors(values: Any) -> list[ComplexTensor]:

@@ -47,6 +47,9 @@ aten = torch.ops.aten
 # trnfft.complex.functions.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
+# Functions of torch that ask which tensor they get, whatever is in it.
+OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
+
 
 class ComplexTensor(torch.Tensor):
     """Complex numbers `real + 1j * imag`, stored as two real tensors.
@@ -221,7 +224,7 @@ class ComplexTensor(torch.Tensor):
     ) -> Any:
         """A function of torch, above autograd."""
         kwargs = kwargs or {}
-        if _has_native(args):
+        if func not in OF_GRAPHS and _has_native(args):
             # Their gradients are to be as native as they are, and DTensors only know each other.
             kept = int(_is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
