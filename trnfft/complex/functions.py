@@ -49,7 +49,7 @@ def imag(input: ComplexTensor) -> torch.Tensor:
 
 
 def _part(input: ComplexTensor, which: int) -> torch.Tensor:
-    if torch.compiler.is_compiling() or is_transformed():
+    if torch.compiler.is_compiling() or is_transformed() or torch.jit.is_tracing():
         return parts_of(input)[which]
     return view_of_part(input, which)
 

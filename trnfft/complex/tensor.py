@@ -52,7 +52,7 @@ OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
 
 
 class ComplexTensor(torch.Tensor):
-    """Complex numbers `real + 1j * imag`, stored as two real tensors.
+    """Complex numbers `real + 1j * imag`, stored as two real tensors, which are copied.
 
     A torch.Tensor: what torch does on complex tensors it does on these, for the operators that
     `trnfft.complex` has (docs/complex_operators.md); others raise a NotImplementedError.
@@ -64,10 +64,13 @@ class ComplexTensor(torch.Tensor):
     Raises:
         TypeError: a part is no tensor, has another dtype, or the dtypes differ.
         ValueError: the shapes or the devices differ.
+        RuntimeError: there is no memory for the copies.
     """
 
     _real: torch.Tensor
     _imag: torch.Tensor
+    # While torch.jit.trace records real tensors, which is all that it sees: the parts as it does.
+    _traced: tuple[torch.Tensor, torch.Tensor] | None = None
 
     if TYPE_CHECKING:  # torch's annotations say Tensor
         __add__: Any
@@ -120,7 +123,8 @@ class ComplexTensor(torch.Tensor):
                 f"argument 'real' is on device '{real.device}' and argument 'imag' is on device "
                 f"'{imag.device}'; they must be equal, move one with .to(device)"
             )
-        return join(real, imag)
+        _check_memory(f"argument 'real' has shape {tuple(real.shape)}", real.shape, real)
+        return join(real.clone(), imag.clone())
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor) -> None:
         """All is done by `__new__`."""
@@ -129,11 +133,11 @@ class ComplexTensor(torch.Tensor):
     def from_complex(cls, z: torch.Tensor) -> ComplexTensor:
         """Split a native complex tensor; a real floating tensor gets a zero imaginary part.
 
-        The parts are views of `z`, as `z.real` and `z.imag` are.
+        The parts are copies. Differentiable.
 
         Raises:
             TypeError: `z` is no tensor, or neither complex nor of a dtype allowed for a part.
-            RuntimeError: there is no memory for an imaginary part.
+            RuntimeError: there is no memory for the copies.
         """
         if not isinstance(z, torch.Tensor):
             raise TypeError(
@@ -242,6 +246,11 @@ class ComplexTensor(torch.Tensor):
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """An operator of ATen, below autograd."""
+        if torch.jit.is_tracing():
+            raise NotImplementedError(
+                f"torch.jit.trace cannot record {func} of a ComplexTensor, allowed are .real, "
+                f".imag and arithmetic with them; use torch.export or torch.compile"
+            )
         return dispatch.dispatch(func, args, kwargs or {})
 
     def __dir__(self) -> list[str]:
@@ -395,6 +404,10 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         from trnfft.complex import in_graph
 
         return in_graph.join(real, imag)
+    if torch.jit.is_tracing():
+        joined = of_parts(real.detach(), imag.detach())
+        joined._traced = real, imag
+        return joined
     if not is_followed(real, imag):
         return of_parts(*_own(real, imag))
     if is_transformed():
@@ -429,12 +442,14 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():
         return _PartsUnderTransforms.apply(z)  # type: ignore[no-any-return]
+    if torch.jit.is_tracing() and isinstance(z, ComplexTensor):
+        return z._traced or (z._real, z._imag)
     return views_of_parts(z)
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """As `parts_of`, for operators and nobody else: where nothing follows them, no views."""
-    if isinstance(z, ComplexTensor) and not is_followed(z):
+    if isinstance(z, ComplexTensor) and not is_followed(z) and not torch.jit.is_tracing():
         return z._real, z._imag
     return parts_of(z)
 

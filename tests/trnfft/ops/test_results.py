@@ -69,7 +69,7 @@ def edited_energy(y):
     for scale, part in enumerate(parts_of(y), 2):
         part[0] = 0
         part *= scale
-        torch.nn.functional.relu(part, inplace=True)
+        part[part.detach() < 0] = 0
     return sum((part**2).sum() for part in parts_of(y))
 
 
