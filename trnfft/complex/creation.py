@@ -35,6 +35,13 @@ for _operator in (
     implements(_operator)(_like_parts(_operator))
 
 
+@implements(aten._new_zeros_with_same_feature_meta.default)
+def new_zeros_as(self: Any, other: Any, *, self_num_batch_dims: int = 0) -> ComplexTensor:
+    pairs = zip(both(self), both(other), strict=True)
+    function = aten._new_zeros_with_same_feature_meta.default
+    return joined(*(function(*pair, self_num_batch_dims=self_num_batch_dims) for pair in pairs))
+
+
 @implements(aten.full_like.default)
 def full_like(
     self: ComplexTensor, fill_value: Any, *, dtype: torch.dtype | None = None, **kwargs: Any

@@ -19,10 +19,16 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, of_parts
+from trnfft.complex.tensor import (
+    ComplexTensor,
+    dtype_of_parts,
+    is_conjugate,
+    of_parts,
+    with_conjugation,
+)
 
 aten = torch.ops.aten
 Implementation = Callable[..., Any]
@@ -78,7 +84,7 @@ def split(value: Any) -> tuple[Any, Any]:
     if isinstance(value, Parts):
         return value
     if isinstance(value, ComplexTensor):
-        return value._real, value._imag
+        return value._real, -value._imag if is_conjugate(value) else value._imag
     if isinstance(value, torch.Tensor):
         # What is conjugated or negated lazily is so above this place, and would not be here.
         if value.is_conj():
@@ -151,6 +157,10 @@ def joined(real: Any, imag: Any) -> Any:
 
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `ComplexTensor.__torch_dispatch__` returns."""
+    if any(is_conjugate(x) for x in tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)):
+        if _is_view(overload):
+            return _view_of_conjugate(overload, args, kwargs)
+        args, kwargs = _resolved(overload, args, kwargs)
     implementation = TABLE.get(overload) or _DERIVED.get(overload)
     if implementation is None:
         implementation = _DERIVED[overload] = _derived(overload)
@@ -163,6 +173,34 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     else:
         result = implementation(*args, **kwargs)
     return result
+
+
+def _is_view(overload: OpOverload) -> bool:
+    """Whether the results share memory with an argument."""
+    return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
+
+
+def _view_of_conjugate(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Views of a tensor that is conjugated lazily are, too."""
+    if overload == aten.view_as_real.default:
+        raise RuntimeError(
+            "argument 'input' is conjugated lazily, allowed are tensors with numbers of their own; "
+            "write torch.view_as_real(z.resolve_conj())"
+        )
+    args, kwargs = tree_map_only(
+        ComplexTensor, lambda z: of_parts(z._real, z._imag), (args, kwargs)
+    )
+    results = dispatch(overload, args, kwargs)
+    return tree_map_only(ComplexTensor, lambda z: with_conjugation(z, not is_conjugate(z)), results)
+
+
+def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments without lazy conjugation, but those that the operator writes into."""
+    names = [a.name for a in overload._schema.arguments]
+    written = written_by(overload)
+    resolve = functools.partial(tree_map_only, ComplexTensor, lambda z: of_parts(*split(z)))
+    args = tuple(x if name in written else resolve(x) for name, x in zip(names, args, strict=False))
+    return args, {key: x if key in written else resolve(x) for key, x in kwargs.items()}
 
 
 def _keys_of_xla() -> Any:
@@ -206,7 +244,7 @@ def _with_twins(
     originals = {}
 
     def twin(z: ComplexTensor) -> ComplexTensor:
-        made = of_parts(z._real, z._imag)
+        made = with_conjugation(of_parts(z._real, z._imag), is_conjugate(z))
         originals[id(made)] = made, z
         return made
 
@@ -356,6 +394,7 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
     """Write a tensor or number into a tensor, real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
         real, imag = both(source)
+        imag = -imag if is_conjugate(target) else imag
         for part, value in ((target._real, real), (target._imag, imag)):
             part.copy_(value) if isinstance(value, torch.Tensor) else part.fill_(value)
         return target

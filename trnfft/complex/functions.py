@@ -113,9 +113,10 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
     self._real, self._imag = value.detach()._real, value.detach()._imag
 
 
-def conj(input: ComplexTensor) -> ComplexTensor:
-    """A copy: a view would have to keep that its imaginary part is the negative of another."""
-    return as_torch(torch.conj_physical, input)
+def hermitian(self: ComplexTensor) -> ComplexTensor:
+    if self.ndim == 2:
+        return self.mH
+    return as_torch(torch.Tensor.H.__get__, self)  # type: ignore[attr-defined]
 
 
 def angle(input: ComplexTensor) -> torch.Tensor:
@@ -322,8 +323,7 @@ FUNCTIONS |= {
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[attr-defined]
     torch.autograd.grad: _gradients,
-    torch.conj: conj,
-    torch.Tensor.conj: conj,
+    torch.Tensor.H.__get__: hermitian,  # type: ignore[attr-defined]
     torch.angle: angle,
     torch.Tensor.angle: angle,
     # torch's ways to these two write into parts or view them, which DTensors gather for.
@@ -331,10 +331,6 @@ FUNCTIONS |= {
     torch.Tensor.isfinite: _is_finite,
     torch.isreal: _has_no_imag,
     torch.Tensor.isreal: _has_no_imag,
-    torch.adjoint: lambda input: conj(input.mT),
-    torch.Tensor.adjoint: lambda self: conj(self.mT),
-    torch.Tensor.mH.__get__: lambda self: conj(self.mT),  # type: ignore[attr-defined]
-    torch.Tensor.H.__get__: lambda self: conj(self.T),  # type: ignore[attr-defined]
     torch.Tensor.to: to,
     torch.Tensor.half: _as_dtype(torch.float16),
     torch.Tensor.bfloat16: _as_dtype(torch.bfloat16),

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from trnfft.complex.dispatch import TABLE, aten, both, each_part, implements, joined, overloads_of
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, with_conjugation
 
 _ON_EACH_PART = """
     _chunk_cat _neg_view _reshape_alias _reshape_copy _unsafe_view _unsafe_index alias alias_copy
@@ -45,9 +45,16 @@ def view_dtype(self: ComplexTensor, dtype: torch.dtype) -> Any:
     )
 
 
-@implements(aten._conj.default, aten.conj_physical.default, aten._conj_physical.default)
+@implements(aten.conj_physical.default, aten._conj_physical.default)
 def conj(self: ComplexTensor) -> Any:
     return joined(self._real.clone(), -self._imag)
+
+
+@implements(aten._conj.default)
+def lazily_conj(self: ComplexTensor) -> Any:
+    if torch.compiler.is_exporting():  # of which the programs know parts only
+        return conj(self)
+    return with_conjugation(joined(self._real, self._imag), True)
 
 
 @implements(aten.view_as_real_copy.default)

@@ -257,15 +257,23 @@ class ComplexTensor(torch.Tensor):
         """Without the names of the tensors inside, which torch.export would record the use of."""
         return [name for name in super().__dir__() if name not in ("_real", "_imag")]
 
-    def __tensor_flatten__(self) -> tuple[list[str], None]:
-        """Names of the real tensors that this one is made of, as torch.compile asks for."""
-        return ["_real", "_imag"], None
+    def __tensor_flatten__(self) -> tuple[list[str], bool]:
+        """What torch.compile asks for: the names of its real tensors, and whether it is lazy."""
+        return ["_real", "_imag"], is_conjugate(self)
 
     @staticmethod
     def __tensor_unflatten__(
-        parts: dict[str, torch.Tensor], context: None, size: Any, stride: Any
+        parts: dict[str, torch.Tensor], context: bool, size: Any, stride: Any
     ) -> ComplexTensor:
-        return _wrapped(parts["_real"], parts["_imag"])
+        return with_conjugation(_wrapped(parts["_real"], parts["_imag"]), context)
+
+    def __coerce_same_metadata_as_tangent__(
+        self, context: bool, expected_type: Any = None
+    ) -> ComplexTensor | None:
+        """The gradient of a compiled result in the form that the compiler expected."""
+        real, imag = self._real, self._imag
+        imag = imag if is_conjugate(self) == context else -imag
+        return with_conjugation(of_parts(real, imag), context)
 
     def _stable_hash_for_caching(self) -> str:
         """All that compiled code of one tensor and of another can differ in is in their parts."""
@@ -381,6 +389,21 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     return made
 
 
+def is_conjugate(z: torch.Tensor) -> bool:
+    """Whether a tensor is conjugated lazily: torch's conjugate view, with the parts of the other.
+
+    Torch keeps that as a key of the tensor, and resolves it before most operators.
+    """
+    return torch._C._dispatch_keys(z).has(torch._C.DispatchKey.Conjugate)
+
+
+def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
+    """The tensor, marked as conjugated lazily or not."""
+    if is_lazy != is_conjugate(z):
+        torch._C._set_conj(z, is_lazy)
+    return z
+
+
 def _keep_from_compiler(code: CodeType) -> None:
     """Where compiled functions fall back to eager mode, torch.compile is not to look into this.
 
@@ -443,14 +466,16 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if is_transformed():
         return _PartsUnderTransforms.apply(z)  # type: ignore[no-any-return]
     if torch.jit.is_tracing() and isinstance(z, ComplexTensor):
-        return z._traced or (z._real, z._imag)
+        return z._traced or parts_to_read(z)
     return views_of_parts(z)
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """As `parts_of`, for operators and nobody else: where nothing follows them, no views."""
-    if isinstance(z, ComplexTensor) and not is_followed(z) and not torch.jit.is_tracing():
-        return z._real, z._imag
+    if isinstance(z, ComplexTensor) and not is_followed(z):
+        if torch.jit.is_tracing() and z._traced:
+            return z._traced
+        return z._real, -z._imag if is_conjugate(z) else z._imag
     return parts_of(z)
 
 
@@ -470,7 +495,10 @@ def as_pairs(z: ComplexTensor) -> torch.Tensor:
 def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
     """The real part, 0, or the imaginary part, 1: a view as torch has it."""
     with torch._C.DisableTorchFunctionSubclass():
-        return aten.select.int(as_pairs(z), -1, which)
+        if not is_conjugate(z):
+            return aten.select.int(as_pairs(z), -1, which)
+        part = aten.select.int(as_pairs(z.conj()), -1, which)
+        return part._neg_view() if which else part
 
 
 def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

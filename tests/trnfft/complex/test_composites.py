@@ -59,11 +59,15 @@ def test_what_a_derivative_keeps_of_a_part_must_not_change():
         squares.backward()
 
 
-def test_a_conjugate_shares_no_memory():
-    x = two_of(0)[1].detach()
-    before = x.clone()
-    x.conj().mul_(2)
-    assert torch.equal(x, before)
+def test_a_conjugate_is_a_view_as_in_torch():
+    native, x = (z.detach().clone() for z in two_of(0))
+    for z in (native, x):
+        z.conj()[0].mul_(2j)
+        z.mH.imag.add_(1)
+    torch.testing.assert_close(x.to_complex(), native)
+    assert x.conj().is_conj() and not x.conj().resolve_conj().is_conj()
+    with pytest.raises(RuntimeError, match="resolve_conj"):
+        torch.view_as_real(x.conj())
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0])
