@@ -29,6 +29,10 @@ PRECISIONS = {
     "bf16_refined": "pairs of bfloat16 operands where that is faster, below 2e-5",
 }
 
+# The backend that was chosen last in this process, whatever the context. Compiled code cannot look
+# into context-local settings; this it can, and torch.compile compiles anew where it has changed.
+LATEST = FROM_ENVIRONMENT or "auto"
+
 _backend: ContextVar[str | None] = ContextVar("trnfft_backend", default=None)
 _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
 
@@ -63,7 +67,9 @@ def set_backend(name: str) -> None:
         ValueError: `name` is not one of these.
         ImportError: it is "nki", and the real nki package is not installed.
     """
+    global LATEST
     _backend.set(_checked_backend(name, "argument 'name'"))
+    LATEST = name
 
 
 @contextmanager
@@ -76,11 +82,14 @@ def backend(name: str) -> Iterator[None]:
     Raises:
         ValueError, ImportError: as `set_backend`.
     """
+    global LATEST
     token = _backend.set(_checked_backend(name, "argument 'name'"))
+    LATEST, before = name, LATEST
     try:
         yield
     finally:
         _backend.reset(token)
+        LATEST = before
 
 
 def get_precision() -> str:

@@ -36,27 +36,30 @@ class Transform(NamedTuple):
 
 
 class TorchNative(Backend):
-    """torch.fft. Its complex results are copied apart, so that parts share no memory."""
+    """torch.fft. Results for ComplexTensors are copied apart, so that parts share no memory."""
 
     name = "torch"
     takes_whole = True
 
-    def c2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
-        """Complex transform of a tensor of any kind, trimmed or padded to the sizes."""
-        return _split(_transformed("c2c", x, asked), described(x).device)
+    def whole(self, kind: str, x: Input, asked: Transform, native: bool) -> torch.Tensor:
+        """A transform of a tensor of any kind, trimmed or padded to the sizes.
 
-    def r2c_whole(self, x: Input, asked: Transform) -> ComplexTensor:
-        """As `c2c_whole`, of a real tensor: half of its spectrum along the last of the dims."""
-        return _split(_transformed("r2c", x, asked), x.device)
-
-    def c2r_whole(self, x: Input, asked: Transform) -> torch.Tensor:
-        """As `c2c_whole`, of half a spectrum: the real result."""
-        return _transformed("c2r", x, asked).to(described(x).device).contiguous()
+        Args:
+            kind: "c2c", "r2c" or "c2r".
+            x: the input, whose dimensions may lie anywhere.
+            asked: what torch.fft is asked for.
+            native: whether a complex result is native, or a ComplexTensor.
+        """
+        y, device = _transformed(kind, x, asked), described(x).device
+        if not native and y.is_complex():
+            return _split(y, device)
+        y = y if y.device == device else y.to(device)
+        return y if native else y.contiguous()
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
             return self._in_planned_order(parts, call)
-        y = _transformed("c2c", ComplexTensor(*parts), _last_dimensions(call))
+        y = _transformed("c2c", torch.complex(*parts), _last_dimensions(call))
         return _scaled(y, call.scale, call.scale, parts[0].device)
 
     # Not ihfftn, which takes a pass to conjugate; here that is a sign of the scale.
@@ -67,8 +70,11 @@ class TorchNative(Backend):
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
         real, imag = parts
-        x = ComplexTensor(real, imag if call.inverse else -imag)
-        return (self.c2r_whole(x, _last_dimensions(replace(call, inverse=True))) * call.scale,)
+        x = torch.complex(real, imag if call.inverse else -imag)
+        return (
+            _transformed("c2r", x, _last_dimensions(replace(call, inverse=True))).to(real.device)
+            * call.scale,
+        )
 
 
 def _last_dimensions(call: Call) -> Transform:

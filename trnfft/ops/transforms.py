@@ -23,7 +23,8 @@ from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
-from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
+from trnfft.complex.kinds import is_native, made_of
+from trnfft.complex.tensor import ComplexTensor, described, parts_to_read
 from trnfft.ops import autocast, traced
 from trnfft.ops.sharded import is_sharded
 
@@ -60,7 +61,7 @@ def c2c(
     inverse: bool,
     norm: str,
     planned: bool = False,
-) -> ComplexTensor:
+) -> torch.Tensor:
     """Discrete Fourier transform over several dimensions. Differentiable.
 
     Args:
@@ -73,6 +74,9 @@ def c2c(
         planned: whether the frequencies, which are the input of an inverse, are in planned order
             (see trnfft/planner/order.py); of one dimension only.
 
+    Returns:
+        A complex tensor of the kind that `trnfft.complex.kinds` gives for `x`.
+
     Raises:
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
@@ -82,10 +86,12 @@ def c2c(
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
     if not planned and _takes_whole(backend, x):
-        return backend.c2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
+        asked = Transform(sizes, dims, inverse, norm, precision)
+        return backend.whole("c2c", x, asked, is_native(x))
     x_parts = _split(x)
     if not dims:
-        return join(*(part.clone(memory_format=torch.contiguous_format) for part in x_parts))
+        clones = (part.clone(memory_format=torch.contiguous_format) for part in x_parts)
+        return made_of(*clones, x)
     parts = tuple(_moved_last(part, dims, sizes) for part in x_parts)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
     if _is_of_torch_operations(backend, x.device):
@@ -97,19 +103,20 @@ def c2c(
     else:
         run = _C2C.apply if backend else _c2c
         parts = run(*parts, *_flat(call, backend), planned)
-    return join(*(_moved_back(part, dims) for part in parts))
+    return made_of(*(_moved_back(part, dims) for part in parts), x)
 
 
 def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
-) -> ComplexTensor:
+) -> torch.Tensor:
     """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
     if is_sharded(x):
         return _sharded(x, "r2c", sizes, dims, inverse, norm)
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
     if _takes_whole(backend, x):
-        return backend.r2c_whole(x, Transform(sizes, dims, inverse, norm, precision))
+        asked = Transform(sizes, dims, inverse, norm, precision)
+        return backend.whole("r2c", x, asked, is_native(x))
     moved = _moved_last(x, dims, sizes)
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
     if _is_of_torch_operations(backend, x.device):
@@ -121,7 +128,7 @@ def r2c(
     else:
         run = _R2C.apply if backend else _r2c
         parts = run(moved, *_flat(call, backend))
-    return join(*(_moved_back(part, dims) for part in parts))
+    return made_of(*(_moved_back(part, dims) for part in parts), x)
 
 
 def c2r(
@@ -137,7 +144,7 @@ def c2r(
     x = traced.held(x)
     backend, precision = _settings(described(x).device)
     if _takes_whole(backend, x):
-        return backend.c2r_whole(x, Transform(sizes, dims, inverse, norm, precision))
+        return backend.whole("c2r", x, Transform(sizes, dims, inverse, norm, precision), True)
     given = (*sizes[:-1], sizes[-1] // 2 + 1)
     parts = tuple(_moved_last(part, dims, given) for part in _split(x))
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
@@ -186,15 +193,18 @@ def prepared(
     moves = _Moves(dims, (*sizes[:-1], sizes[-1] // 2 + 1) if kind == "c2r" else sizes, like.shape)
     operator = _of_parts(kind, moves, lambda parts: _by_operator(kind, parts, call, flat))
     if _takes_whole(backend, like):
-        whole = getattr(backend, f"{kind}_whole")
         asked = Transform(sizes, dims, inverse, norm, precision)
-        return Prepared(backend.name, precision, like.device, lambda x: whole(x, asked), operator)
+
+        def direct(x: Any) -> Any:
+            return backend.whole(kind, x, asked, kind == "c2r" or is_native(x))
+
+        return Prepared(backend.name, precision, like.device, direct, operator)
     real = like.real if isinstance(like, ComplexTensor) or like.is_complex() else like
     if real.numel() == 0:  # nothing to plan
         return Prepared(backend.name, precision, like.device, operator, operator)
     transform = backend.prepared(kind, moves.last(real), call)
-    direct = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
-    return Prepared(backend.name, precision, like.device, direct, operator)
+    of_parts = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
+    return Prepared(backend.name, precision, like.device, of_parts, operator)
 
 
 def _sharded(x: Any, *asked: Any) -> Any:
@@ -234,7 +244,7 @@ def _of_parts(
         if kind != "r2c":
             parts = _split(x)
         results = [moves.back(y) for y in transform(tuple(map(moves.last, parts)))]
-        return results[0] if kind == "c2r" else join(*results)
+        return results[0] if kind == "c2r" else made_of(*results, x)
 
     return run
 
@@ -253,12 +263,12 @@ def _by_operator(kind: str, parts: Parts, call: Call, flat: tuple[Any, ...]) -> 
     return ((_c2r if is_compiling else _C2R.apply)(*parts, call.sizes[-1], *flat),)
 
 
-def rfft(x: torch.Tensor, n: int | None = None) -> ComplexTensor:
+def rfft(x: torch.Tensor, n: int | None = None) -> torch.Tensor:
     """Half spectra of real rows [..., N], or padded with zeros to n points, without a factor."""
     return r2c(x, (x.shape[-1] if n is None else n,), (x.ndim - 1,), False, "backward")
 
 
-def irfft(spectra: ComplexTensor, n: int) -> torch.Tensor:
+def irfft(spectra: torch.Tensor, n: int) -> torch.Tensor:
     """The inverse of `rfft`, with a factor 1 / n."""
     return c2r(spectra, (n,), (spectra.ndim - 1,), True, "backward")
 
