@@ -1,7 +1,7 @@
 """Fast Fourier transforms for AWS Trainium, with the signatures of torch.fft.
 
-Complex numbers are pairs of real tensors here (`ComplexTensor`), because a NeuronCore has no
-complex dtype. The same code runs on a CPU or GPU, where `to_complex()` gives torch's own dtype.
+A NeuronCore has no complex dtype: there, complex numbers are pairs of real tensors, `ComplexTensor`.
+The same code runs on a CPU or GPU, where native tensors give native complex ones, as in torch.fft.
 """
 
 from importlib import import_module
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trnfft.chirp_z import czt, zoom_fft
 from trnfft.complex import functions as _complex_functions  # noqa: F401
 from trnfft.complex.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from trnfft.complex.kinds import as_complex_tensor, as_native
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
     backend,
@@ -65,6 +66,8 @@ __all__ = [
     "ComplexTensor",
     "FftPlan",
     "__version__",
+    "as_complex_tensor",
+    "as_native",
     "backend",
     "bloom",
     "convolve",

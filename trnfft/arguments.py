@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from trnfft.checks import check_flag, index, shown
+from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
@@ -338,20 +339,22 @@ def floating_point(
     )
 
 
-def as_complex(name: str, x: Input) -> ComplexTensor:
-    """Real or complex floating point numbers as a ComplexTensor.
+def as_complex(name: str, x: Input) -> torch.Tensor:
+    """Real or complex floating point numbers as complex ones, of the kind that `x` gives.
 
     Raises:
         TypeError: `x` is no tensor, or one of other numbers.
     """
     x = floating_point(name, x, TypeError, with_integers=False)
-    return x if isinstance(x, ComplexTensor) else ComplexTensor.from_complex(x)
+    if x.dtype not in _COMPUTED:  # no native complex dtype that torch computes in
+        return ComplexTensor.from_complex(x)
+    return of_given_kind(x) if x.is_complex() else made_of(x.clone(), torch.zeros_like(x), x)
 
 
-def split_complex(x: Input) -> Input:
-    """A ComplexTensor in place of a native complex tensor; all others as they are."""
-    is_complex = isinstance(x, torch.Tensor) and x.is_complex()
-    return ComplexTensor.from_complex(x) if is_complex else x
+def of_given_kind(x: Input) -> Input:
+    """A ComplexTensor in place of a native complex tensor that gives such; others as they are."""
+    is_split = isinstance(x, torch.Tensor) and x.is_complex() and not is_native(x)
+    return ComplexTensor.from_complex(x) if is_split else x
 
 
 def computed_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -40,11 +40,12 @@ from trnfft.arguments import (
     dimension,
     floating_point,
     integer,
-    split_complex,
+    of_given_kind,
     widened,
 )
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened
 from trnfft.ops.sharded import is_sharded, of_shards
@@ -143,7 +144,7 @@ def zoom_fft(
 
 def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | ComplexTensor, int, int]:
     """`x` in a dtype to compute in with `axis` last, how many points, and the axis from 0 on."""
-    x = widened(split_complex(floating_point("x", x, RuntimeError)))
+    x = widened(of_given_kind(floating_point("x", x, RuntimeError)))
     axis = dimension("axis", integer("axis", axis), x.ndim)
     n = operator.index(x.shape[axis])  # for torch.compile, whose sizes may be symbolic
     check_length("m", None, n, n)
@@ -157,7 +158,8 @@ def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | Comple
 def _around_the_circle(x: Any, m: int, a: complex) -> ComplexTensor:
     n = x.shape[-1]
     if a != 1:
-        x = ComplexTensor(*tables_like(x.real, _powers, n, a, torch.finfo(x.real.dtype).max)) * x
+        powers = tables_like(x.real, _powers, n, a, torch.finfo(x.real.dtype).max)
+        x = made_of(*powers, x) * x
     turns = -(-n // m)
     if turns > 1:
         x = lengthened(x, -1, turns * m).reshape(*x.shape[:-1], turns, m).sum(-2)
@@ -169,7 +171,7 @@ def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> ComplexTensor:
     n = x.shape[-1]
     length = fast_length(n + m - 1, x.device)
     parts = tables_like(x.real, make, n, m, length, *arguments)
-    before, spectrum, after = (ComplexTensor(*parts[i : i + 2]) for i in (0, 2, 4))
+    before, spectrum, after = (made_of(*parts[i : i + 2], x) for i in (0, 2, 4))
     return ifft(fft(before * x, length) * spectrum)[..., :m] * after
 
 

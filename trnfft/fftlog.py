@@ -27,6 +27,7 @@ import torch
 from trnfft.arguments import Input, check_length, dimension, floating_point, widened
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.memory import check_memory
 from trnfft.ops.convolution import filtered_rows
@@ -122,7 +123,7 @@ def _transformed(
     _warn_if_singular(mu, bias, inverse)
     before, after, *spectrum = tables_like(a, _tables, n, dln, mu, offset, bias, inverse)
     a = a * before if bias else a
-    y = filtered_rows(a, ComplexTensor(*spectrum)).flip(-1)
+    y = filtered_rows(a, made_of(*spectrum, a)).flip(-1)
     return y * after if bias else y
 
 

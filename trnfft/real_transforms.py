@@ -39,9 +39,10 @@ from trnfft.arguments import (
     integer,
     integers,
     normalization,
-    split_complex,
+    of_given_kind,
     widened,
 )
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.real_transforms import RealTransform, transformed
 from trnfft.ops.sharded import is_sharded, of_shards
@@ -393,9 +394,9 @@ def _transformed(
         scale=scale_of(norm, logical, kind.is_inverse),
         is_orthogonal=norm == "ortho" if orthogonalize is None else bool(orthogonalize),
     )
-    if isinstance(x, ComplexTensor):  # both parts in one launch
+    if x.is_complex():  # both parts in one launch
         real, imag = _resized_and_transformed(torch.stack([x.real, x.imag]), asked)
-        return ComplexTensor(real, imag)
+        return made_of(real, imag, x)
     return _resized_and_transformed(x, asked)
 
 
@@ -410,4 +411,4 @@ def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Ten
 
 def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
     """`x` with a dtype to compute in."""
-    return widened(split_complex(floating_point("x", x, RuntimeError)))
+    return widened(of_given_kind(floating_point("x", x, RuntimeError)))

@@ -20,7 +20,7 @@ from trnfft.arguments import (
     check_tensor,
     floating_point,
     integer,
-    split_complex,
+    of_given_kind,
     widened,
 )
 from trnfft.backends.choice import COMPLEX_DEVICES
@@ -145,7 +145,7 @@ def istft(
     _check_optional_flags(onesided=onesided)
     x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
-    if not isinstance(x, ComplexTensor) or x.ndim not in (2, 3) or x.numel() == 0:
+    if not x.is_complex() or x.ndim not in (2, 3) or x.numel() == 0:
         raise RuntimeError(
             f"argument 'input' has shape {tuple(x.shape)} and dtype {x.dtype}, allowed are "
             f"[F, T] and [B, F, T], not empty, of complex numbers; make them with stft"
@@ -155,7 +155,7 @@ def istft(
     onesided = x.shape[-2] != n_fft if onesided is None else onesided
     _check_frequencies(x.shape[-2], n_fft, onesided, return_complex)
     weights = _window(window, size, n_fft, x.real)
-    if isinstance(weights, ComplexTensor) and not return_complex:
+    if weights.is_complex() and not return_complex:
         raise RuntimeError(
             "argument 'window' is complex, allowed is a real one for a real signal; "
             "pass return_complex=True"
@@ -175,7 +175,7 @@ def _spectra(
     frames: torch.Tensor | ComplexTensor, norm: str | None, onesided: bool | None
 ) -> ComplexTensor:
     """The transforms of frames [..., n_fft], of which `onesided` keeps the first half."""
-    if not isinstance(frames, ComplexTensor):
+    if not frames.is_complex():
         return fft(frames, norm=norm) if onesided is False else rfft(frames, norm=norm)
     if onesided:
         raise RuntimeError(
@@ -262,7 +262,7 @@ def _window(
             f"length of the window; pass argument 'win_length' for another"
         )
     margins = _margins(n_fft, size)
-    return each_part(lambda part: torch.nn.functional.pad(part, margins), split_complex(window))
+    return each_part(lambda part: torch.nn.functional.pad(part, margins), of_given_kind(window))
 
 
 def _margins(n_fft: int, size: int) -> tuple[int, int]:
@@ -291,7 +291,7 @@ def _product(
 
 def _samples(x: Input) -> torch.Tensor | ComplexTensor:
     """Argument 'input': real, or a ComplexTensor; in float32 or float64."""
-    return widened(split_complex(floating_point("input", x, RuntimeError, with_integers=False)))
+    return widened(of_given_kind(floating_point("input", x, RuntimeError, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:

@@ -38,6 +38,7 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
+    NORMS,
     Input,
     check_choice,
     check_length,
@@ -51,6 +52,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import backend_for
+from trnfft.backends.torch_native import MOST_DIMENSIONS, torchs
 from trnfft.checks import shown
 from trnfft.complex.tensor import ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
@@ -62,6 +64,10 @@ Sizes = int | Iterable[int] | None
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
 _LONG = 2**16  # below, no length is beyond the kernels
+_FEW = 2**24  # numbers that any computer has the memory for
+
+
+_REAL, _COMPLEX = (torch.float32, torch.float64), (torch.complex64, torch.complex128)
 
 
 @dataclass(frozen=True)
@@ -71,14 +77,21 @@ class Kind:
     Attributes:
         operation: `c2c`, `r2c` or `c2r` of `trnfft.ops.transforms`.
         inverse: the sign of the exponent, as there.
+        one, several: torch.fft's functions of one dimension and of several that do the same to a
+            tensor of one of `takes`, and leave nothing conjugated; None for none.
     """
 
     operation: Any
     inverse: bool
+    one: Any = None
+    several: Any = None
+    takes: tuple[torch.dtype, ...] = ()
 
 
-FFT, IFFT = Kind(ops.c2c, False), Kind(ops.c2c, True)
-RFFT, IRFFT = Kind(ops.r2c, False), Kind(ops.c2r, True)
+FFT = Kind(ops.c2c, False, torchs.fft, torchs.fftn, _REAL + _COMPLEX)
+IFFT = Kind(ops.c2c, True, torchs.ifft, torchs.ifftn, _REAL + _COMPLEX)
+RFFT = Kind(ops.r2c, False, torchs.rfft, torchs.rfftn, _REAL)
+IRFFT = Kind(ops.c2r, True, torchs.irfft, torchs.irfftn, _COMPLEX)
 _HFFT, _IHFFT = Kind(ops.c2r, False), Kind(ops.r2c, True)
 
 
@@ -581,6 +594,9 @@ def _one(
     order: str = "natural",
 ) -> Any:
     """A transform along one dimension."""
+    is_usual = out is None and order == "natural" and _is_straight(kind, input, norm)
+    if is_usual and _are_usual(input, n, dim):
+        return kind.one(input, n, dim, norm)
     x = _prepared(name, kind, input)
     size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
     arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
@@ -592,6 +608,37 @@ def _one(
             f"{described(x).shape[dim]}: a spectrum in planned order has no end to trim or pad"
         )
     return _written(ops.c2c(*arguments, planned=True), out)
+
+
+def _is_straight(kind: Kind, x: Any, norm: Any) -> bool:
+    """Whether torch.fft's own function does what is asked, of usual lengths and dimensions.
+
+    To check and plan as for all other inputs takes longer than to transform 64 numbers.
+    """
+    return (
+        type(x) is torch.Tensor
+        and x.dtype in kind.takes
+        and 0 < x.numel() < _FEW
+        and (norm is None or type(norm) is str and norm in NORMS)
+        and not torch.compiler.is_compiling()
+        and ops.is_plain(x)
+    )
+
+
+def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
+    """Whether this is a dimension, and a length for which it has enough numbers."""
+    if type(dim) is not int or not -x.ndim <= dim < x.ndim:
+        return False
+    return x.shape[dim] > 1 if n is None else type(n) is int and 0 < n < _LONG
+
+
+def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:
+    """As `_are_usual`, for distinct dimensions, no more than torch.fft takes at once."""
+    if type(lengths) not in (tuple, list) or len(lengths) != len(dims):
+        return False
+    if not all(_are_usual(x, n, dim) for n, dim in zip(lengths, dims, strict=True)):
+        return False
+    return 0 < len({dim % x.ndim for dim in dims}) == len(dims) <= MOST_DIMENSIONS
 
 
 def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tuple[int, int]:
@@ -626,6 +673,10 @@ def _many(
     out: Any,
 ) -> Any:
     """A transform along several dimensions."""
+    if out is None and type(dim) in (tuple, list) and _is_straight(kind, input, norm):
+        lengths = (None,) * len(dim) if s is None else s
+        if _are_several_usual(input, lengths, dim):
+            return kind.several(input, s, dim, norm)
     x, sizes, dims = several(name, kind, input, s, dim)
     return _written(kind.operation(x, sizes, dims, kind.inverse, normalization(norm)), out)
 

@@ -21,7 +21,7 @@ Input = torch.Tensor | ComplexTensor
 # torch.fft as it is now: `trnfft.patch_torch` puts this library's transforms in there.
 torchs = SimpleNamespace(**vars(torch.fft))
 
-_MOST_DIMENSIONS = 7  # of MKL
+MOST_DIMENSIONS = 7  # of MKL
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
@@ -113,10 +113,10 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
         try:
             y = function(z if wide is None else z.to(wide), sizes, dims, asked.norm).resolve_conj()
         except RuntimeError as error:
-            if "MKL FFT error" not in str(error) or len(asked.dims) <= _MOST_DIMENSIONS:
+            if "MKL FFT error" not in str(error) or len(asked.dims) <= MOST_DIMENSIONS:
                 raise
             raise RuntimeError(
-                f"argument 'dim' has {len(asked.dims)} dimensions, allowed are {_MOST_DIMENSIONS} "
+                f"argument 'dim' has {len(asked.dims)} dimensions, allowed are {MOST_DIMENSIONS} "
                 f"by torch.fft with MKL: transform some, then the others"
             ) from error
     if wide is None:

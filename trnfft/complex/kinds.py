@@ -38,6 +38,12 @@ def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
     return as_native(y) if isinstance(y, ComplexTensor) and is_native(*inputs) else y
 
 
+def with_parts_in(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A real or complex tensor whose elements or parts are of a real dtype."""
+    is_native = x.is_complex() and not isinstance(x, ComplexTensor)
+    return x.to(dtype.to_complex() if is_native else dtype)
+
+
 def as_native(x: torch.Tensor) -> torch.Tensor:
     """A native tensor of either kind of tensor, for plots, files and tests. Differentiable.
 

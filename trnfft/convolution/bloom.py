@@ -29,6 +29,7 @@ from trnfft import config
 from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
+from trnfft.complex.kinds import made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
@@ -355,7 +356,7 @@ def _product(columns: ComplexTensor, spectrum: ComplexTensor) -> ComplexTensor:
         return columns * spectrum
     first, last = separate_pair(columns[..., :1], -2)
     a, b = first * spectrum[..., :1], last * spectrum[..., -1:]
-    pair = ComplexTensor(a.real - b.imag, a.imag + b.real)
+    pair = made_of(a.real - b.imag, a.imag + b.real, a)
     return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
 
 

@@ -33,11 +33,12 @@ from trnfft.arguments import (
     dimension,
     floating_point,
     integers,
-    split_complex,
+    of_given_kind,
     widened,
 )
 from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
+from trnfft.complex.kinds import with_parts_in
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import traced
 from trnfft.ops.convolution import (
@@ -81,8 +82,8 @@ def convolve(
             along a dimension where m is even).
 
     Returns:
-        torch.Tensor in float32 or float64, or a ComplexTensor of such, where an operand is
-        complex.
+        torch.Tensor in float32 or float64; where an operand is complex, a complex tensor, native or
+        a ComplexTensor as of `trnfft.fft`.
 
     Raises:
         TypeError: an argument is of the wrong type or an operand's dtype cannot be transformed.
@@ -267,7 +268,7 @@ def _filtered(x: Any, h: Any, dim: int, size: int, start: int, count: int) -> An
 
 
 def _are_real(x: Any, h: Any) -> bool:
-    return not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
+    return not x.is_complex() and not h.is_complex()
 
 
 def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
@@ -372,15 +373,15 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     _check_others(x, h, axes)
     x, h = traced.held(x, axes), traced.held(h, axes)
     dtype = torch.promote_types(x.real.dtype, h.real.dtype)
-    x, h = x.to(dtype), h.to(dtype)
+    x, h = with_parts_in(x, dtype), with_parts_in(h, dtype)
     if mode == "valid":
         x, h = _longer_first(x, h, axes)
     return x, h, axes
 
 
 def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
-    """Real, or a ComplexTensor; in float32 or float64."""
-    return widened(split_complex(floating_point(name, x, TypeError)))
+    """Real, or complex of the kind that it gives; in float32 or float64."""
+    return widened(of_given_kind(floating_point(name, x, TypeError)))
 
 
 def _axes(dims: Any, ndim: int) -> list[int]:

@@ -12,7 +12,8 @@ columns; `trnfft.convolution.row_pairs.separate_pair` separates them.
 
 import torch
 
-from trnfft.arguments import Input, check_length, check_tensor, integer, split_complex
+from trnfft.arguments import Input, check_length, check_tensor, integer, of_given_kind
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.sharded import is_sharded, of_shards
 
@@ -48,7 +49,7 @@ def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
             f"argument 'input' has {x.shape[-1]} numbers in its last dimension, allowed is "
             f"{n // 2 + 1} for n={n}; make them with rfft"
         )
-    first = ComplexTensor(x.real[..., :1], x.real[..., -1:])
+    first = made_of(x.real[..., :1], x.real[..., -1:], x)
     return torch.cat([first, x[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
 
 
@@ -71,15 +72,15 @@ def unpack_spectrum(input: Input) -> ComplexTensor:
     check_length("n", None, x.shape[-1], x.shape[-1])
     zero = torch.zeros_like(x.real[..., :1])
     real = torch.cat([x.real, x.imag[..., :1]], -1)
-    return ComplexTensor(real, torch.cat([zero, x.imag[..., 1:], zero], -1))
+    return made_of(real, torch.cat([zero, x.imag[..., 1:], zero], -1), x)
 
 
 def _complex(input: Input) -> ComplexTensor:
     """Argument 'input' as a ComplexTensor of at least one dimension."""
     if isinstance(input, torch.Tensor):
         check_tensor("input", input)
-    x = split_complex(input)
-    if not isinstance(x, ComplexTensor):
+    x = of_given_kind(input)
+    if not isinstance(x, torch.Tensor) or not x.is_complex():
         kind = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(
             f"argument 'input' is of type {kind}, allowed are complex tensors; make it with rfft"

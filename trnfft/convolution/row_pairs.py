@@ -11,6 +11,7 @@ half the work where a real transform runs as a complex one, on all backends but 
 
 import torch
 
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.transforms import fft, ifft
 
@@ -18,8 +19,8 @@ from trnfft.transforms import fft, ifft
 def separate_pair(z: ComplexTensor, dim: int) -> tuple[ComplexTensor, ComplexTensor]:
     """The spectra A and B of a and b, given the transform `z` of a + i b along `dim`."""
     m = mirrored(z, dim)
-    a = ComplexTensor((z.real + m.real) / 2, (z.imag - m.imag) / 2)
-    return a, ComplexTensor((z.imag + m.imag) / 2, (m.real - z.real) / 2)
+    a = made_of((z.real + m.real) / 2, (z.imag - m.imag) / 2, z)
+    return a, made_of((z.imag + m.imag) / 2, (m.real - z.real) / 2, z)
 
 
 def mirrored(z: ComplexTensor, dim: int) -> ComplexTensor:
@@ -42,7 +43,7 @@ def rfft_of_pairs(rows: torch.Tensor, n: int) -> ComplexTensor:
     """
     count = rows.shape[-2]
     rows = torch.nn.functional.pad(rows, (0, 0, 0, count % 2))
-    z = fft(ComplexTensor(rows[..., 0::2, :], rows[..., 1::2, :]), n)
+    z = fft(made_of(rows[..., 0::2, :], rows[..., 1::2, :], rows), n)
     a, b = (spectrum[..., : n // 2 + 1] for spectrum in separate_pair(z, -1))
     return torch.stack([a, b], -2).flatten(-3, -2)[..., :count, :]  # type: ignore[list-item, return-value]
 
@@ -60,12 +61,12 @@ def irfft_of_pairs(spectra: ComplexTensor, n: int) -> torch.Tensor:
     count = spectra.shape[-2]
     odd = (0, 0, 0, count % 2)
     real, imag = (torch.nn.functional.pad(part, odd) for part in (spectra.real, spectra.imag))
-    a = ComplexTensor(real[..., 0::2, :], imag[..., 0::2, :])
-    b = ComplexTensor(real[..., 1::2, :], imag[..., 1::2, :])
+    a_real, a_imag = real[..., 0::2, :], imag[..., 0::2, :]
+    b_real, b_imag = real[..., 1::2, :], imag[..., 1::2, :]
     # A + i B, and from N/2 + 1 on conj A[N-k] + i conj B[N-k].
-    upper_real = (a.real + b.imag)[..., 1:-1].flip(-1)
-    upper_imag = (b.real - a.imag)[..., 1:-1].flip(-1)
-    z_real = torch.cat([a.real - b.imag, upper_real], -1)
-    z_imag = torch.cat([a.imag + b.real, upper_imag], -1)
-    z = ifft(ComplexTensor(z_real, z_imag))
+    upper_real = (a_real + b_imag)[..., 1:-1].flip(-1)
+    upper_imag = (b_real - a_imag)[..., 1:-1].flip(-1)
+    z_real = torch.cat([a_real - b_imag, upper_real], -1)
+    z_imag = torch.cat([a_imag + b_real, upper_imag], -1)
+    z = ifft(made_of(z_real, z_imag, spectra))
     return torch.stack([z.real, z.imag], -2).flatten(-3, -2)[..., :count, :]

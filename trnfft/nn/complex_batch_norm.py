@@ -14,6 +14,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.checks import finite
+from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.sharded import is_sharded, like_copies, replicated, summed
 
@@ -110,13 +111,13 @@ class ComplexBatchNorm(nn.Module):
         else:
             mean_real, mean_imag, *covariance = (replicated(buffer, x) for buffer in self.buffers())
         shape = (-1,) + (1,) * (x.ndim - 2)
-        x = ComplexTensor(x.real - mean_real.view(shape), x.imag - mean_imag.view(shape))
+        x = made_of(x.real - mean_real.view(shape), x.imag - mean_imag.view(shape), x)
         x = _stretched(x, *_inverse_square_root(self.eps, *covariance))
         if self.affine:
             *weight, bias_real, bias_imag = (replicated(value, x) for value in self.parameters())
             x = _stretched(x, *weight)
-            x = ComplexTensor(x.real + bias_real.view(shape), x.imag + bias_imag.view(shape))
-        return x.to(dtype)
+            x = made_of(x.real + bias_real.view(shape), x.imag + bias_imag.view(shape), x)
+        return with_parts_in(x, dtype)
 
     def _of_batch(self, x: ComplexTensor) -> tuple[torch.Tensor, ...]:
         """Mean and covariance of the batch, in the order of the buffers.
@@ -162,7 +163,7 @@ def _stretched(
     """Every channel times its symmetric matrix [[rr, ri], [ri, ii]]."""
     shape = (-1,) + (1,) * (x.ndim - 2)
     rr, ri, ii = rr.view(shape), ri.view(shape), ii.view(shape)
-    return ComplexTensor(rr * x.real + ri * x.imag, ri * x.real + ii * x.imag)
+    return made_of(rr * x.real + ri * x.imag, ri * x.real + ii * x.imag, x)
 
 
 def _inverse_square_root(

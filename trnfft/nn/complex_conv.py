@@ -15,7 +15,7 @@ from trnfft.nn.conv_arguments import (
     check_shape,
     plain_sizes,
 )
-from trnfft.nn.split import SplitWeight, bilinear
+from trnfft.nn.split import SplitWeight
 from trnfft.ops.sharded import of_shards, takes_shards
 
 Size = int | tuple[int, ...]
@@ -85,8 +85,7 @@ class _ComplexConv(SplitWeight):
             along = range(-self._DIMENSIONS - 1, 0)
             return of_shards(self, x, along)  # type: ignore[no-any-return]
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
-        product = bilinear(convolve, x, self.weight)
-        return self.biased(product, (-1,) + (1,) * self._DIMENSIONS)
+        return self.biased(self.product(convolve, x), (-1,) + (1,) * self._DIMENSIONS)
 
     def extra_repr(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())

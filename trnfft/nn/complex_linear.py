@@ -4,7 +4,7 @@ import torch
 
 from trnfft.arguments import check_flags, check_parameters, check_positive
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import SplitWeight, bilinear
+from trnfft.nn.split import SplitWeight
 from trnfft.ops.sharded import of_shards, takes_shards
 
 
@@ -56,8 +56,7 @@ class ComplexLinear(SplitWeight):
             )
         if takes_shards(self, x):
             return of_shards(self, x, (-1,))  # type: ignore[no-any-return]
-        product = bilinear(torch.nn.functional.linear, x, self.weight)
-        return self.biased(product, (-1,))
+        return self.biased(self.product(torch.nn.functional.linear, x), (-1,))
 
     def extra_repr(self) -> str:
         bias = self.bias_real is not None

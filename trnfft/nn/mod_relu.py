@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
+from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.sharded import replicated
 
@@ -47,13 +48,13 @@ class ModReLU(nn.Module):
                 f"[B, {self.num_features}, ...]; bring the features to dimension 1"
             )
         # The phase of a bfloat16 number has its accuracy only if it is computed in the wider dtype.
-        x = x.to(torch.promote_types(x.real.dtype, self.bias.dtype))
+        x = with_parts_in(x, torch.promote_types(x.real.dtype, self.bias.dtype))
         bias = replicated(self.bias, x).view((-1,) + (1,) * max(x.ndim - 2, 0))
         size = x.abs()
         # The phase first: quotients of small numbers stay at most 1.
         safe = size.masked_fill(size == 0, 1)
         kept = torch.relu(size + bias)
-        return ComplexTensor(x.real / safe * kept, x.imag / safe * kept)
+        return made_of(x.real / safe * kept, x.imag / safe * kept, x)
 
     def extra_repr(self) -> str:
         return f"{self.num_features}"

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from trnfft.arguments import Input, as_complex, check_device, check_same_dtype
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -63,35 +64,32 @@ class SplitWeight(nn.Module):
 
     @property
     def weight(self) -> ComplexTensor:
-        """The weight, whose parts are the parameters."""
+        """A copy of the weight, whose parts are the parameters."""
         return ComplexTensor(self.weight_real, self.weight_imag)
 
-    def checked_input(self, input: Input) -> ComplexTensor:
-        """The input as a ComplexTensor, of the weight's dtype and on its device."""
+    def checked_input(self, input: Input) -> torch.Tensor:
+        """The input as complex numbers, of the weight's dtype and on its device."""
         x = as_complex("input", input)
         check_device("input", x.device, "the weight", self.weight_real.device)
         check_same_dtype("input", x, self.weight_real.dtype)
         return x
 
-    def biased(self, x: ComplexTensor, shape: tuple[int, ...]) -> ComplexTensor:
+    def biased(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         """`x` plus the bias in a shape that broadcasts."""
         if self.bias_real is None or self.bias_imag is None:
             return x
-        return ComplexTensor(
-            x.real + self.bias_real.view(shape), x.imag + self.bias_imag.view(shape)
-        )
+        real, imag = self.bias_real.view(shape), self.bias_imag.view(shape)
+        return made_of(x.real + real, x.imag + imag, x)
 
+    def product(self, operation: Operation, x: torch.Tensor) -> torch.Tensor:
+        """The complex form of a real bilinear operation, such as a convolution, with the weight.
 
-def bilinear(operation: Operation, x: torch.Tensor, y: torch.Tensor) -> ComplexTensor:
-    """The complex form of a real bilinear operation, such as a product or a convolution.
+            (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
 
-        (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
-
-    Args:
-        operation: bilinear in its two real tensors.
-        x, y: ComplexTensors of whatever shapes it takes.
-    """
-    return ComplexTensor(
-        operation(x.real, y.real) - operation(x.imag, y.imag),
-        operation(x.real, y.imag) + operation(x.imag, y.real),
-    )
+        Args:
+            operation: bilinear in its two real tensors.
+            x: complex, of a shape that it takes.
+        """
+        (a, b), (c, d) = (x.real, x.imag), (self.weight_real, self.weight_imag)
+        real, imag = operation(a, c) - operation(b, d), operation(a, d) + operation(b, c)
+        return made_of(real, imag, x)

@@ -19,7 +19,7 @@ import torch
 
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, join
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft
@@ -223,7 +223,7 @@ def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor |
 
 
 def _complex(spectra: torch.Tensor) -> ComplexTensor:
-    return ComplexTensor(spectra[:, 0], spectra[:, 1])
+    return join(spectra[:, 0], spectra[:, 1])
 
 
 def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:

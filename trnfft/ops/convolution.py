@@ -15,6 +15,7 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import backend_for, named
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.transforms import irfft, owned, rfft
 
@@ -101,7 +102,7 @@ def spectrum_for_images(h: ComplexTensor) -> ComplexTensor:
         digits = part.transpose(-2, -1).unflatten(-1, (left, radix))
         return digits.transpose(-2, -1).flatten(-2).contiguous()
 
-    return ComplexTensor(ordered(h.real), ordered(h.imag))
+    return made_of(ordered(h.real), ordered(h.imag), h)
 
 
 @torch.library.custom_op("trnfft::convolve_rows", mutates_args=())

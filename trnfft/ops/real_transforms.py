@@ -50,6 +50,7 @@ import torch
 
 from trnfft.backends.backend import Parts
 from trnfft.backends.device_tables import tables_like
+from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.transforms import c2c, c2r, r2c
 
@@ -187,7 +188,7 @@ def _type_3(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
         cosine, sine = asked.twiddles(x, dim, n)
         a, b = real + _from_zero(imag, dim), imag - _from_zero(real, dim)
         real, imag = cosine * a - sine * b, sine * a + cosine * b
-    y = c2r(ComplexTensor(real, imag), asked.sizes, asked.whole_dims(x), True, "forward")
+    y = c2r(made_of(real, imag, x), asked.sizes, asked.whole_dims(x), True, "forward")
     for dim, n in zip(asked.dims, asked.sizes, strict=True):
         even, odd = y.narrow(dim, 0, (n + 1) // 2), y.narrow(dim, (n + 1) // 2, n // 2)
         y = _interleaved(even, _signed(odd.flip(dim), asked), dim)
@@ -212,7 +213,7 @@ def _type_4_even(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tenso
     a, b = (b, a) if asked.is_sine else (a, b)
     scale = asked.scale_along(dim)
     cosine, sine, last_cosine, last_sine = tables_like(x, _halves, n, -dim - 1, scale)
-    z = ComplexTensor(a * cosine + b * sine, b * cosine - a * sine)
+    z = made_of(a * cosine + b * sine, b * cosine - a * sine, x)
     z = c2c(z, (n // 2,), (dim + x.ndim,), False, "backward")
     real = z.real * last_cosine + z.imag * last_sine
     imag = z.real * last_sine - z.imag * last_cosine

@@ -20,7 +20,7 @@ import torch
 
 from trnfft import config
 from trnfft.backends.backend import Backend, Call, Parts, without_views
-from trnfft.backends.choice import backend_of
+from trnfft.backends.choice import backend_for, backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.kinds import is_native, made_of
@@ -205,6 +205,18 @@ def prepared(
     transform = backend.prepared(kind, moves.last(real), call)
     of_parts = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
     return Prepared(backend.name, precision, like.device, of_parts, operator)
+
+
+def is_plain(x: torch.Tensor) -> bool:
+    """Whether torch.fft does what is asked of this tensor, of torch's own class, as it is."""
+    return (
+        x.layout == torch.strided
+        and not x.is_nested
+        and config.get_precision() not in ("kahan", "double")
+        and backend_for(x.device) == "torch"
+        and not torch.jit.is_tracing()
+        and not torch._C._len_torch_function_stack()  # which is to see none of torch's functions
+    )
 
 
 def _sharded(x: Any, *asked: Any) -> Any:
