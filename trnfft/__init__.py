@@ -1,6 +1,6 @@
 """Fast Fourier transforms for AWS Trainium, with the signatures of torch.fft.
 
-A NeuronCore has no complex dtype: there, complex numbers are pairs of real tensors, `ComplexTensor`.
+A NeuronCore has no complex dtype. There, complex numbers are pairs of real tensors, ComplexTensors.
 The same code runs on a CPU or GPU, where native tensors give native complex ones, as in torch.fft.
 """
 

@@ -61,7 +61,7 @@ def czt(
     a: complex = 1 + 0j,
     *,
     axis: int = -1,
-) -> ComplexTensor:
+) -> torch.Tensor:
     """Chirp z transform, along one dimension: the z transform at points on a spiral.
 
     float64 and complex128 are computed in float64, all smaller dtypes in float32; integers and bool
@@ -75,7 +75,7 @@ def czt(
         axis: the dimension to transform.
 
     Returns:
-        ComplexTensor of the shape of `x` with `m` in place of `axis`.
+        A complex tensor of the shape of `x` with `m` in place of `axis`.
 
     Raises:
         TypeError: an argument is of the wrong type, or the backend lacks the dtype.
@@ -105,7 +105,7 @@ def zoom_fft(
     fs: float = 2,
     endpoint: bool = False,
     axis: int = -1,
-) -> ComplexTensor:
+) -> torch.Tensor:
     """Fourier transform at equally spaced frequencies of a range, along one dimension.
 
     float64 and complex128 are computed in float64, all smaller dtypes in float32; integers and bool
@@ -120,7 +120,7 @@ def zoom_fft(
         axis: the dimension to transform.
 
     Returns:
-        ComplexTensor of the shape of `x` with `m` in place of `axis`.
+        A complex tensor of the shape of `x` with `m` in place of `axis`.
 
     Raises:
         TypeError: an argument is of the wrong type, or the backend lacks the dtype.
@@ -155,7 +155,7 @@ def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | Comple
     return x.movedim(axis, -1), m, axis
 
 
-def _around_the_circle(x: Any, m: int, a: complex) -> ComplexTensor:
+def _around_the_circle(x: Any, m: int, a: complex) -> torch.Tensor:
     n = x.shape[-1]
     if a != 1:
         powers = tables_like(x.real, _powers, n, a, torch.finfo(x.real.dtype).max)
@@ -166,7 +166,7 @@ def _around_the_circle(x: Any, m: int, a: complex) -> ComplexTensor:
     return fft(x, m)
 
 
-def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> ComplexTensor:
+def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> torch.Tensor:
     """X along the last dimension, by the tables of `make`."""
     n = x.shape[-1]
     length = fast_length(n + m - 1, x.device)

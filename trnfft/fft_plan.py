@@ -21,7 +21,7 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.checks import shown
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, of_parts
 from trnfft.ops import transforms as ops
 from trnfft.ops.sharded import placement_of
 from trnfft.transforms import length_and_dimension
@@ -60,7 +60,7 @@ class FftPlan:
                 ComplexTensor; for a plan of DTensors a DTensor with the same placements.
 
         Returns:
-            ComplexTensor, or for "c2r" a real torch.Tensor.
+            A complex tensor of the kind that `trnfft.fft` gives, or for "c2r" a real one.
 
         Raises:
             TypeError: `x` is no tensor.
@@ -160,7 +160,7 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
     device = x_spec.device if device is None else no_numbers(device, None).device
     if isinstance(x_spec, ComplexTensor):
         part = torch.zeros((), dtype=x_spec.real.dtype, device=device).expand(x_spec.shape)
-        return ComplexTensor(part, part)
+        return of_parts(part, part)
     return torch.zeros((), dtype=x_spec.dtype, device=device).expand(x_spec.shape)
 
 

@@ -46,7 +46,7 @@ def stft(
     onesided: bool | None = None,
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
-) -> ComplexTensor | torch.Tensor:
+) -> torch.Tensor:
     """Short-time Fourier transform: the spectra of windowed, overlapping frames of a signal.
 
     float16 and bfloat16 are computed in float32; a wider window widens the result.
@@ -65,12 +65,13 @@ def stft(
         onesided: whether to keep only f = 0 ... n_fft // 2. Default: where that loses nothing,
             because input and window are real.
         return_complex: False for a real tensor with real and imaginary parts in one more, last
-            dimension of size 2. Default: a ComplexTensor (which torch wants to be asked for).
+            dimension of size 2. Default: a complex one (which torch wants to be asked for).
         align_to_window: whether the windows' first sample, not the frames', is the first of
             `input`; with `center` only None is allowed.
 
     Returns:
-        ComplexTensor [F, T] or [B, F, T], with F the number of frequencies and T of frames.
+        A complex tensor [F, T] or [B, F, T], of the kind that `trnfft.fft` gives, with F the number
+        of frequencies and T of frames.
 
     Raises:
         TypeError: an argument is of the wrong type.
@@ -105,7 +106,7 @@ def stft(
 
 
 def istft(
-    input: torch.Tensor | ComplexTensor,
+    input: torch.Tensor,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
@@ -115,7 +116,7 @@ def istft(
     onesided: bool | None = None,
     length: int | None = None,
     return_complex: bool = False,
-) -> ComplexTensor | torch.Tensor:
+) -> torch.Tensor:
     """Inverse of `stft`: the signal whose frames are nearest to those with the given spectra.
 
     Args:
@@ -127,7 +128,7 @@ def istft(
         return_complex: whether the signal is complex, for which F must be n_fft.
 
     Returns:
-        torch.Tensor [L] or [B, L]; a ComplexTensor with `return_complex`.
+        torch.Tensor [L] or [B, L]; a complex one with `return_complex`.
 
     Raises:
         TypeError: an argument is of the wrong type.
@@ -171,9 +172,7 @@ def istft(
     return _lengthened(signal, stop - total)
 
 
-def _spectra(
-    frames: torch.Tensor | ComplexTensor, norm: str | None, onesided: bool | None
-) -> ComplexTensor:
+def _spectra(frames: torch.Tensor, norm: str | None, onesided: bool | None) -> torch.Tensor:
     """The transforms of frames [..., n_fft], of which `onesided` keeps the first half."""
     if not frames.is_complex():
         return fft(frames, norm=norm) if onesided is False else rfft(frames, norm=norm)
@@ -185,9 +184,7 @@ def _spectra(
     return fft(frames, norm=norm)
 
 
-def _signals(
-    spectra: ComplexTensor, n_fft: int, norm: str | None, is_complex: bool
-) -> torch.Tensor | ComplexTensor:
+def _signals(spectra: torch.Tensor, n_fft: int, norm: str | None, is_complex: bool) -> torch.Tensor:
     """The frames [..., n_fft] with these spectra, of which real ones take the first half."""
     if is_complex:
         return ifft(spectra, norm=norm)
@@ -238,7 +235,7 @@ def overlap_add(frames: Numbers, hop: int) -> Numbers:
     return each_part(add, frames)
 
 
-def _lengthened(signal: torch.Tensor | ComplexTensor, missing: int) -> torch.Tensor | ComplexTensor:
+def _lengthened(signal: torch.Tensor, missing: int) -> torch.Tensor:
     if missing <= 0:
         return signal
     warnings.warn(
@@ -249,9 +246,7 @@ def _lengthened(signal: torch.Tensor | ComplexTensor, missing: int) -> torch.Ten
     return each_part(lambda part: torch.nn.functional.pad(part, (0, missing)), signal)
 
 
-def _window(
-    window: Input | None, size: int, n_fft: int, like: torch.Tensor | ComplexTensor
-) -> torch.Tensor | ComplexTensor:
+def _window(window: Input | None, size: int, n_fft: int, like: torch.Tensor) -> torch.Tensor:
     """The window between zeros: `n_fft` numbers."""
     if window is None:
         window = torch.ones(size, dtype=like.real.dtype, device=like.device)
@@ -283,14 +278,12 @@ def _padded(x: Numbers, left: int, right: int, mode: str) -> Numbers:
     return each_part(pad, x)
 
 
-def _product(
-    a: torch.Tensor | ComplexTensor, b: torch.Tensor | ComplexTensor
-) -> torch.Tensor | ComplexTensor:
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return b * a if isinstance(b, ComplexTensor) else a * b
 
 
-def _samples(x: Input) -> torch.Tensor | ComplexTensor:
-    """Argument 'input': real, or a ComplexTensor; in float32 or float64."""
+def _samples(x: Input) -> torch.Tensor:
+    """Argument 'input': real, or complex of the kind that it gives; in float32 or float64."""
     return widened(of_given_kind(floating_point("input", x, RuntimeError, with_integers=False)))
 
 
@@ -305,9 +298,7 @@ def _check_optional_flags(**flags: bool | None) -> None:
     check_flags(**{name: flag for name, flag in flags.items() if flag is not None})
 
 
-def _check_signal(
-    x: torch.Tensor | ComplexTensor, center: bool, align_to_window: bool | None
-) -> None:
+def _check_signal(x: torch.Tensor, center: bool, align_to_window: bool | None) -> None:
     if x.ndim not in (1, 2):
         raise RuntimeError(
             f"argument 'input' has shape {tuple(x.shape)}, allowed are [L] and [B, L]; "
@@ -359,7 +350,7 @@ def _check_frequencies(count: int, n_fft: int, onesided: bool, return_complex: b
         )
 
 
-def _check_envelope(envelope: torch.Tensor | ComplexTensor) -> None:
+def _check_envelope(envelope: torch.Tensor) -> None:
     """RuntimeError where there is nothing to divide by."""
     if envelope.numel() == 0:
         raise RuntimeError(

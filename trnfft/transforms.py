@@ -1,4 +1,4 @@
-"""The public transforms: arguments as in torch.fft, complex results as ComplexTensor.
+"""The public transforms: arguments and results as in torch.fft.
 
 Definitions, for a length N and k = 0 ... N-1:
 
@@ -13,7 +13,11 @@ everything smaller in float32; integers and bool are converted to torch's defaul
 result has parts (or, where it is real, elements) of float64 or float32 accordingly. `n` and `s`
 trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps the size.
 
-Of DTensors, or a ComplexTensor of two, the result has the placements of the input, see
+Complex results are of the kind of the input. Native tensors, real ones too, give native complex
+tensors where the backend is "torch", as "auto" takes it on the CPU and on CUDA. A ComplexTensor
+gives a ComplexTensor everywhere, and the backends "matmul", "nki" and "nki-sim" give nothing else.
+
+Of DTensors, or of a ComplexTensor of two DTensors, the result has the placements of the input, see
 `trnfft.distributed`; the planned order of a dimension that devices split is that of
 `trnfft.distributed.frequencies`. All raise
 
@@ -54,6 +58,7 @@ from trnfft.arguments import (
 from trnfft.backends.choice import backend_for
 from trnfft.backends.torch_native import MOST_DIMENSIONS, torchs
 from trnfft.checks import shown
+from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import transforms as ops
@@ -101,9 +106,9 @@ def fft(
     dim: int = -1,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
+    out: torch.Tensor | None = None,
     order: str = "natural",
-) -> ComplexTensor:
+) -> torch.Tensor:
     """Discrete Fourier transform, along one dimension.
 
     Args:
@@ -116,7 +121,7 @@ def fft(
             leave them, see `trnfft.order`.
 
     Returns:
-        ComplexTensor of the shape of `input` with `n` in place of `dim`.
+        A complex tensor of the shape of `input` with `n` in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -130,9 +135,9 @@ def ifft(
     dim: int = -1,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
+    out: torch.Tensor | None = None,
     order: str = "natural",
-) -> ComplexTensor:
+) -> torch.Tensor:
     """Inverse discrete Fourier transform, along one dimension.
 
     Args:
@@ -145,7 +150,7 @@ def ifft(
             gives them, all of them, so that `n` must be the size of `dim`.
 
     Returns:
-        ComplexTensor of the shape of `input` with `n` in place of `dim`.
+        A complex tensor of the shape of `input` with `n` in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -159,8 +164,8 @@ def rfft(
     dim: int = -1,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Discrete Fourier transform of real data, its first half, along one dimension.
 
     Args:
@@ -171,7 +176,7 @@ def rfft(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
+        A complex tensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -239,8 +244,8 @@ def ihfft(
     dim: int = -1,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Inverse of `hfft`: the first half of the Hermitian data of a real spectrum.
 
     Args:
@@ -251,7 +256,7 @@ def ihfft(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
+        A complex tensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -265,8 +270,8 @@ def fft2(
     dim: int | Iterable[int] = _LAST_TWO,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`fft` along two dimensions.
 
     Args:
@@ -277,7 +282,7 @@ def fft2(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor of the shape of `input` with the lengths in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -291,8 +296,8 @@ def ifft2(
     dim: int | Iterable[int] = _LAST_TWO,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`ifft` along two dimensions.
 
     Args:
@@ -303,7 +308,7 @@ def ifft2(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor of the shape of `input` with the lengths in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -317,8 +322,8 @@ def rfft2(
     dim: int | Iterable[int] = _LAST_TWO,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`rfft` along two dimensions, `fft` along all but the last.
 
     Args:
@@ -329,7 +334,7 @@ def rfft2(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
+        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
         last length, n, it is n // 2 + 1.
 
     Raises:
@@ -400,8 +405,8 @@ def ihfft2(
     dim: int | Iterable[int] = _LAST_TWO,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`ihfft` along two dimensions, `ifft`'s sum along all but the last.
 
     Args:
@@ -412,7 +417,7 @@ def ihfft2(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
+        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
         last length, n, it is n // 2 + 1.
 
     Raises:
@@ -427,8 +432,8 @@ def fftn(
     dim: int | Iterable[int] | None = None,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`fft` along several dimensions.
 
     Args:
@@ -439,7 +444,7 @@ def fftn(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor of the shape of `input` with the lengths in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -453,8 +458,8 @@ def ifftn(
     dim: int | Iterable[int] | None = None,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`ifft` along several dimensions.
 
     Args:
@@ -465,7 +470,7 @@ def ifftn(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor of the shape of `input` with the lengths in place of `dim`.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
@@ -479,8 +484,8 @@ def rfftn(
     dim: int | Iterable[int] | None = None,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`rfft` along several dimensions, `fft` along all but the last.
 
     Args:
@@ -491,7 +496,7 @@ def rfftn(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
+        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
         last length, n, it is n // 2 + 1.
 
     Raises:
@@ -562,8 +567,8 @@ def ihfftn(
     dim: int | Iterable[int] | None = None,
     norm: str | None = None,
     *,
-    out: ComplexTensor | None = None,
-) -> ComplexTensor:
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """`ihfft` along several dimensions, `ifft`'s sum along all but the last.
 
     Args:
@@ -574,7 +579,7 @@ def ihfftn(
         out: where to write the result, of its shape, dtype and device.
 
     Returns:
-        ComplexTensor of the shape of `input` with the lengths in place of `dim`; for the
+        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
         last length, n, it is n // 2 + 1.
 
     Raises:
@@ -601,13 +606,13 @@ def _one(
     size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
     arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
     if not _is_planned(order):
-        return _written(kind.operation(*arguments), out)
+        return _written(kind.operation(*arguments), input, out)
     if kind.inverse and size != described(x).shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
             f"{described(x).shape[dim]}: a spectrum in planned order has no end to trim or pad"
         )
-    return _written(ops.c2c(*arguments, planned=True), out)
+    return _written(ops.c2c(*arguments, planned=True), input, out)
 
 
 def _is_straight(kind: Kind, x: Any, norm: Any) -> bool:
@@ -634,6 +639,7 @@ def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
 
 def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:
     """As `_are_usual`, for distinct dimensions, no more than torch.fft takes at once."""
+    lengths = (None,) * len(dims) if lengths is None else lengths
     if type(lengths) not in (tuple, list) or len(lengths) != len(dims):
         return False
     if not all(_are_usual(x, n, dim) for n, dim in zip(lengths, dims, strict=True)):
@@ -673,12 +679,12 @@ def _many(
     out: Any,
 ) -> Any:
     """A transform along several dimensions."""
-    if out is None and type(dim) in (tuple, list) and _is_straight(kind, input, norm):
-        lengths = (None,) * len(dim) if s is None else s
-        if _are_several_usual(input, lengths, dim):
-            return kind.several(input, s, dim, norm)
+    is_usual = out is None and type(dim) in (tuple, list) and _is_straight(kind, input, norm)
+    if is_usual and _are_several_usual(input, s, dim):
+        return kind.several(input, s, dim, norm)
     x, sizes, dims = several(name, kind, input, s, dim)
-    return _written(kind.operation(x, sizes, dims, kind.inverse, normalization(norm)), out)
+    result = kind.operation(x, sizes, dims, kind.inverse, normalization(norm))
+    return _written(result, input, out)
 
 
 def several(
@@ -746,16 +752,14 @@ def _is_planned(order: str) -> bool:
     return order == "planned"
 
 
-def _written(result: Any, out: Any) -> Any:
-    """The result, or `out` with the result in it."""
+def _written(result: Any, input: Input, out: Any) -> Any:
+    """The result, of the kind that the input gives, or `out` with the result in it."""
+    if is_sharded(input):
+        result = of_kind(result, input)
     if out is None:
         return result
     check_tensor("out", out)
-    if (
-        type(out) is not type(result)
-        and not isinstance(out, type(result))
-        or (isinstance(out, ComplexTensor) and not isinstance(result, ComplexTensor))
-    ):
+    if out.is_complex() != result.is_complex() or is_sharded(out) != is_sharded(result):
         raise TypeError(
             f"argument 'out' is of type {type(out).__name__}, it must be a {type(result).__name__}"
         )

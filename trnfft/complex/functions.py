@@ -81,10 +81,10 @@ def _gradients(
 
 def _gradient(self: ComplexTensor) -> torch.Tensor | None:
     """The attribute `grad`, which torch's formulas may have left as a native tensor."""
-    held = as_torch(torch.Tensor.grad.__get__, self)  # type: ignore[attr-defined]
+    held = as_torch(torch.Tensor.grad.__get__, self)  # type: ignore[union-attr]
     gradient: torch.Tensor | None = _complex_tensor(held)
     if gradient is not held:
-        as_torch(torch.Tensor.grad.__set__, self, gradient)  # type: ignore[attr-defined]
+        as_torch(torch.Tensor.grad.__set__, self, gradient)  # type: ignore[union-attr]
     return gradient
 
 
@@ -321,7 +321,7 @@ FUNCTIONS |= {
     torch.imag: imag,
     torch.view_as_real: view_as_real,
     torch.Tensor.backward: _backward,
-    torch.Tensor.grad.__get__: _gradient,  # type: ignore[attr-defined]
+    torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
     torch.autograd.grad: _gradients,
     torch.Tensor.H.__get__: hermitian,  # type: ignore[attr-defined]
     torch.angle: angle,

@@ -15,7 +15,7 @@ _INVERSE_NORMS = {0: "forward", 1: "ortho", 2: "backward"}
 
 
 @implements(aten._fft_c2c.default)
-def c2c(self: ComplexTensor, dim: list[int], normalization: int, forward: bool) -> ComplexTensor:
+def c2c(self: ComplexTensor, dim: list[int], normalization: int, forward: bool) -> torch.Tensor:
     dims = tuple(d % self.ndim for d in dim)
     sizes = tuple(self.shape[d] for d in dims)
     norm = (_NORMS if forward else _INVERSE_NORMS)[normalization]

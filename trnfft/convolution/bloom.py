@@ -181,7 +181,7 @@ class BloomFilter:
         return other
 
     def _of_shard(
-        self, image: torch.Tensor, spectrum: ComplexTensor, strength: float
+        self, image: torch.Tensor, spectrum: torch.Tensor, strength: float
     ) -> torch.Tensor:
         """The bloomed picture, with the spectrum as autograd has to know it."""
         if spectrum is self._spectrum:
@@ -193,7 +193,7 @@ class BloomFilter:
     def _lay_out(self, size: Sequence[int]) -> None:
         """Sets what depends on the size of the pictures, except for the spectrum."""
         self.size = _checked_size(size)
-        self._ordered: ComplexTensor | None = None
+        self._ordered: torch.Tensor | None = None
         least = tuple(
             _least_length(points, taps, self.padding)
             for points, taps in zip(self.size, self.psf_size, strict=True)
@@ -233,7 +233,7 @@ class BloomFilter:
         """With the axis that is transformed first as the last dimension, and back."""
         return x if self.order == "rows" else x.mT
 
-    def _convolved(self, x: torch.Tensor, spectrum: ComplexTensor) -> torch.Tensor:
+    def _convolved(self, x: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
         """x [..., R, P] with R lines of P points, convolved."""
         (lines, points), (m, n) = x.shape[-2:], self._padded
         taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]
@@ -283,7 +283,7 @@ def _work(transforms: int, first: int, second: int) -> float:
     return first * (transforms * math.log2(first) + second * math.log2(second) / 2)
 
 
-def _mixed(spectrum: ComplexTensor, strength: float) -> ComplexTensor:
+def _mixed(spectrum: torch.Tensor, strength: float) -> torch.Tensor:
     """Interpolated with the spectrum of the identity, which is all ones in any order."""
     return spectrum if strength == 1 else spectrum * strength + (1 - strength)
 
@@ -303,7 +303,7 @@ def _next_even_fast_length(n: int) -> int:
     return 2 * smooth_numbers(half, 2 * half, odd_primes=(3, 5))[0]
 
 
-def _centred_spectrum(psf: torch.Tensor, padded: Size) -> ComplexTensor:
+def _centred_spectrum(psf: torch.Tensor, padded: Size) -> torch.Tensor:
     """The spectrum [..., M, N/2 + 1] of a PSF whose centre is moved to the origin."""
     before = [size // 2 - taps // 2 for size, taps in zip(padded, psf.shape[-2:], strict=True)]
     after = [
@@ -326,14 +326,14 @@ def _mirror_padded(x: torch.Tensor, dim: int, padded: int, taps: int) -> torch.T
     return torch.cat([after, images.narrow(dim, images.shape[dim] - before, before)], dim)
 
 
-def _line_spectra(x: torch.Tensor, n: int) -> ComplexTensor:
+def _line_spectra(x: torch.Tensor, n: int) -> torch.Tensor:
     """`rfft(x, n)`; packed, by pairs of lines, where there are no real transforms."""
     if _has_real_transforms(x.device):
         return rfft(x, n)
     return pack_spectrum(rfft_of_pairs(x, n))
 
 
-def _lines(spectra: ComplexTensor, n: int) -> torch.Tensor:
+def _lines(spectra: torch.Tensor, n: int) -> torch.Tensor:
     """Inverse of `_line_spectra`."""
     if spectra.shape[-1] > n // 2:
         return irfft(spectra, n)
@@ -347,7 +347,7 @@ def _has_real_transforms(device: torch.device) -> bool:
     return config.get_precision() == "double" or backend_for(device) != "matmul"
 
 
-def _product(columns: ComplexTensor, spectrum: ComplexTensor) -> ComplexTensor:
+def _product(columns: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
     """Columns [..., M, N/2 + 1], or packed [..., M, N/2], times a spectrum [..., M, N/2 + 1].
 
     Packed column 0 is the transform of two real columns, X[0] and X[N/2], each with its factor.
@@ -360,13 +360,13 @@ def _product(columns: ComplexTensor, spectrum: ComplexTensor) -> ComplexTensor:
     return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
 
 
-def _full(half: ComplexTensor) -> ComplexTensor:
+def _full(half: torch.Tensor) -> torch.Tensor:
     """The spectrum [..., M, N] of real data, given half of it [..., M, N/2 + 1]."""
     rest = mirrored(half[..., 1:-1], -2).flip(-1).conj()
     return torch.cat([half, rest], -1)  # type: ignore[list-item, return-value]
 
 
-def _interpolated(x: ComplexTensor, dim: int, size: int) -> ComplexTensor:
+def _interpolated(x: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     """`size` numbers over one period of x along `dim`, linear between those of x."""
     period = x.shape[dim]
     steps = torch.arange(size, device=x.device) * period

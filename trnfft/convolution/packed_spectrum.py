@@ -14,11 +14,10 @@ import torch
 
 from trnfft.arguments import Input, check_length, check_tensor, integer, of_given_kind
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.sharded import is_sharded, of_shards
 
 
-def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
+def pack_spectrum(input: Input, n: int | None = None) -> torch.Tensor:
     """The packed form of a spectrum from `rfft`: the last number moves into the first.
 
     Args:
@@ -28,7 +27,7 @@ def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
         n: the number of real numbers, even. Default: 2 * (size - 1).
 
     Returns:
-        ComplexTensor [..., n/2]: [..., 0] has the real part of the first number of `input` and,
+        A complex tensor [..., n/2]: [..., 0] has the real part of the first number of `input` and,
         as imaginary part, that of its last; all others are as in `input`.
 
     Raises:
@@ -53,14 +52,14 @@ def pack_spectrum(input: Input, n: int | None = None) -> ComplexTensor:
     return torch.cat([first, x[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
 
 
-def unpack_spectrum(input: Input) -> ComplexTensor:
+def unpack_spectrum(input: Input) -> torch.Tensor:
     """Inverse of `pack_spectrum`: a spectrum as `rfft` returns it and `irfft` takes it.
 
     Args:
         input: native complex or ComplexTensor [..., n/2], with n/2 at least 1.
 
     Returns:
-        ComplexTensor [..., n/2 + 1], whose first and last number have zero imaginary parts.
+        A complex tensor [..., n/2 + 1], whose first and last number have zero imaginary parts.
 
     Raises:
         TypeError: `input` is no complex tensor.
@@ -75,7 +74,7 @@ def unpack_spectrum(input: Input) -> ComplexTensor:
     return made_of(real, torch.cat([zero, x.imag[..., 1:], zero], -1), x)
 
 
-def _complex(input: Input) -> ComplexTensor:
+def _complex(input: Input) -> torch.Tensor:
     """Argument 'input' as a ComplexTensor of at least one dimension."""
     if isinstance(input, torch.Tensor):
         check_tensor("input", input)

@@ -12,24 +12,23 @@ half the work where a real transform runs as a complex one, on all backends but 
 import torch
 
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.transforms import fft, ifft
 
 
-def separate_pair(z: ComplexTensor, dim: int) -> tuple[ComplexTensor, ComplexTensor]:
+def separate_pair(z: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The spectra A and B of a and b, given the transform `z` of a + i b along `dim`."""
     m = mirrored(z, dim)
     a = made_of((z.real + m.real) / 2, (z.imag - m.imag) / 2, z)
     return a, made_of((z.imag + m.imag) / 2, (m.real - z.real) / 2, z)
 
 
-def mirrored(z: ComplexTensor, dim: int) -> ComplexTensor:
+def mirrored(z: torch.Tensor, dim: int) -> torch.Tensor:
     """Z[-k] along `dim`: all but the first in reverse order."""
     first, rest = z.narrow(dim, 0, 1), z.narrow(dim, 1, z.shape[dim] - 1)
     return torch.cat([first, rest.flip(dim)], dim)  # type: ignore[list-item, return-value]
 
 
-def rfft_of_pairs(rows: torch.Tensor, n: int) -> ComplexTensor:
+def rfft_of_pairs(rows: torch.Tensor, n: int) -> torch.Tensor:
     """`rfft(rows, n)` by one complex transform for every two rows.
 
     That halves the work of backends which compute `rfft` as a complex transform.
@@ -48,7 +47,7 @@ def rfft_of_pairs(rows: torch.Tensor, n: int) -> ComplexTensor:
     return torch.stack([a, b], -2).flatten(-3, -2)[..., :count, :]  # type: ignore[list-item, return-value]
 
 
-def irfft_of_pairs(spectra: ComplexTensor, n: int) -> torch.Tensor:
+def irfft_of_pairs(spectra: torch.Tensor, n: int) -> torch.Tensor:
     """`irfft(spectra, n)` by one complex transform for every two rows; n is even.
 
     Args:

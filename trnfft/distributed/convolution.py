@@ -17,6 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
+from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution import convolve as local
 from trnfft.distributed.dtensor import replicated, summed_placements
@@ -75,7 +76,7 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
     axes.sort(key=lambda dim: dim not in split)  # the last one comes first, and is better whole
     kept = local.kept_of(mode, x, h, axes)
     sizes = tuple(local.fast_length(x.shape[dim] + h.shape[dim] - 1, x.device) for dim in axes)
-    is_real = not isinstance(x, ComplexTensor) and not isinstance(h, ComplexTensor)
+    is_real = not x.is_complex() and not h.is_complex()
     common = (sizes, tuple(axes))
     operation = "r2c" if is_real else "c2c"
     spectrum = transform(x, Asked(operation, *common, False, "backward", placements=()))
@@ -95,7 +96,7 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
         placements=placements,
         kept={dim: (start, stop - start) for dim, (start, stop) in zip(axes, kept, strict=True)},
     )
-    return transform(product, asked)
+    return of_kind(transform(product, asked), input, filter)
 
 
 def _placed(x: torch.Tensor | ComplexTensor) -> tuple[DeviceMesh, tuple[Placement, ...]]:

@@ -28,7 +28,7 @@ import torch
 from torch.distributed import ProcessGroup
 
 from trnfft.arguments import check_positive
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.tensor import join, parts_of
 from trnfft.distributed import blocks, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last, taken
 from trnfft.distributed.exchange import Exchange, exchanged
@@ -317,7 +317,7 @@ def _along(dim: int, long: Long, matrix: _Matrix | None = None) -> Callable[[Hel
     a matrix.
     """
 
-    def function(x: ComplexTensor) -> ComplexTensor:
+    def function(x: torch.Tensor) -> torch.Tensor:
         return ops.c2c(x, (x.shape[-1],), (x.ndim - 1,), long.inverse, long.norm)
 
     def turned(parts: Held, own: Interval) -> Held:

@@ -11,6 +11,7 @@ from torch.distributed.tensor.placement_types import Placement
 
 from trnfft import transforms
 from trnfft.arguments import normalization
+from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.transforms import Asked, transform
 from trnfft.ops.sharded import is_sharded
@@ -134,8 +135,8 @@ def _transformed(
     if torch.compiler.is_compiling():
         from trnfft.distributed import in_graph  # here, as it loads torch's compiler
 
-        return in_graph.transform(x, operation, sizes, *rest)
-    return transform(x, Asked(operation, sizes, *rest))
+        return of_kind(in_graph.transform(x, operation, sizes, *rest), input)
+    return of_kind(transform(x, Asked(operation, sizes, *rest)), input)
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

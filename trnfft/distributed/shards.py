@@ -20,7 +20,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.kinds import of_kind
+from trnfft.complex.tensor import join, parts_of
 from trnfft.convolution.convolve import lengthened
 from trnfft.distributed import agreement
 from trnfft.distributed.dtensor import (
@@ -67,6 +68,7 @@ def apply(
         RuntimeError: exchanges are needed, and the devices were not asked for the same, or one of
             them has failed.
     """
+    given = x
     if isinstance(x, DTensor) and x.is_complex():
         x = split(x)
     parts = dtensors_of(x)
@@ -95,7 +97,8 @@ def apply(
     def whole(y: torch.Tensor) -> Any:
         for dim in empty:
             y = y.narrow(dim, 0, 0)
-        return _joined(_from_whole(along, like, *(part.contiguous() for part in _parts(y))))
+        made = _from_whole(along, like, *(part.contiguous() for part in _parts(y)))
+        return of_kind(_joined(made), given)
 
     return tree_map_only(torch.Tensor, whole, result)
 
@@ -283,4 +286,4 @@ def _joined(parts: Parts) -> Any:
 
 
 def _parts(x: torch.Tensor) -> tuple[Any, ...]:
-    return parts_of(x) if isinstance(x, ComplexTensor) else (x,)
+    return parts_of(x) if x.is_complex() else (x,)

@@ -15,7 +15,6 @@ from trnfft.arguments import (
 )
 from trnfft.checks import finite
 from trnfft.complex.kinds import made_of, with_parts_in
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.sharded import is_sharded, like_copies, replicated, summed
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -45,7 +44,7 @@ class ComplexBatchNorm(nn.Module):
             statistics of its batch.
         device, dtype: of parameters and buffers; `dtype` is real.
 
-    Input: complex or real, [B, C, ...] with any number of dimensions. Output: ComplexTensor of
+    Input: complex or real, [B, C, ...] with any number of dimensions. Output: complex of
     the same shape and dtype.
 
     Raises:
@@ -95,7 +94,7 @@ class ComplexBatchNorm(nn.Module):
             is_diagonal = name.endswith(("_rr", "_ii"))
             nn.init.constant_(tensor, 1.0 / math.sqrt(2.0) if is_diagonal else 0.0)
 
-    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         x = as_complex("input", input)
         if x.ndim < 2 or x.shape[1] != self.num_features:
             raise ValueError(
@@ -119,7 +118,7 @@ class ComplexBatchNorm(nn.Module):
             x = made_of(x.real + bias_real.view(shape), x.imag + bias_imag.view(shape), x)
         return with_parts_in(x, dtype)
 
-    def _of_batch(self, x: ComplexTensor) -> tuple[torch.Tensor, ...]:
+    def _of_batch(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Mean and covariance of the batch, in the order of the buffers.
 
         The running averages follow them in training.
@@ -158,8 +157,8 @@ def _mean(x: torch.Tensor, dims: list[int], keepdim: bool = False) -> torch.Tens
 
 
 def _stretched(
-    x: ComplexTensor, rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor
-) -> ComplexTensor:
+    x: torch.Tensor, rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor
+) -> torch.Tensor:
     """Every channel times its symmetric matrix [[rr, ri], [ri, ii]]."""
     shape = (-1,) + (1,) * (x.ndim - 2)
     rr, ri, ii = rr.view(shape), ri.view(shape), ii.view(shape)

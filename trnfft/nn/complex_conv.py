@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 
 from trnfft.arguments import check_flags, check_parameters, check_positive, integers
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.conv_arguments import (
     check_channels,
     check_conv,
@@ -15,7 +14,7 @@ from trnfft.nn.conv_arguments import (
     check_shape,
     plain_sizes,
 )
-from trnfft.nn.split import SplitWeight
+from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.sharded import of_shards, takes_shards
 
 Size = int | tuple[int, ...]
@@ -77,7 +76,7 @@ class _ComplexConv(SplitWeight):
             groups=groups,
         )
 
-    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         convolve = functools.partial(self._convolve, **self.settings)
         x = self.checked_input(input)
         check_shape(x, self.in_channels, self._DIMENSIONS)
@@ -85,7 +84,7 @@ class _ComplexConv(SplitWeight):
             along = range(-self._DIMENSIONS - 1, 0)
             return of_shards(self, x, along)  # type: ignore[no-any-return]
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
-        return self.biased(self.product(convolve, x), (-1,) + (1,) * self._DIMENSIONS)
+        return self.biased(bilinear(convolve, x, self.parts), (-1,) + (1,) * self._DIMENSIONS)
 
     def extra_repr(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
@@ -109,7 +108,7 @@ class ComplexConv1d(_ComplexConv):
         kernel_size, stride, padding, dilation, groups, bias: as for torch.nn.Conv1d.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: complex or real, [B, in_channels, L] or [in_channels, L]. Output: ComplexTensor
+    Input: complex or real, [B, in_channels, L] or [in_channels, L]. Output: complex
     [B, out_channels, M] or [out_channels, M], with the M of torch.nn.Conv1d.
 
     Raises:
@@ -136,7 +135,7 @@ class ComplexConv2d(_ComplexConv):
         kernel_size, stride, padding, dilation, groups, bias: as for torch.nn.Conv2d.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: complex or real, [B, in_channels, H, W] or [in_channels, H, W]. Output: ComplexTensor
+    Input: complex or real, [B, in_channels, H, W] or [in_channels, H, W]. Output: complex
     [B, out_channels, M, N] or [out_channels, M, N], with the M and N of torch.nn.Conv2d.
 
     Raises:

@@ -3,8 +3,7 @@
 import torch
 
 from trnfft.arguments import check_flags, check_parameters, check_positive
-from trnfft.complex.tensor import ComplexTensor
-from trnfft.nn.split import SplitWeight
+from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.sharded import of_shards, takes_shards
 
 
@@ -20,7 +19,7 @@ class ComplexLinear(SplitWeight):
         bias: whether there is b.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: complex or real, [..., in_features]. Output: ComplexTensor [..., out_features].
+    Input: complex or real, [..., in_features]. Output: complex [..., out_features].
 
     Raises:
         ValueError: a number of features is less than 1.
@@ -47,7 +46,7 @@ class ComplexLinear(SplitWeight):
         self.in_features = in_features
         self.out_features = out_features
 
-    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         x = self.checked_input(input)
         if x.ndim == 0 or x.shape[-1] != self.in_features:
             raise RuntimeError(
@@ -56,7 +55,7 @@ class ComplexLinear(SplitWeight):
             )
         if takes_shards(self, x):
             return of_shards(self, x, (-1,))  # type: ignore[no-any-return]
-        return self.biased(self.product(torch.nn.functional.linear, x), (-1,))
+        return self.biased(bilinear(torch.nn.functional.linear, x, self.parts), (-1,))
 
     def extra_repr(self) -> str:
         bias = self.bias_real is not None

@@ -20,7 +20,6 @@ from trnfft.arguments import (
     integers,
 )
 from trnfft.backends.choice import backend_for
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
     check_channels,
@@ -39,7 +38,7 @@ from trnfft.ops.convolution import (
 from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
-Form = Callable[[torch.Tensor, tuple[int, ...]], ComplexTensor]  # spectra of taps, for sizes
+Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # spectra of taps, for sizes
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -180,7 +179,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
             counts.append(length - reach)
         return counts
 
-    def _mixed(self, spectrum: ComplexTensor, filters: ComplexTensor) -> ComplexTensor:
+    def _mixed(self, spectrum: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
         """The channels of each group mixed by a matrix for each frequency."""
         if self._has_own_filters():
             return spectrum * filters
@@ -191,7 +190,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         product = bilinear(torch.matmul, grouped, filters)
         return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
 
-    def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype, form: Form) -> ComplexTensor:
+    def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype, form: Form) -> torch.Tensor:
         """The conjugate spectrum of the filter; the last one, where that is still the same."""
         weight = self.weight
         if not _is_constant(weight):
@@ -217,7 +216,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
                 taps = periodic(lengthened(taps, dim, size), start, start + size, dim)
         return taps
 
-    def _of_groups(self, taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+    def _of_groups(self, taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
         """Conjugate spectra as the matrices [groups, F, in / groups, out / groups]."""
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
         return _conjugate(taps, sizes).reshape(shape).permute(0, 3, 2, 1).contiguous()
@@ -287,21 +286,21 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     _DIMENSIONS = 2
 
 
-def _conjugate(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
-    return rfftn(taps, sizes, tuple(range(2, taps.ndim))).conj()
+def _conjugate(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+    return torch.conj_physical(rfftn(taps, sizes, tuple(range(2, taps.ndim))))
 
 
-def _of_rows(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+def _of_rows(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
     """Conjugate spectra [channels, ...] of a filter for each channel."""
     return _conjugate(taps, sizes)[:, 0].contiguous()
 
 
-def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
     """`_of_rows` as `convolve_images` takes them."""
     return spectrum_for_images(_of_rows(taps, sizes))
 
 
-def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> ComplexTensor:
+def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
     """`_of_images` for images with their axes exchanged."""
     return _of_images(taps.mT, sizes[::-1])
 

@@ -5,7 +5,6 @@ from torch import nn
 
 from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
 from trnfft.complex.kinds import made_of, with_parts_in
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.sharded import replicated
 
 
@@ -20,7 +19,7 @@ class ModReLU(nn.Module):
         num_features: 1, or the size of dimension 1 of the input, as for torch.nn.PReLU.
         device, dtype: of the parameter; `dtype` is real.
 
-    Input: complex or real, [B, num_features, ...]. Output: ComplexTensor of the same shape.
+    Input: complex or real, [B, num_features, ...]. Output: complex of the same shape.
 
     Raises:
         ValueError: `num_features` is less than 1; on call, the input has another shape.
@@ -39,7 +38,7 @@ class ModReLU(nn.Module):
         self.num_features = num_features
         self.bias = nn.Parameter(torch.zeros(num_features, device=device, dtype=dtype))
 
-    def forward(self, input: torch.Tensor | ComplexTensor) -> ComplexTensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         x = as_complex("input", input)
         check_device("input", x.device, "the bias", self.bias.device)
         if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):

@@ -15,6 +15,7 @@ from trnfft.arguments import (
     normalization,
 )
 from trnfft.checks import finite, shown
+from trnfft.complex.dispatch import Parts
 from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.sharded import of_shards, takes_shards
@@ -173,13 +174,16 @@ class SpectralConv(SplitWeight):
             return list(sizes)
         return [round(size * factor) for size, factor in zip(sizes, self.scale, strict=True)]
 
-    def _weight_of(self, counts: Sequence[int]) -> torch.Tensor:
+    def _weight_of(self, counts: Sequence[int]) -> Parts:
         """The weight of the lowest frequencies, those from 0 on first."""
-        weight: torch.Tensor = self.weight
-        for dim, (count, size) in enumerate(zip(counts[:-1], self.modes[:-1], strict=True), 2):
-            weight = weight.narrow(dim, (size - count) // 2, count)
-            weight = weight.roll(-(count // 2), dim)
-        return weight[..., : counts[-1]]
+
+        def lowest_of(part: torch.Tensor) -> torch.Tensor:
+            for dim, (count, size) in enumerate(zip(counts[:-1], self.modes[:-1], strict=True), 2):
+                part = part.narrow(dim, (size - count) // 2, count)
+                part = part.roll(-(count // 2), dim)
+            return part[..., : counts[-1]]
+
+        return Parts(*map(lowest_of, self.parts))
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         dense = state_dict.pop(f"{prefix}weight.tensor", None)

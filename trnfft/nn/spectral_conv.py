@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
+from trnfft.complex.dispatch import Parts
 from trnfft.complex.parts import each_part
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
@@ -50,7 +50,7 @@ class _SpectralConv(SplitWeight):
         spectrum = rfftn(input, dim=dims)
         signed = [(count, count) for count in counts[:-1]]
         low = lowest(spectrum[..., : counts[-1]], signed)
-        mixed = spread(mix(low, self.weight), signed, sizes)
+        mixed = spread(mix(low, self.parts), signed, sizes)
         return irfftn(mixed, tuple(sizes), dims).to(input.dtype)
 
     def extra_repr(self) -> str:
@@ -209,10 +209,10 @@ def spread(
     return each_part(pad, low)
 
 
-def mix(spectrum: torch.Tensor, weight: torch.Tensor) -> ComplexTensor:
+def mix(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
     """The channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
-    check_device("input", spectrum.device, "the weight", weight.device)
-    weight = weight.to(spectrum.real.dtype)
+    check_device("input", spectrum.device, "the weight", weight.real.device)
+    weight = Parts(*(part.to(spectrum.real.dtype) for part in weight))
     return bilinear(lambda x, w: torch.einsum("bi...,io...->bo...", x, w), spectrum, weight)
 
 

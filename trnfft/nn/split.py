@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from trnfft.arguments import Input, as_complex, check_device, check_same_dtype
+from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
 
@@ -63,9 +64,14 @@ class SplitWeight(nn.Module):
                 nn.init.zeros_(bias)
 
     @property
-    def weight(self) -> ComplexTensor:
+    def weight(self) -> torch.Tensor:
         """A copy of the weight, whose parts are the parameters."""
         return ComplexTensor(self.weight_real, self.weight_imag)
+
+    @property
+    def parts(self) -> Parts:
+        """The parameters that are the parts of the weight."""
+        return Parts(self.weight_real, self.weight_imag)
 
     def checked_input(self, input: Input) -> torch.Tensor:
         """The input as complex numbers, of the weight's dtype and on its device."""
@@ -81,15 +87,16 @@ class SplitWeight(nn.Module):
         real, imag = self.bias_real.view(shape), self.bias_imag.view(shape)
         return made_of(x.real + real, x.imag + imag, x)
 
-    def product(self, operation: Operation, x: torch.Tensor) -> torch.Tensor:
-        """The complex form of a real bilinear operation, such as a convolution, with the weight.
 
-            (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
+def bilinear(operation: Operation, x: torch.Tensor, y: torch.Tensor | Parts) -> torch.Tensor:
+    """The complex form of a real bilinear operation, such as a product or a convolution.
 
-        Args:
-            operation: bilinear in its two real tensors.
-            x: complex, of a shape that it takes.
-        """
-        (a, b), (c, d) = (x.real, x.imag), (self.weight_real, self.weight_imag)
-        real, imag = operation(a, c) - operation(b, d), operation(a, d) + operation(b, c)
-        return made_of(real, imag, x)
+        (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
+
+    Args:
+        operation: bilinear in its two real tensors.
+        x, y: complex tensors of whatever shapes it takes; of the second one the parts will do.
+    """
+    (a, b), (c, d) = (x.real, x.imag), (y.real, y.imag)
+    real, imag = operation(a, c) - operation(b, d), operation(a, d) + operation(b, c)
+    return made_of(real, imag, x)

@@ -13,13 +13,16 @@ A matrix [rows, blocks k] of real numbers has the spectra [blocks, 2, k // 2 + 1
 block real and imaginary parts, frequency by frequency. Kernels have them packed a little closer.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
 
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
-from trnfft.complex.tensor import ComplexTensor, join
+from trnfft.complex.dispatch import Parts
+from trnfft.complex.kinds import made_of
+from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft
@@ -131,7 +134,8 @@ def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
 
 def matrix_of(spectra: torch.Tensor, k: int) -> torch.Tensor:
     """The inverse of `spectra_of`."""
-    return irfft(_complex(spectra).permute(2, 0, 1), k).flatten(1)
+    z = made_of(spectra[:, 0], spectra[:, 1], spectra)
+    return irfft(z.permute(2, 0, 1), k).flatten(1)
 
 
 def _one_by_one(operator: Any, tensors: int) -> Any:
@@ -222,16 +226,12 @@ def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor |
     return torch.stack([torch.cat([real, *last], 1), torch.cat([zero, imag[:, 1:], *ends], 1)], 1)
 
 
-def _complex(spectra: torch.Tensor) -> ComplexTensor:
-    return join(spectra[:, 0], spectra[:, 1])
-
-
 def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
     """Products of spectra, or of the conjugate of x and y, summed over blocks or rows."""
-    first = _complex(x).conj() if conj else _complex(x)
+    first = Parts(x[:, 0], -x[:, 1] if conj else x[:, 1])
     with autocast.switched_off(x.device):
-        product = torch.einsum(sum, first, _complex(y))
-    return torch.stack([product.real, product.imag], 1)
+        product = bilinear_parts(partial(torch.einsum, sum), first, Parts(y[:, 0], y[:, 1]))
+    return torch.stack(product, 1)
 
 
 def _derivative_of_spectra(grad: torch.Tensor, k: int) -> torch.Tensor:

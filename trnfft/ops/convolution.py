@@ -16,7 +16,6 @@ import torch
 from trnfft import config
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.transforms import irfft, owned, rfft
 
 
@@ -37,7 +36,7 @@ def has_rows_kernel_for(n: int) -> bool:
 
 
 def convolve_rows(
-    x: torch.Tensor, h: ComplexTensor, n: int | None = None, kept: int | None = None
+    x: torch.Tensor, h: torch.Tensor, n: int | None = None, kept: int | None = None
 ) -> torch.Tensor:
     """Circular convolution of real rows x [..., L] by half spectra h [..., N // 2 + 1].
 
@@ -55,7 +54,7 @@ def convolve_rows(
 
 
 def filtered_rows(
-    x: torch.Tensor, h: ComplexTensor, n: int | None = None, kept: int | None = None
+    x: torch.Tensor, h: torch.Tensor, n: int | None = None, kept: int | None = None
 ) -> torch.Tensor:
     """As `convolve_rows`, anywhere: by two transforms where no kernel does it."""
     n = x.shape[-1] if n is None else n
@@ -66,7 +65,7 @@ def filtered_rows(
 
 
 def convolve_images(
-    x: torch.Tensor, h: ComplexTensor, padded: tuple[int, int], kept: tuple[int, int]
+    x: torch.Tensor, h: torch.Tensor, padded: tuple[int, int], kept: tuple[int, int]
 ) -> torch.Tensor:
     """Convolution of real images x [..., h, w], padded with zeros to [M, N], cropped to `kept`.
 
@@ -84,7 +83,7 @@ def convolve_images(
     return _ConvolveImages.apply(x, h.real, h.imag, list(padded), list(kept), backend)
 
 
-def spectrum_for_images(h: ComplexTensor) -> ComplexTensor:
+def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
     """Half spectra [..., M, C] as [..., C, M], each column in the order that its stages leave.
 
     Raises:

@@ -51,7 +51,6 @@ import torch
 from trnfft.backends.backend import Parts
 from trnfft.backends.device_tables import tables_like
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops.transforms import c2c, c2r, r2c
 
 SQRT2 = 2**0.5
@@ -138,7 +137,7 @@ def _odd_images(x: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.cat([zero, x, zero, -x.flip(dim)], dim)
 
 
-def _sines(spectrum: ComplexTensor, count: int) -> tuple[torch.Tensor, int]:
+def _sines(spectrum: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
     """i^count times the spectrum of what is odd along so many dimensions, real: part and sign."""
     part = spectrum.imag if count % 2 else spectrum.real
     return part, 1 if count % 4 in (0, 3) else -1
