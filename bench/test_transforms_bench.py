@@ -15,7 +15,7 @@ INPUTS = {"real": torch.float32, "complex": torch.complex64}
 
 
 def plain(x):
-    return x.to_complex() if isinstance(x, trnfft.ComplexTensor) else x
+    return trnfft.as_native(x)
 
 
 @pytest.mark.parametrize("library", ["torch.fft", "torch", "matmul"])

@@ -41,7 +41,7 @@ def main() -> None:
     hop = max(1, frame // 16)
     window = torch.hann_window(frame)
     with trnfft.backend(arguments.backend):
-        spectrum = trnfft.stft(samples, n_fft, hop, frame, window)  # a ComplexTensor [F, T]
+        spectrum = trnfft.stft(samples, n_fft, hop, frame, window)  # complex [F, T]
         restored = trnfft.istft(spectrum, n_fft, hop, frame, window, length=len(samples))
     error = (restored - samples).norm() / samples.norm()
 

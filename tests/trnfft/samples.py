@@ -2,7 +2,9 @@
 
 import torch
 
-from trnfft import ComplexTensor
+from trnfft import as_native
+
+native = as_native  # of either kind
 
 
 def random(*shape, dtype=torch.float64, seed=0):
@@ -18,8 +20,3 @@ def single(*shape, seed=0):
 def random_complex(*shape, dtype=torch.complex128, seed=0):
     """As `random`, with imaginary parts."""
     return random(*shape, dtype=dtype, seed=seed)
-
-
-def native(x):
-    """A ComplexTensor as a native complex tensor; others as they are."""
-    return x.to_complex() if isinstance(x, ComplexTensor) else x

@@ -30,7 +30,7 @@ def exact_of(function, *inputs):
 
 
 def whole(y):
-    return y.to_complex() if isinstance(y, trnfft.ComplexTensor) else y
+    return trnfft.as_native(y)
 
 
 def error(found, exact):

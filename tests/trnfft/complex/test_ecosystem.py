@@ -36,8 +36,8 @@ class Filter(nn.Module):
 class NativeFilter(nn.Module):
     def __init__(self, model):
         super().__init__()
-        self.weight = nn.Parameter(model.weight.detach().to_complex())
-        self.offset = model.offset.to_complex()
+        self.weight = nn.Parameter(trnfft.as_native(model.weight.detach()))
+        self.offset = trnfft.as_native(model.offset)
 
     def forward(self, x):
         return torch.fft.rfft(x) * self.weight + self.offset
@@ -93,7 +93,7 @@ def test_training_is_that_of_a_native_model(name):
             each(x).abs().square().sum().backward()
             nn.utils.clip_grad_norm_(each.parameters(), 1.0)
             optimizer.step()
-    torch.testing.assert_close(model.weight.detach().to_complex(), native.weight.detach())
+    torch.testing.assert_close(trnfft.as_native(model.weight.detach()), native.weight.detach())
     assert not torch.equal(model.weight, start)
 
 
@@ -138,8 +138,8 @@ def test_writing_into_native_tensors():
     spectrum = trnfft.rfft(torch.randn(2, 8))
     out = torch.zeros(2, 7, dtype=torch.complex64)
     out[..., :5] = spectrum
-    assert torch.equal(out[:, :5], spectrum.to_complex()) and not out[:, 5:].any()
-    assert torch.equal(out[:, :5].clone().add_(spectrum), 2 * spectrum.to_complex())
+    assert torch.equal(out[:, :5], trnfft.as_native(spectrum)) and not out[:, 5:].any()
+    assert torch.equal(out[:, :5].clone().add_(spectrum), 2 * trnfft.as_native(spectrum))
     assert torch.equal(torch.empty(2, 5, dtype=torch.complex64).copy_(spectrum), out[:, :5])
     assert np.asarray(spectrum).dtype == np.complex64
 
@@ -150,7 +150,7 @@ def test_torchs_own_tensors_of_two_parts():
     other = kinds.ComplexTensor(z.real.contiguous(), z.imag.contiguous())
     for backend in ("torch", "matmul"):
         with trnfft.backend(backend):
-            torch.testing.assert_close(trnfft.fft(other).to_complex(), torch.fft.fft(z))
+            torch.testing.assert_close(trnfft.as_native(trnfft.fft(other)), torch.fft.fft(z))
     assert isinstance(complex_tensor(8) + other, ComplexTensor)
 
 
@@ -302,7 +302,7 @@ def test_comparison():
 
 def test_einops():
     einops = pytest.importorskip("einops")
-    z, native = complex_tensor(2, 6), complex_tensor(2, 6).to_complex()
+    z, native = complex_tensor(2, 6), trnfft.as_native(complex_tensor(2, 6))
     for run in (
         lambda x: einops.rearrange(x, "a (b c) -> c a b", b=2),
         lambda x: einops.reduce(x, "a b -> a", "sum"),
@@ -311,7 +311,7 @@ def test_einops():
     ):
         result = run(z)
         assert isinstance(result, ComplexTensor)
-        torch.testing.assert_close(result.to_complex(), run(native))
+        torch.testing.assert_close(trnfft.as_native(result), run(native))
 
 
 def test_opt_einsum():
@@ -319,5 +319,5 @@ def test_opt_einsum():
     operands = [complex_tensor(2, 3), complex_tensor(3, 4), complex_tensor(4, 2)]
     result = opt_einsum.contract("ab,bc,cd->ad", *operands)
     assert isinstance(result, ComplexTensor)
-    expected = torch.einsum("ab,bc,cd->ad", *(z.to_complex() for z in operands))
-    torch.testing.assert_close(result.to_complex(), expected)
+    expected = torch.einsum("ab,bc,cd->ad", *(trnfft.as_native(z) for z in operands))
+    torch.testing.assert_close(trnfft.as_native(result), expected)

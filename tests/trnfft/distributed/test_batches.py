@@ -46,7 +46,7 @@ def errors(rank, backend):
         assert counted.get_total_counts() == 0, name
         part = y.real if isinstance(y, trnfft.ComplexTensor) else y
         assert part.placements == given.placements and part.shape == wanted.shape, name
-        whole = wanted.to_complex() if isinstance(wanted, trnfft.ComplexTensor) else wanted
+        whole = trnfft.as_native(wanted)
         own = cases.own_part(whole, part)
         error = (cases.local(y) - own).abs().max() / whole.abs().max() if own.numel() else 0
         found[name] = float(error)

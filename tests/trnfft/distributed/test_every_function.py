@@ -244,7 +244,7 @@ def outcome(entry, dim, processes, backend, form):
     case = Case("", entry.shape, mesh, (dim,), is_complex=entry.is_complex, form="parts")
     x = cases.sample(case)
     x = trnfft.ComplexTensor.from_complex(x) if entry.is_complex else x
-    given = cases.spread(x.to_complex() if entry.is_complex else x, case)
+    given = cases.spread(trnfft.as_native(x) if entry.is_complex else x, case)
     x, given = x.to(dtype), given.to(dtype)
     call = spread_call = entry.call
     if entry.layer is not None:
@@ -264,7 +264,7 @@ def outcome(entry, dim, processes, backend, form):
 def distance(y, wanted):
     """The largest error of this process's part of y, relative to the largest number."""
     part = y.real if isinstance(y, trnfft.ComplexTensor) else y
-    whole = wanted.to_complex() if isinstance(wanted, trnfft.ComplexTensor) else wanted
+    whole = trnfft.as_native(wanted)
     assert part.shape == whole.shape, (part.shape, whole.shape)
     assert all(placement.is_shard() for placement in part.placements), part.placements
     own = cases.own_part(whole, part)

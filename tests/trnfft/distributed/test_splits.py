@@ -42,7 +42,7 @@ def splits(rank, placements):
 def error_of(y, wanted, own_part):
     part = y.real if y.is_complex() else y
     is_split = isinstance(wanted, trnfft.ComplexTensor)
-    whole = wanted.to_complex() if is_split else wanted
+    whole = trnfft.as_native(wanted) if is_split else wanted
     own, mine = own_part(whole, part), cases.local(y)
     assert mine.shape == own.shape, (mine.shape, own.shape)
     return float((mine - own).abs().max() / whole.abs().max()) if own.numel() else 0.0

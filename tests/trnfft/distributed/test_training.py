@@ -129,7 +129,7 @@ def count(model):
 
 def native(x):
     x = x.detach()
-    return x.to_complex() if isinstance(x, trnfft.ComplexTensor) else x
+    return trnfft.as_native(x)
 
 
 @pytest.mark.parametrize(

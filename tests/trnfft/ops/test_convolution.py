@@ -49,7 +49,7 @@ def test_one_launch(name, shape):
         y = getattr(trnfft, name)(x)
     assert timeline.launches == 1
     expected = getattr(torch.fft, name)(x.double())
-    y = y.to_complex().to(torch.complex128) if expected.is_complex() else y.double()
+    y = trnfft.as_native(y).to(torch.complex128) if expected.is_complex() else y.double()
     assert ((y - expected).norm() / expected.norm()).item() < 1e-6
 
 
@@ -59,7 +59,7 @@ def test_dimensions_that_are_not_the_last_are_one_launch_too():
         y = trnfft.fftn(x, dim=(0, 2))
     assert timeline.launches == 1
     expected = torch.fft.fftn(x.double(), dim=(0, 2))
-    assert (y.to_complex() - expected).abs().max() < 1e-5
+    assert (trnfft.as_native(y) - expected).abs().max() < 1e-5
 
 
 def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
@@ -67,7 +67,7 @@ def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
     with simulator.record() as timeline:
         y = trnfft.rfft2(x)
     assert timeline.launches == 2
-    assert (y.to_complex() - torch.fft.rfft2(x.double())).abs().max() < 1e-4
+    assert (trnfft.as_native(y) - torch.fft.rfft2(x.double())).abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("n, m", [(1000, 25), (100, 100), (40, 3), (900, 200)])
