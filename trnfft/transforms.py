@@ -94,7 +94,7 @@ class Kind:
 
 
 FFT = Kind(ops.c2c, False, torchs.fft, torchs.fftn, _REAL + _COMPLEX)
-IFFT = Kind(ops.c2c, True, torchs.ifft, torchs.ifftn, _REAL + _COMPLEX)
+IFFT = Kind(ops.c2c, True, torchs.ifft, torchs.ifftn, _COMPLEX)
 RFFT = Kind(ops.r2c, False, torchs.rfft, torchs.rfftn, _REAL)
 IRFFT = Kind(ops.c2r, True, torchs.irfft, torchs.irfftn, _COMPLEX)
 _HFFT, _IHFFT = Kind(ops.c2r, False), Kind(ops.r2c, True)

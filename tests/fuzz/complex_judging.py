@@ -16,10 +16,15 @@ from .complex_programs import NATIVE, SPLIT, Program, held
 REFUSALS = (
     "allowed is",
     "allowed are",
+    "is not allowed",
     "modified by an inplace operation",
     "modified inplace",
     "modified in-place",
+    "refers to a single memory location",
 )
+# What torch refuses because its operator keeps its result for its derivative, which is not written
+# into here, or because it writes number by number into what it reads.
+KEPT = ("modified by an inplace operation", "refer to a single memory location")
 TYPED = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
@@ -36,6 +41,8 @@ def judged(program: Program) -> str:
         is_clear = isinstance(split, TYPED) and any(part in str(split) for part in REFUSALS)
         return f"refused: {text}" if is_clear else f"different: {text}"
     if isinstance(native, Exception):
+        if any(part in str(native) for part in KEPT):
+            return "allowed: torch keeps a result, or finds that memory overlaps"
         return f"different: no error, where torch has {str(native)[:100]}"
     return _compared(native, split)
 
@@ -56,6 +63,8 @@ def _compared(native: dict[str, Any], split: dict[str, Any]) -> str:
             return f"different: {name} is a {type(x).__name__}"
         for what in ("requires_grad", "is_leaf", "shape", "dtype"):
             found, wanted = _attribute(x, what), _attribute(expected, what)
+            if found == "an error":
+                return "refused: torch reads no part after the whole was written"
             if found != wanted:
                 return f"different: {name}.{what} is {found}, not {wanted}"
         if not _are_close(x.detach(), expected.detach()):

@@ -158,7 +158,7 @@ def joined(real: Any, imag: Any) -> Any:
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `ComplexTensor.__torch_dispatch__` returns."""
     if any(is_conjugate(x) for x in tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)):
-        if _is_view(overload):
+        if is_view(overload):
             return _view_of_conjugate(overload, args, kwargs)
         args, kwargs = _resolved(overload, args, kwargs)
     implementation = TABLE.get(overload) or _DERIVED.get(overload)
@@ -175,7 +175,7 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     return result
 
 
-def _is_view(overload: OpOverload) -> bool:
+def is_view(overload: OpOverload) -> bool:
     """Whether the results share memory with an argument."""
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
 
@@ -256,7 +256,7 @@ def _with_twins(
 
 def _derived(overload: OpOverload) -> Implementation:
     """An implementation by other entries of the table, or by torch's decomposition."""
-    if torch.Tag.inplace_view in overload.tags:
+    if torch.Tag.inplace_view in overload.tags and overload != aten.detach_.default:
         return functools.partial(_changing_shape, overload)
     if overload.namespace == "c10d":
         return lambda *args, **kwargs: on_each_part(overload, ComplexTensor, args, kwargs)
@@ -377,17 +377,13 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return None if name.endswith("_") else results
 
 
-def _changing_shape(
-    overload: OpOverload, self: ComplexTensor, *args: Any, **kwargs: Any
-) -> ComplexTensor:
-    """An operator such as squeeze_, on the parts and on what torch knows of the whole."""
-    if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
-        _refuse(overload)
-    overload(self._real, *args, **kwargs)
-    overload(self._imag, *args, **kwargs)
-    with torch._C._DisableTorchDispatch():
-        overload(self, *args, **kwargs)
-    return self
+def _changing_shape(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """An operator such as squeeze_: autograd would find views of before in tensors of after."""
+    name = overload.overloadpacket.__name__
+    raise NotImplementedError(
+        f"{name} of a ComplexTensor is not allowed, as torch could not tell any more what its "
+        f"views are views of; assign a new one, for example z = z.{name.rstrip('_')}(...)"
+    )
 
 
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:

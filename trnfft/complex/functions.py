@@ -30,6 +30,7 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     as_pairs,
     dtype_of_parts,
+    is_conjugate,
     is_followed,
     is_transformed,
     join,
@@ -55,9 +56,13 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
-    if torch.compiler.is_compiling() or is_transformed():
-        return as_torch(torch.view_as_real, input)
-    return as_pairs(input)
+    if is_conjugate(input):
+        return as_torch(torch.view_as_real, input)  # which says what to do
+    if torch.compiler.is_compiling():
+        from trnfft.complex import in_graph
+
+        return in_graph.as_pairs(input)
+    return as_torch(torch.view_as_real, input) if is_transformed() else as_pairs(input)
 
 
 def _backward(

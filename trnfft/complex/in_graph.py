@@ -15,7 +15,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._pytree import tree_leaves
 
 from trnfft.complex import tensor
-from trnfft.complex.tensor import ComplexTensor, _Join, views_of_parts
+from trnfft.complex.tensor import ComplexTensor, _Join, _Split
 
 
 @torch.compiler.allow_in_graph
@@ -32,13 +32,18 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 @torch.compiler.allow_in_graph
 def parts_of(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
     if not torch.compiler.is_exporting():
-        return views_of_parts(z)
+        return _Split.apply(z)
     note_parts(z)
     with proxy_tensor.disable_proxy_modes_tracing():
-        real, imag = views_of_parts(z)
+        real, imag = _Split.apply(z)
     _note(real, _proxy(z._real))  # not those of the views that these are
     _note(imag, _proxy(z._imag))
     return real, imag
+
+
+@torch.compiler.allow_in_graph
+def as_pairs(z: ComplexTensor) -> torch.Tensor:
+    return tensor.as_pairs(z)
 
 
 # What an exported program knows of a tensor while it is traced is its proxy.

@@ -6,61 +6,81 @@ for what is written in place, as optimizers do with complex parameters; all else
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
-from trnfft.complex.dispatch import aten, each_of_lists, implements, joined, written_by
+from trnfft.complex.dispatch import aten, each_of_lists, implements, is_view, joined, written_by
 from trnfft.complex.tensor import ComplexTensor
 
 
 class RealPairs(torch.Tensor):
-    """A real tensor [..., 2] whose [..., 0] and [..., 1] are two tensors, the parts."""
+    """A real tensor [..., 2] whose [..., 0] and [..., 1] are two tensors, the parts; or its view.
+
+    Attributes:
+        _real, _imag: the parts.
+        _views: the functions that make the view of the whole, one after the other; () for itself.
+    """
 
     _real: torch.Tensor
     _imag: torch.Tensor
+    _views: tuple[View, ...]
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls: type[RealPairs], real: torch.Tensor, imag: torch.Tensor) -> RealPairs:
-        made = torch.Tensor._make_wrapper_subclass(
-            cls, (*real.shape, 2), dtype=real.dtype, device=real.device
-        )
-        made._real, made._imag = real, imag
+    def __new__(
+        cls: type[RealPairs], real: torch.Tensor, imag: torch.Tensor, *views: View
+    ) -> RealPairs:
+        shape: Any = (*real.shape, 2)
+        if views:
+            shape = _seen(torch.empty(shape, device="meta"), views).shape
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=real.dtype, device=real.device)
+        made._real, made._imag, made._views = real, imag, views
         return made
 
-    def __init__(self, real: torch.Tensor, imag: torch.Tensor) -> None:
+    def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
         """All is done by `__new__`."""
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"RealPairs({self._copied()!r})"
 
-    def _copied(self) -> torch.Tensor:
+    def _whole(self) -> torch.Tensor:
         return torch.stack([self._real, self._imag], -1)
 
-    def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["_real", "_imag"], None
+    def _copied(self) -> torch.Tensor:
+        return _seen(self._whole(), self._views)
+
+    def _write(self, whole: torch.Tensor) -> None:
+        self._real.copy_(whole[..., 0])
+        self._imag.copy_(whole[..., 1])
+
+    def __tensor_flatten__(self) -> tuple[list[str], Any]:
+        return ["_real", "_imag"], self._views
 
     @staticmethod
     def __tensor_unflatten__(
-        parts: dict[str, torch.Tensor], context: None, size: Any, stride: Any
+        parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any
     ) -> RealPairs:
-        return RealPairs(parts["_real"], parts["_imag"])
+        return RealPairs(parts["_real"], parts["_imag"], *context)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        pairs = args[0]
         if func in (aten.detach.default, aten.alias.default):
-            return RealPairs(args[0]._real, args[0]._imag)
-        if func == aten.view_as_complex.default:
-            return joined(args[0]._real, args[0]._imag)
-        if func == aten.select.int and args[1] in (-1, args[0].ndim - 1):
-            part = args[0]._imag if args[2] in (1, -1) else args[0]._real
+            return RealPairs(pairs._real, pairs._imag, *pairs._views)
+        if func == aten.view_as_complex.default and not pairs._views:
+            return joined(pairs._real, pairs._imag)
+        is_pair = func == aten.select.int and args[1] in (-1, pairs.ndim - 1)
+        if is_pair and not pairs._views and args[2] in (-2, -1, 0, 1):
+            part = pairs._imag if args[2] in (1, -1) else pairs._real
             return part.view_as(part)
+        if is_view(func) and isinstance(pairs, RealPairs):
+            return _viewed(func, args, kwargs)
         if func.overloadpacket.__name__.startswith("_foreach_"):
             return each_of_lists(func, *args, **kwargs)
         if func.namespace == "c10d":
@@ -68,23 +88,62 @@ class RealPairs(torch.Tensor):
         return _by_copies(func, args, kwargs)
 
 
+class View(NamedTuple):
+    """An operator that makes a view, or of several the one at an index."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    index: int | None = None
+
+
+def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
+    """What the views, one after the other, show of a tensor."""
+    for view in views:
+        seen = view.func(x, *view.args, **dict(view.kwargs))
+        x = seen if view.index is None else seen[view.index]
+    return x
+
+
+def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Pairs seen through one more view, or a list of such."""
+    pairs, *rest = args
+    options = tuple(kwargs.items())
+    if func == aten.view_as_complex.default:
+        raise NotImplementedError(
+            "argument 'input' is a view of the parts of a ComplexTensor, allowed is what "
+            "torch.view_as_real made itself; write torch.view_as_complex(x.clone())"
+        )
+    result = func(_seen(torch.empty(pairs.shape, device="meta"), ()), *rest, **kwargs)
+
+    def seen(index: int | None) -> RealPairs:
+        view = View(func, tuple(rest), options, index)
+        return RealPairs(pairs._real, pairs._imag, *pairs._views, view)
+
+    if isinstance(result, torch.Tensor):
+        return seen(None)
+    return type(result)(map(seen, range(len(result))))
+
+
 def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The operator of copies, and what it writes in place written into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
     written = [named[name] for name in written_by(func) if name in named]
+    wholes: dict[int, torch.Tensor] = {}
     copies: dict[int, torch.Tensor] = {}
 
     def copied(x: RealPairs) -> torch.Tensor:
-        return copies.setdefault(id(x), x._copied())
+        if id(x) not in copies:
+            wholes[id(x)] = x._whole()
+            copies[id(x)] = _seen(wholes[id(x)], x._views)
+        return copies[id(x)]
 
     args, kwargs = tree_map_only(RealPairs, copied, (args, kwargs))
     result = func(*args, **kwargs)
     for pairs in tree_leaves(written):
         if isinstance(pairs, RealPairs):
-            copy = copies[id(pairs)]
-            pairs._real.copy_(copy[..., 0])
-            pairs._imag.copy_(copy[..., 1])
-            result = pairs if result is copy else result
+            pairs._write(wholes[id(pairs)])
+            result = pairs if result is copies[id(pairs)] else result
     return result
 
 

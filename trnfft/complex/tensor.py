@@ -150,11 +150,12 @@ class ComplexTensor(torch.Tensor):
     def from_numpy(cls, array: np.ndarray) -> ComplexTensor:
         """Split a NumPy array; a real floating array gets a zero imaginary part.
 
-        The parts share the memory of `array`, as with torch.from_numpy.
+        The parts are copies, because no two parts share memory.
 
         Raises:
             TypeError: `array` is no array, or neither complex nor of a dtype allowed for a part.
             ValueError: `array` has a negative stride or another order of bytes than torch.
+            RuntimeError: there is no memory for the copies.
         """
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "cf":
             kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
@@ -166,8 +167,8 @@ class ComplexTensor(torch.Tensor):
             z = torch.from_numpy(array)
         except (TypeError, ValueError) as error:
             reason = str(error).split(". ")[0]
-            raise type(error)(f"argument 'array' cannot be shared with torch: {reason}") from None
-        return of_parts(z.real, z.imag) if z.is_complex() else _split("array", z)
+            raise type(error)(f"argument 'array' cannot be read by torch: {reason}") from None
+        return _split("array", z)
 
     @classmethod
     def from_polar(cls, abs: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
@@ -457,6 +458,8 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Real and imaginary part of a ComplexTensor or native complex tensor. Differentiable.
 
+    To autograd both are views of `z`, of a kind that torch keeps right or refuses: where it follows
+    `z`, they may not be written, nor be read after `z` was.
     Inside of torch.func's transforms a ComplexTensor is a tensor of torch's own type around it.
     """
     if torch.compiler.is_compiling():
@@ -465,9 +468,11 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():
         return _PartsUnderTransforms.apply(z)  # type: ignore[no-any-return]
-    if torch.jit.is_tracing() and isinstance(z, ComplexTensor):
+    if not isinstance(z, ComplexTensor):
+        return z.real, z.imag
+    if torch.jit.is_tracing():
         return z._traced or parts_to_read(z)
-    return views_of_parts(z)
+    return _Parts.apply(z) if is_followed(z) else views_of_parts(z)
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -480,39 +485,33 @@ def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
-    """torch.view_as_real of a ComplexTensor: real numbers [..., 2], a view as torch has it.
-
-    Autograd knows what is a view of what, so that what is written into one of such tensors is in
-    all of them, with its derivative.
-    """
-    with torch._C.DisableTorchFunctionSubclass():
-        pairs = aten.view_as_real.default(z)
-        if (node := pairs.grad_fn) is not None:
-            node.register_prehook(_paired)
-        return pairs
+    """torch.view_as_real of a ComplexTensor: real numbers [..., 2], a view as in `parts_of`."""
+    return _Pairs.apply(z) if is_followed(z) else _pairs(z)
 
 
 def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
-    """The real part, 0, or the imaginary part, 1: a view as torch has it."""
-    with torch._C.DisableTorchFunctionSubclass():
-        if not is_conjugate(z):
-            return aten.select.int(as_pairs(z), -1, which)
-        part = aten.select.int(as_pairs(z.conj()), -1, which)
-        return part._neg_view() if which else part
+    """The real part, 0, or the imaginary part, 1, as in `parts_of`."""
+    return _Parts.apply(z)[which] if is_followed(z) else _view_of_part(z, which)
 
 
 def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The parts as views that autograd does not follow."""
     if isinstance(z, ComplexTensor):
-        return view_of_part(z, 0), view_of_part(z, 1)
+        return _view_of_part(z, 0), _view_of_part(z, 1)
     return z.real, z.imag
 
 
-def _paired(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The gradient of a view as real numbers as one, of which torch makes a ComplexTensor.
+def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        if not is_conjugate(z):
+            return aten.select.int(aten.view_as_real.default(z), -1, which)
+        part = aten.select.int(aten.view_as_real.default(z.conj()), -1, which)
+        return part._neg_view() if which else part
 
-    Of a tensor of pairs it would make a native one, which devices may not have.
-    """
-    return tuple(g if g is None else _Paired.apply(g) for g in gradients)
+
+def _pairs(z: ComplexTensor) -> torch.Tensor:
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        return aten.view_as_real.default(z)
 
 
 def is_transformed() -> bool:
@@ -595,16 +594,46 @@ class _JoinEagerly(torch.autograd.Function):
     backward = _Join.backward
 
 
-class _Paired(torch.autograd.Function):
-    """A real tensor [..., 2] as the pairs that torch.view_as_real makes of a ComplexTensor."""
+class _Split(torch.autograd.Function):
+    """The inverse of `_Join`: views that a function made, of several."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return aten.view_as_real.default(of_parts(*x.unbind(-1)))
+    def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return views_of_parts(z)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)  # which would be plain zeros beside a DTensor
+
+    @staticmethod
+    def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
+        if real is None and imag is None:
+            return None
+        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
+        return join(real, torch.zeros_like(real) if imag is None else imag)
+
+
+class _Parts(torch.autograd.Function):
+    """`_Split` in the form that torch calls in half the time, and does not transform."""
+
+    @staticmethod
+    def forward(ctx: Any, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return views_of_parts(z)
+
+    backward = _Split.backward
+
+
+class _Pairs(torch.autograd.Function):
+    """torch.view_as_real of a ComplexTensor, the gradient of which is one."""
+
+    @staticmethod
+    def forward(ctx: Any, z: ComplexTensor) -> torch.Tensor:
+        return _pairs(z)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> ComplexTensor:
+        return join(*gradient.unbind(-1))
 
 
 # With what forward mode and torch.func ask for, which torch.compile does not take.
@@ -622,24 +651,7 @@ class _JoinUnderTransforms(_Join):
         return join(*parts), 0
 
 
-class _PartsUnderTransforms(torch.autograd.Function):
-    """The inverse of `_JoinUnderTransforms`."""
-
-    @staticmethod
-    def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return views_of_parts(z)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.set_materialize_grads(False)  # which would be plain zeros beside a DTensor
-
-    @staticmethod
-    def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
-        if real is None and imag is None:
-            return None
-        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
-        return join(real, torch.zeros_like(real) if imag is None else imag)
-
+class _PartsUnderTransforms(_Split):
     @staticmethod
     def jvp(ctx: Any, z: torch.Tensor) -> Any:
         return parts_of(z)
@@ -711,7 +723,7 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
             f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
         )
     _check_memory(f"argument '{name}' has shape {tuple(z.shape)}", z.shape, z)
-    return join(z, torch.zeros_like(z))
+    return join(z.clone(), torch.zeros_like(z))
 
 
 def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:
