@@ -4,8 +4,6 @@ import torch
 
 from trnfft import as_native
 
-native = as_native  # of either kind
-
 
 def random(*shape, dtype=torch.float64, seed=0):
     """Normal numbers, the same at each call."""
@@ -20,3 +18,8 @@ def single(*shape, seed=0):
 def random_complex(*shape, dtype=torch.complex128, seed=0):
     """As `random`, with imaginary parts."""
     return random(*shape, dtype=dtype, seed=seed)
+
+
+def native(x):
+    """A complex tensor of either kind as a native one; others as they are."""
+    return as_native(x) if isinstance(x, torch.Tensor) else x

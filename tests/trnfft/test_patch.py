@@ -18,7 +18,8 @@ WINDOW = torch.hann_window(16, dtype=torch.float64)
 
 
 def is_patched():
-    return isinstance(torch.fft.fft(torch.ones(2)), ComplexTensor)
+    with trnfft.backend("matmul"):
+        return isinstance(torch.fft.fft(torch.ones(2)), ComplexTensor)
 
 
 def in_a_thread(function):
@@ -53,7 +54,7 @@ def test_short_time_transforms(backend):
             torch.stft(x, return_complex=True, **settings),
             x.stft(return_complex=True, **settings),
         ):
-            assert isinstance(spectrum, ComplexTensor)
+            assert isinstance(spectrum, ComplexTensor) == (backend == "matmul")
             torch.testing.assert_close(native(spectrum), expected)
             torch.testing.assert_close(torch.istft(spectrum, length=100, **settings), x)
         torch.testing.assert_close(torch.istft(expected, length=100, **settings), x)

@@ -18,6 +18,7 @@ from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
 from trnfft.complex import device_derivatives as device_derivatives
 from trnfft.complex import linear_algebra as linear_algebra
+from trnfft.complex import memory_doors as memory_doors
 from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions

@@ -11,18 +11,22 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for
-from trnfft.complex.tensor import ComplexTensor, join
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join
 
 
 def is_native(*inputs: Any) -> bool:
-    """Whether complex results of these inputs are native; the first of them is a tensor.
+    """Whether complex results of these inputs are native; the first of them is a tensor."""
+    if any(isinstance(x, ComplexTensor) for x in inputs):
+        return False
+    return has_native(inputs[0].device)
+
+
+def has_native(device: torch.device) -> bool:
+    """Whether complex results of native tensors on a device are native.
 
     A graph knows the backend that was chosen last when it was compiled, and is compiled anew for
     another one.
     """
-    if any(isinstance(x, ComplexTensor) for x in inputs):
-        return False
-    device = inputs[0].device
     if torch.compiler.is_compiling():
         return device.type in COMPLEX_DEVICES and config.LATEST in ("auto", "torch")
     return backend_for(device) == "torch"
@@ -41,7 +45,7 @@ def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
 def with_parts_in(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A real or complex tensor whose elements or parts are of a real dtype."""
     is_native = x.is_complex() and not isinstance(x, ComplexTensor)
-    return x.to(dtype.to_complex() if is_native else dtype)
+    return x.to(COMPLEX_DTYPES[dtype] if is_native else dtype)
 
 
 def as_native(x: torch.Tensor) -> torch.Tensor:

@@ -387,6 +387,7 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         real.device,
     )
     made._real, made._imag = real, imag
+    torch._C._set_throw_on_mutable_data_ptr(made)  # of which there is none
     return made
 
 

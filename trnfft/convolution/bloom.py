@@ -29,7 +29,7 @@ from trnfft import config
 from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
-from trnfft.complex.kinds import made_of
+from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
@@ -151,7 +151,7 @@ class BloomFilter:
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
                 return self._turned(self._launched(x, strength)).contiguous().to(image.dtype)
-        spectrum = _mixed(self._spectrum.to(x.dtype), strength)
+        spectrum = _mixed(with_parts_in(self._spectrum, x.dtype), strength)
         return self._turned(self._convolved(x, spectrum)).contiguous().to(image.dtype)
 
     def resampled(self, size: Sequence[int]) -> "BloomFilter":
@@ -222,7 +222,7 @@ class BloomFilter:
     def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:
         """`_convolved` as one kernel. NotImplementedError where there is none."""
         if self._ordered is None:
-            self._ordered = spectrum_for_images(self._spectrum.to(x.dtype))
+            self._ordered = spectrum_for_images(with_parts_in(self._spectrum, x.dtype))
         (m, n), kept = self._padded, (x.shape[-2], x.shape[-1])
         if self.padding == "mirror":
             taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]

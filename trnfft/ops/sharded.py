@@ -11,13 +11,14 @@ from trnfft.complex.tensor import ComplexTensor, join, parts_of
 
 def is_sharded(x: torch.Tensor | ComplexTensor) -> bool:
     """Whether a tensor is a DTensor, or a ComplexTensor made of such."""
-    module = sys.modules.get("torch.distributed.tensor")  # who has one has imported that
-    if module is None:
+    # Who has one has imported that whole; another thread may be about to.
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    if kind is None:
         return False
     if not isinstance(x, ComplexTensor):
-        return isinstance(x, module.DTensor)
+        return isinstance(x, kind)
     part = parts_of(x)[0] if torch.compiler.is_compiling() else x._real
-    return isinstance(part, module.DTensor)
+    return isinstance(part, kind)
 
 
 def placement_of(x: torch.Tensor | ComplexTensor) -> Any:

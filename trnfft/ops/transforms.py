@@ -23,8 +23,8 @@ from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_for, backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
-from trnfft.complex.kinds import is_native, made_of
-from trnfft.complex.tensor import ComplexTensor, described, parts_to_read
+from trnfft.complex.kinds import has_native, is_native, made_of
+from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
 from trnfft.ops import autocast, traced
 from trnfft.ops.sharded import is_sharded
 
@@ -191,19 +191,21 @@ def prepared(
     call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
     flat = _flat(call, backend)
     moves = _Moves(dims, (*sizes[:-1], sizes[-1] // 2 + 1) if kind == "c2r" else sizes, like.shape)
-    operator = _of_parts(kind, moves, lambda parts: _by_operator(kind, parts, call, flat))
+    native = has_native(like.device)
+    operator = _of_parts(kind, native, moves, lambda parts: _by_operator(kind, parts, call, flat))
     if _takes_whole(backend, like):
         asked = Transform(sizes, dims, inverse, norm, precision)
 
         def direct(x: Any) -> Any:
-            return backend.whole(kind, x, asked, kind == "c2r" or is_native(x))
+            is_native = native and not isinstance(x, ComplexTensor)
+            return backend.whole(kind, x, asked, kind == "c2r" or is_native)
 
         return Prepared(backend.name, precision, like.device, direct, operator)
     real = like.real if isinstance(like, ComplexTensor) or like.is_complex() else like
     if real.numel() == 0:  # nothing to plan
         return Prepared(backend.name, precision, like.device, operator, operator)
     transform = backend.prepared(kind, moves.last(real), call)
-    of_parts = _of_parts(kind, moves, transform) if backend.has_derivatives else operator
+    of_parts = _of_parts(kind, native, moves, transform) if backend.has_derivatives else operator
     return Prepared(backend.name, precision, like.device, of_parts, operator)
 
 
@@ -247,16 +249,22 @@ class _Moves:
 
 
 def _of_parts(
-    kind: str, moves: _Moves, transform: Callable[[Parts], Parts]
+    kind: str, native: bool, moves: _Moves, transform: Callable[[Parts], Parts]
 ) -> Callable[[Any], Any]:
-    """A transform of parts with the dimensions last as one of whole tensors."""
+    """A transform of parts with the dimensions last as one of whole tensors.
+
+    native: whether complex results of native tensors are native.
+    """
 
     def run(x: Any) -> Any:
         parts: Parts = (x,)
         if kind != "r2c":
             parts = _split(x)
         results = [moves.back(y) for y in transform(tuple(map(moves.last, parts)))]
-        return results[0] if kind == "c2r" else made_of(*results, x)
+        if kind == "c2r":
+            return results[0]
+        is_native = native and not isinstance(x, ComplexTensor)
+        return torch.complex(*results) if is_native else join(*results)
 
     return run
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import trnfft
-from trnfft import ComplexTensor, nn
+from trnfft import nn
 
 from ..samples import single
 
@@ -52,7 +52,7 @@ LAYERS = {
 
 
 def parts_of(y):
-    return [y.real, y.imag] if isinstance(y, ComplexTensor) else [y]
+    return [y.real, y.imag] if y.is_complex() else [y]
 
 
 def assert_fresh(parts, *inputs):

@@ -1,0 +1,72 @@
+"""Ways to the memory of a tensor, of which a ComplexTensor has none of its own: it has two parts.
+
+Each gives a right copy, or is refused with what to write instead. torch keeps the storages of
+tensors like this one to tell views from each other, and they hold nothing: what reads one of them
+would read stray memory.
+"""
+
+from typing import Any
+
+import torch
+
+from trnfft.complex.composites import as_torch
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor
+
+_LIBRARY = torch.library.Library("aten", "IMPL")
+_TENSORS_WITH_MEMORY = (torch.Tensor, torch.nn.Parameter)
+
+
+def _refused(function: Any) -> Any:
+    name = function.__name__
+
+    def refuse(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"{name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
+            f"of their own; write z.real.{name} and z.imag.{name}, or trnfft.as_native(z).{name}"
+        )
+
+    return refuse
+
+
+def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
+    """For torch's compiler, which compares storages and looks into none of them."""
+    if torch._C._len_torch_dispatch_stack() or type(self._real) not in _TENSORS_WITH_MEMORY:
+        return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
+    return _refused(torch.Tensor.untyped_storage)(self)  # type: ignore[no-any-return]
+
+
+def _apply(self: ComplexTensor, function: Any) -> ComplexTensor:
+    return self.copy_(self.to_complex().apply_(function))  # type: ignore[no-any-return]
+
+
+def _dlpack(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+    return self.to_complex().__dlpack__(*args, **kwargs)
+
+
+def _dlpack_device(self: ComplexTensor) -> Any:
+    return self._real.__dlpack_device__()
+
+
+def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
+    """Whether `self.data = from_` may take the memory of the other tensor."""
+    if isinstance(self, ComplexTensor) != isinstance(from_, ComplexTensor):
+        raise RuntimeError(
+            f"argument 'data' is a {type(from_).__name__}, allowed is a tensor of the kind that it "
+            f"becomes the data of, a {type(self).__name__}; convert it with trnfft.as_native or "
+            f"trnfft.as_complex_tensor, or write x.copy_(data)"
+        )
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)  # type: ignore[no-any-return]
+
+
+for _key in ("AutogradCPU", "AutogradCUDA", "AutogradXLA", "AutogradPrivateUse1"):
+    _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
+
+for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, torch.Tensor._typed_storage):
+    FUNCTIONS[_function] = _refused(_function)
+FUNCTIONS |= {
+    torch.Tensor.untyped_storage: _untyped_storage,
+    torch.Tensor.apply_: _apply,
+    torch.Tensor.__dlpack__: _dlpack,
+    torch.Tensor.__dlpack_device__: _dlpack_device,
+}
