@@ -85,7 +85,7 @@ class _Operations(TorchDispatchMode):
         if func.namespace == "trnfft":  # a launch, and what torch does for it
             with self:
                 return OPDEFS[func._schema.name]._init_fn(*args, **(kwargs or {}))
-        if any(issubclass(kind, trnfft.ComplexTensor) for kind in types):
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
             return NotImplemented  # what its parts go through is counted
         result = func(*args, **(kwargs or {}))
         read, made = _tensors((args, kwargs)), _tensors(result)

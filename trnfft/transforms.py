@@ -61,6 +61,7 @@ from trnfft.checks import shown
 from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
+from trnfft.ops import traced
 from trnfft.ops import transforms as ops
 from trnfft.ops.sharded import is_sharded
 
@@ -623,9 +624,9 @@ def _is_straight(kind: Kind, x: Any, norm: Any) -> bool:
     return (
         type(x) is torch.Tensor
         and x.dtype in kind.takes
+        and not traced.is_traced()
         and 0 < x.numel() < _FEW
         and (norm is None or type(norm) is str and norm in NORMS)
-        and not torch.compiler.is_compiling()
         and ops.is_plain(x)
     )
 

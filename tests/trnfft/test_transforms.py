@@ -29,7 +29,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def as_array(x):
-    x = trnfft.as_native(x)
+    x = native(x)
     x = x.resolve_conj().resolve_neg() if isinstance(x, torch.Tensor) else x
     return np.asarray(x, dtype=complex)
 

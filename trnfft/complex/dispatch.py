@@ -256,7 +256,7 @@ def _with_twins(
 
 def _derived(overload: OpOverload) -> Implementation:
     """An implementation by other entries of the table, or by torch's decomposition."""
-    if torch.Tag.inplace_view in overload.tags and overload != aten.detach_.default:
+    if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
     if overload.namespace == "c10d":
         return lambda *args, **kwargs: on_each_part(overload, ComplexTensor, args, kwargs)
@@ -377,13 +377,17 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return None if name.endswith("_") else results
 
 
-def _changing_shape(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """An operator such as squeeze_: autograd would find views of before in tensors of after."""
-    name = overload.overloadpacket.__name__
-    raise NotImplementedError(
-        f"{name} of a ComplexTensor is not allowed, as torch could not tell any more what its "
-        f"views are views of; assign a new one, for example z = z.{name.rstrip('_')}(...)"
-    )
+def _changing_shape(
+    overload: OpOverload, self: ComplexTensor, *args: Any, **kwargs: Any
+) -> ComplexTensor:
+    """An operator such as squeeze_, which torch's products use on results of theirs."""
+    if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
+        _refuse(overload)
+    overload(self._real, *args, **kwargs)
+    overload(self._imag, *args, **kwargs)
+    with torch._C._DisableTorchDispatch():
+        overload(self, *args, **kwargs)
+    return self
 
 
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:

@@ -350,6 +350,30 @@ FUNCTIONS |= {
 FUNCTIONS |= transforms.OF_TORCH
 
 
+def _not_in_place(name: str) -> Any:
+    """A refusal: autograd would look for views of the tensor before in the tensor after."""
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{name} of a ComplexTensor is not allowed, as torch could not tell any more what its "
+            f"views are views of; assign a new one, for example z = z.{name.rstrip('_')}(...)"
+        )
+
+    return refuse
+
+
+for _name in [
+    "as_strided_",
+    "squeeze_",
+    "swapaxes_",
+    "swapdims_",
+    "t_",
+    "transpose_",
+    "unsqueeze_",
+]:
+    FUNCTIONS[getattr(torch.Tensor, _name)] = _not_in_place(_name)
+
+
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
     """One tensor of those of a batch, which a DataLoader's process hands over in shared memory."""
     z: Any = torch.stack(batch)  # type: ignore[arg-type]

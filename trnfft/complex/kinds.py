@@ -34,7 +34,11 @@ def has_native(device: torch.device) -> bool:
 
 def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
     """The complex tensor of parts that nothing else has, of the kind that these inputs give."""
-    return torch.complex(real, imag) if is_native(*inputs) else join(real, imag)
+    if not is_native(*inputs):
+        return join(real, imag)
+    if real.dtype in (torch.float16, torch.bfloat16):  # of autocast
+        real, imag = real.float(), imag.float()
+    return torch.complex(real, imag)
 
 
 def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:

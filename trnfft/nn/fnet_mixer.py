@@ -28,4 +28,5 @@ class FNetMixer(nn.Module):
                 f"argument 'input' has shape {tuple(input.shape)}, allowed are [B, S, H] and "
                 f"[S, H]; give it dimensions with .reshape"
             )
-        return fft2(input).real.to(input.dtype)
+        mixed = fft2(input).real.to(input.dtype)
+        return mixed.clone(memory_format=torch.contiguous_format)  # no view of what nobody has

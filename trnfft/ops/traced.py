@@ -14,6 +14,15 @@ from trnfft.complex.tensor import ComplexTensor
 Numbers = TypeVar("Numbers", torch.Tensor, ComplexTensor, torch.Tensor | ComplexTensor)
 
 
+def is_traced() -> bool:
+    """Whether what is computed now is recorded, to be computed again for other numbers."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0  # export, make_fx, fake tensors
+        or torch.jit.is_tracing()
+    )
+
+
 def held(x: Numbers, dims: Iterable[int] = ()) -> Numbers:
     """`x`; its trace raises a RuntimeError for another number of dimensions, or sizes of `dims`."""
     if torch.jit.is_tracing():

@@ -216,7 +216,6 @@ def is_plain(x: torch.Tensor) -> bool:
         and not x.is_nested
         and config.get_precision() not in ("kahan", "double")
         and backend_for(x.device) == "torch"
-        and not torch.jit.is_tracing()
         and not torch._C._len_torch_function_stack()  # which is to see none of torch's functions
     )
 
