@@ -40,7 +40,7 @@ def main() -> None:
             distance = (consistent.abs() - magnitudes).norm() / magnitudes.norm()
             print(f"step {step:3}  spectrogram off by {distance.item():6.1%}")
         spectra = magnitudes * consistent.sgn()
-    print(f"spectra are of type {type(spectra).__name__}")
+    print(f"spectra have the dtype {spectra.dtype}")
 
 
 def spectra_of(signal: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ import trnfft
 from nki_kernels import simulator
 from trnfft import ComplexTensor
 
-from .samples import random_complex
+from .samples import native, random_complex
 
 # Bounds on the relative error in the L2 norm, for lengths up to 1000.
 DOUBLE, SINGLE = 1e-13, 5e-7

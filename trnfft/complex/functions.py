@@ -362,16 +362,9 @@ def _not_in_place(name: str) -> Any:
     return refuse
 
 
-for _name in [
-    "as_strided_",
-    "squeeze_",
-    "swapaxes_",
-    "swapdims_",
-    "t_",
-    "transpose_",
-    "unsqueeze_",
-]:
-    FUNCTIONS[getattr(torch.Tensor, _name)] = _not_in_place(_name)
+_IN_PLACE = "as_strided squeeze swapaxes swapdims t transpose unsqueeze"
+for _name in _IN_PLACE.split():
+    FUNCTIONS[getattr(torch.Tensor, f"{_name}_")] = _not_in_place(f"{_name}_")
 
 
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:

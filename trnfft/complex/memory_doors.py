@@ -29,10 +29,11 @@ def _refused(function: Any) -> Any:
 
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
-    """For torch's compiler, which compares storages and looks into none of them."""
+    """That of a copy; inside of torch's compiler the one by which it tells views from each other."""
     if torch._C._len_torch_dispatch_stack() or type(self._real) not in _TENSORS_WITH_MEMORY:
         return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
-    return _refused(torch.Tensor.untyped_storage)(self)  # type: ignore[no-any-return]
+    with torch.no_grad():
+        return self.to_complex().untyped_storage()
 
 
 def _apply(self: ComplexTensor, function: Any) -> ComplexTensor:

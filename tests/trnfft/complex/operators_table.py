@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 import trnfft
 from tests.trnfft.complex.strict import NoComplexDtypes
 from trnfft import ComplexTensor
+from trnfft.complex.tensor import of_parts
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "complex_operators.md"
 START, END = "<!-- table -->", "<!-- end of table -->"
@@ -101,7 +102,7 @@ def _copy(x):
         layout = x_resolved.size(), x_resolved.stride(), x_resolved.storage_offset()
         parts = [part.clone(memory_format=torch.contiguous_format) for part in parts]
         parts = [part.as_strided(*layout) for part in parts]
-    copied = ComplexTensor(*parts) if x.is_complex() else parts[0]
+    copied = of_parts(*parts) if x.is_complex() else parts[0]
     return copied.requires_grad_(x.requires_grad)
 
 

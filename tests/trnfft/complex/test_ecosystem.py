@@ -216,16 +216,28 @@ def test_the_gradient_of_a_native_tensor_is_native():
 
 
 def test_parts_that_are_edited_change_the_whole():
+    """Where autograd follows the whole, parts are set, and not written in place."""
     x, same = (torch.randn(5, generator=torch.Generator().manual_seed(0)) for _ in range(2))
     x.requires_grad_(), same.requires_grad_()
     for function, signal in ((trnfft.fft, x), (torch.fft.fft, same)):
-        z = function(signal) * 1
-        z.real[1:] *= 3
-        z.imag[0] = 0
+        with trnfft.backend("matmul"):
+            z = function(signal) * 1
+        z.real = z.real * torch.tensor([1.0, 3, 3, 3, 3])
         w = z.conj() * z
-        w.imag.add_(1)
+        w.imag = w.imag + 1
         w.abs().sum().backward()
     torch.testing.assert_close(x.grad, same.grad)
+    z = ComplexTensor(torch.ones(2), torch.ones(2))
+    z.real[1:] *= 3
+    z.imag[0] = 0
+    assert z.tolist() == [1, 3 + 1j]
+    followed = z.requires_grad_() * 1
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        followed.real.mul_(2)
+    part = followed.imag
+    followed.mul_(2)
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        part.sum()
 
 
 # torch.compile
