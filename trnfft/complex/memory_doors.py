@@ -29,7 +29,7 @@ def _refused(function: Any) -> Any:
 
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
-    """That of a copy; inside of torch's compiler the one by which it tells views from each other."""
+    """That of a copy; for torch's compiler the one by which it tells views from each other."""
     if torch._C._len_torch_dispatch_stack() or type(self._real) not in _TENSORS_WITH_MEMORY:
         return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
     with torch.no_grad():

@@ -18,7 +18,8 @@ def is_traced() -> bool:
     """Whether what is computed now is recorded, to be computed again for other numbers."""
     return (
         torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0  # export, make_fx, fake tensors
+        or torch.compiler.is_exporting()
+        or torch._C._len_torch_dispatch_stack() > 0  # make_fx, fake tensors
         or torch.jit.is_tracing()
     )
 

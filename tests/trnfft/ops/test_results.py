@@ -60,9 +60,8 @@ def assert_fresh(parts, *inputs):
     memory = [x.untyped_storage().data_ptr() for x in (*parts, *inputs)]
     assert len(set(memory)) == len(memory)
     for part in parts:
-        if not part.is_complex():  # torch.fft has other layouts
-            assert part.is_contiguous()
-            assert part.view(-1).numel() == part.numel()
+        assert part.is_contiguous()
+        assert part.view(-1).numel() == part.numel()
 
 
 def edited_energy(y):
@@ -81,7 +80,8 @@ def test_results_can_be_edited(name, backend):
         x, same = (single(*shape).requires_grad_() for _ in range(2))
         with trnfft.backend(backend):
             y = run(x)
-            assert_fresh(parts_of(y), x)
+            if backend != "torch":  # torch.fft has other layouts
+                assert_fresh(parts_of(y), x)
             edited_energy(y).backward()
         edited_energy(run(same).clone()).backward()  # by torch.fft
         scale = same.grad.abs().max().clamp(min=1)
@@ -107,7 +107,8 @@ def test_results_of_layers_can_be_edited(name, backend):
 def test_one_row_is_compiled_and_exported(name, backend):
     class Module(torch.nn.Module):
         def forward(self, x):
-            return tuple(parts_of(TRANSFORMS[name](x)))
+            y = TRANSFORMS[name](x)
+            return (y.real, y.imag) if y.is_complex() else (y,)
 
     for shape in ((8,), (1, 8)):
         x = single(*shape)
@@ -118,7 +119,8 @@ def test_one_row_is_compiled_and_exported(name, backend):
             exported = torch.export.export(Module(), (x,)).module()(x)
         torch.testing.assert_close(compiled, expected, **CLOSE)
         torch.testing.assert_close(exported, expected, **CLOSE)
-        assert_fresh(compiled, x)
+        if backend != "torch":  # of a native tensor these are views
+            assert_fresh(compiled, x)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
