@@ -44,13 +44,21 @@ class Recording:
     sample_rate: float | None
 
 
-def read_recording(path: str | os.PathLike[str] | None = None) -> Recording:
-    """The recording in ``path``, or without a path an electrocardiogram that PyWavelets ships."""
+def read_recording(
+    path: str | os.PathLike[str] | None = None, column: str | None = None
+) -> Recording:
+    """The recording in ``path``, or without a path an electrocardiogram that PyWavelets ships.
+
+    Args:
+        path: of the file.
+        column: of a .csv file, its name in the first line or its number, from 1; needed where
+            there are several.
+    """
     if path is None:
         return _electrocardiogram()
     path = Path(path)
     with reading(path, _READERS, RecordingError) as file:
-        samples, sample_rate = _READERS[path.suffix.lower()](file)
+        samples, sample_rate = _READERS[path.suffix.lower()](file, column)
         _check(samples)
     return Recording(printable(path.name), samples, sample_rate)
 
@@ -81,8 +89,9 @@ def _check(samples: FloatArray) -> None:
         raise RecordingError(f"the sample {largest:g} is larger than float32 holds")
 
 
-def _read_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
+def _read_wav(stream: BinaryIO, column: str | None) -> tuple[FloatArray, float]:
     """PCM of 8, 16, 24 or 32 bits in [-1, 1), or floats; several channels become their mean."""
+    _check_no_column(column)
     try:
         with wave.open(stream, "rb") as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
@@ -145,32 +154,70 @@ def _read_float_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
     return values.mean(axis=1), float(rate)
 
 
-def _read_npy(file: BinaryIO) -> tuple[FloatArray, None]:
+def _check_no_column(column: str | None) -> None:
+    if column is not None:
+        raise RecordingError(f"--column is {column[:40]!r}, allowed is it for .csv files only")
+
+
+def _read_npy(file: BinaryIO, column: str | None) -> tuple[FloatArray, None]:
     """A one-dimensional array of real numbers; axes of length one are dropped."""
+    _check_no_column(column)
     values = read_real_array(file, MOST_SAMPLES, RecordingError)
     if values.ndim == 0 or np.squeeze(values).ndim > 1:
         raise RecordingError(f"its shape is {values.shape}, one dimension is needed")
     return values.reshape(-1).astype(np.float64), None
 
 
-def _read_csv(file: BinaryIO) -> tuple[FloatArray, None]:
-    """The first column; commas, semicolons or blanks separate columns, one header row may lead."""
+def _read_csv(file: BinaryIO, column: str | None) -> tuple[FloatArray, None]:
+    """One column; commas, semicolons or blanks separate columns, one header row may lead."""
     samples = array("d")
+    place: int | None = None
+    text = io.TextIOWrapper(file, encoding="utf-8-sig")
     try:
-        for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8-sig"), start=1):
+        for number, line in enumerate(text, start=1):
             if number > MOST_LINES:
                 raise RecordingError(f"it has more than {MOST_LINES} lines: cut a part out")
-            cell = re.split(r"[,;\s]", line.strip(), maxsplit=1)[0].strip('"')
+            if not line.strip():
+                continue
+            cells = [cell.strip('"') for cell in re.split(r"[,;]\s*|\s+", line.strip())]
+            if place is None:
+                place = _column(cells, column)
+            elif len(cells) > 1 and column is None:
+                raise RecordingError(f"line {number} has {len(cells)} columns, {_CHOOSE}")
+            cell = cells[place] if place < len(cells) else ""
             try:
                 samples.append(float(cell))
             except ValueError:
-                if line.strip() and (samples or number > 1):
+                if samples or number > 1:
                     raise RecordingError(
-                        f"line {number} has {cell[:40]!r} in its first column, not a number"
+                        f"line {number} has {cell[:40]!r} in column {place + 1}, not a number"
                     ) from None
     except UnicodeDecodeError as error:
         raise RecordingError("it is not UTF-8 text") from error
+    finally:
+        text.detach()  # which is the reader's to close
     return np.array(samples), None
+
+
+_CHOOSE = "one is needed: say which with --column, by its name or its number, from 1"
+
+
+def _column(cells: list[str], column: str | None) -> int:
+    """The place of a column in the first line, by its name there or its number, which is from 1."""
+    if column is None:
+        if len(cells) > 1:
+            shown = ", ".join(printable(cell[:40]) for cell in cells[:8])
+            raise RecordingError(f"it has {len(cells)} columns ({shown}), {_CHOOSE}")
+        return 0
+    if column in cells:
+        return cells.index(column)
+    if column.isdecimal() and 1 <= int(column) <= len(cells):
+        return int(column) - 1
+    shown = ", ".join(printable(cell[:40]) for cell in cells[:8])
+    raise RecordingError(
+        f"it has no column {column[:40]!r}, allowed are 1 to {len(cells)} and the names of its "
+        f"first line ({shown})"
+    )
 
 
 _READERS = {".wav": _read_wav, ".npy": _read_npy, ".csv": _read_csv}

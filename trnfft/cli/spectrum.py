@@ -44,6 +44,13 @@ def spectrum(
         typer.Argument(help="Recording: .wav, .npy or .csv; an ECG when left out."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Picture to write, a PNG.")] = Path("spectrum.png"),
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of a .csv file that has several: its name in the first line, or its "
+            "number, from 1."
+        ),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +64,7 @@ def spectrum(
     try:
         named = None if target is None else hardware.chip(target)
         chip, cores = named or hardware.current(), hardware.degree(named)
-        recording = shorten(read_recording(file))
+        recording = shorten(read_recording(file, column))
         check_output(out, file)
     except ValueError as error:  # RecordingError is one
         stop(str(error), 2)

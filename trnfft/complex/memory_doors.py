@@ -36,8 +36,8 @@ def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
         return self.to_complex().untyped_storage()
 
 
-def _apply(self: ComplexTensor, function: Any) -> ComplexTensor:
-    return self.copy_(self.to_complex().apply_(function))  # type: ignore[no-any-return]
+def _apply(self: ComplexTensor, function: Any) -> torch.Tensor:
+    return self.copy_(self.to_complex().apply_(function))
 
 
 def _dlpack(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:

@@ -94,14 +94,14 @@ class View(NamedTuple):
     func: Any
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...]
-    index: int | None = None
+    position: int | None = None
 
 
 def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
     """What the views, one after the other, show of a tensor."""
     for view in views:
         seen = view.func(x, *view.args, **dict(view.kwargs))
-        x = seen if view.index is None else seen[view.index]
+        x = seen if view.position is None else seen[view.position]
     return x
 
 
@@ -116,8 +116,8 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         )
     result = func(_seen(torch.empty(pairs.shape, device="meta"), ()), *rest, **kwargs)
 
-    def seen(index: int | None) -> RealPairs:
-        view = View(func, tuple(rest), options, index)
+    def seen(position: int | None) -> RealPairs:
+        view = View(func, tuple(rest), options, position)
         return RealPairs(pairs._real, pairs._imag, *pairs._views, view)
 
     if isinstance(result, torch.Tensor):

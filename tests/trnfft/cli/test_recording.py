@@ -118,18 +118,39 @@ def test_npy_of_any_real_type(tmp_path, array):
 
 
 @pytest.mark.parametrize(
-    "text",
+    "text, column",
     [
-        "1.5\n-2\n3e2\n",
-        "volts\n1.5\n-2\n3e2",
-        "volts,seconds\n1.5,0\n-2,1\n3e2,2\n",
-        '\ufeff"volts";"x"\r\n"1.5";"a"\r\n"-2";"b"\r\n\r\n"3e2";"c"\r\n',
-        "1.5 0\n-2\t1\n3e2 2\n",
+        ("1.5\n-2\n3e2\n", None),
+        ("volts\n1.5\n-2\n3e2", None),
+        ("volts,seconds\n1.5,0\n-2,1\n3e2,2\n", "volts"),
+        ("seconds,volts\n0,1.5\n1,-2\n2,3e2\n", "2"),
+        ('\ufeff"volts";"x"\r\n"1.5";"a"\r\n"-2";"b"\r\n\r\n"3e2";"c"\r\n', "1"),
+        ("1.5 0\n-2\t1\n3e2 2\n", "1"),
     ],
 )
-def test_csv_first_column(tmp_path, text):
+@pytest.mark.filterwarnings("error::ResourceWarning")
+def test_csv_column(tmp_path, text, column):
     (tmp_path / "a.csv").write_bytes(text.encode())
-    np.testing.assert_array_equal(read_recording(tmp_path / "a.csv").samples, [1.5, -2, 300])
+    samples = read_recording(tmp_path / "a.csv", column).samples
+    np.testing.assert_array_equal(samples, [1.5, -2, 300])
+
+
+@pytest.mark.parametrize(
+    "column, sentence",
+    [
+        (None, r"2 columns \(time, value\), .*--column"),
+        ("volts", r"no column 'volts', allowed are 1 to 2 .*\(time, value\)"),
+        ("0", "no column '0'"),
+        ("3", "no column '3'"),
+    ],
+)
+def test_several_csv_columns(tmp_path, column, sentence):
+    (tmp_path / "a.csv").write_text("time,value\n0,1\n1,5\n")
+    with pytest.raises(RecordingError, match=sentence):
+        read_recording(tmp_path / "a.csv", column)
+    np.save(tmp_path / "a.npy", np.ones(3))
+    with pytest.raises(RecordingError, match="--column .* csv"):
+        read_recording(tmp_path / "a.npy", "1")
 
 
 def test_without_a_file_an_electrocardiogram():
@@ -201,7 +222,7 @@ BAD = {
     "header only": ("a.csv", _bytes(b"volts\n"), "has 0"),
     "word": ("a.csv", _bytes(b"volts\n1\nabc\n"), "line 3 has 'abc'"),
     "two headers": ("a.csv", _bytes(b"volts\nmV\n1\n2\n"), "line 2 has 'mV'"),
-    "gap": ("a.csv", _bytes(b"1,2\n,3\n"), "line 2 has ''"),
+    "gap": ("a.csv", _bytes(b'1\n""\n3\n'), "line 2 has ''"),
     "not text": ("a.csv", _bytes(b"\xff\xfe\x00\x01"), "UTF-8"),
 }
 
