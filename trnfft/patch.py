@@ -158,3 +158,9 @@ _PLACES = [
     for name, function in vars(owner).items()
     if callable(function) and function in _REPLACEMENTS
 ]
+
+# Functions of torch are pickled by the place where they are found, and so are these in their place.
+for _owner, _name, _function in _PLACES:
+    _replacement = _REPLACEMENTS[_function]
+    if _owner in (torch, torch.fft) and _function not in (torch.stft, torch.istft):
+        _replacement.__module__, _replacement.__qualname__ = _owner.__name__, _name

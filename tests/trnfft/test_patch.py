@@ -1,6 +1,9 @@
 """torch's transforms are this library's inside of `patch_torch`, and torch's again after it."""
 
+import copy
 import functools
+import operator
+import pickle
 import threading
 
 import pytest
@@ -240,3 +243,20 @@ def test_wrong_arguments_are_errors_of_type(call):
 def test_types_of_python_are_dtypes():
     with trnfft.patch_torch():
         assert torch.zeros(2, dtype=int).dtype == torch.int64
+
+
+def test_what_replaces_functions_is_pickled_by_its_name():
+    names = "fft.rfft", "fft.fftn", "zeros", "complex", "stft"
+    patch = trnfft.patch_torch()
+    patch.start()
+    try:
+        for name in names:
+            function = operator.attrgetter(name)(torch)
+            held = functools.partial(function, 1)
+            assert pickle.loads(pickle.dumps(function)) is function
+            assert pickle.loads(pickle.dumps(held)).func is function
+            assert copy.deepcopy(function) is function
+        kept = pickle.dumps(torch.fft.rfft)
+    finally:
+        patch.stop()
+    assert pickle.loads(kept) is torch.fft.rfft  # where nothing is patched, torch's own

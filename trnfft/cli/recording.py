@@ -156,7 +156,7 @@ def _read_float_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
 
 def _check_no_column(column: str | None) -> None:
     if column is not None:
-        raise RecordingError(f"--column is {column[:40]!r}, allowed is it for .csv files only")
+        raise RecordingError(f"--column is {column[:40]!r}, which is for .csv files only")
 
 
 def _read_npy(file: BinaryIO, column: str | None) -> tuple[FloatArray, None]:

@@ -78,6 +78,25 @@ def abs(input: ComplexTensor) -> torch.Tensor:
     return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
 
+@_composite("nan_to_num")
+def nan_to_num(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+    return _on_each_part(torch.nan_to_num, [input], *args, **kwargs)
+
+
+def _refused(name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{name} of complex numbers is not defined, as in torch, allowed are real ones; write "
+            f"for example (input - target).abs().square().mean()"
+        )
+
+    return refuse
+
+
+for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
+    FUNCTIONS[getattr(torch.nn.functional, _name)] = _refused(_name)
+
+
 # Choosing numbers
 
 

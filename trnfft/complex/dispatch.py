@@ -115,12 +115,22 @@ def each_part(overload: OpOverload) -> Implementation:
             z, *rest = args
             return joined(overload(z._real, *rest), overload(z._imag, *rest))
         given = dict(zip(names, args, strict=False)) | kwargs
+        check_complex(given.get("dtype"))
         real, imag = {}, {}
         for name, value in given.items():
             real[name], imag[name] = (value, value) if name in _CHOOSING else _parts(value)
         return joined(_called(overload, real), _called(overload, imag))
 
     return implementation
+
+
+def check_complex(dtype: Any) -> None:
+    """TypeError for a real dtype of a complex result, of which torch would drop a part."""
+    if isinstance(dtype, torch.dtype) and not dtype.is_complex:
+        raise TypeError(
+            f"argument 'dtype' is {dtype}, allowed are complex dtypes for a ComplexTensor; take "
+            f"its part first, with .real or .imag"
+        )
 
 
 def _called(overload: OpOverload, given: dict[str, Any]) -> Any:

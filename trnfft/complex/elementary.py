@@ -42,7 +42,13 @@ def angle(self: ComplexTensor) -> torch.Tensor:
 @_operator(aten.exp.default)
 def complex_exp(a: torch.Tensor, b: torch.Tensor) -> Parts:
     magnitude = torch.exp(a)
-    return Parts(magnitude * torch.cos(b), magnitude * torch.sin(b))
+    b = b.masked_fill(magnitude == 0, 0)  # of which there is no cosine where it is infinite
+    return Parts(magnitude * torch.cos(b), _times(magnitude, torch.sin(b)))
+
+
+def _times(large: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """The product, which is zero where the factor is, though the other one be infinite."""
+    return torch.where(factor == 0, factor, large * factor)
 
 
 @_operator(aten.exp2.default)
@@ -54,7 +60,9 @@ def complex_exp2(a: torch.Tensor, b: torch.Tensor) -> Parts:
 def complex_expm1(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b / 2), without a difference that cancels.
     half = torch.sin(b / 2)
-    return Parts(torch.expm1(a) * torch.cos(b) - 2 * half * half, torch.exp(a) * torch.sin(b))
+    return Parts(
+        torch.expm1(a) * torch.cos(b) - 2 * half * half, _times(torch.exp(a), torch.sin(b))
+    )
 
 
 @_operator(aten.log.default)
@@ -135,12 +143,12 @@ def complex_square(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.sin.default)
 def complex_sin(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return Parts(torch.sin(a) * torch.cosh(b), torch.cos(a) * torch.sinh(b))
+    return Parts(_times(torch.cosh(b), torch.sin(a)), torch.cos(a) * torch.sinh(b))
 
 
 @_operator(aten.cos.default)
 def complex_cos(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return Parts(torch.cos(a) * torch.cosh(b), -torch.sin(a) * torch.sinh(b))
+    return Parts(torch.cos(a) * torch.cosh(b), _times(torch.sinh(b), -torch.sin(a)))
 
 
 @_operator(aten.tan.default)
@@ -160,12 +168,12 @@ def complex_sinc(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.sinh.default)
 def complex_sinh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return Parts(torch.sinh(a) * torch.cos(b), torch.cosh(a) * torch.sin(b))
+    return Parts(torch.sinh(a) * torch.cos(b), _times(torch.cosh(a), torch.sin(b)))
 
 
 @_operator(aten.cosh.default)
 def complex_cosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    return Parts(torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b))
+    return Parts(torch.cosh(a) * torch.cos(b), _times(torch.sinh(a), torch.sin(b)))
 
 
 @_operator(aten.tanh.default)

@@ -7,7 +7,16 @@ from typing import Any
 import torch
 
 from trnfft.complex.arithmetic import product
-from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, overloads_of
+from trnfft.complex.dispatch import (
+    TABLE,
+    Parts,
+    aten,
+    both,
+    check_complex,
+    implements,
+    joined,
+    overloads_of,
+)
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
 
@@ -79,6 +88,7 @@ def _part_of(z: Parts, start: int, stop: int) -> Parts:
 
 
 def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
+    check_complex(dtype)
     return z if dtype is None else _on_both(z, lambda part: part.to(dtype_of_parts(dtype)))
 
 

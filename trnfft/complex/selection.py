@@ -42,8 +42,8 @@ def _check_mask(name: str, mask: Any) -> None:
 
 @implements(aten.fill.Scalar, aten.fill.Tensor)
 def fill(self: ComplexTensor, value: Any) -> ComplexTensor:
-    real, imag = both(value)
-    return joined(self._real.clone().fill_(real), self._imag.clone().fill_(imag))
+    parts = zip(both(self), both(value), strict=True)
+    return joined(*(part.clone().fill_(number) for part, number in parts))
 
 
 def _with_value(function: Any) -> Any:

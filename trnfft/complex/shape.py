@@ -11,7 +11,7 @@ _ON_EACH_PART = """
     _chunk_cat _neg_view _reshape_alias _reshape_copy _unsafe_view _unsafe_index alias alias_copy
     as_strided as_strided_copy as_strided_scatter cat channel_shuffle clone detach
     detach_copy diag_embed diagonal diagonal_backward diagonal_copy diagonal_scatter expand
-    expand_copy flip gather index index_add index_copy index_select lift lift_fresh lift_fresh_copy
+    expand_copy flip gather index index_copy index_select lift lift_fresh lift_fresh_copy
     masked_scatter masked_scatter_backward masked_select neg permute permute_copy pixel_shuffle
     pixel_unshuffle put reflection_pad1d reflection_pad1d_backward reflection_pad2d
     reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward repeat
@@ -33,6 +33,12 @@ TABLE[aten.view.default] = each_part(aten.view.default)
 def constant_pad_nd(self: ComplexTensor, pad: Any, value: Any = 0) -> Any:
     parts = zip((self._real, self._imag), both(value), strict=True)
     return joined(*(aten.constant_pad_nd(part, pad, number) for part, number in parts))
+
+
+@implements(aten.index_add.default)
+def index_add(self: Any, dim: int, index: torch.Tensor, source: Any, *, alpha: Any = 1) -> Any:
+    parts = zip(both(self), both(source if alpha == 1 else source * alpha), strict=True)
+    return joined(*(aten.index_add(part, dim, index, added) for part, added in parts))
 
 
 @implements(aten.view.dtype)

@@ -14,6 +14,7 @@ with autograd of its own:
 
 from __future__ import annotations
 
+import copy
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -40,6 +41,8 @@ _PARTS_OF = {
     torch.complex64: torch.float32,
     torch.complex128: torch.float64,
 }
+
+_OWN = ("_real", "_imag", "_traced")  # attributes of ComplexTensors
 
 aten = torch.ops.aten
 
@@ -100,9 +103,6 @@ class ComplexTensor(torch.Tensor):
         transpose: Any
         unsqueeze: Any
         view: Any
-
-    # NumPy arrays and scalars on the left of an operator leave it to this class.
-    __array_ufunc__ = None
 
     @staticmethod
     def __new__(cls: type[ComplexTensor], real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
@@ -217,6 +217,11 @@ class ComplexTensor(torch.Tensor):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __array_wrap__(self, array: np.ndarray, *args: Any) -> torch.Tensor:
+        """What NumPy's functions return: of complex numbers a ComplexTensor, as they got one."""
+        made = torch.from_numpy(np.asarray(array, np.uint8 if array.dtype == bool else array.dtype))
+        return type(self).from_complex(made) if made.is_complex() else made
+
     def tolist(self) -> Any:
         """Nested lists of Python numbers, or one number if there are no dimensions."""
         return self.numpy(force=True).tolist()
@@ -283,7 +288,7 @@ class ComplexTensor(torch.Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         real, imag = parts_of(self.detach())
         is_parameter = isinstance(self, torch.nn.Parameter)
-        return _rebuilt, (real, imag, self.requires_grad, is_parameter)
+        return _rebuilt, (real, imag, self.requires_grad, is_parameter, self._attributes())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ComplexTensor:
         if id(self) not in memo:
@@ -291,12 +296,21 @@ class ComplexTensor(torch.Tensor):
                 return super().__deepcopy__(memo)  # which says what is allowed
             is_parameter = isinstance(self, torch.nn.Parameter)
             real, imag = (part.clone() for part in parts_of(self.detach()))
-            memo[id(self)] = copied = _rebuilt(real, imag, self.requires_grad, is_parameter)
+            attributes = copy.deepcopy(self._attributes(), memo)
+            copied = _rebuilt(real, imag, self.requires_grad, is_parameter, attributes)
+            memo[id(self)] = copied
             if self.grad is not None:
                 copied.grad = self.grad.__deepcopy__(memo)
         return memo[id(self)]
 
+    def _attributes(self) -> dict[str, Any]:
+        """What the program has set on this tensor."""
+        return {name: x for name, x in self.__dict__.items() if name not in _OWN}
+
     # Description
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         # torch prints complex numbers well, but not of every dtype and not on every device.
@@ -739,13 +753,17 @@ def dtype_of_parts(argument: Any) -> Any:
 
 
 def _rebuilt(
-    real: torch.Tensor, imag: torch.Tensor, requires_grad: bool, is_parameter: bool
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    requires_grad: bool,
+    is_parameter: bool,
+    attributes: dict[str, Any] | None = None,
 ) -> ComplexTensor:
     """What a file holds of a ComplexTensor, which is checked."""
-    z = ComplexTensor(real, imag)
-    if is_parameter:
-        return torch.nn.Parameter(z, requires_grad)  # type: ignore[return-value]
-    return z.requires_grad_(requires_grad)  # type: ignore[return-value]
+    z: Any = ComplexTensor(real, imag)
+    z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)
+    z.__dict__.update({name: x for name, x in (attributes or {}).items() if name not in _OWN})
+    return z  # type: ignore[no-any-return]
 
 
 # So that torch.load, which by default reads tensors but no other classes, reads this one.

@@ -149,7 +149,7 @@ def test_several_csv_columns(tmp_path, column, sentence):
     with pytest.raises(RecordingError, match=sentence):
         read_recording(tmp_path / "a.csv", column)
     np.save(tmp_path / "a.npy", np.ones(3))
-    with pytest.raises(RecordingError, match="--column .* csv"):
+    with pytest.raises(RecordingError, match="--column .* for .csv files"):
         read_recording(tmp_path / "a.npy", "1")
 
 
