@@ -32,7 +32,7 @@ class Subject:
 
         def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             y = self.run(*tensors) if layer is None else self.run(layer, *tensors)
-            return (y.real, y.imag) if isinstance(y, ComplexTensor) else (y,)
+            return (y.real, y.imag) if y.is_complex() else (y,)
 
         return run, () if layer is None else tuple(layer.parameters())
 

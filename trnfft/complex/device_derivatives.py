@@ -31,6 +31,10 @@ class _Split(_SingleLevelFunction):
 
 
 def _view_as_real(z: torch.Tensor) -> torch.Tensor:
+    is_followed = torch.is_grad_enabled() and z.requires_grad
+    if not is_followed and not torch._C._are_functorch_transforms_active():
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.aten.view_as_real.default(z)
     with enable_single_level_autograd_function():
         parts = _Split.apply(z)  # type: ignore[attr-defined]
     return torch.stack(parts, -1)

@@ -431,9 +431,6 @@ def _keep_from_compiler(code: CodeType) -> None:
         frames.set_code_exec_strategy(code, skip)
 
 
-_keep_from_compiler(_wrapped.__code__)
-
-
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     """The ComplexTensor of parts that fit and that nothing else writes. Differentiable.
 
@@ -649,6 +646,24 @@ class _Pairs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> ComplexTensor:
         return join(*gradient.unbind(-1))
+
+
+for _function in (
+    of_parts,
+    views_of_parts,
+    _own,
+    _pairs,
+    _view_of_part,
+    _wrapped,
+    _Join.forward,
+    _Join.setup_context,
+    _Split.forward,
+    _Split.setup_context,
+    _JoinEagerly.forward,
+    _Parts.forward,
+    _Pairs.forward,
+):
+    _keep_from_compiler(_function.__code__)
 
 
 # With what forward mode and torch.func ask for, which torch.compile does not take.
