@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.tensor import (
     ComplexTensor,
     dtype_of_parts,
     is_conjugate,
+    keep_from_compiler,
     of_parts,
     with_conjugation,
 )
@@ -167,7 +168,7 @@ def joined(real: Any, imag: Any) -> Any:
 
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `ComplexTensor.__torch_dispatch__` returns."""
-    if any(is_conjugate(x) for x in tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)):
+    if _has_conjugate(args) or kwargs and _has_conjugate(kwargs.values()):
         if is_view(overload):
             return _view_of_conjugate(overload, args, kwargs)
         args, kwargs = _resolved(overload, args, kwargs)
@@ -183,6 +184,17 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     else:
         result = implementation(*args, **kwargs)
     return result
+
+
+def _has_conjugate(values: Iterable[Any]) -> bool:
+    """Whether a tensor among these is conjugated lazily."""
+    for x in values:
+        if isinstance(x, ComplexTensor):
+            if is_conjugate(x):
+                return True
+        elif isinstance(x, (list, tuple)) and _has_conjugate(x):
+            return True
+    return False
 
 
 def is_view(overload: OpOverload) -> bool:
@@ -416,3 +428,7 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
             )
         return target.copy_(source)
     return target.copy_(source.to_complex() if isinstance(source, ComplexTensor) else source)
+
+
+for _function in (dispatch, _has_conjugate, _resolved, _view_of_conjugate):
+    keep_from_compiler(_function.__code__)

@@ -420,7 +420,7 @@ def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
     return z
 
 
-def _keep_from_compiler(code: CodeType) -> None:
+def keep_from_compiler(code: CodeType) -> None:
     """Where compiled functions fall back to eager mode, torch.compile is not to look into this.
 
     torch._dynamo's own function for that takes seconds to import.
@@ -447,7 +447,7 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     if not is_followed(real, imag):
         return of_parts(*_own(real, imag))
     if is_transformed():
-        return _JoinUnderTransforms.apply(real, imag)
+        return _uncompiled(_JoinUnderTransforms.apply, real, imag)
     return _JoinEagerly.apply(real, imag)
 
 
@@ -479,12 +479,24 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():
-        return _PartsUnderTransforms.apply(z)  # type: ignore[no-any-return]
+        return _uncompiled(_PartsUnderTransforms.apply, z)
     if not isinstance(z, ComplexTensor):
         return z.real, z.imag
     if torch.jit.is_tracing():
         return z._traced or parts_to_read(z)
     return _Parts.apply(z) if is_followed(z) else views_of_parts(z)
+
+
+def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
+    """The function, of no frame of which torch.compile makes a graph where it fell back to eager.
+
+    torch._dynamo's own function for that takes seconds to import.
+    """
+    before = torch._C._dynamo.eval_frame.set_eval_frame(None)
+    try:
+        return function(*args)
+    finally:
+        torch._C._dynamo.eval_frame.set_eval_frame(before)
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -662,8 +674,9 @@ for _function in (
     _JoinEagerly.forward,
     _Parts.forward,
     _Pairs.forward,
+    ComplexTensor.__torch_dispatch__.__func__,  # type: ignore[attr-defined]
 ):
-    _keep_from_compiler(_function.__code__)
+    keep_from_compiler(_function.__code__)
 
 
 # With what forward mode and torch.func ask for, which torch.compile does not take.
