@@ -11,12 +11,13 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, parts_of
+from trnfft.ops.sharded import is_sharded
 
 
 def is_native(*inputs: Any) -> bool:
     """Whether complex results of these inputs are native; the first of them is a tensor."""
-    if any(isinstance(x, ComplexTensor) for x in inputs):
+    if any(isinstance(x, ComplexTensor) or is_sharded(x) for x in inputs):
         return False
     return has_native(inputs[0].device)
 
@@ -50,6 +51,14 @@ def with_parts_in(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A real or complex tensor whose elements or parts are of a real dtype."""
     is_native = x.is_complex() and not isinstance(x, ComplexTensor)
     return x.to(COMPLEX_DTYPES[dtype] if is_native else dtype)
+
+
+def parts_apart(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The parts of a complex tensor of either kind, of a native one in memory of their own."""
+    if isinstance(z, ComplexTensor):
+        return parts_of(z)
+    pairs = torch.view_as_real(z.contiguous().resolve_conj())
+    return tuple(torch.unbind_copy(pairs, -1))  # type: ignore[arg-type]
 
 
 def as_native(x: torch.Tensor) -> torch.Tensor:

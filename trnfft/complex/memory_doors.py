@@ -60,7 +60,7 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
         return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)  # type: ignore[no-any-return]
 
 
-for _key in ("AutogradCPU", "AutogradCUDA", "AutogradXLA", "AutogradPrivateUse1"):
+for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
     _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
 
 for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, torch.Tensor._typed_storage):

@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.tensor import join, parts_of
+from trnfft.complex.kinds import parts_apart
+from trnfft.complex.tensor import join
 from trnfft.distributed.exchange import (
     End,
     Exchange,
@@ -71,7 +72,7 @@ def of_last(
         moved = [part.movedim(tuple(dims), tuple(ends)) for part in parts]
         parts.clear()
         y = function(join(*moved) if len(moved) == 2 else moved[0])
-        results = parts_of(y) if y.is_complex() else (y,)
+        results = parts_apart(y) if y.is_complex() else (y,)
         return [part.movedim(tuple(ends), tuple(dims)) for part in results]
 
     return of_parts
