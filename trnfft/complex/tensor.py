@@ -527,6 +527,9 @@ def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        if z._real.device.type == "xla":  # whose tensors have no views below autograd
+            part = parts_to_read(z)[which]
+            return aten._unsafe_view.default(part, part.shape)
         if not is_conjugate(z):
             return aten.select.int(aten.view_as_real.default(z), -1, which)
         part = aten.select.int(aten.view_as_real.default(z.conj()), -1, which)
