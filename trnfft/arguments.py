@@ -16,6 +16,7 @@ from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops.sharded import is_sharded
+from trnfft.ops.traced import is_traced
 
 Input = torch.Tensor | ComplexTensor
 
@@ -327,7 +328,7 @@ def floating_point(
 
             return dtensor.split(x)
         # Other classes of complex tensors are taken apart, as torch's own of two parts.
-        return x if type(x) in _KNOWN else ComplexTensor.from_complex(x)
+        return x if type(x) in _KNOWN or is_traced() else ComplexTensor.from_complex(x)
     if x.dtype in PART_DTYPES:
         return x
     if with_integers and x.dtype in _INTEGERS:

@@ -58,7 +58,8 @@ def parts_apart(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if isinstance(z, ComplexTensor):
         return parts_of(z)
     pairs = torch.view_as_real(z.contiguous().resolve_conj())
-    return tuple(torch.unbind_copy(pairs, -1))  # type: ignore[arg-type]
+    parts: Any = torch.unbind_copy(pairs, -1)  # type: ignore[func-returns-value]
+    return tuple(parts)
 
 
 def as_native(x: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ with autograd of its own:
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import textwrap
 from collections.abc import Callable, Iterator
@@ -525,8 +526,13 @@ def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return z.real, z.imag
 
 
+def _ungraded() -> Any:
+    """torch.no_grad where that changes anything, as an exported program would hold it."""
+    return torch.no_grad() if torch.is_grad_enabled() else contextlib.nullcontext()
+
+
 def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+    with _ungraded(), torch._C.DisableTorchFunctionSubclass():
         if z._real.device.type == "xla":  # whose tensors have no views below autograd
             part = parts_to_read(z)[which]
             return aten._unsafe_view.default(part, part.shape)
@@ -537,7 +543,7 @@ def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def _pairs(z: ComplexTensor) -> torch.Tensor:
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+    with _ungraded(), torch._C.DisableTorchFunctionSubclass():
         return aten.view_as_real.default(z)
 
 
