@@ -462,7 +462,8 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
         is_kept = (
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
-        if is_kept or part._is_view() or part.is_neg():
+        is_view = type(part) is torch.Tensor and part._is_view()  # DTensors are, of their shards
+        if is_kept or is_view or part.is_neg():
             yield part.detach().clone()
         else:
             yield part.detach() if part.requires_grad else part
