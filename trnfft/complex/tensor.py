@@ -535,7 +535,8 @@ def _ungraded() -> Any:
 def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
     with _ungraded(), torch._C.DisableTorchFunctionSubclass():
         if z._real.device.type == "xla":  # whose tensors have no views below autograd
-            part = parts_to_read(z)[which]
+            part = z._imag if which else z._real
+            part = -part if which and is_conjugate(z) else part
             return aten._unsafe_view.default(part, part.shape)
         if not is_conjugate(z):
             return aten.select.int(aten.view_as_real.default(z), -1, which)
