@@ -452,6 +452,15 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     return _JoinEagerly.apply(real, imag)
 
 
+def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    """As `join`, for a function that writes into nothing: views and leaves are not copied."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
+        return join(real, imag)
+    if is_followed(real, imag):
+        return _JoinToRead.apply(real, imag)
+    return of_parts(real.resolve_neg(), imag.resolve_neg())
+
+
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
     """Parts without a graph, whose memory nobody else has; copies of those that somebody has.
 
@@ -541,7 +550,11 @@ def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
         if not is_conjugate(z):
             return aten.select.int(aten.view_as_real.default(z), -1, which)
         part = aten.select.int(aten.view_as_real.default(z.conj()), -1, which)
-        return part._neg_view() if which else part
+        if not which:
+            return part
+        from trnfft.ops.sharded import is_sharded  # here: it imports this file
+
+        return -part if is_sharded(part) else part._neg_view()  # which DTensors do not have
 
 
 def _pairs(z: ComplexTensor) -> torch.Tensor:
@@ -629,6 +642,16 @@ class _JoinEagerly(torch.autograd.Function):
     backward = _Join.backward
 
 
+class _JoinToRead(torch.autograd.Function):
+    """`_JoinEagerly` of parts that others may have."""
+
+    @staticmethod
+    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        return of_parts(real.detach().resolve_neg(), imag.detach().resolve_neg())
+
+    backward = _Join.backward
+
+
 class _Split(torch.autograd.Function):
     """The inverse of `_Join`: views that a function made, of several."""
 
@@ -683,6 +706,7 @@ for _function in (
     _Split.forward,
     _Split.setup_context,
     _JoinEagerly.forward,
+    _JoinToRead.forward,
     _Parts.forward,
     _Pairs.forward,
     ComplexTensor.__torch_dispatch__.__func__,  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.tensor import join
+from trnfft.complex.tensor import join_to_read
 from trnfft.distributed.exchange import (
     End,
     Exchange,
@@ -71,7 +71,7 @@ def of_last(
     def of_parts(parts: Held, interval: Interval) -> Held:
         moved = [part.movedim(tuple(dims), tuple(ends)) for part in parts]
         parts.clear()
-        y = function(join(*moved) if len(moved) == 2 else moved[0])
+        y = function(join_to_read(*moved) if len(moved) == 2 else moved[0])
         results = parts_apart(y) if y.is_complex() else (y,)
         return [part.movedim(tuple(ends), tuple(dims)) for part in results]
 
