@@ -194,12 +194,13 @@ def test_other_functions_and_layers(devices, name):
 def in_planned_order(folder, rows, mesh_shape):
     """As `transformed`, of an inverse of products of spectra in planned order."""
     z = ComplexTensor(sample(rows, 4, 72), sample(rows, 4, 72, seed=1))
-    given = ComplexTensor(*(spread(part, 0, mesh_shape) for part in (z.real, z.imag)))
+    given_parts = [spread(part, 0, mesh_shape) for part in (z.real, z.imag)]
+    given = ComplexTensor(*given_parts)
     torch_xla.sync(wait=True)
     spectrum = trnfft.fft(given, order="planned")
     parts = parts_of(trnfft.ifft(spectrum * spectrum, order="planned"))
     collectives = collectives_of(folder, parts)
-    is_split = all(is_split_like(part, given.real) for part in parts)
+    is_split = all(is_split_like(part, given_parts[0]) for part in parts)
     wanted = torch.fft.ifft(torch.fft.fft(z.to_complex().to(torch.complex128)) ** 2)
     return collectives, is_split, error_of(parts, wanted)
 
