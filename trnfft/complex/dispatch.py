@@ -396,7 +396,10 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
         )
         for i in range(len(args[0]))
     ]
-    return None if name.endswith("_") else results
+    if not name.endswith("_"):
+        return results
+    torch.autograd.graph.increment_version(args[0])  # which torch leaves to what it calls here
+    return None
 
 
 def _changing_shape(

@@ -2,12 +2,14 @@
 
 torch.compile takes them whole, without a look inside. A program of torch.export holds the real
 operators that functions of ComplexTensors are made of, with `trnfft::join` where one is returned,
-`trnfft::real` and `trnfft::imag` of those that it gets. These three have derivatives.
+`trnfft::real` and `trnfft::imag` of those that it gets, and make_fx records these, too, and
+`trnfft::pairs` for torch.view_as_real. All of them have derivatives.
 
 Imported where code is compiled only, as it loads torch's compiler.
 """
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -52,9 +54,24 @@ _LIBRARY = torch.library.Library("trnfft", "FRAGMENT")
 _LIBRARY.define("join(Tensor real, Tensor imag) -> Tensor")
 _LIBRARY.define("real(Tensor z) -> Tensor")
 _LIBRARY.define("imag(Tensor z) -> Tensor")
+_LIBRARY.define("pairs(Tensor z) -> Tensor")
 _LIBRARY.impl("join", lambda real, imag: tensor.join(real, imag), "CompositeImplicitAutograd")
 _LIBRARY.impl("real", lambda z: tensor.parts_of(z)[0], "CompositeImplicitAutograd")
 _LIBRARY.impl("imag", lambda z: tensor.parts_of(z)[1], "CompositeImplicitAutograd")
+_LIBRARY.impl("pairs", lambda z: tensor.as_pairs(z), "CompositeImplicitAutograd")
+
+
+def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> Any:
+    """A function of tensors, which make_fx takes for the operator of this name."""
+    proxies = [_proxy(x) for x in inputs]
+    if all(proxy is None for proxy in proxies):
+        return function(*inputs)
+    with proxy_tensor.disable_proxy_modes_tracing():
+        made = function(*inputs)
+    given = [x if proxy is None else proxy for x, proxy in zip(inputs, proxies, strict=True)]
+    _note(made, _called(getattr(torch.ops.trnfft, name).default, *given))
+    return made
+
 
 
 def note_joined(values: Any) -> None:

@@ -51,8 +51,7 @@ def complex_prod(
     if z.real.shape[-1]:
         z = _on_both(z, lambda part: part[..., 0])
     else:
-        empty = z.real.sum(-1)
-        z = Parts(torch.ones_like(empty), torch.zeros_like(empty))
+        z = Parts(z.real.sum(-1) + 1, z.imag.sum(-1))
     return (
         _on_both(z, lambda part: part.unsqueeze(dim)) if keepdim and dim is not None and ndim else z
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -240,13 +241,15 @@ class ComplexTensor(torch.Tensor):
             kept = int(_is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
             args = (*args[:kept], *rest)
-        function = FUNCTIONS.get(func)
-        if function is not None:
-            return function(*args, **kwargs)
-        with torch._C.DisableTorchFunctionSubclass():
-            if torch.compiler.is_exporting():
-                return dispatch.exported(func, args, kwargs)
-            return func(*args, **kwargs)
+        try:
+            return _called(func, args, kwargs)
+        except RuntimeError as error:
+            if "new_fn INTERNAL ASSERT FAILED" not in str(error):
+                raise
+            raise RuntimeError(
+                "this is a view of a ComplexTensor that was detached in place and has no "
+                "derivative any more, allowed are views made after that; use .detach()"
+            ) from error
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -378,6 +381,17 @@ class ComplexTensor(torch.Tensor):
         return all(part.is_pinned(*args, **kwargs) for part in (self._real, self._imag))
 
 
+def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of torch, by what is known of it or by its operators."""
+    function = FUNCTIONS.get(func)
+    if function is not None:
+        return function(*args, **kwargs)
+    with torch._C.DisableTorchFunctionSubclass():
+        if torch.compiler.is_exporting():
+            return dispatch.exported(func, args, kwargs)
+        return func(*args, **kwargs)
+
+
 def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     """The ComplexTensor of parts that are known to fit, below autograd or without it."""
     if imag.stride() != real.stride():  # as a view of the whole is one of each part
@@ -428,7 +442,7 @@ def keep_from_compiler(code: CodeType) -> None:
     """
     frames: Any = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
         frames.set_code_exec_strategy(code, skip)
 
 
@@ -446,7 +460,7 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         joined._traced = real, imag
         return joined
     if not is_followed(real, imag):
-        return of_parts(*_own(real, imag))
+        return _joined(real, imag)  # type: ignore[no-any-return]
     if is_transformed():
         return _uncompiled(_JoinUnderTransforms.apply, real, imag)
     return _JoinEagerly.apply(real, imag)
@@ -458,7 +472,38 @@ def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         return join(real, imag)
     if is_followed(real, imag):
         return _JoinToRead.apply(real, imag)
-    return of_parts(real.resolve_neg(), imag.resolve_neg())
+    return _joined_to_read(real, imag)  # type: ignore[no-any-return]
+
+
+def _recorded(name: str) -> Callable[..., Any]:
+    """Decorator: what make_fx records a function of tensors as, an operator of `in_graph`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*inputs: torch.Tensor) -> Any:
+            if not torch._C._len_torch_dispatch_stack() or torch.compiler.is_compiling():
+                return function(*inputs)
+            if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None:
+                return function(*inputs)
+            from trnfft.complex import in_graph
+
+            return in_graph.recorded(name, function, *inputs)
+
+        for each in (function, call):
+            keep_from_compiler(each.__code__)
+        return call
+
+    return decorate
+
+
+@_recorded("join")
+def _joined(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    return of_parts(*_own(real, imag))
+
+
+@_recorded("join")
+def _joined_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    return of_parts(real.detach().resolve_neg(), imag.detach().resolve_neg())
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -542,6 +587,20 @@ def _ungraded() -> Any:
 
 
 def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
+    return _imaginary(z) if which else _real(z)  # type: ignore[no-any-return]
+
+
+@_recorded("real")
+def _real(z: ComplexTensor) -> torch.Tensor:
+    return _viewed(z, 0)
+
+
+@_recorded("imag")
+def _imaginary(z: ComplexTensor) -> torch.Tensor:
+    return _viewed(z, 1)
+
+
+def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
     with _ungraded(), torch._C.DisableTorchFunctionSubclass():
         if z._real.device.type == "xla":  # whose tensors have no views below autograd
             part = z._imag if which else z._real
@@ -557,6 +616,7 @@ def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
         return -part if is_sharded(part) else part._neg_view()  # which DTensors do not have
 
 
+@_recorded("pairs")
 def _pairs(z: ComplexTensor) -> torch.Tensor:
     with _ungraded(), torch._C.DisableTorchFunctionSubclass():
         return aten.view_as_real.default(z)
@@ -621,7 +681,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        return of_parts(*_own(real, imag))
+        return _joined(real, imag)  # type: ignore[no-any-return]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -637,7 +697,7 @@ class _JoinEagerly(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        return of_parts(*_own(real, imag))
+        return _joined(real, imag)  # type: ignore[no-any-return]
 
     backward = _Join.backward
 
@@ -647,7 +707,7 @@ class _JoinToRead(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        return of_parts(real.detach().resolve_neg(), imag.detach().resolve_neg())
+        return _joined_to_read(real, imag)  # type: ignore[no-any-return]
 
     backward = _Join.backward
 
@@ -697,9 +757,10 @@ class _Pairs(torch.autograd.Function):
 for _function in (
     of_parts,
     views_of_parts,
+    _called,
     _own,
-    _pairs,
     _view_of_part,
+    _viewed,
     _wrapped,
     _Join.forward,
     _Join.setup_context,
@@ -709,6 +770,7 @@ for _function in (
     _JoinToRead.forward,
     _Parts.forward,
     _Pairs.forward,
+    ComplexTensor.__torch_function__.__func__,  # type: ignore[attr-defined]
     ComplexTensor.__torch_dispatch__.__func__,  # type: ignore[attr-defined]
 ):
     keep_from_compiler(_function.__code__)

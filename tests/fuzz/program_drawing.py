@@ -1,0 +1,246 @@
+"""Random programs. They are run on torch's complex dtypes as they grow, so that most steps fit."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tests.fuzz.program import NATIVE, OF_ONE, WRAPPERS, Outcome, Program, Step, run
+from tests.fuzz.program_steps import (
+    GRADIENTS,
+    LEAVES,
+    NATIVE_LEAVES,
+    READS,
+    SOURCES,
+    UNDER_NO_GRAD,
+    VIEWS,
+    WRITES,
+)
+
+SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 2), (1, 3), (2, 1, 3), (2, 2, 2), (0, 2))
+SHAPE_WEIGHTS = (1, 1, 4, 2, 6, 5, 3, 1, 2, 2, 1)
+KINDS = ("view", "write", "read", "no_grad", "gradient")
+KIND_WEIGHTS = (5, 6, 4, 1, 2)
+TABLES = {
+    "view": VIEWS,
+    "write": WRITES,
+    "read": READS,
+    "no_grad": UNDER_NO_GRAD,
+    "gradient": GRADIENTS,
+}
+WEIGHS = ("weigh", "weigh", "weigh_whole", "weigh_abs")
+MOST_NUMBERS = 500  # of a tensor
+TRIES = 8  # to find a step that torch takes
+ERRORS_KEPT = 0.1  # of those that torch does not take, with which a program ends
+NAME = re.compile(r"\b([antz]\d+)\b")
+
+
+class Drawing:
+    """A program as it grows."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        dtype = "float32" if self._draw.random() < 0.1 else "float64"
+        self.program = Program((), dtype)
+        self._held: dict[str, torch.Tensor] = {}
+        self.is_over = False
+
+    def add(self, kind: str, text: str, target: str = "") -> bool:
+        """Whether the program has that step now: torch takes it, or the program is to end so."""
+        longer = Program((*self.program.steps, Step(kind, text, target)), self.program.dtype)
+        outcome = run(longer, NATIVE)
+        is_taken = outcome.error is None and _is_small(outcome)
+        if not is_taken and (outcome.error is None or self._draw.random() > ERRORS_KEPT):
+            return False
+        self.program, self.is_over = longer, not is_taken
+        self._held = tensors(outcome)
+        return True
+
+    def begin(self) -> None:
+        """Leaves, and one to three complex tensors made of them."""
+        shape = self._draw.choices(SHAPES, SHAPE_WEIGHTS)[0]
+        for name, kinds in (("a0", LEAVES), ("a1", LEAVES), ("n0", NATIVE_LEAVES)):
+            text = self._draw.choice(kinds[:1] + 2 * kinds[1:])
+            count = torch.Size(shape).numel()
+            factor = self._draw.choice((1.3, 2.1, 2.9))
+            self.add("leaf", f"{name} = {text.format(count=count, factor=factor, shape=shape)}")
+        for i in range(self._draw.choices((1, 2, 3), (5, 4, 1))[0]):
+            for _ in range(TRIES):
+                places = {"a": "a0", "b": self._draw.choice(("a0", "a1")), "n": "n0"}
+                text = self._draw.choice(SOURCES).format(**places)
+                if self.add("source", f"z{i} = {text}", f"z{i}") or self.is_over:
+                    break
+
+    def step(self, i: int, kinds: Sequence[str] = KINDS) -> None:
+        """One more, if one is found."""
+        for _ in range(TRIES):
+            weights = [KIND_WEIGHTS[KINDS.index(kind)] for kind in kinds]
+            kind = self._draw.choices(kinds, weights)[0]
+            template = self._draw.choice(TABLES[kind])
+            places = self._places(i)
+            if places is None or not self._is_safe(template, places):
+                continue
+            text, target = template, ""
+            if kind in ("view", "read"):
+                target = f"t{i}"
+                text = f"{target} = {text}"
+            elif kind == "no_grad":
+                text = f"with torch.no_grad(): {text}"
+            elif "{result}" in template:
+                is_native = places["l"][0] == "n" and "{l}" in template
+                target = f"n{i + 1}" if is_native else f"t{i}"
+            if self.add(kind, text.format(**places, result=target), target):
+                return
+
+    def end(self) -> None:
+        """Gradients of one to three tensors."""
+        followed = [name for name, x in self._held.items() if x.requires_grad and x.numel()]
+        wanted = self._draw.choice((1, 1, 2, 3))
+        names = self._draw.sample(followed, min(len(followed), wanted))
+        results = [name for name in followed if name in self._compiled_results()]
+        if results and self._draw.random() < 0.8:  # torch refuses where some are left out
+            names = [*results, *names[1:]]
+        weighed = [f"{self._draw.choice(WEIGHS)}({name})" for name in names]
+        if self._draw.random() < 0.5 and names:
+            weighed = [f"({' + '.join(weighed)})"]
+        for text in weighed:
+            if not self.is_over:
+                self.add("gradient", f"{text}.backward(retain_graph=True)")
+
+    def _compiled_results(self) -> list[str]:
+        results = [step.text.split(" = compiled")[0] for step in self.program.steps]
+        return [name for text in results for name in text.split("\n")[-1].split(", ")]
+
+    def _places(self, i: int) -> dict[str, Any] | None:
+        draw = self._draw
+        made = [name for name in self._held if name[0] in "tz"]
+        if draw.random() < 0.08:
+            made += [name for name in self._held if name[0] == "a"]
+        complexes = [name for name in made if self._held[name].is_complex()]
+        if not complexes:
+            return None
+        # The newest and the first more often than others: views of views, and their bases.
+        x = draw.choice((*made, made[-1], made[-1], made[0]))
+        z = draw.choice((*complexes, complexes[-1], complexes[0]))
+        real = [n for n, value in self._held.items() if not value.is_complex()]
+        leaf = draw.choice([n for n in self._held if n[0] in "an"])
+        return {
+            "x": x,
+            "z": z,
+            "w": draw.choice(complexes),
+            "y": self._of_shape_of(x, [n for n in self._held if n[0] in "atz"]),
+            "o": self._fitting(x),
+            "r": self._of_shape_of(z, real),
+            "n": self._of_shape_of(z, [n for n in self._held if n[0] == "n"]),
+            "l": leaf,
+            "i": draw.randrange(max(self._held[x].ndim, 1)),
+            "k": draw.choice((0, -1)),
+            "weigh": draw.choice(WEIGHS),
+        }
+
+    def _is_safe(self, template: str, places: dict[str, Any]) -> bool:
+        """Whether there are such tensors, and torch's own does not end the process."""
+        if "{n}" in template and not places["n"]:
+            return False
+        views = [name for name in (places["x"], places["z"]) if self._held[name]._is_view()]
+        return not (views and "register_hook" in template)  # after a write into their bases
+
+    def _of_shape_of(self, x: str, names: list[str]) -> str:
+        """One of these, of that shape if there are such."""
+        same = [name for name in names if self._held[name].shape == self._held[x].shape]
+        return self._draw.choice(same or names) if names else ""
+
+    def _fitting(self, x: str) -> str:
+        """What can be written into a tensor."""
+        names = [n for n in self._held if n[0] in "atz"]
+        if not self._held[x].is_complex():
+            names = [n for n in names if not self._held[n].is_complex()] or names
+        return self._of_shape_of(x, names)
+
+
+def drawn(seed: int, compiled: bool | None = None) -> Program:
+    """A random program of two to six steps and their gradients.
+
+    Args:
+        seed: another program for each.
+        compiled: whether some steps are compiled by torch.compile; None for some programs.
+    """
+    drawing = Drawing(seed)
+    draw = random.Random(-1 - seed)
+    drawing.begin()
+    for i in range(draw.randint(2, 6)):
+        if not drawing.is_over:
+            drawing.step(i)
+    if not drawing.is_over:
+        if compiled or (compiled is None and draw.random() < 0.03):
+            _wrap(drawing, draw, "compiled")
+        elif draw.random() < 0.15:
+            _wrap(drawing, draw, draw.choice([name for name in WRAPPERS if name != "compiled"]))
+    if not drawing.is_over:
+        drawing.end()
+    return drawing.program
+
+
+def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
+    """Some steps become a function that is compiled or transformed, where torch allows it."""
+    steps = drawing.program.steps
+    free = {i for i, step in enumerate(steps) if _is_free(step, wrapper)}
+    ranges = [(i, j) for i in free for j in range(i + 1, len(steps) + 1) if {*range(i, j)} <= free]
+    draw.shuffle(ranges)
+    for i, j in sorted(ranges, key=lambda pair: pair[0] - pair[1])[:4]:
+        inner = wrapped(steps[i:j], wrapper, wrapper in OF_ONE or draw.random() < 0.5)
+        if inner is None:
+            continue
+        program = Program((*steps[:i], inner, *steps[j:]), drawing.program.dtype)
+        if run(program, NATIVE).error is None:
+            drawing.program = program
+            return
+
+
+def _is_free(step: Step, wrapper: str) -> bool:
+    """Whether a function can have this step inside."""
+    kinds = (
+        ("view", "read", "write") if wrapper == "traced" else ("view", "read", "write", "no_grad")
+    )
+    return step.kind in kinds and not re.search(
+        r"item\(|tolist|numpy|complex\(\w*\.sum|float\(|checkpoint\(", step.text
+    )
+
+
+def wrapped(steps: Sequence[Step], wrapper: str, gives_one: bool) -> Step | None:
+    """A function with these steps inside, and its call; None where there is no such function."""
+    targets = [step.target for step in steps if step.target]
+    used = sorted({name for step in steps for name in NAME.findall(step.text)} - {*targets})
+    if not targets or not used or (wrapper in OF_ONE and len(used) > 1):
+        return None
+    results = targets[-1:] if gives_one else targets
+    body = "\n".join(f"    {step.text}" for step in steps)
+    call = WRAPPERS[wrapper].format(args=", ".join(used))
+    text = (
+        f"def middle({', '.join(used)}):\n{body}\n    return {', '.join(results)}\n"
+        f"{', '.join(results)} = {call}"
+    )
+    return Step(wrapper, text, results[-1])
+
+
+def tensors(outcome: Outcome) -> dict[str, torch.Tensor]:
+    """Those that a run leaves, by name, as the order of their making."""
+    found = outcome.found.items()
+    return {name: x for name, x in found if NAME.fullmatch(name) and isinstance(x, torch.Tensor)}
+
+
+def _is_small(outcome: Outcome) -> bool:
+    """Few numbers of a size that can be compared."""
+    with torch.no_grad():
+        for x in tensors(outcome).values():
+            if x.numel() > MOST_NUMBERS:
+                return False
+            if x.numel() and x.is_floating_point() and not bool(x.detach().abs().max() < 1e6):
+                return False
+            if x.numel() and x.is_complex() and not bool(x.detach().abs().max() < 1e6):
+                return False
+    return True

@@ -1,0 +1,277 @@
+"""Whether a program on ComplexTensors does what it does on torch's complex dtypes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.fuzz import program_slopes
+from tests.fuzz.program import (
+    NATIVE,
+    NATIVE_COMPILED,
+    OF_ONE,
+    SPLIT,
+    Outcome,
+    Program,
+    Step,
+    run,
+    settings,
+)
+from tests.fuzz.program_drawing import NAME
+from trnfft import ComplexTensor
+
+TYPED = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+# Parts of clear messages: of this library's, which say what is allowed, and of torch's own.
+CLEAR = (
+    r"allowed (is|are)",
+    r"(is|are) not allowed",
+    r"is not supported",
+    r"modified by an inplace operation",
+    r"modified inplace",
+    r"being modified in-place",
+    r"refers? to a single memory location",
+    r"we guessed its metadata",  # of a compiled function's complex result that no loss depends on
+)
+# What torch says of its internals.
+UNCLEAR = (
+    r"INTERNAL ASSERT",
+    r"has no attribute",
+    r"NoneType",
+    r"unexpected keyword",
+    r"missing \d",
+    r"unpack",
+)
+# torch refuses these because its operator keeps a result or an argument for its derivative.
+KEPT = r"modified by an inplace operation"
+# torch refuses these because derivatives would be wrong.
+OF_AUTOGRAD = KEPT + r"|inplace|in-place|leaf Variable|requires? grad|a view"
+TOLERANCE = {"float64": 1e-8, "float32": 2e-3}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a program.
+
+    Attributes:
+        kind: "same", "same error", "refused", "allowed", "different".
+        text: the message, or what differs.
+    """
+
+    kind: str
+    text: str = ""
+
+    @property
+    def group(self) -> str:
+        """Without the names and numbers of this program."""
+        text = re.sub(r"(value|class|shape|dtype|requires_grad|is_leaf): .*", r"\1", self.text)
+        text = text.replace("backend='aot_eager' raised:", "")
+        text = re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e-?\d+)?", "#", text.split("\n")[0])
+        return f"{self.kind}: {text[:130]}"
+
+
+def judged(program: Program) -> Verdict:
+    """The verdict on a program."""
+    verdict = _against(run(program, NATIVE), program)
+    is_compiled = any(step.kind in ("compiled", "traced") for step in program.steps)
+    if verdict.kind == "different" and is_compiled:
+        compiled = _against(run(program, NATIVE_COMPILED), program)
+        if compiled.kind != "different":
+            return Verdict("same", "as what torch compiles, which is not what it does eagerly")
+    return verdict
+
+
+def _against(native: Outcome, program: Program) -> Verdict:
+    split = run(program, SPLIT)
+    if split.error is not None and (native.error is None or split.ended < native.ended):
+        return _refused(program, split)
+    if native.error is not None and split.error is None:
+        return _allowed(program, native, split)
+    is_partial = native.error is not None and program.steps[native.ended].kind == "gradient"
+    different = None if is_partial else compared(native, split, program)
+    if different is not None:
+        return different
+    return Verdict("same" if native.error is None else "same error")
+
+
+def _refused(program: Program, split: Outcome) -> Verdict:
+    """The verdict on an error that torch does not have."""
+    error, step = split.error, program.steps[split.ended]
+    message = " ".join(str(error).split("from user code")[0].split())
+    text = f"{type(error).__name__} in a {step.kind}: {message}"
+    if not isinstance(error, TYPED) or isinstance(error, RecursionError):
+        return Verdict("different", f"unclear error: {text}")
+    is_internal = type(error).__name__.startswith("Internal")
+    if is_internal or any(re.search(part, str(error)) for part in UNCLEAR):
+        return Verdict("different", f"unclear error: {text}")
+    if not any(re.search(part, message) for part in CLEAR):
+        return Verdict("different", f"error to judge: {text}")
+    # Python writes a[i] *= 2 in two steps, and functions write before torch looks at the result.
+    is_one = " *= " not in step.text and "Doubled" not in step.text
+    if is_one and step.kind in ("view", "read", "write", "no_grad"):
+        before = compared(run(program, NATIVE, split.ended), split, program)
+        if before is not None and before.kind == "different":
+            return Verdict("different", f"half done: {text}; {before.text}")
+    return Verdict("refused", text)
+
+
+def _allowed(program: Program, native: Outcome, split: Outcome) -> Verdict:
+    """The verdict on what torch refuses and ComplexTensors do: right where torch can be asked."""
+    message = str(native.error).strip().split("\n")[0]
+    if not re.search(OF_AUTOGRAD, message):
+        return Verdict("allowed", f"torch says: {message[:80]}")
+    if not re.search(KEPT, message):
+        return Verdict("different", f"no error, where torch says: {message[:100]}")
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        native = run(program, NATIVE)
+    if native.error is not None:
+        return Verdict("allowed", f"unchecked: {message[:60]}")
+    different = compared(native, split, program)
+    if different is not None and different.kind == "different":
+        is_right = program_slopes.are_right(program, split)  # torch's way around it has errors
+        if is_right is None:
+            return Verdict("allowed", f"unchecked: {message[:60]}")
+        if not is_right:
+            return Verdict("different", f"{different.text}; torch refuses to compute it")
+    return Verdict("allowed", "torch keeps what is written, and the result is right")
+
+
+def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | None:
+    """What differs, if anything does, in what two runs left."""
+    tolerance = TOLERANCE[program.dtype]
+    with settings(NATIVE), torch.no_grad():
+        for name, expected in native.found.items():
+            if not NAME.fullmatch(name):
+                continue
+            if _is_unreadable(expected):
+                continue
+            try:
+                kind = _kind_of(program, name)
+                text = _difference(name, split.found.get(name), expected, tolerance, kind)
+            except RuntimeError as error:
+                if any(re.search(part, str(error)) for part in CLEAR):
+                    return Verdict("refused", f"at the end: {str(error).split(chr(10))[0]}")
+                return Verdict("different", f"error to judge, at the end: {error}")
+            if text:
+                return Verdict("different", f"{kind}.{text}")
+    return None
+
+
+def _is_unreadable(x: Any) -> bool:
+    """Whether torch has no derivative of a view any more, and says so whatever is asked."""
+    try:
+        return isinstance(x, torch.Tensor) and x.grad_fn is x
+    except RuntimeError:
+        return True
+
+
+def _kind_of(program: Program, name: str) -> str:
+    """The kind of the step that made a result, or of a transform of torch.func before."""
+    kinds = [step.kind for step in program.steps if step.target == name]
+    return next((step.kind for step in program.steps if step.kind in OF_ONE), (*kinds, "leaf")[0])
+
+
+def _difference(name: str, x: Any, expected: Any, tolerance: float, kind: str) -> str:
+    """What differs between two results; "" for nothing."""
+    if not isinstance(expected, torch.Tensor):
+        return "" if _are_close(x, expected, tolerance) else f"value: {name} is {x}, not {expected}"
+    if not isinstance(x, torch.Tensor):
+        return f"class: {name} is a {type(x).__name__}"
+    for each, wanted, what in ((x, expected, ""), (_grad(x), _grad(expected), "grad.")):
+        if (each is None) != (wanted is None):
+            return f"{what}value: {name} has {each}, not {wanted}"
+        if wanted is None:
+            continue
+        is_split = wanted.is_complex() and name[0] != "n"
+        if is_split and not isinstance(each, ComplexTensor) and kind in OF_ONE:
+            pass  # torch.func's gradients may be native: docs/complex_tensor.md
+        elif is_split != isinstance(each, ComplexTensor):
+            return f"{what}class: {name} has {type(each).__name__}"
+        for attribute in ("shape", "dtype", "requires_grad", "is_leaf"):
+            found, right = getattr(each, attribute), getattr(wanted, attribute)
+            if found != right:
+                return f"{what}{attribute}: {name} has {found}, not {right}"
+        if not _are_close(each, wanted, tolerance):
+            return f"{what}value: {name} has {each.detach()}, not {wanted.detach()}"
+    return ""
+
+
+def _grad(x: torch.Tensor) -> torch.Tensor | None:
+    return x.grad if x.is_leaf or x.retains_grad else None
+
+
+def _are_close(x: Any, expected: Any, tolerance: float) -> bool:
+    if x is None or expected is None:
+        return x is expected
+    found, right = _as_array(x), _as_array(expected)
+    if found.shape != right.shape:
+        return False
+    if found.size == 0:
+        return True
+    finite = np.isfinite(right)
+    if not np.array_equal(np.isfinite(found), finite):
+        return False
+    size = max(1.0, float(np.abs(right[finite]).max(initial=0.0)))
+    return bool(np.all(np.abs(found[finite] - right[finite]) <= tolerance * size))
+
+
+def _as_array(x: Any) -> np.ndarray:
+    if isinstance(x, ComplexTensor):
+        x = x.detach().to_complex()
+    if isinstance(x, torch.Tensor):
+        x = x.detach().clone().resolve_conj().resolve_neg().numpy()
+    return np.asarray(x).astype(complex)
+
+
+def shortest(program: Program, judge: Callable[[Program], Verdict]) -> Program:
+    """The program without what the verdict does not need."""
+    group = judge(program).group
+    found = True
+    while found:
+        found = False
+        for i in reversed(range(len(program.steps))):
+            for steps in _shorter(program.steps, i):
+                candidate = Program(steps, program.dtype)
+                if _is_whole(candidate) and judge(candidate).group == group:
+                    program, found = candidate, True
+                    break
+            if found:
+                break
+    return program
+
+
+def _shorter(steps: tuple[Step, ...], i: int) -> list[tuple[Step, ...]]:
+    """Without a step, and for functions also without one inside or with those in its place."""
+    choices = [(*steps[:i], *steps[i + 1 :])]
+    first, *body = steps[i].text.split("\n")
+    if first.startswith("def "):
+        *inner, results, call = body
+        lines = [Step("inner", line.strip(), _target(line)) for line in inner]
+        choices.append((*steps[:i], *lines, *steps[i + 1 :]))
+        for j in range(len(inner)):
+            text = "\n".join([first, *inner[:j], *inner[j + 1 :], results, call])
+            choices.append(
+                (*steps[:i], Step(steps[i].kind, text, steps[i].target), *steps[i + 1 :])
+            )
+        names = results.strip().removeprefix("return ").split(", ")
+        for name in names if len(names) > 1 else []:
+            kept = ", ".join(other for other in names if other != name)
+            text = "\n".join([first, *inner, f"    return {kept}", kept + call[call.index(" =") :]])
+            choices.append(
+                (*steps[:i], Step(steps[i].kind, text, steps[i].target), *steps[i + 1 :])
+            )
+    return choices
+
+
+def _target(line: str) -> str:
+    match = re.match(r"\s*(\w+) = ", line)
+    return match[1] if match else ""
+
+
+def _is_whole(program: Program) -> bool:
+    """Whether all names are there that it uses, on torch's complex dtypes."""
+    return not isinstance(run(program, NATIVE).error, NameError)

@@ -1,0 +1,97 @@
+"""Random programs do on ComplexTensors what they do on torch's complex dtypes, or are refused.
+
+    python -m tests.fuzz.test_programs 10000 [first]
+
+runs as many in a process of their own, from a seed on, and prints of each kind of finding how many
+there are and the shortest program, as source to paste.
+"""
+
+import collections
+import sys
+
+import pytest
+
+from tests.fuzz.child import Child
+from tests.fuzz.program import Program, Step
+from tests.fuzz.program_drawing import drawn
+from tests.fuzz.program_judging import Verdict, judged, shortest
+
+PART = 50
+
+
+@pytest.mark.parametrize("first", range(0, 300, PART))
+def test_programs(first):
+    for seed in range(first, first + PART):
+        program = drawn(seed, compiled=False)
+        verdict = judged(program)
+        assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_compiled_programs(seed):
+    program = drawn(seed, compiled=True)
+    verdict = judged(program)
+    assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
+
+
+@pytest.mark.slow
+def test_many_programs():
+    survey = Survey(1_000_000, 10_000)
+    assert not survey.found("different"), str(survey)
+
+
+def judge_in_child(case: Program | int) -> tuple[Program, Verdict]:
+    """A program, or the one that is drawn with a seed, and the verdict."""
+    program = drawn(case) if isinstance(case, int) else case
+    return program, judged(program)
+
+
+class Survey:
+    """Many programs: how many verdicts there are of each kind, and the shortest program of each."""
+
+    def __init__(self, first, count, report=lambda text: None):
+        self.counts = collections.Counter()
+        self.programs = {}
+        self._report = report
+        with Child(judge_in_child) as child:
+            self._ask = child
+            for seed in range(first, first + count):
+                self._add(seed)
+
+    def _judge(self, case):
+        """A text in place of an answer says that the process did not survive, or took too long."""
+        answer = self._ask(case)
+        return answer if isinstance(answer, tuple) else (case, Verdict("different", answer))
+
+    def _add(self, seed):
+        program, verdict = self._judge(seed)
+        if program is seed:
+            program = Program((Step("drawn", f"drawn({seed})"),))
+        self.counts[verdict.group] += 1
+        if verdict.kind == "different" and verdict.group not in self.programs:
+            program = shortest(program, lambda each: self._judge(each)[1])
+            self._report(f"seed {seed} {verdict.kind}: {verdict.text}\n\n{program}\n")
+        known = self.programs.get(verdict.group)
+        if known is None or program.lines < known.lines:
+            self.programs[verdict.group] = program
+
+    def found(self, kind):
+        return [group for group in self.counts if group.startswith(kind)]
+
+    def __str__(self):
+        totals = collections.Counter()
+        lines = []
+        for group, count in sorted(self.counts.items(), key=lambda item: (item[0][0], -item[1])):
+            totals[group.split(":")[0]] += count
+            lines.append(f"{count} x {group}")
+            if group.startswith(("different", "allowed")):
+                lines += ["", str(self.programs[group]), ""]
+        return "\n".join([*lines, str(dict(totals))])
+
+
+def main(count, first=0):
+    print(Survey(int(first), int(count), lambda text: print(text, flush=True)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
