@@ -51,6 +51,12 @@ def imag(input: ComplexTensor) -> torch.Tensor:
 
 
 def _part(input: ComplexTensor, which: int) -> torch.Tensor:
+    if is_transformed() and is_conjugate(input):
+        name = ("real", "imag")[which]
+        raise RuntimeError(
+            f"argument 'input' is conjugated lazily, allowed are tensors with numbers of their own "
+            f"in forward mode and in functions of torch.func; write z.resolve_conj().{name}"
+        )
     if torch.compiler.is_compiling() or is_transformed() or torch.jit.is_tracing():
         return parts_of(input)[which]
     return view_of_part(input, which)

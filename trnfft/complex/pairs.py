@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.dispatch import aten, each_of_lists, implements, is_view, joined, written_by
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, keep_from_compiler
 
 
 class RealPairs(torch.Tensor):
@@ -98,17 +98,30 @@ class View(NamedTuple):
 
 
 def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
-    """What the views, one after the other, show of a tensor."""
+    """What the views, one after the other, show of a tensor; of a negative one a copy."""
     for view in views:
+        if view.func == aten._neg_view.default:
+            x = -x  # operators below autograd do not see that a tensor is negated lazily
+            continue
         seen = view.func(x, *view.args, **dict(view.kwargs))
         x = seen if view.position is None else seen[view.position]
     return x
+
+
+def _is_negative(pairs: RealPairs) -> bool:
+    return any(view.func == aten._neg_view.default for view in pairs._views)
 
 
 def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Pairs seen through one more view, or a list of such."""
     pairs, *rest = args
     options = tuple(kwargs.items())
+    if func == aten.as_strided.default:
+        raise RuntimeError(
+            "argument 'input' is a view of the parts of a ComplexTensor, which have no strides in "
+            "one memory, allowed are views by index and shape, and no writes between a view and "
+            "its use; read the part again after a write, or make a copy with .clone()"
+        )
     if func == aten.view_as_complex.default:
         raise NotImplementedError(
             "argument 'input' is a view of the parts of a ComplexTensor, allowed is what "
@@ -128,7 +141,12 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The operator of copies, and what it writes in place written into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
-    written = [named[name] for name in written_by(func) if name in named]
+    written = tree_leaves([named[name] for name in written_by(func) if name in named])
+    if any(isinstance(x, RealPairs) and _is_negative(x) for x in written):
+        raise RuntimeError(
+            f"{func} of a view of negated parts is not allowed, as of .imag of a tensor that is "
+            f"conjugated lazily; write into .imag of the tensor before .conj()"
+        )
     wholes: dict[int, torch.Tensor] = {}
     copies: dict[int, torch.Tensor] = {}
 
@@ -140,11 +158,15 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     args, kwargs = tree_map_only(RealPairs, copied, (args, kwargs))
     result = func(*args, **kwargs)
-    for pairs in tree_leaves(written):
+    for pairs in written:
         if isinstance(pairs, RealPairs):
             pairs._write(wholes[id(pairs)])
             result = pairs if result is copies[id(pairs)] else result
     return result
+
+
+# torch calls it where it makes views anew, wherever that is.
+keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
 
 
 @implements(aten.view_as_real.default)

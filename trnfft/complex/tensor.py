@@ -534,8 +534,8 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         from trnfft.complex import in_graph
 
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
-    if is_transformed():
-        return _uncompiled(_PartsUnderTransforms.apply, z)
+    if is_transformed():  # where torch has no parts of what is conjugated lazily
+        return _uncompiled(_PartsUnderTransforms.apply, z.resolve_conj())
     if not isinstance(z, ComplexTensor):
         return z.real, z.imag
     if torch.jit.is_tracing():
@@ -685,11 +685,11 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing to keep."""
+        ctx.set_materialize_grads(False)  # of compiled code, where nothing depends on the result
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return parts_of(gradient)
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> Any:
+        return (None, None) if gradient is None else parts_of(gradient)
 
 
 class _JoinEagerly(torch.autograd.Function):
@@ -697,6 +697,7 @@ class _JoinEagerly(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        ctx.set_materialize_grads(False)
         return _joined(real, imag)  # type: ignore[no-any-return]
 
     backward = _Join.backward
@@ -707,6 +708,7 @@ class _JoinToRead(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        ctx.set_materialize_grads(False)
         return _joined_to_read(real, imag)  # type: ignore[no-any-return]
 
     backward = _Join.backward
