@@ -146,8 +146,21 @@ class Drawing:
         """Whether there are such tensors, and torch's own does not end the process."""
         if "{n}" in template and not places["n"]:
             return False
+        written = places["z" if template.startswith("{z}") else "x"]
+        if "{o}" in template and self._overlap(written, places["o"]):
+            return False  # torch's own would read numbers that it has written
         views = [name for name in (places["x"], places["z"]) if self._held[name]._is_view()]
         return not (views and "register_hook" in template)  # after a write into their bases
+
+    def _overlap(self, x: str, y: str) -> bool:
+        """Whether a tensor shares some numbers with another one, and not all at their places."""
+        first, second = (self._held[name] for name in (x, y))
+        if first.untyped_storage().data_ptr() != second.untyped_storage().data_ptr():
+            return False
+        layouts = [(part.stride(), part.storage_offset(), part.dtype) for part in (first, second)]
+        if layouts[0] == layouts[1] and first.shape == second.shape:
+            return False
+        return bool(_bytes_of(first) & _bytes_of(second))
 
     def _of_shape_of(self, x: str, names: list[str]) -> str:
         """One of these, of that shape if there are such."""
@@ -231,6 +244,15 @@ def tensors(outcome: Outcome) -> dict[str, torch.Tensor]:
     """Those that a run leaves, by name, as the order of their making."""
     found = outcome.found.items()
     return {name: x for name, x in found if NAME.fullmatch(name) and isinstance(x, torch.Tensor)}
+
+
+def _bytes_of(x: torch.Tensor) -> set[int]:
+    """Where the numbers of a tensor are in its storage, by multiples of the size of real ones."""
+    pair = 2 if x.is_complex() else 1
+    places = torch.tensor([pair * x.storage_offset()])
+    for size, stride in zip(x.shape, x.stride(), strict=True):
+        places = (places[:, None] + pair * stride * torch.arange(size)).flatten()
+    return {place + i for place in places.tolist() for i in range(pair)}
 
 
 def _is_small(outcome: Outcome) -> bool:

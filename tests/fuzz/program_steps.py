@@ -79,7 +79,7 @@ VIEWS = (
     "{x}.contiguous()",
     "{x}.to(torch.complex128 if {x}.is_complex() else torch.float64)",
     "{x}.data",
-    "{x}.clone(memory_format=torch.contiguous_format).as_strided({x}.shape[1:], {x}.stride()[1:])",
+    "{x}.contiguous().as_strided({x}.shape[1:], {x}.contiguous().stride()[1:])",
     "{x}[:, 0]",
     "{x}[:1][..., -1]",
     "torch.atleast_2d({x})",

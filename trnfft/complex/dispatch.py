@@ -419,7 +419,9 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
     """Write a tensor or number into a tensor, real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
         real, imag = both(source)
-        imag = -imag if is_conjugate(target) else imag
+        if is_conjugate(target):
+            _refuse_if_traced(target)
+            imag = -imag
         for part, value in ((target._real, real), (target._imag, imag)):
             part.copy_(value) if isinstance(value, torch.Tensor) else part.fill_(value)
         return target
@@ -431,6 +433,15 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
             )
         return target.copy_(source)
     return target.copy_(source.to_complex() if isinstance(source, ComplexTensor) else source)
+
+
+def _refuse_if_traced(target: ComplexTensor) -> None:
+    """What a graph writes into its inputs torch copies there without a look at conjugation."""
+    if torch._C._len_torch_dispatch_stack():
+        raise RuntimeError(
+            "a function that is compiled writes into a tensor that is conjugated lazily, allowed "
+            "are writes into others; write into z before z.conj(), or into z.conj().resolve_conj()"
+        )
 
 
 for _function in (dispatch, _has_conjugate, _resolved, _view_of_conjugate):

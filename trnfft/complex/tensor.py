@@ -275,7 +275,10 @@ class ComplexTensor(torch.Tensor):
     def __tensor_unflatten__(
         parts: dict[str, torch.Tensor], context: bool, size: Any, stride: Any
     ) -> ComplexTensor:
-        return with_conjugation(_wrapped(parts["_real"], parts["_imag"]), context)
+        real, imag = parts["_real"], parts["_imag"]
+        if 0 in real.shape and stride is not None:  # of which graphs do not keep the strides
+            real, imag = (part.as_strided(size, stride) for part in (real, imag))
+        return with_conjugation(_wrapped(real, imag), context)
 
     def __coerce_same_metadata_as_tangent__(
         self, context: bool, expected_type: Any = None
