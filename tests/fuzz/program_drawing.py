@@ -209,9 +209,22 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
         if inner is None:
             continue
         program = Program((*steps[:i], inner, *steps[j:]), drawing.program.dtype)
-        if run(program, NATIVE).error is None:
+        outcome = run(program, NATIVE)
+        is_written = any(step.kind in ("write", "no_grad") for step in steps[j:])
+        if wrapper == "compiled" and is_written and _shares_memory(outcome, steps[i:j]):
+            continue  # docs/complex_tensor.md: what a compiled function returns
+        if outcome.error is None:
             drawing.program = program
             return
+
+
+def _shares_memory(outcome: Outcome, steps: Sequence[Step]) -> bool:
+    """Whether results of these steps are views of other tensors."""
+    targets = {step.target for step in steps}
+    places = {name: x.untyped_storage().data_ptr() for name, x in tensors(outcome).items()}
+    others = [place for name, place in places.items() if name not in targets]
+    made = [place for name, place in places.items() if name in targets]
+    return bool({*made} & {*others}) or len({*made}) < len(made)
 
 
 def _is_free(step: Step, wrapper: str) -> bool:

@@ -15,7 +15,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch._ops import OpOverload
@@ -318,7 +318,7 @@ def _decomposed(
         return _refuse(overload)
 
 
-def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
+def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError(
         f"{overload} has no implementation for ComplexTensor, allowed are the operators of "
         f"docs/complex_operators.md; call it on a native tensor: x.cpu().to_complex()"
@@ -382,13 +382,25 @@ def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTen
     return of_parts(*(aten.copy(part, value, non_blocking) for part, value in parts))
 
 
+# Operators on lists, and those on one of them that take the same arguments, where names differ.
+_OF_ONE = {
+    "norm": "linalg_vector_norm",
+    "maximum": "clamp_min",
+    "maximum_": "clamp_min_",
+    "minimum": "clamp_max",
+    "minimum_": "clamp_max_",
+}
+
+
 def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """An operator on lists, such as _foreach_add, one by one."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
     if name.startswith("addc") and len(args) == 4:  # a factor, which has to be named there
         *args, value = args  # type: ignore[assignment]
         kwargs = {"value": value}
-    function = getattr(aten, {"norm": "linalg_vector_norm"}.get(name, name))
+    function = getattr(aten, _OF_ONE.get(name, name), None)
+    if function is None:
+        _refuse(overload)
     results = [
         function(
             *(x[i] if isinstance(x, (list, tuple)) else x for x in args),

@@ -31,8 +31,10 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     as_pairs,
     dtype_of_parts,
+    is_asked_by_converter,
     is_conjugate,
     is_followed,
+    is_traced,
     is_transformed,
     join,
     of_parts,
@@ -63,6 +65,8 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
+    if is_traced(input) and is_asked_by_converter():
+        return input  # which goes all steps of the view of a part, of which this is one
     if is_conjugate(input):
         return as_torch(torch.view_as_real, input)  # which says what to do
     if torch.compiler.is_compiling():

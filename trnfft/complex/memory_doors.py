@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from trnfft.complex.composites import as_torch
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, is_asked_by_converter
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _TENSORS_WITH_MEMORY = (torch.Tensor, torch.nn.Parameter)
@@ -30,7 +30,8 @@ def _refused(function: Any) -> Any:
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
     """That of a copy; for torch's compiler the one by which it tells views from each other."""
-    if torch._C._len_torch_dispatch_stack() or type(self._real) not in _TENSORS_WITH_MEMORY:
+    has_memory = type(self._real) in _TENSORS_WITH_MEMORY and not is_asked_by_converter()
+    if torch._C._len_torch_dispatch_stack() or not has_memory:
         return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
     with torch.no_grad():
         return self.to_complex().untyped_storage()

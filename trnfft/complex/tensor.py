@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -24,6 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch._subclasses import meta_utils
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_map_only
 
@@ -405,8 +409,7 @@ def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    # torch.compile does not take an offset, and has no use for it.
-    offset = 0 if torch.compiler.is_compiling() else real.storage_offset()
+    offset = real.storage_offset()
     # By position, as names take a fifth of the time: the fourth is a memory format.
     made: ComplexTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
         ComplexTensor,
@@ -492,8 +495,8 @@ def _recorded(name: str) -> Callable[..., Any]:
 
             return in_graph.recorded(name, function, *inputs)
 
-        for each in (function, call):
-            keep_from_compiler(each.__code__)
+        keep_from_compiler(function.__code__)
+        keep_from_compiler(call.__code__)  # type: ignore[attr-defined]
         return call
 
     return decorate
@@ -628,6 +631,21 @@ def _pairs(z: ComplexTensor) -> torch.Tensor:
 def is_transformed() -> bool:
     """Whether forward mode or a transform of torch.func is at work."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def is_traced(z: ComplexTensor) -> bool:
+    """Whether the parts stand for others, in a graph of torch.compile or torch.export."""
+    return isinstance(z._real, (FakeTensor, FunctionalTensor))
+
+
+def is_asked_by_converter() -> bool:
+    """Whether torch makes a twin of a tensor, for a graph: torch._subclasses.meta_utils asks."""
+    frame = inspect.currentframe()
+    for _ in range(8):  # through __torch_function__
+        frame = frame.f_back if frame is not None else None
+        if frame is not None and frame.f_code.co_filename == meta_utils.__file__:
+            return True
+    return False
 
 
 def described(x: torch.Tensor) -> torch.Tensor:
@@ -783,6 +801,10 @@ for _function in (
 
 # With what forward mode and torch.func ask for, which torch.compile does not take.
 class _JoinUnderTransforms(_Join):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """With zeros for tangents that are not there."""
+
     @staticmethod
     def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
         return join(real, imag)
