@@ -189,6 +189,8 @@ def _difference(name: str, x: Any, expected: Any, tolerance: float, kind: str) -
     if not isinstance(x, torch.Tensor):
         return f"class: {name} is a {type(x).__name__}"
     for each, wanted, what in ((x, expected, ""), (_grad(x), _grad(expected), "grad.")):
+        if wanted is None and kind == "jvp" and what and each is not None and not each.any():
+            continue  # as below
         if (each is None) != (wanted is None):
             return f"{what}value: {name} has {each}, not {wanted}"
         if wanted is None:

@@ -42,6 +42,8 @@ _DERIVED: dict[OpOverload, Implementation] = {}
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
+# The operators into `out` that are at work.
+_BEGUN: ContextVar[frozenset[OpOverload]] = ContextVar("begun", default=frozenset())
 
 # Arguments of these names say which elements are meant. The others are numbers, and have parts.
 _CHOOSING = {"condition", "index", "indices", "mask", "repeats"}
@@ -359,8 +361,14 @@ def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
         return write(self, functional(self, *args, **kwargs))
 
     def into_out(*args: Any, **kwargs: Any) -> Any:
+        if overload in _BEGUN.get():  # torch has the functional one by this one, as sspaddmm
+            _refuse(overload)
         targets = [kwargs.pop(name) for name in outs]
-        results = functional(*args, **kwargs)
+        token = _BEGUN.set(_BEGUN.get() | {overload})
+        try:
+            results = functional(*args, **kwargs)
+        finally:
+            _BEGUN.reset(token)
         results = results if isinstance(results, (tuple, list)) else (results,)
         for target, result in zip(targets, results, strict=True):
             if target.shape != result.shape:

@@ -232,6 +232,23 @@ class ComplexTensor(torch.Tensor):
         """Nested lists of Python numbers, or one number if there are no dimensions."""
         return self.numpy(force=True).tolist()
 
+    # torch.tensor([z[0], z[1]]) asks for these without a way to the operators of the parts.
+
+    def __complex__(self) -> complex:
+        if self.numel() != 1:
+            raise ValueError(
+                f"a ComplexTensor has the shape {tuple(self.shape)}, allowed for one Python number "
+                f"are tensors of one element; see tolist()"
+            )
+        imag = self._imag.item()
+        return complex(self._real.item(), -imag if is_conjugate(self) else imag)
+
+    def __float__(self) -> float:
+        return float(torch.tensor(complex(self), dtype=torch.complex128))
+
+    def __int__(self) -> int:
+        return int(torch.tensor(complex(self), dtype=torch.complex128))
+
     # What torch calls
 
     @classmethod
@@ -280,7 +297,8 @@ class ComplexTensor(torch.Tensor):
         parts: dict[str, torch.Tensor], context: bool, size: Any, stride: Any
     ) -> ComplexTensor:
         real, imag = parts["_real"], parts["_imag"]
-        if 0 in real.shape and stride is not None:  # of which graphs do not keep the strides
+        is_empty = 0 in real.shape and stride is not None
+        if is_empty and real.stride() != tuple(stride):  # which graphs do not keep
             real, imag = (part.as_strided(size, stride) for part in (real, imag))
         return with_conjugation(_wrapped(real, imag), context)
 
