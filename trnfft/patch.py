@@ -4,8 +4,11 @@ On devices without complex dtypes their complex tensors are ComplexTensors, too:
 torch.zeros, ones and empty, torch.complex, torch.polar and torch.view_as_complex.
 """
 
+import functools
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,18 +22,33 @@ _lock = threading.Lock()
 _started = 0  # how often `start` was called without `stop`
 
 
+@dataclass
+class _Block:
+    """A `with` block, of the task that entered it and of tasks made in it."""
+
+    is_open: bool = True
+
+
+_blocks: ContextVar[tuple[_Block, ...]] = ContextVar("blocks", default=())
+# The mode that torch set aside to call torch.autograd.grad or its like, which runs more functions.
+_set_aside: ContextVar["patch_torch | None"] = ContextVar("set_aside", default=None)
+_OF_GRAPHS = {torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad}
+
+
 class patch_torch(TorchFunctionMode):
     """torch.fft's transforms, torch.stft and torch.istft are those of this library.
 
-    Inside a `with` block, and from `start` to `stop`. Complex results are ComplexTensors, on every
-    device; the backend is the chosen one. On devices without complex dtypes torch.zeros, ones,
-    empty, complex, polar and view_as_complex make ComplexTensors, and `model.to(device)` makes such
-    of complex parameters.
+    Inside a `with` block, and from `start` to `stop`. Complex results are of the kind that this
+    library's functions give for the input, the device and the backend: docs/complex_tensor.md. On
+    devices without complex dtypes torch.zeros, ones, empty, complex, polar and view_as_complex make
+    ComplexTensors, and `model.to(device)` makes such of complex parameters.
 
-    A `with` block is for its own thread, and for every call in it, of functions kept before it as
-    well; blocks nest, and torch.compile traces them. `start` is for all threads of the program,
-    those to come included, but only for what is looked up afterwards in torch: call it before
-    models are made, as some keep functools.partial(torch.fft.fftn).
+    A `with` block is for its own thread and asyncio task, and for every call in it, of functions
+    kept before it and of what `backward()` runs as well; blocks nest, and torch.compile traces
+    them. A compiled function that another task of the thread calls meanwhile is traced with the
+    block. `start` is for all threads of the program, those to come included, but only for what is
+    looked up afterwards in torch: call it before models are made, as some keep
+    functools.partial(torch.fft.fftn).
 
         with trnfft.patch_torch():
             y = model(x)
@@ -38,11 +56,52 @@ class patch_torch(TorchFunctionMode):
         trnfft.patch_torch().start()  # once, at the beginning of a program
     """
 
+    _thread: int | None = None  # that of the block; of a block in compiled code none is known
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entered: list[_Block] = []
+
+    def __enter__(self) -> "patch_torch":
+        if not torch.compiler.is_compiling():
+            _see_backward()
+            self._thread = threading.get_ident()
+            self._entered.append(_Block())
+            _blocks.set((*_blocks.get(), self._entered[-1]))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if not torch.compiler.is_compiling() and self._entered:
+            self._entered.pop().is_open = False
+            _blocks.set(tuple(block for block in _blocks.get() if block.is_open))
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """A function of torch, which torch calls with this mode set aside."""
-        return _REPLACEMENTS.get(func, func)(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return _REPLACEMENTS.get(func, func)(*args, **kwargs)
+        if not self._is_for_this_task():
+            return func(*args, **kwargs)
+        if func not in _OF_GRAPHS:
+            return _REPLACEMENTS.get(func, func)(*args, **kwargs)
+        token = _set_aside.set(self)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _set_aside.reset(token)
+
+    def _is_for_this_task(self) -> bool:
+        """Whether the caller is in a block; torch keeps modes by thread, and asyncio has tasks.
+
+        Threads with modes of another one are torch's own, which run its backward pass.
+        """
+        if self._thread != threading.get_ident():
+            return True
+        return any(block.is_open for block in _blocks.get())
 
     def start(self) -> None:
         """Replace the functions in torch itself, for the whole program. Calls are counted."""
@@ -67,6 +126,31 @@ class patch_torch(TorchFunctionMode):
             if not _started:
                 for owner, name, function in _PLACES:
                     setattr(owner, name, function)
+
+
+@functools.cache
+def _see_backward() -> None:
+    """Let what runs in a backward pass see the mode that torch sets aside for torch.autograd.grad.
+
+    torch keeps the modes of the moment in which it calls its engine for checkpoints, hooks and
+    functions of the pass, wherever they run.
+    """
+    run_engine = torch.autograd._engine_run_backward
+
+    @functools.wraps(run_engine)
+    def run_with_mode(*args: Any, **kwargs: Any) -> Any:
+        mode = _set_aside.get()
+        if mode is None:
+            return run_engine(*args, **kwargs)
+        token = _set_aside.set(None)
+        TorchFunctionMode.__enter__(mode)
+        try:
+            return run_engine(*args, **kwargs)
+        finally:
+            TorchFunctionMode.__exit__(mode, None, None, None)
+            _set_aside.reset(token)
+
+    torch.autograd._engine_run_backward = run_with_mode
 
 
 def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

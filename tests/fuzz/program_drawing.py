@@ -36,6 +36,7 @@ WEIGHS = ("weigh", "weigh", "weigh_whole", "weigh_abs")
 MOST_NUMBERS = 500  # of a tensor
 TRIES = 8  # to find a step that torch takes
 ERRORS_KEPT = 0.1  # of those that torch does not take, with which a program ends
+MAY_COPY = re.compile(r"ravel|reshape|flatten|contiguous")
 NAME = re.compile(r"\b([antz]\d+)\b")
 
 
@@ -146,6 +147,10 @@ class Drawing:
         """Whether there are such tensors, and torch's own does not end the process."""
         if "{n}" in template and not places["n"]:
             return False
+        if "{x}.data" in template and self._held[places["x"]].requires_grad:
+            return False  # torch would not see what is written there
+        if not self._held[places["x"]].is_contiguous() and MAY_COPY.search(template):
+            return False  # a view or a copy, by strides
         written = places["z" if template.startswith("{z}") else "x"]
         if "{o}" in template and self._overlap(written, places["o"]):
             return False  # torch's own would read numbers that it has written

@@ -324,8 +324,8 @@ UNDER_NO_GRAD = (
 GRADIENTS = (
     "{x}.requires_grad_()",
     "{x}.retain_grad()",
-    "{x}.register_hook(lambda g: g * 2)",
-    "{z}.register_hook(lambda g: g.conj())",
+    "{x}.register_hook(lambda g: None if g is None else g * 2)",
+    "{z}.register_hook(lambda g: None if g is None else g.conj())",
     "{l}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))",
     "{l}.grad = None",
     "{l}.grad.mul_(2)",

@@ -71,6 +71,11 @@ class RealPairs(torch.Tensor):
     ) -> Any:
         kwargs = kwargs or {}
         pairs = args[0]
+        if torch.Tag.inplace_view in func.tags:
+            raise RuntimeError(
+                f"{func} of a view of the parts of a ComplexTensor is not allowed, as they have no "
+                f"storage in common; make a new tensor, for example with .clone()"
+            )
         if func in (aten.detach.default, aten.alias.default):
             return RealPairs(pairs._real, pairs._imag, *pairs._views)
         if func == aten.view_as_complex.default and not pairs._views:

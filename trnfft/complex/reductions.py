@@ -43,6 +43,8 @@ def complex_prod(
     else:
         z = _on_both(z, lambda part: part.movedim(dim, -1))
     z = _in_dtype(z, dtype)
+    if z.real.shape[-1] == 1:
+        z = _on_both(z, torch.clone)  # not a view, as of more numbers
     while (size := z.real.shape[-1]) > 1:
         half, even = size // 2, size // 2 * 2
         halves = product(_part_of(z, 0, half), _part_of(z, half, even))
