@@ -428,7 +428,8 @@ def _changing_shape(
     """An operator such as squeeze_, which torch's products use on results of theirs."""
     if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
         _refuse(overload)
-    overload(self._real, *args, **kwargs)
+    self._real, self._imag = (aten.alias(part) for part in (self._real, self._imag))
+    overload(self._real, *args, **kwargs)  # tensors of their own, as views have those before
     overload(self._imag, *args, **kwargs)
     with torch._C._DisableTorchDispatch():
         overload(self, *args, **kwargs)

@@ -297,15 +297,16 @@ class ComplexTensor(torch.Tensor):
         parts: dict[str, torch.Tensor], context: bool, size: Any, stride: Any
     ) -> ComplexTensor:
         real, imag = parts["_real"], parts["_imag"]
-        is_empty = 0 in real.shape and stride is not None
-        if is_empty and real.stride() != tuple(stride):  # which graphs do not keep
+        if stride is not None and _differ_in_name(real, stride):
             real, imag = (part.as_strided(size, stride) for part in (real, imag))
         return with_conjugation(_wrapped(real, imag), context)
 
     def __coerce_same_metadata_as_tangent__(
-        self, context: bool, expected_type: Any = None
-    ) -> ComplexTensor | None:
+        self, context: bool | None, expected_type: Any = None
+    ) -> torch.Tensor | None:
         """The gradient of a compiled result in the form that the compiler expected."""
+        if context is None or expected_type is torch.Tensor:  # native, of some inputs written into
+            return self.to_complex()
         real, imag = self._real, self._imag
         imag = imag if is_conjugate(self) == context else -imag
         return with_conjugation(of_parts(real, imag), context)
@@ -442,6 +443,15 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     made._real, made._imag = real, imag
     torch._C._set_throw_on_mutable_data_ptr(made)  # of which there is none
     return made
+
+
+def _differ_in_name(part: torch.Tensor, stride: Any) -> bool:
+    """Whether strides differ where they lead nowhere, as graphs do not keep those."""
+    found = part.stride()
+    if found == tuple(stride):
+        return False
+    steps = zip(part.shape, found, stride, strict=True)
+    return 0 in part.shape or all(size == 1 or a == b for size, a, b in steps)
 
 
 def is_conjugate(z: torch.Tensor) -> bool:
