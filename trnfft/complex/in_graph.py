@@ -73,7 +73,6 @@ def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
     return made
 
 
-
 def note_joined(values: Any) -> None:
     """A program that is being traced can have the ComplexTensors among these of their parts."""
     for z in _complex_tensors(values):
