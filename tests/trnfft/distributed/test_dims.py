@@ -7,7 +7,7 @@ from tests.trnfft.distributed.cases import Case
 
 
 def at_the_ends(rank):
-    """For the first and the last dimension of split tensors, errors and all-to-alls of oaconvolve."""
+    """Errors and all-to-alls of oaconvolve along the first and the last dimension."""
     from torch.distributed.tensor.debug import CommDebugMode
 
     import trnfft
