@@ -9,6 +9,7 @@ The latter has the least squared error of all signals (Griffin & Lim, "Signal es
 modified short-time Fourier transform", 1984).
 """
 
+import math
 import warnings
 
 import torch
@@ -24,8 +25,10 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import COMPLEX_DEVICES
+from trnfft.checks import shown
 from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import fft, ifft, irfft, rfft
 
@@ -135,9 +138,9 @@ def istft(
         RuntimeError: `input` is real, empty or of another shape than above; not
             0 < hop_length <= win_length <= n_fft; `window` has another shape or is complex where
             the result is real; squared windows add up to less than 1e-11 at some sample (the
-            condition "nonzero overlap add"), or there is no sample. On other devices than the CPU,
-            and compiled, samples with such sums come back infinite or NaN instead: to read a sum
-            would stop the device, and break the graph.
+            condition "nonzero overlap add"), there is no sample, or no memory for `length` of them.
+            On other devices than the CPU, and compiled, samples with such sums come back infinite
+            or NaN instead: to read a sum would stop the device, and break the graph.
     """
     if is_sharded(input):
         rest = (n_fft, hop_length, win_length, window, center, normalized, onesided, length)
@@ -161,11 +164,12 @@ def istft(
             "argument 'window' is complex, allowed is a real one for a real signal; "
             "pass return_complex=True"
         )
+    count = None if length is None else _count_of(length, x, return_complex)
     frames = _signals(x.transpose(-1, -2), n_fft, "ortho" if normalized else None, return_complex)
     squares = each_part(lambda part: part.expand(x.shape[-1], n_fft), _product(weights, weights))
     start = n_fft // 2 if center else 0
     total = n_fft + hop * (x.shape[-1] - 1)
-    stop = total - start if length is None else start + max(integer("length", length), 0)
+    stop = total - start if count is None else start + count
     envelope = overlap_add(squares, hop)[..., start:stop]
     _check_envelope(envelope)
     signal = overlap_add(_product(frames, weights), hop)[..., start:stop] / envelope
@@ -233,6 +237,16 @@ def overlap_add(frames: Numbers, hop: int) -> Numbers:
         return moved.sum(-3).flatten(-2)[..., : size + hop * (count - 1)]
 
     return each_part(add, frames)
+
+
+def _count_of(length: int, x: torch.Tensor, is_complex: bool) -> int:
+    """Argument 'length' as a number of samples; RuntimeError for more than memory holds."""
+    count = max(integer("length", length), 0)
+    shape = (*x.shape[:-2], count)
+    if may_be_too_many(math.prod(shape)):
+        what = f"argument 'length' is {shown(count)}"
+        check_memory(what, shape, x.real.element_size() * (2 if is_complex else 1), x.device)
+    return count
 
 
 def _lengthened(signal: torch.Tensor, missing: int) -> torch.Tensor:

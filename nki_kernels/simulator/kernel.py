@@ -25,6 +25,7 @@ from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
 from .instruction_notes import are_wanted
+from .launch_arguments import check_call, naming_arguments
 from .order import is_program_order_kept, kept_order
 from .pair import PROGRAMS, Pair
 from .session import Session, is_running, running, strict
@@ -203,7 +204,9 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     NkiValidationError.
     """
     with ending_in_kernel(), _no_collections():
-        return _dry(simulate(kernel), specs, kwargs)
+        kernel = simulate(kernel)
+        check_call(kernel.func, specs, kwargs)
+        return _dry(kernel, specs, kwargs)
 
 
 @contextmanager
@@ -235,7 +238,8 @@ def _dry(
     with running(session):
         _check_sequences(session, specs, lambda item: isinstance(_as_spec(item), tuple))
         given, named = _from_specs(specs, kwargs, session)
-        result = kernel.func(*given, **named)
+        with naming_arguments(kernel.func, given, named):
+            result = kernel.func(*given, **named)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
     if not (logs or is_program_order_kept(session)):
@@ -263,7 +267,8 @@ def _run_pair(
     kernel: Any, pair: Pair, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, dict[str, int]]:
     """What a launch on two cores returns, in tensors of its first program, and its peaks."""
-    results = pair.run(args, kwargs)
+    with naming_arguments(kernel.func, args, kwargs):
+        results = pair.run(args, kwargs)
     for session in pair.sessions:
         _name_edges(kernel, session)
     pair.check(results)
@@ -286,19 +291,23 @@ def _from_specs(
     specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """All arguments of a dry run, as the kernel takes them."""
-    given = tuple([_from_spec(spec, session) for spec in specs])
-    return given, {k: _from_spec(v, session) for k, v in kwargs.items()}
+    given = tuple([_from_spec(spec, f"argument {i}", session) for i, spec in enumerate(specs)])
+    return given, {k: _from_spec(v, k, session) for k, v in kwargs.items()}
 
 
-def _from_spec(spec: Any, session: Session) -> Any:
+def _from_spec(spec: Any, name: str, session: Session) -> Any:
     found = _as_spec(spec)
     if found is None:
-        return tuple([_from_spec(s, session) for s in spec]) if isinstance(spec, tuple) else spec
+        is_tuple = isinstance(spec, tuple)
+        return tuple([_from_spec(s, name, session) for s in spec]) if is_tuple else spec
     shape, dtype = found
     sizes = integers("dry_run", "shape", shape)
     if any(n < 1 for n in sizes):
         raise NkiValidationError("dry_run", "shape", shape, "must be positive sizes")
-    return _argument_tensor(sizes, dtypes.canonical(dtype), session)
+    try:
+        return _argument_tensor(sizes, dtypes.canonical(dtype), session)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
 
 
 def _check_sequences(session: Session, values: tuple[Any, ...], is_tensor: Any) -> None:
@@ -330,12 +339,14 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     session = Session(record=bool(timelines), kernel=kernel.func)
     session.notes = [] if timelines else None
     session.program_dimensions = len(kernel.grid)
+    check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(session):
         _check_sequences(session, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
         given, named = _to_kernels(args, kwargs, session, bound)
-        result = kernel.func(*given, **named)
+        with naming_arguments(kernel.func, given, named):
+            result = kernel.func(*given, **named)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
         session.order = kept_order(session)
@@ -353,6 +364,7 @@ def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     timelines = _recording()
     pair = Pair(kernel, dry=False, notes=bool(timelines))
     first = pair.sessions[0]
+    check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(first):
@@ -379,7 +391,9 @@ def _name_edges(kernel: Any, session: Session) -> None:
 
 
 def _is_torch(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+    if isinstance(value, np.ndarray) or not hasattr(value, "detach"):
+        return False
+    return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
 
 
 def _to_kernels(
@@ -397,7 +411,13 @@ def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any
         return tuple([_to_kernel(v, name, session, bound) for v in value])
     original = value
     if _is_torch(value):
-        value = _torch_to_numpy(value)
+        try:
+            value = _torch_to_numpy(value)
+        except (RuntimeError, TypeError) as error:  # as of meta, sparse and quantized tensors
+            raise TypeError(
+                f"{name} is a {type(value).__name__} of {value.dtype} on device {value.device}, "
+                f"allowed are tensors with numbers in rows that NumPy reads, too: {error}"
+            ) from None
     if not isinstance(value, np.ndarray):
         return value
     try:

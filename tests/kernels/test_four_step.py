@@ -34,6 +34,7 @@ PLANS = [
     (16, 16, 16),
     (32, 32, 40),
     (3, 4, 5, 6, 7),
+    (2, 3, 3, 8, 2),  # of which two products of a stage share a matrix
     (12, 100, 3),
 ]
 

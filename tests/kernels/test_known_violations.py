@@ -53,6 +53,8 @@ AHEAD = {
     "bluestein": (1009, 1, "trn1"),
     "long_bluestein": (65537, 1, "trn1"),
     "split_bluestein": (300007, 1, "trn3"),
+    "real_dft_gemm": (256, 4096, "trn1"),
+    "inverse_real_dft_gemm": (256, 4096, "trn1"),
     "real_stockham": (8192, 256, "trn1"),
     "inverse_real_stockham": (8192, 256, "trn1"),
     "real_four_step": (524288, 2, "trn1"),

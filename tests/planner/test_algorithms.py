@@ -36,10 +36,21 @@ SHAPES = {
     "real_axes": dict(shape=(8, 12), real=True),
     "axes_to_real": dict(shape=(8, 12), real=True, inverse=True),
 }
+OTHER_SHAPES = {
+    "convolve_images": (12, 64),
+    "block_circulant": (2, 3, 16),
+    "block_circulant_gradients": (2, 3, 16),
+}
 RESIDENT = {
     "resident_planes": (256, 128),
     "resident_volumes": (64, 64, 64),
     "resident_real_volumes": (64, 64, 64),
+}
+SHORT = {  # than the planner takes them
+    "split_four_step": Recipe("split_four_step", 4096, (16, 16, 16)),
+    "split_bluestein": Recipe(
+        "split_bluestein", 601, inner=Recipe("split_four_step", 2730, (65, 3, 14))
+    ),
 }
 
 
@@ -48,8 +59,10 @@ def recipes():
         yield algorithm, algorithm.recipes(LENGTHS.get(algorithm.name, 64))[0]
     for name, arguments in SHAPES.items():
         yield ALGORITHMS[name], planner.plan(**arguments, target="trn1").recipe
-    for name, shape in RESIDENT.items():
+    for name, shape in {**OTHER_SHAPES, **RESIDENT}.items():
         yield ALGORITHMS[name], ALGORITHMS[name].orders(shape, shape)[0]
+    for name, recipe in SHORT.items():
+        yield ALGORITHMS[name], recipe
 
 
 def leaves(tables):

@@ -143,3 +143,111 @@ def test_shapes_of_a_dry_run_are_ints():
     for shape in ((4.5, 4), (0, 4)):
         with pytest.raises(NkiValidationError, match="dry_run: shape = "):
             simulator.dry_run(lambda x: None, (shape, "float32"))
+
+
+def scaled(x, scale=1.0, *, names=()):
+    """A kernel with a tensor and constants."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(x), scale))
+    return out
+
+
+RUNS = [
+    simulator.simulate(scaled),
+    nki.jit(scaled)[1],
+    lambda *a, **k: simulator.dry_run(scaled, *a, **k),
+]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=["simulate", "launch", "dry_run"])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        None,
+        "abc",
+        b"ab",
+        3,
+        1.5,
+        float("nan"),
+        10**5000,
+        {},
+        {1},
+        object(),
+        len,
+        int,
+        slice(3),
+        (1,),
+    ],
+    ids=lambda junk: type(junk).__name__,
+)
+def test_what_is_no_tensor_is_named(run, junk):
+    for call in (lambda: run(junk), lambda: run(x=junk)):
+        with pytest.raises(TypeError) as raised:
+            call()
+        text = str(raised.value)
+        assert text.startswith("argument 'x' of kernel scaled is ") and len(text) < 400
+        assert f"of type {type(junk).__name__}, of which the kernel takes 'shape'" in text
+        assert "allowed there is a tensor" in text
+
+
+def test_other_errors_of_attributes_are_the_kernels_own():
+    def kernel(x, scale):
+        scale.unknown  # noqa: B018  (no tensor has that)
+
+    with pytest.raises(AttributeError, match="unknown"):
+        simulator.simulate(kernel)(X, 2.0)
+
+    def other(x, scale):
+        (1, 2).shape  # noqa: B018  (which is no argument)
+
+    with pytest.raises(AttributeError, match="'tuple' object has no attribute 'shape'"):
+        simulator.simulate(other)(X, 2.0)
+
+
+# float64 and int64 are what NumPy makes by default; >f4 is in an order of bytes that no chip has.
+@pytest.mark.parametrize("dtype", ["complex64", "float64", "int64", "O", "U1", "M8[s]", ">f4"])
+def test_dtypes_that_no_chip_has_are_named(dtype):
+    x = np.zeros((4, 4)).astype(dtype)
+    with pytest.raises(TypeError, match="argument 0 is an array of .* which a chip does not have"):
+        simulator.simulate(scaled)(x)
+    with pytest.raises(TypeError, match="x is an array of .* which a chip does not have"):
+        simulator.simulate(scaled)(x=x)
+    with pytest.raises(TypeError, match="argument 0: dtype .* is not an NKI dtype; known: bool"):
+        simulator.dry_run(scaled, x)
+
+
+def test_tensors_that_numpy_does_not_read_are_named():
+    torch = pytest.importorskip("torch")
+    complex_tensor = pytest.importorskip("trnfft").ComplexTensor(torch.ones(4), torch.ones(4))
+    for x in (torch.ones(4, 4, device="meta"), torch.eye(4).to_sparse(), torch.eye(4).to_mkldnn()):
+        with pytest.raises(TypeError, match="argument 0 is a Tensor of torch.float32 on device"):
+            simulator.simulate(scaled)(x)
+    for z in (torch.ones(4, dtype=torch.complex64), complex_tensor):
+        with pytest.raises(TypeError, match="argument 0 is an array of complex64"):
+            simulator.simulate(scaled)(z)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=["simulate", "launch", "dry_run"])
+@pytest.mark.parametrize(
+    ("args", "kwargs", "what"),
+    [
+        ((), {}, "missing a required argument: 'x'"),
+        ((X, 1, 2), {}, "too many positional arguments"),
+        ((X,), {"other": 1}, "unexpected keyword argument 'other'"),
+        ((X,), {"x": X}, "multiple values for argument 'x'"),
+    ],
+)
+def test_arguments_that_a_kernel_has_not(run, args, kwargs, what):
+    with pytest.raises(TypeError) as raised:
+        run(*args, **kwargs)
+    text = str(raised.value)
+    assert text.startswith("kernel scaled: ") and what in text
+    assert text.endswith("it takes (x, scale=1.0, *, names=())")
+
+
+def test_two_cores_name_arguments_too(monkeypatch):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    with pytest.raises(TypeError, match="argument 'x' of kernel scaled is None"):
+        nki.jit(scaled)[2](None)
+    with pytest.raises(TypeError, match="kernel scaled: missing a required argument: 'x'"):
+        nki.jit(scaled)[2]()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
 from trnfft import ComplexTensor
@@ -292,6 +293,42 @@ def test_a_length_beyond_the_frames_gives_zeros_and_a_warning():
         x = trnfft.istft(SPECTRA, 8, length=40)
     assert_same(x, torch_istft(SPECTRA, 8, length=40))
     assert torch.equal(x[:, 24:], torch.zeros(2, 16, dtype=torch.float64))
+
+
+class Sizes(TorchDispatchMode):
+    """How many numbers each operator has made."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        result = operator(*args, **(kwargs or {}))
+        found = result if isinstance(result, (tuple, list)) else [result]
+        self.made += [x.numel() for x in found if isinstance(x, torch.Tensor)]
+        return result
+
+
+@pytest.mark.filterwarnings("ignore:argument 'length'")
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+@pytest.mark.parametrize("length", [24, 25, 5000, 10**6])
+def test_long_lengths_as_torch_and_no_more_work(backend, length):
+    """Of a long result only its zeros are many: all else is of the frames."""
+    spectra = SPECTRA.to(torch.complex64)
+    with trnfft.backend(backend), Sizes() as sizes:
+        x = trnfft.istft(spectra, 8, window=HANN.float(), length=length)
+    assert_same(x, torch_istft(spectra, 8, window=HANN.float(), length=length), 1e-5)
+    many = [size for size in sizes.made if size >= 2 * 5000]
+    assert many == ([2 * length] if length >= 5000 else [])
+
+
+@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
+@pytest.mark.parametrize("length", [2**40, 2**62])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_lengths_that_no_memory_holds_are_refused(backend, length, is_complex):
+    spectra = random(8, 4, dtype=torch.complex128) if is_complex else SPECTRA
+    with trnfft.backend(backend), pytest.raises(RuntimeError, match=f"'length' is {length}.*GiB"):
+        trnfft.istft(spectra, 8, length=length, return_complex=is_complex)
 
 
 @pytest.mark.parametrize("envelope, is_enough", [(1.2e-11, True), (8e-12, False), (0.0, False)])

@@ -375,7 +375,7 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     dtype = torch.promote_types(x.real.dtype, h.real.dtype)
     x, h = with_parts_in(x, dtype), with_parts_in(h, dtype)
     if mode == "valid":
-        x, h = _longer_first(x, h, axes)
+        x, h = longer_first(x, h, axes)
     return x, h, axes
 
 
@@ -406,7 +406,8 @@ def _check_others(x: Any, h: Any, axes: list[int]) -> None:
             )
 
 
-def _longer_first(x: Any, h: Any, axes: list[int]) -> tuple[Any, Any]:
+def longer_first(x: Any, h: Any, axes: list[int]) -> tuple[Any, Any]:
+    """Both operands of "valid"; ValueError where neither is the longer one."""
     sizes = [(x.shape[dim], h.shape[dim]) for dim in axes]
     sizes = [pair for pair in sizes if 1 not in pair]  # the others broadcast
     if all(n >= m for n, m in sizes):

@@ -21,10 +21,12 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from trnfft import config
+from trnfft.distributed import turns
 
 _TEXT_BYTES = 32768  # of a description: 20 values of characters that JSON doubles
 _MOST_CHARACTERS = 700  # in a value
 _PATIENCE = datetime.timedelta(seconds=60)
+_CALLS = "calls over this process group so far"
 _FOUND = "found"  # the key of a description that is an error
 
 
@@ -101,7 +103,8 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
     """The description that all along this dimension have, or of the error where they differ."""
     group = mesh.get_group(along)
     count = dist.get_world_size(group)
-    text = json.dumps({name: _shortened(value) for name, value in own.items()}).encode()
+    told = {**own, _CALLS: str(turns.calls_over(group))}
+    text = json.dumps({name: _shortened(value) for name, value in told.items()}).encode()
     digest = int.from_bytes(hashlib.sha256(text).digest()[:8], "little", signed=True)
     mine = torch.full((count,), digest, dtype=torch.int64, device=mesh.device_type)
     digests = _sent(mine, group)

@@ -9,7 +9,8 @@ two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,11 +18,21 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
+from trnfft.arguments import check_choice
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
 from trnfft.convolution import convolve as local
-from trnfft.distributed.dtensor import replicated, summed_placements
+from trnfft.distributed.dtensor import (
+    Kind,
+    distributed,
+    local_copy_of,
+    local_of,
+    replicated,
+    summed_placements,
+)
+from trnfft.distributed.exchange import coordinate_of
 from trnfft.distributed.functions import check_sharded
+from trnfft.distributed.layout import layout_of
 from trnfft.distributed.transforms import Asked, dtensors_of, transform
 from trnfft.ops.sharded import is_sharded
 
@@ -60,34 +71,23 @@ def convolve(
 
 def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
     """As `convolve`, also inside of a graph."""
-    x, h, axes = local.operands(input, filter, mode, dims)
-    if not is_sharded(x):
-        raise ValueError(
-            "argument 'filter' is longer than argument 'input', allowed with mode 'valid' is only "
-            "where it is a DTensor, too; distribute it, or use mode 'full'"
-        )
+    check_choice("mode", mode, local.MODES)
+    x, h, axes = given = local.operands(input, filter, "full", dims)
     mesh, placements = _placed(x)
-    if is_sharded(h) and (other := _placed(h)[0]) != mesh:
-        raise ValueError(
-            f"argument 'filter' is on {other}, allowed is the mesh of argument 'input', "
-            f"{mesh}; distribute it there, or pass a tensor that all processes have"
-        )
-    split = {p.dim % x.ndim for p in placements if isinstance(p, Shard)}
+    _check_filter(h, mesh, placements)
+    if mode == "valid":
+        x, h = local.longer_first(x, h, axes)
+    if x is not given[0] and _are_copies(x):
+        x = _shards_of_copies(x, mesh, placements)
+    split = {p.dim % x.ndim for p in _placed(x)[1] if isinstance(p, Shard)}
     axes.sort(key=lambda dim: dim not in split)  # the last one comes first, and is better whole
     kept = local.kept_of(mode, x, h, axes)
     sizes = tuple(local.fast_length(x.shape[dim] + h.shape[dim] - 1, x.device) for dim in axes)
     is_real = not x.is_complex() and not h.is_complex()
     common = (sizes, tuple(axes))
-    operation = "r2c" if is_real else "c2c"
-    spectrum = transform(x, Asked(operation, *common, False, "backward", placements=()))
-    _, found = _placed(spectrum)
-    if not is_sharded(h):
-        h = replicated(h, mesh)
-    copies = all(isinstance(placement, Replicate) for placement in _placed(h)[1])
-    wanted = None if copies else found
-    product = spectrum * transform(
-        h, Asked(operation, *common, False, "backward", placements=wanted)
-    )
+    transformed = functools.partial(Asked, "r2c" if is_real else "c2c", *common, False, "backward")
+    spectrum = transform(x, transformed(placements=()))
+    product = _product(spectrum, h, transformed)
     asked = Asked(
         "c2r" if is_real else "c2c",
         *common,
@@ -97,6 +97,95 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
         kept={dim: (start, stop - start) for dim, (start, stop) in zip(axes, kept, strict=True)},
     )
     return of_kind(transform(product, asked), input, filter)
+
+
+def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
+    """The spectrum of the input times that of the filter, with the placements of the former.
+
+    Each device multiplies what it has. torch's own product gathers a dimension that has fewer
+    numbers than there are devices, as half a spectrum easily has: it is for operands of which one
+    has a single number, on one device, for those that the other has on many.
+
+    Args:
+        spectrum: of the input.
+        h: the filter, a DTensor on the same mesh or a tensor that every device has.
+        transformed: what is asked for of it, but for the placements.
+    """
+    mesh, placements = _placed(spectrum)
+    owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
+    split = {placements[i].dim for i in owners}  # type: ignore[attr-defined]
+    are_copies = _are_copies(h)
+    is_shared = _is_shared(spectrum, h, split)
+    if are_copies and not is_shared:
+        h = local_copy_of(h, mesh, owners)
+    if not is_sharded(h):
+        h = replicated(h, mesh)
+    factor = transform(h, transformed(placements=None if are_copies else placements))
+    if is_shared or not are_copies and _is_shared(factor, spectrum, split):
+        found = dtensors_of(spectrum * factor)
+        return join(*(part.redistribute(mesh, placements) for part in found))
+    shape = torch.broadcast_shapes(spectrum.shape, factor.shape)
+    kind = Kind.in_rows(mesh, placements, shape)
+    ours, theirs = (join(*map(local_of, dtensors_of(z))) for z in (spectrum, factor))
+    product = ours * (_own_part(theirs, kind) if are_copies else theirs)
+    return join(*(distributed(part.contiguous(), kind) for part in parts_of(product)))
+
+
+def _is_shared(one: Any, other: Any, split: set[int]) -> bool:
+    """Whether along a split dimension `one` has a single number for many of `other`."""
+    return any(one.shape[dim] == 1 < other.shape[dim] for dim in split)
+
+
+def _are_copies(x: Any) -> bool:
+    """Whether all devices have all of a tensor."""
+    return not is_sharded(x) or all(isinstance(p, Replicate) for p in _placed(x)[1])
+
+
+def _shards_of_copies(x: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
+    """A tensor that all devices have as a DTensor with these placements."""
+    owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
+    kind = Kind.in_rows(mesh, placements, x.shape)
+    own = _own_part(local_copy_of(x, mesh, owners), kind)
+    parts = parts_of(own) if own.is_complex() else (own,)
+    made = [distributed(part.contiguous(), kind) for part in parts]
+    return join(*made) if len(made) == 2 else made[0]
+
+
+def _own_part(copy: Any, kind: Kind) -> Any:
+    """Of a copy of a tensor what belongs to this device's shard of a DTensor.
+
+    Dimensions of which it has a single number for many are left as they are, as they broadcast.
+    """
+    layout = layout_of("input", kind.placements, tuple(kind.mesh.shape), kind.shape)
+    box = layout.box(kind.shape, coordinate_of(kind.mesh))
+    for dim, interval in enumerate(box):
+        if copy.shape[dim] == kind.shape[dim] > interval.size:
+            copy = copy.narrow(dim, interval.start, interval.size)
+    return copy
+
+
+def _check_filter(h: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
+    """Errors for a filter that is neither copies nor split along the dimensions of the mesh that
+    split the input, which has these placements.
+    """
+    if not is_sharded(h):
+        return
+    other, theirs = _placed(h)
+    if other != mesh:
+        raise ValueError(
+            f"argument 'filter' is on {other}, allowed is the mesh of argument 'input', "
+            f"{mesh}; distribute it there, or pass a tensor that all processes have"
+        )
+    copies, both = (
+        [isinstance(placement, Replicate) for placement in found] for found in (theirs, placements)
+    )
+    if not all(copies) and copies != both:
+        raise NotImplementedError(
+            f"argument 'filter' has the placements {theirs} and argument 'input' "
+            f"{tuple(placements)}, allowed are copies, or shards along the dimensions of the mesh "
+            f"along which 'input' has shards; use filter.redistribute(placements="
+            f"[Replicate()] * {mesh.ndim}) before"
+        )
 
 
 def _placed(x: torch.Tensor | ComplexTensor) -> tuple[DeviceMesh, tuple[Placement, ...]]:

@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.distributed import turns
 from trnfft.distributed.exchange import coordinate_of
 from trnfft.distributed.layout import Layout
 
@@ -175,9 +176,11 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
         ctx.mesh, ctx.split = mesh, split
         for along in split:
-            x = collectives.wait_tensor(
-                collectives.all_reduce(x.contiguous(), "sum", (mesh, along))
-            )
+            group = mesh.get_group(along)
+            turns.start(group)
+            with turns.interrupted(group):
+                x = collectives.wait_tensor(collectives.all_reduce(x.contiguous(), "sum", group))
+            turns.arrive(group)
         return x.view_as(x)
 
     @staticmethod

@@ -24,6 +24,7 @@ import torch.distributed._functional_collectives as collectives
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 
+from trnfft.distributed import turns
 from trnfft.distributed.layout import Box, Interval, Layout
 
 Parts = tuple[torch.Tensor, ...]
@@ -107,14 +108,17 @@ class Flight:
             [self.count * elements(box) for box in boxes] for boxes in (self._sent, self._received)
         )
         self._views = []
-        self._numbers = collectives.all_to_all_single(
-            self._numbers, received, sent, self.exchange.group
-        )
+        group = self.exchange.group
+        turns.start(group)
+        with turns.interrupted(group):
+            self._numbers = collectives.all_to_all_single(self._numbers, received, sent, group)
 
     def wait(self) -> None:
         """Returns when all has arrived, and the memory of what was sent is free."""
         if not self._views:
-            self._numbers = collectives.wait_tensor(self._numbers)
+            with turns.interrupted(self.exchange.group):
+                self._numbers = collectives.wait_tensor(self._numbers)
+            turns.arrive(self.exchange.group)
             self._views = list(_views(self._numbers, self._received, self.count))
 
     def unpack(self, parts: Sequence[torch.Tensor], box: Box) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -40,6 +40,7 @@ from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchange
 from trnfft.distributed.layout import Layout, layout_of
 from trnfft.distributed.route import Exchanged, Line, Problem, route
 from trnfft.distributed.transforms import dtensors_of
+from trnfft.distributed.turns import turn
 
 _SETTINGS = (bool, int, float, str, tuple, dict, type(None))  # whose texts all processes have alike
 
@@ -74,8 +75,30 @@ def apply(
     parts = dtensors_of(x)
     ndim = parts[0].ndim
     along = tuple(sorted({d % ndim for d in dims if isinstance(d, int) and -ndim <= d < ndim}))
-    if not torch.compiler.is_compiling():  # no graph holds what is compared
-        _check(along, parts, function, arguments, named)
+    call = _Call(function, arguments, named)
+    if torch.compiler.is_compiling():  # no graph holds what is compared
+        return _applied(call, along, parts, given)
+    way = _Way.of(parts[0], along, len(parts))
+    held = (*parts, *tree_leaves((_held(function), arguments, named)))
+    meets = bool(way.steps) or any(map(is_pending, held))
+    with turn(parts[0].device_mesh, meets):
+        if meets:
+            _check(call, along, parts, way)
+        return _applied(call, along, parts, given)
+
+
+class _Call(NamedTuple):
+    """A function, or a module, and what it takes besides the tensor."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: Any) -> Any:
+    """What `apply` returns, for a tensor of these parts, of the kind of `given`."""
+    function, arguments, named = call
+    ndim = parts[0].ndim
     parts = [without_partial(part) for part in parts]
     like = parts[0]
     local = _to_whole(along, *parts)
@@ -117,18 +140,14 @@ def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) 
     return twin.forward
 
 
-def _check(
-    along: tuple[int, ...], parts: Sequence[DTensor], function: Any, *arguments: Any
-) -> None:
+def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _Way) -> None:
     """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
-    way = _Way.of(parts[0], along, len(parts))
-    if way.steps or any(map(is_pending, (*parts, *tree_leaves((_held(function), arguments))))):
-        described = {
-            **_described(function, arguments),
-            "dimensions": str(along),
-            "shards of 'input'": misfit(parts, way.source) or "as placed",
-        }
-        agreement.check(parts, described)
+    described = {
+        **_described(call.function, (call.arguments, call.named)),
+        "dimensions": str(along),
+        "shards of 'input'": misfit(parts, way.source) or "as placed",
+    }
+    agreement.check(parts, described)
 
 
 def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:

@@ -48,6 +48,7 @@ from trnfft.distributed.route import (
     sizes_of,
 )
 from trnfft.distributed.stages import Stage, Stages
+from trnfft.distributed.turns import turn
 from trnfft.memory import check_memory
 from trnfft.ops import transforms as ops
 
@@ -91,10 +92,13 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
     given = dtensors_of(x)
     job = _Job.of(given, asked)
     wrong = misfit(given, job.problem.source)
-    if not torch.compiler.is_compiling():  # no graph holds what is compared
-        _check(given, job, wrong)
-    check_fits(wrong)
-    made = job.run([local_of(without_partial(part)) for part in given])
+    steps = route(job.problem)
+    meets = any(not isinstance(step, Transformed) for step in steps) or any(map(is_pending, given))
+    with turn(job.mesh, meets):
+        if meets and not torch.compiler.is_compiling():  # no graph holds what is compared
+            _check(given, job, wrong)
+        check_fits(wrong)
+        made = job.run([local_of(without_partial(part)) for part in given])
     shape = sizes_of(job.problem, frozenset(asked.dims))
     kind = Kind.in_rows(job.mesh, job.placements, shape)
     results = tuple(distributed(part, kind) for part in made)
@@ -294,17 +298,15 @@ def _check_fits(
 def _check(parts: Sequence[DTensor], job: _Job, wrong: str) -> None:
     """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
     asked = job.asked
-    exchanges = any(not isinstance(step, Transformed) for step in route(job.problem))
-    if exchanges or any(map(is_pending, parts)):
-        described = {
-            "transform": f"{asked.operation}, inverse={asked.inverse}",
-            "shards of 'input'": wrong or "as placed",
-            "'out_placements'": str(asked.placements),
-            "lengths": str(asked.sizes),
-            "'dim'": str(asked.dims),
-            "'norm'": asked.norm,
-            "'order'": "planned" if asked.planned else "natural",
-            "part that is kept": str(sorted(asked.kept.items())),
-            "chunks of exchanges": str([stage.chunks for stage in job.stages]),
-        }
-        agreement.check(parts, described)
+    described = {
+        "transform": f"{asked.operation}, inverse={asked.inverse}",
+        "shards of 'input'": wrong or "as placed",
+        "'out_placements'": str(asked.placements),
+        "lengths": str(asked.sizes),
+        "'dim'": str(asked.dims),
+        "'norm'": asked.norm,
+        "'order'": "planned" if asked.planned else "natural",
+        "part that is kept": str(sorted(asked.kept.items())),
+        "chunks of exchanges": str([stage.chunks for stage in job.stages]),
+    }
+    agreement.check(parts, described)

@@ -1,5 +1,6 @@
 """Convolution of DTensors, against that by one process, and the exchanges it needs."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -107,6 +108,104 @@ def gradients(rank):
 
 def test_gradients(four):
     assert max(four.run(gradients)) < 1e-14
+
+
+def small(processes, mesh):
+    """Inputs and filters along one or the other of which there are fewer numbers than processes."""
+    wide = Case("", (3, 12), mesh, (1,), **REAL)
+    inputs = [wide, replace(wide, shape=(2, 12)), replace(wide, shape=(3, 5))]
+    spans = [(x, (3, 3), {"mode": "same"}) for x in inputs]
+    single = Case("", (1,), mesh, (0,), **REAL)
+    row = replace(wide, shape=(1, 9), placements=(0,))  # the one number is for all of the filter
+    return [
+        *spans,
+        (single, (3,), {"mode": "same"}),
+        (single, (1,), {}),
+        (replace(wide, is_complex=True), (1, 3), {"mode": "same"}),
+        (wide, (1, 1), {"mode": "valid"}),
+        (replace(wide, shape=(3, 2)), (7, 1), {}),
+        (row, (2 * processes, 4), {"dims": -1}),
+        (replace(wide, shape=(1, 3)), (5, 7), {"mode": "valid"}),
+        (replace(single, shape=(2,), placements=("R",)), (7,), {"mode": "valid"}),
+    ]
+
+
+def drawn(generator, mesh):
+    """An input, the shape of a filter, and arguments, of which not all are allowed for one."""
+    ndim = generator.randint(1, 3)
+    shape = [generator.randint(1, 9) for _ in range(ndim)]
+    filter = [generator.choice([1, 2, 3, generator.randint(1, 9)]) for _ in range(ndim)]
+    mode = generator.choice(["full", "same", "valid"])
+    if mode == "valid":
+        filter = [min(pair) for pair in zip(shape, filter, strict=True)]
+    x = Case("", tuple(shape), mesh, (generator.randrange(ndim),), **REAL)
+    return replace(x, seed=generator.randint(0, 99)), tuple(filter), {"mode": mode}
+
+
+def with_gradients(rank, calls, filter_placements):
+    """For each call the largest error of its result and of both gradients, of this process."""
+    from torch.distributed.tensor import DTensor
+
+    import trnfft
+
+    found = []
+    for case, filter_shape, arguments in calls:
+        filter = Case("", filter_shape, case.mesh, filter_placements or (), **REAL, seed=1)
+        x, h = cases.sample(case).requires_grad_(), cases.sample(filter).requires_grad_()
+        given = cases.spread(x.detach(), case).requires_grad_()
+        own = h.detach().clone() if filter_placements is None else cases.spread(h.detach(), filter)
+        own.requires_grad_()
+        y, wanted = (trnfft.convolve(*pair, **arguments) for pair in ((given, own), (x, h)))
+        y, wanted = (z.real if z.is_complex() else z for z in (y, wanted))
+        assert y.shape == wanted.shape and y.placements == given.placements, (case, filter_shape)
+        (y * y).sum().backward()
+        (wanted * wanted).sum().backward()
+        errors = [y.to_local() - cases.own_part(wanted, y)]
+        for mine, whole in ((given.grad, x.grad), (own.grad, h.grad)):
+            is_split = isinstance(mine, DTensor)
+            errors.append(
+                mine.to_local() - cases.own_part(whole, mine) if is_split else mine - whole
+            )
+        found.append(max(e.abs().max().item() if e.numel() else 0.0 for e in errors))
+    return found
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("placements", [None, (0,), ("R",)], ids=str)
+def test_fewer_numbers_than_processes(request, processes, placements):
+    """Also numbers of a spectrum: half of one of 7 is 4. Gradients are up to 1e3."""
+    group = request.getfixturevalue({2: "two", 4: "four"}[processes])
+    generator = random.Random(processes)
+    calls = small(processes, (processes,))
+    if placements == (0,):  # shards of a filter are for inputs that are split, too
+        calls = [call for call in calls if call[0].placements != ("R",)]
+    calls += [drawn(generator, (processes,)) for _ in range(12)]
+    for call, *found in zip(calls, *group.run(with_gradients, calls, placements), strict=True):
+        assert max(found) < 1e-11, call
+
+
+def with_other_filters(rank):
+    """Errors for filters that are split where the input is not, or the other way round."""
+    import trnfft
+
+    def spread(shape, placements):
+        case = Case("", shape, (2, 2), placements, **REAL)
+        return cases.spread(cases.sample(case), case)
+
+    x, copies = spread((6, 8), (0, 1)), spread((6, 8), ("R", "R"))
+    calls = [
+        lambda: trnfft.convolve(x, spread((3, 3), ("R", 0))),
+        lambda: trnfft.convolve(copies, spread((3, 3), (0, 1)), "same"),
+        lambda: trnfft.convolve(copies, spread((9, 9), (0, 1)), "valid"),
+    ]
+    return [cases.text_of(call) for call in calls]
+
+
+def test_filters_split_along_other_dimensions_of_the_mesh_are_refused(four):
+    for found in four.run(with_other_filters):
+        for kind, text in found:
+            assert kind == "NotImplementedError"
+            assert "argument 'filter' has the placements" in text and "redistribute" in text
 
 
 def compiled(rank):

@@ -1,0 +1,98 @@
+"""Tables of tests that name algorithms, against the registry: nothing is missing, nothing stale.
+
+Who adds an algorithm finds here which tables it belongs to, and who adds a table declares it.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import test_known_violations as violations
+from tests.planner import test_algorithms as algorithms
+from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+
+TESTS = Path(__file__).parents[1]
+REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
+KERNELS = {algorithm.kernel.__name__ for algorithm in REGISTRY.values()}
+
+# Tables of names at the top of a module: what makes each complete, or why it need not be.
+TABLES = {
+    ("kernels/test_known_violations.py", "AHEAD"): "one algorithm of every kernel: tested here",
+    ("kernels/test_known_violations.py", "SHAPES"): "None stands for the others",
+    ("kernels/test_known_violations.py", "SHORT"): "others have recipes at LENGTHS: tested here",
+    ("neuron/subjects.py", "C2C"): "kernels that the subjects launch",
+    ("neuron/subjects.py", "R2C"): "kernels that the subjects launch",
+    ("neuron/subjects.py", "C2R"): "kernels that the subjects launch",
+    ("neuron/subjects.py", "AXES"): "kernels that the subjects launch",
+    ("planner/test_algorithms.py", "LENGTHS"): "64 for the others; recipes() is tested here",
+    ("planner/test_algorithms.py", "LIKELIEST"): "lengths at which ranks are close",
+    ("planner/test_algorithms.py", "OTHER_SHAPES"): "recipes() is tested here",
+    ("planner/test_algorithms.py", "RESIDENT"): "recipes() is tested here",
+    ("planner/test_algorithms.py", "SHAPES"): "recipes() is tested here",
+    ("planner/test_algorithms.py", "SHORT"): "recipes() is tested here",
+    ("simulator/test_perfetto.py", "KERNELS"): "one kernel of each kind of loop",
+}
+
+
+def test_loads_that_run_ahead_are_tested_of_every_kernel():
+    assert {REGISTRY[name].kernel.__name__ for name in violations.AHEAD} == KERNELS
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_rules_are_tested_of_every_algorithm(name):
+    assert REGISTRY[name] in violations.KERNELS[REGISTRY[name].kernel.__name__]
+    assert violations.recipes(REGISTRY[name])
+
+
+def test_tables_are_tested_of_every_algorithm():
+    assert {algorithm.name for algorithm, _ in algorithms.recipes()} == set(REGISTRY)
+
+
+def named(table: ast.expr) -> list[str]:
+    """The strings that a literal has as keys or elements, or as first ones of its tuples."""
+    if isinstance(table, ast.Dict):
+        items = [key for key in table.keys if key is not None]
+    elif isinstance(table, (ast.Tuple, ast.List, ast.Set)):
+        items = [x.elts[0] if isinstance(x, ast.Tuple) and x.elts else x for x in table.elts]
+    else:
+        return []
+    return [x.value for x in items if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+
+
+def is_of_names(table: ast.expr) -> bool:
+    """Whether most of several strings of a literal are names of algorithms or kernels."""
+    names = named(table)
+    known = [name for name in names if name in REGISTRY or name in KERNELS]
+    return len(names) > 1 and 2 * len(known) > len(names)
+
+
+def modules():
+    for path in sorted(TESTS.rglob("*.py")):
+        yield path.relative_to(TESTS).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def test_no_table_has_a_stale_name():
+    stale = {
+        (file, node.lineno, name)
+        for file, module in modules()
+        for node in ast.walk(module)
+        if isinstance(node, ast.expr) and is_of_names(node)
+        for name in named(node)
+        if name not in REGISTRY and name not in KERNELS
+    }
+    assert stale == set()
+
+
+def test_tables_are_declared():
+    found = {
+        (file, target.id)
+        for file, module in modules()
+        for node in module.body
+        if isinstance(node, ast.Assign) and is_of_names(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert found == set(TABLES)

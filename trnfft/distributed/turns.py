@@ -1,0 +1,185 @@
+"""Calls that exchange over a process group, one at a time: what is in their way is an error.
+
+All processes have to exchange in the same order. Two threads that exchange over one group at the
+same time do not, and who was interrupted, as by Ctrl-C, has left out what the others wait for: the
+next exchange would bring something else than was asked for, or, with gloo, end the process. So the
+first thread has its turn and the second one an error, and a group of which an exchange was
+interrupted is not used again.
+
+Nothing is noted in graphs of torch.compile, which exchange without this package.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.distributed import ProcessGroup
+from torch.distributed.device_mesh import DeviceMesh
+
+
+class _Turns:
+    """What is known of a group.
+
+    Attributes:
+        thread: that has its turn, None where none has.
+        depth: calls of it, of which one is in the other.
+        flights: exchanges that have started and not arrived.
+        passes: the backward passes with exchanges that have not ended, and their threads.
+        calls: so far, also those that were refused.
+        is_broken: whether a call was interrupted.
+    """
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        self.depth = self.flights = self.calls = 0
+        self.passes: dict[int, int] = {}
+        self.is_broken = False
+
+    def leave(self) -> None:
+        """The turn ends where nothing is left of it."""
+        if not self.depth and not self.flights:
+            self.thread = None
+
+
+_GROUPS: WeakKeyDictionary[ProcessGroup, _Turns] = WeakKeyDictionary()
+_NONE = -1  # the number of no backward pass
+_LOCK = threading.Lock()  # of all that is above, for a few instructions
+
+
+@contextmanager
+def turn(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
+    """For a call that exchanges along the dimensions of a mesh, or, not `exchanges`, does not.
+
+    Raises:
+        RuntimeError: another thread has its turn, or a call was interrupted.
+    """
+    if not exchanges or torch.compiler.is_compiling():
+        yield
+        return
+    groups = [mesh.get_group(i) for i, size in enumerate(mesh.shape) if size > 1]
+    found = _entered(groups)
+    try:
+        yield
+    except Exception:  # of all processes alike, or these find out by the next comparison
+        for turns in found:
+            turns.flights = 0
+        raise
+    except BaseException:
+        for turns in found:
+            turns.is_broken = True
+        raise
+    finally:
+        with _LOCK:
+            for turns in found:
+                turns.depth -= 1
+                turns.leave()
+
+
+@contextmanager
+def interrupted(group: ProcessGroup) -> Iterator[None]:
+    """What breaks a group where it is interrupted."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        if not torch.compiler.is_compiling():
+            _of(group).is_broken = True
+        raise
+
+
+def start(group: ProcessGroup) -> None:
+    """Notes that an exchange starts; errors as of `turn`."""
+    if torch.compiler.is_compiling():
+        return
+    with _LOCK:
+        turns = _of(group)
+        _check(turns)
+        turns.thread = threading.get_ident()
+        turns.flights += 1
+        backward = torch._C._current_graph_task_id()
+        if backward != _NONE and backward not in turns.passes:
+            turns.passes[backward] = threading.get_ident()
+            # Called when the whole pass has ended, but not where that was by an error.
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(functools.partial(turns.passes.pop, backward, None))
+
+
+def arrive(group: ProcessGroup) -> None:
+    """Notes that an exchange has arrived."""
+    if torch.compiler.is_compiling():
+        return
+    with _LOCK:
+        turns = _of(group)
+        turns.flights = max(turns.flights - 1, 0)
+        turns.leave()
+
+
+def calls_over(group: ProcessGroup) -> int:
+    """How many calls have wanted to exchange over a group, of all its processes the same."""
+    return _of(group).calls
+
+
+def _entered(groups: list[ProcessGroup]) -> list[_Turns]:
+    """The turns of groups, of which this thread has its."""
+    own = threading.get_ident()
+    with _LOCK:
+        found = [_of(group) for group in groups]
+        for turns in found:
+            turns.calls += not turns.depth or turns.thread != own
+        for turns in found:
+            _check_passes(turns)
+            _check(turns)
+        for turns in found:
+            turns.thread = own
+            turns.depth += 1
+    return found
+
+
+def _check_passes(turns: _Turns) -> None:
+    """RuntimeError where a backward pass has not ended, which makes exchanges between others.
+
+    One of this thread, or of one that has ended, has left out exchanges: in an error, or
+    interrupted where no function of this package could note it. That breaks the group.
+    """
+    if not turns.passes or torch._C._current_graph_task_id() != _NONE:
+        return  # where it computes again, as a checkpoint does, a pass goes on
+    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+    for thread in turns.passes.values():
+        if thread in others:
+            raise _busy(thread)
+        turns.is_broken = True
+
+
+def _of(group: ProcessGroup) -> _Turns:
+    turns = _GROUPS.get(group)
+    return _GROUPS.setdefault(group, _Turns()) if turns is None else turns
+
+
+def _check(turns: _Turns) -> None:
+    """RuntimeError where this thread may not exchange."""
+    if turns.is_broken:
+        raise RuntimeError(
+            "argument 'input' is on a process group of which an exchange was interrupted or has "
+            "failed, allowed are groups whose processes have all done the same; make a new one on "
+            "all of them, with torch.distributed.destroy_process_group, init_process_group and "
+            "init_device_mesh"
+        )
+    if turns.thread not in (None, threading.get_ident()):
+        raise _busy(turns.thread)
+
+
+def _busy(other: int | None) -> RuntimeError:
+    names = [thread.name for thread in threading.enumerate() if thread.ident == other]
+    return RuntimeError(
+        f"argument 'input' is on a process group over which another thread of this process "
+        f"exchanges, {names[0] if names else other}, allowed is one thread at a time; make calls "
+        f"one after the other, on all processes in the same order, or give each thread a mesh of "
+        f"its own, with DeviceMesh.from_group(torch.distributed.new_group(), 'cpu')"
+    )
