@@ -37,6 +37,7 @@ MOST_NUMBERS = 500  # of a tensor
 TRIES = 8  # to find a step that torch takes
 ERRORS_KEPT = 0.1  # of those that torch does not take, with which a program ends
 MAY_COPY = re.compile(r"ravel|reshape|flatten|contiguous")
+SETTING = re.compile(r"\.(real|imag) = ")  # which torch compiles in two pieces
 NAME = re.compile(r"\b([antz]\d+)\b")
 
 
@@ -216,6 +217,7 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
         program = Program((*steps[:i], inner, *steps[j:]), drawing.program.dtype)
         outcome = run(program, NATIVE)
         is_written = any(step.kind in ("write", "no_grad") for step in steps[j:])
+        is_written |= any(SETTING.search(step.text) for step in steps[i:j])
         if wrapper == "compiled" and is_written and _shares_memory(outcome, steps[i:j]):
             continue  # docs/complex_tensor.md: what a compiled function returns
         if outcome.error is None:

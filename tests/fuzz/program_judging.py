@@ -37,6 +37,7 @@ CLEAR = (
     r"refers? to a single memory location",
     r"we guessed its metadata",  # of a compiled function's complex result that no loss depends on
     r"currently unsupported",  # two results of a compiled function that share memory
+    r"backward through the graph a second time",  # of a compiled function: torch frees all of it
     r"Use \.reshape",  # what make_fx recorded, of a tensor with other strides
 )
 # What torch's compiler says where a function writes numbers with derivatives into an argument
@@ -158,7 +159,8 @@ def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | Non
                 continue
             try:
                 kind = _kind_of(program, name)
-                text = _difference(name, split.found.get(name), expected, tolerance, kind)
+                grad = _grad_of_leaf if _has_second_order(program) else _grad
+                text = _difference(name, split.found.get(name), expected, tolerance, kind, grad)
             except RuntimeError as error:
                 if any(re.search(part, str(error)) for part in CLEAR):
                     return Verdict("refused", f"at the end: {str(error).split(chr(10))[0]}")
@@ -182,13 +184,15 @@ def _kind_of(program: Program, name: str) -> str:
     return next((step.kind for step in program.steps if step.kind in OF_ONE), (*kinds, "leaf")[0])
 
 
-def _difference(name: str, x: Any, expected: Any, tolerance: float, kind: str) -> str:
+def _difference(
+    name: str, x: Any, expected: Any, tolerance: float, kind: str, grad: Callable[..., Any]
+) -> str:
     """What differs between two results; "" for nothing."""
     if not isinstance(expected, torch.Tensor):
         return "" if _are_close(x, expected, tolerance) else f"value: {name} is {x}, not {expected}"
     if not isinstance(x, torch.Tensor):
         return f"class: {name} is a {type(x).__name__}"
-    for each, wanted, what in ((x, expected, ""), (_grad(x), _grad(expected), "grad.")):
+    for each, wanted, what in ((x, expected, ""), (grad(x), grad(expected), "grad.")):
         if wanted is None and kind == "jvp" and what and each is not None and not each.any():
             continue  # as below
         if (each is None) != (wanted is None):
@@ -214,6 +218,15 @@ def _difference(name: str, x: Any, expected: Any, tolerance: float, kind: str) -
 
 def _grad(x: torch.Tensor) -> torch.Tensor | None:
     return x.grad if x.is_leaf or x.retains_grad else None
+
+
+def _grad_of_leaf(x: torch.Tensor) -> torch.Tensor | None:
+    return x.grad if x.is_leaf else None
+
+
+def _has_second_order(program: Program) -> bool:
+    """Whether gradients have gradients, which pass results or not: that is the formula's choice."""
+    return any("create_graph" in step.text for step in program.steps)
 
 
 def _are_close(x: Any, expected: Any, tolerance: float) -> bool:
