@@ -33,6 +33,7 @@ CLEAR = (
     r"is not supported",
     r"modified by an inplace operation",
     r"modified inplace",
+    r"Can't detach views in-place",
     r"being modified in-place",
     r"refers? to a single memory location",
     r"we guessed its metadata",  # of a compiled function's complex result that no loss depends on

@@ -16,12 +16,14 @@ def are_right(program: Program, split: Outcome) -> bool | None:
     """Whether the gradients of the leaves are those of the loss in the program's last step.
 
     Returns:
-        None where this cannot be said: of float32, and with other gradients before.
+        None where this cannot be said: of float32, with other gradients before, and with what is
+        written without gradients.
     """
     *steps, last = program.steps
     loss = re.fullmatch(r"(.*)\.backward\((retain_graph=True)?\)", last.text)
     is_only = not any(step.kind == "gradient" for step in steps)
-    if program.dtype != "float64" or not is_only or loss is None:
+    is_followed = not any(step.kind == "no_grad" for step in steps)
+    if program.dtype != "float64" or not (is_only and is_followed) or loss is None:
         return None
     names = [name for name, x in split.found.items() if _is_real_leaf(name, x)]
     for name in names:

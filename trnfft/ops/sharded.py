@@ -46,6 +46,16 @@ def summed(x: Any) -> Any:
     return dtensor.without_partial(x)
 
 
+def copied(x: torch.Tensor) -> torch.Tensor:
+    """A copy; of a DTensor with pending sums itself, which a copy would do or place anew."""
+    if is_sharded(x):
+        from trnfft.distributed import dtensor  # here, as it loads DTensor
+
+        placed: Any = x
+        return x if dtensor.is_pending(placed) else x.clone()
+    return x.clone()
+
+
 def split(z: torch.Tensor) -> ComplexTensor:
     """A native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
     if not is_sharded(z):
