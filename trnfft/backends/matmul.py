@@ -29,9 +29,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from nki_kernels.kernels.roots import roots
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import tables_for
-from trnfft.backends.half_spectrum import half_of, whole_of
+from trnfft.backends.half_spectrum import half_of, whole_of, with_real_mirrors
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
 WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
@@ -65,13 +66,18 @@ class Matmul(Backend):
         real = parts[0]
         return _transform(real.shape[-1], real.dtype, real.device, call)(parts)
 
+    def r2c(self, parts: Parts, call: Call) -> Parts:
+        return _with_real_mirrors(super().r2c(parts, call), call)
+
     def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Transform:
         if len(call.sizes) > 1 or like.device.type == "xla":  # whose tables depend on modes
             return super().prepared(kind, like, call)
         n = call.sizes[0]
         rows = _transform(n, like.dtype, like.device, call)
         if kind == "r2c":
-            return lambda parts: half_of(*rows((parts[0], torch.zeros_like(parts[0]))))
+            return lambda parts: _with_real_mirrors(
+                half_of(*rows((parts[0], torch.zeros_like(parts[0])))), call
+            )
         if kind == "c2r":
             return lambda parts: rows(whole_of(parts[0], parts[1], n))[:1]
         return rows
@@ -102,6 +108,7 @@ def _transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> 
         return tables_for(device, dtype, make, *arguments)
 
     if padded == n:
+        radices = _even_last(radices)
         tables = made(_stage_tables, radices, inverse, scale)
         return lambda parts: _by_columns(parts, lambda x: _stages(x, radices, tables))
     chirp = _Chirp(
@@ -131,6 +138,30 @@ def _radices(n: int) -> tuple[tuple[int, ...], int]:
     from trnfft.planner import order  # here, so that only its users load the planner
 
     return order.stages(n)
+
+
+def _even_last(radices: tuple[int, ...]) -> tuple[int, ...]:
+    """The radices with an even one as the last, if any is even; natural order asks for no order.
+
+    Then X[N/2] is made of Z[0, j] by factors 1 and -1: of real data, whose Z[0, j] are real, it has
+    no imaginary part, for nothing. After an odd last radix it would be the sum of rounding errors.
+    """
+    even = [index for index, radix in enumerate(radices) if radix % 2 == 0]
+    if not even:
+        return radices
+    last = even[-1]
+    return radices[:last] + radices[last + 1 :] + radices[last : last + 1]
+
+
+def _with_real_mirrors(half: Parts, call: Call) -> Parts:
+    """A half spectrum that is real where it has to be.
+
+    The stages' own results are; those of a convolution with a chirp are not.
+    """
+    is_convolved = any(n > 1 and _radices(n)[1] != n for n in call.sizes)
+    if is_convolved or call.inverse:
+        return with_real_mirrors(half[0], half[1], call.sizes, call.inverse)
+    return half
 
 
 def _planned(
@@ -332,10 +363,10 @@ def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list
     for r in radices:
         j = np.arange(r)
         if done > 1:
-            twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
+            twiddle = roots(j[:, None] * np.arange(done), done * r, inverse)
             twiddle = twiddle[:, None, :, None]
             tables += [twiddle.real, twiddle.imag]
-        w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
+        w = roots(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
         tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
         done *= r
     return tables
@@ -371,8 +402,8 @@ def _planned_factors(
     known = np.zeros(1, np.int64)  # K, in planned order
     for r in radices:
         digits, done = np.arange(r), len(known)
-        dft = _root(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
-        yield dft, _root(known[:, None] * digits, done * r, inverse)
+        dft = roots(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
+        yield dft, roots(known[:, None] * digits, done * r, inverse)
         known = (known[:, None] + done * digits).reshape(-1)
 
 
@@ -386,11 +417,6 @@ def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
     real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
     ordered = np.einsum("...jkqp->...qjkp" if inverse else "...kjqp->...kqpj", real)
     return ordered.reshape(*z.shape[:-2], size, size)
-
-
-def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
-    """exp(-+2 pi i exponent / n)."""
-    return np.exp((2j if inverse else -2j) * np.pi / n * (exponent % n))
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
