@@ -23,11 +23,10 @@ def with_real_mirrors(
     dimension and sums along the others: of -0.0 sums are -0.0, differences 0.0.
     """
     mirrors: Any = (..., *(slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes))
-    own = imag[mirrors]
-    own.zero_()
+    own = imag[mirrors].zero_()
     if inverse:
         first: Any = (..., *[0] * (len(sizes) - 1), slice(None))
-        own[first].fill_(-0.0)
+        own[first].neg_()
     return real, imag
 
 
