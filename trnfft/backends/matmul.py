@@ -204,7 +204,7 @@ def _is_real_at_mirrors(call: Call) -> bool:
 
 
 def _is_exact(n: int) -> bool:
-    """Whether stages make X[0] and X[N/2] of real data real; a convolution with a chirp does not."""
+    """Whether X[0] and X[N/2] of real data come out real; of a convolution with a chirp not."""
     radices, padded = _radices(n)
     return padded == n and (n % 2 == 1 or _even_last(radices)[-1] % 2 == 0)
 
