@@ -65,6 +65,7 @@ from ..tiles import (
     psum_banks,
     transpose,
 )
+from .roots import roots
 from .table_terms import PAIRS, data_dtype, evacuate_operand, rounded_table, table_spec, table_terms
 
 MAX_LENGTH = 256
@@ -97,9 +98,8 @@ def dft_gemm_matrix(
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM takes lengths 1 to {MAX_LENGTH}")
     index = np.arange(n)
-    angle = 2 * np.pi / n * (np.outer(index, index) % n)
-    real = scale * np.cos(angle)
-    imaginary = scale * np.sin(angle) * (1 if inverse else -1)
+    w = scale * roots(np.outer(index, index), n, inverse)
+    real, imaginary = w.real, w.imag
     one = np.block([[real, imaginary], [-imaginary, real]])
     return rounded_table(np.kron(np.eye(transforms_per_slab(n)), one), dtype, refined)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..tiles import PARTITIONS, WHOLE_RADIX, columns_read
+from .roots import roots
 from .stockham_stages import MAX_RADIX, stage_of, stage_spec, stage_table
 from .table_terms import table_spec
 from .twiddled_stage import matrices_spec, matrices_table, turn_of, twiddled_outputs
@@ -41,15 +42,14 @@ def four_step_tables(
     if (turn := last_turn(radices)) is not None:
         stages.append(matrices_table(turn, inverse))
         outputs = twiddled_outputs(turn)
-    sign = 1 if inverse else -1
     c = np.arange(last)[:, None]
     twiddles = []
     for k in outputs:
-        angle = 2 * np.pi / n * (c * k.ravel())  # c k < n: no reduction needed
-        twiddles += [np.cos(angle), sign * np.sin(angle)]
+        w = roots(c * k.ravel(), n, inverse)
+        twiddles += [w.real, w.imag]
     twiddle = np.concatenate(twiddles, 1).astype(np.float32)[:, None]
-    angle = 2 * np.pi / last * (c * c.T % last)
-    real, imaginary = np.cos(angle), sign * np.sin(angle)
+    w = roots(c * c.T, last, inverse)
+    real, imaginary = w.real, w.imag
     closing = np.zeros((last, 3, columns_read(last)), np.float32)
     closing[:, :, :last] = np.stack([real, imaginary, -imaginary], 1)
     return _opening_table(first, inverse, scale), *stages, twiddle, closing
@@ -57,8 +57,8 @@ def four_step_tables(
 
 def _opening_table(radix: int, inverse: bool, scale: float) -> np.ndarray[Any, Any]:
     """The first of ``four_step_tables``: rows (part, j), columns (part, k)."""
-    angle = 2 * np.pi / radix * (np.outer(np.arange(radix), np.arange(radix)) % radix)
-    real, imaginary = scale * np.cos(angle), scale * np.sin(angle) * (1 if inverse else -1)
+    w = scale * roots(np.outer(np.arange(radix), np.arange(radix)), radix, inverse)
+    real, imaginary = w.real, w.imag
     matrix = np.block([[real, imaginary], [-imaginary, real]]).astype(np.float32)
     if radix > WHOLE_RADIX:
         return matrix.reshape(2, radix, 2 * radix).swapaxes(0, 1).copy()

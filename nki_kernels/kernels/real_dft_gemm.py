@@ -28,6 +28,7 @@ from ..hardware import PARTITIONS
 from ..nki_api import nki, nl
 from ..row_blocks import HbmRows
 from .dft_gemm import MAX_LENGTH, Product, multiply_rows
+from .roots import roots
 from .table_terms import table_spec
 
 
@@ -67,11 +68,10 @@ def inverse_real_dft_gemm_matrix(
 
 
 def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
-    """exp(-+2 pi i n k / N), [N, N//2+1], exponents reduced exactly."""
+    """exp(-+2 pi i n k / N), [N, N//2+1]."""
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM takes lengths 1 to {MAX_LENGTH}")
-    products = np.outer(np.arange(n), np.arange(n // 2 + 1)) % n
-    w: np.ndarray[Any, Any] = np.exp((2j if inverse else -2j) * np.pi / n * products)
+    w: np.ndarray[Any, Any] = roots(np.outer(np.arange(n), np.arange(n // 2 + 1)), n, inverse)
     return w
 
 

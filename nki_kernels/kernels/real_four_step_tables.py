@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..tiles import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from .roots import roots
 from .table_terms import table_spec
 
 MAX_RADIX = PARTITIONS  # R and C
@@ -95,32 +96,25 @@ def real_four_step_tables(
     """
     check_radices(n, radices)
     radix, middle, columns = digits_of(radices)
-    sign = 2j * np.pi * (1 if inverse else -1)
     slots = slot_numbers(radix, middle)
-    w = scale * root(sign, np.arange(radix)[:, None] * slots, radix)
+    w = scale * roots(np.arange(radix)[:, None] * slots, radix, inverse)
     first = np.tile(np.stack([w.real, w.imag], 1).reshape(radix, -1), (halves_of(radix), 1))
     outputs = slots + radix * np.arange(middle)[:, None]  # [k2, slot]
     c = np.arange(columns)
-    w = root(sign, c[:, None, None] * outputs, n)
+    w = roots(c[:, None, None] * outputs, n, inverse)
     twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
     k = np.arange(columns // 2)
     last = np.concatenate(
         [
-            _lines(root(sign, c[:, None] * k, columns), False),
-            _lines(root(sign, c[:, None] * (columns - 1 - k), columns), True),
+            _lines(roots(c[:, None] * k, columns, inverse), False),
+            _lines(roots(c[:, None] * (columns - 1 - k), columns, inverse), True),
         ],
         1,
     )
     found = [first, twiddle, last]
     if middle > 1:
-        found.insert(1, _middle_table(radix, middle, outputs, sign))
+        found.insert(1, _middle_table(radix, middle, outputs, inverse))
     return tuple(table.astype(np.float32) for table in found)
-
-
-def root(sign: complex, exponents: Any, n: int) -> Any:
-    """exp(sign exponents / n), reduced exactly, and exact where parts are 0."""
-    w = np.exp(sign * (exponents % n) / n)
-    return np.where(abs(w.real) < 1e-14, 0, w.real) + 1j * np.where(abs(w.imag) < 1e-14, 0, w.imag)
 
 
 def _lines(w: np.ndarray[Any, Any], is_conjugate: bool) -> np.ndarray[Any, Any]:
@@ -130,10 +124,10 @@ def _lines(w: np.ndarray[Any, Any], is_conjugate: bool) -> np.ndarray[Any, Any]:
     return np.stack([by_real, np.concatenate([-w.imag, sign * w.real], 1)], 1)
 
 
-def _middle_table(radix: int, middle: int, outputs: Any, sign: complex) -> np.ndarray[Any, Any]:
+def _middle_table(radix: int, middle: int, outputs: Any, inverse: bool) -> np.ndarray[Any, Any]:
     """The second of ``real_four_step_tables``."""
     together = slots_together(radix, middle)
-    w = root(sign, np.arange(middle)[:, None, None] * outputs, radix * middle)  # [j, k2, slot]
+    w = roots(np.arange(middle)[:, None, None] * outputs, radix * middle, inverse)  # [j, k2, slot]
     split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
     split = split.reshape(2, 2, middle, middle, -1, together)
     blocks = np.einsum("pqjkGs,st->spjGqkt", split, np.eye(together))
@@ -199,26 +193,25 @@ def inverse_real_four_step_tables(
     """
     check_inverse_radices(n, radices)
     radix, middle, columns = digits_of(radices)
-    sign = 2j * np.pi * (1 if inverse else -1)
     slots = slot_order(radix, middle)
     k, c = np.arange(columns // 2)[:, None], np.arange(columns)
     first = np.stack(
         [
-            *_terms(root(sign, k * c, columns), False),
-            *_terms(root(sign, (columns - 1 - k) * c, columns), True),
+            *_terms(roots(k * c, columns, inverse), False),
+            *_terms(roots((columns - 1 - k) * c, columns, inverse), True),
         ],
         1,
     )
     outputs = slots[:, None] + radix * np.arange(middle)  # [slot, k2]
-    w = root(sign, c[:, None, None] * outputs, n)
+    w = roots(c[:, None, None] * outputs, n, inverse)
     twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
-    w = scale * root(sign, slots[:, None] * np.arange(radix), radix)
+    w = scale * roots(slots[:, None] * np.arange(radix), radix, inverse)
     inner = (slots > 0) & (slots < radix // 2)
     w[inner] *= 2
     last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (runs_paired(radix), 1))
     found = [first, twiddle, last]
     if middle > 1:
-        found.insert(2, _inverse_middle_table(radix, middle, outputs, sign))
+        found.insert(2, _inverse_middle_table(radix, middle, outputs, inverse))
     return tuple(table.astype(np.float32) for table in found)
 
 
@@ -264,11 +257,11 @@ def _terms(w: np.ndarray[Any, Any], is_conjugate: bool) -> list[np.ndarray[Any, 
 
 
 def _inverse_middle_table(
-    radix: int, middle: int, outputs: Any, sign: complex
+    radix: int, middle: int, outputs: Any, inverse: bool
 ) -> np.ndarray[Any, Any]:
     """The third of ``inverse_real_four_step_tables``."""
     together, firsts = slots_together(radix, middle), groups_of(radix, middle)
-    w = root(sign, outputs[:, :, None] * np.arange(middle), radix * middle)  # [slot, k2, j]
+    w = roots(outputs[:, :, None] * np.arange(middle), radix * middle, inverse)  # [slot, k2, j]
     w = np.stack([w[first : first + together] for first in firsts])
     split = np.stack(
         [np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..tiles import DMA_RUN, PARTITIONS, WHOLE_RADIX
+from .roots import roots
 from .table_terms import table_spec
 
 MAX_REAL_RADIX = 128
@@ -84,16 +85,15 @@ def real_stockham_tables(
     """
     _check(n, radices)
     radix, left = radices
-    sign = 2j * np.pi / n * (1 if inverse else -1)
     slots = slot_count(radix)
     real = np.zeros((radix, slots, 2))
     for slot in range(slots):
-        w = np.exp(sign * left * (np.arange(radix) * slot % radix))
+        w = roots(np.arange(radix) * slot, radix, inverse)
         real[:, slot, 0], real[:, slot, 1] = w.real, w.imag
     real[:, 0, 1] = (-1.0) ** np.arange(radix) if radix % 2 == 0 else 0
     m = np.arange(left)[:, None]
     step, count = multiples(radix, left)
-    w = scale * np.exp(sign * (m * (step * np.arange(count)) % n))
+    w = scale * roots(m * (step * np.arange(count)), n, inverse)
     edge = np.stack([w, w])
     if radix % 2 == 0:
         edge[0, :, 1::2] = edge[1, :, 0::2] = 0
@@ -103,7 +103,7 @@ def real_stockham_tables(
     outputs = _split(edge)
     columns = [outputs[:, :, part, mine] for mine in (~own, own) for part in range(2)]
     # The scale comes last: rows are judged by what the stages make of them without it.
-    pairs = [scale * _pair(n, radix, left, slot, sign) for slot in range(1, slots)]
+    pairs = [scale * _pair(n, radix, left, slot, inverse) for slot in range(1, slots)]
     return (
         _of_slabs("jkp,st->jskpt", real, slabs_together(radix, left)),
         np.concatenate(columns, 2).reshape(2 * left, -1).astype(np.float32),
@@ -124,11 +124,10 @@ def inverse_real_stockham_tables(
     """
     _check(n, radices)
     radix, left = radices
-    sign = 2j * np.pi / n * (1 if inverse else -1)
     slots = slot_count(radix)
     step, count = multiples(radix, left)
     numbers = step * np.arange(count)
-    w = np.exp(sign * (numbers[:, None] * np.arange(left) % n)) * 2
+    w = roots(numbers[:, None] * np.arange(left), n, inverse) * 2
     own = _are_real(n, numbers)
     w[own] = w[own].real / 2
     edge = np.zeros((count, 2, 2, left))
@@ -137,11 +136,11 @@ def inverse_real_stockham_tables(
         edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
     rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
     # The transpose of the forward stage with the other sign, which conjugates.
-    pairs = [_pair(n, radix, left, slot, -sign).T for slot in range(1, slots)]
+    pairs = [_pair(n, radix, left, slot, not inverse).T for slot in range(1, slots)]
     j = np.arange(radix)
     real = np.zeros((slots, 2, radix))
     for slot in range(slots):
-        w = (1 if slot == 0 else 2) * np.exp(sign * left * (j * slot % radix))
+        w = (1 if slot == 0 else 2) * roots(j * slot, radix, inverse)
         real[slot, 0], real[slot, 1] = w.real, -w.imag
     real[0, 1] = (-1.0) ** j if radix % 2 == 0 else 0
     return (
@@ -186,11 +185,11 @@ def _check(n: int, radices: tuple[int, int]) -> None:
         raise ValueError(f"radices {radices}: the first must be 2 to 128, the second 2 to 64")
 
 
-def _pair(n: int, radix: int, left: int, slot: int, sign: complex) -> np.ndarray[Any, Any]:
+def _pair(n: int, radix: int, left: int, slot: int, inverse: bool) -> np.ndarray[Any, Any]:
     """Rows (part, m), columns (part, q, run): the two runs of outputs of a slot; [2 M, 4 Q]."""
     starts = np.array([slot, radix - slot])
     outputs = starts + radix * np.arange(run_length(left))[:, None]  # [q, run]
-    w = np.exp(sign * (np.arange(left)[:, None, None] * outputs % n))
+    w = roots(np.arange(left)[:, None, None] * outputs, n, inverse)
     w[:, 2 * outputs > n] = 0
     return _split(np.stack([w, w * np.array([1j, -1j])])).reshape(2 * left, -1)
 

@@ -46,6 +46,7 @@ from ..tiles import (
     transpose,
     turns_of,
 )
+from .roots import roots
 from .table_terms import table_spec
 
 SIZES = (HALF, PARTITIONS)  # of an axis
@@ -131,8 +132,8 @@ def resident_volumes_tables(
 def _matrix(n: int, inverse: bool, scale: float = 1.0) -> np.ndarray[Any, Any]:
     """The DFT matrix as real [input, part, part', output]."""
     i = np.arange(n)
-    angle = 2 * np.pi / n * (np.outer(i, i) % n) * (1 if inverse else -1)
-    real, imaginary = scale * np.cos(angle), scale * np.sin(angle)
+    w = scale * roots(np.outer(i, i), n, inverse)
+    real, imaginary = w.real, w.imag
     rows = [np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]
     return np.stack(rows, 1)
 

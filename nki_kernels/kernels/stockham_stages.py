@@ -19,6 +19,7 @@ import numpy as np
 
 from ..nki_api import nl
 from ..tiles import DMA_RUN, NARROW, PARTITIONS, WHOLE_RADIX
+from .roots import roots
 from .table_terms import rounded_table, table_spec
 
 MAX_RADIX = 128
@@ -238,8 +239,7 @@ def stage_table(
     j, k = np.arange(r)[:, None], np.arange(r)[None, :]
     outputs = np.arange(done)[:, None, None]
     # j (K / R_i + k / r) = j (K + R_(i-1) k) / R_i, reduced modulo R_i.
-    angle = 2 * np.pi / (done * r) * (j * (outputs + done * k) % (done * r))
-    matrix = scale * (np.cos(angle) + (1j if inverse else -1j) * np.sin(angle))
+    matrix = scale * roots(j * (outputs + done * k), done * r, inverse)
     slabs = stage.slabs
     each = matrix[:, None] if stage.left > 1 else matrix.reshape(done // slabs, slabs, r, r)
     table = slab_matrices(stage, each)

@@ -62,6 +62,7 @@ from .column_blocks import (
     share_columns,
     walk_of,
 )
+from .roots import roots
 from .table_terms import table_spec
 
 MAX_STRIDED_RADIX = 64
@@ -136,9 +137,8 @@ def strided_stockham_tables(
     if any(not 2 <= r <= MAX_STRIDED_RADIX for r in radices):
         raise ValueError(f"radices {radices}: each must be 2 to {MAX_STRIDED_RADIX}")
     radix, left = (1, n) if len(radices) == 1 else radices
-    sign = 2j * np.pi / n * (1 if inverse else -1)
     outputs = np.arange(radix)[:, None] + radix * np.arange(left)  # [K, q]
-    w = np.exp(sign * (np.arange(left)[:, None, None] * outputs % n))  # [m, K, q]
+    w = roots(np.arange(left)[:, None, None] * outputs, n, inverse)  # [m, K, q]
     if len(radices) == 1:
         w *= scale
     closing = _real_matrix(w).reshape(2 * left, radix, 2 * left).astype(np.float32)
@@ -147,7 +147,7 @@ def strided_stockham_tables(
         return (closing,)
     g = slabs_together(radix, left)
     j = np.arange(radix)
-    first = scale * np.exp(sign * left * (np.outer(j, j) % radix))
+    first = scale * roots(np.outer(j, j), radix, inverse)
     opening = np.einsum("ajbk,st->ajskbt", _real_matrix(first[:, None])[:, :, 0], np.eye(g))
     size = 2 * g * radix
     return opening.reshape(size, size).astype(np.float32), closing

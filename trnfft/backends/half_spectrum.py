@@ -1,5 +1,7 @@
 """Half spectra of real data, the first N // 2 + 1 numbers, and whole ones."""
 
+from typing import Any
+
 import torch
 
 Parts = tuple[torch.Tensor, torch.Tensor]
@@ -9,6 +11,23 @@ def half_of(real: torch.Tensor, imag: torch.Tensor) -> Parts:
     """The first N // 2 + 1 numbers."""
     half = real.shape[-1] // 2 + 1
     return real[..., :half], imag[..., :half]
+
+
+def with_real_mirrors(
+    real: torch.Tensor, imag: torch.Tensor, sizes: tuple[int, ...], inverse: bool
+) -> Parts:
+    """A fresh half spectrum of real data with zeros, written in place, where it has to be real.
+
+    That is where X[k] = conj X[-k] is its own mirror: 2 k = 0 modulo N along each of the last
+    dimensions. An inverse has the signs of torch.fft's, which conjugates the spectrum of the last
+    dimension and sums along the others: of -0.0 sums are -0.0, differences 0.0.
+    """
+    mirrors: Any = (..., *(slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes))
+    own = imag[mirrors].zero_()
+    if inverse:
+        first: Any = (..., *[0] * (len(sizes) - 1), slice(None))
+        own[first].neg_()
+    return real, imag
 
 
 def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:

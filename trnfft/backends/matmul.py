@@ -29,11 +29,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from nki_kernels.kernels.roots import roots
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import tables_for
-from trnfft.backends.half_spectrum import half_of, whole_of
+from trnfft.backends.half_spectrum import whole_of, with_real_mirrors
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
+SMALL_RADIX = 4  # of a last stage, below which it is quicker there than as the first one
 WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
 WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
 
@@ -65,20 +67,48 @@ class Matmul(Backend):
         real = parts[0]
         return _transform(real.shape[-1], real.dtype, real.device, call)(parts)
 
+    def r2c_rows(self, parts: Parts, call: Call) -> Parts:
+        real = parts[0]
+        return _half_transform(real.shape[-1], real.dtype, real.device, call)(parts)
+
+    def r2c(self, parts: Parts, call: Call) -> Parts:
+        half = super().r2c(parts, call)
+        return half if len(call.sizes) == 1 else _with_real_mirrors(half, call)
+
     def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Transform:
         if len(call.sizes) > 1 or like.device.type == "xla":  # whose tables depend on modes
             return super().prepared(kind, like, call)
         n = call.sizes[0]
-        rows = _transform(n, like.dtype, like.device, call)
         if kind == "r2c":
-            return lambda parts: half_of(*rows((parts[0], torch.zeros_like(parts[0]))))
+            return _half_transform(n, like.dtype, like.device, call)
+        rows = _transform(n, like.dtype, like.device, call)
         if kind == "c2r":
             return lambda parts: rows(whole_of(parts[0], parts[1], n))[:1]
         return rows
 
 
-def _transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> Transform:
+def _half_transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> Transform:
+    """What transforms one real part [..., n] to the parts of half spectra. Raises as `_transform`.
+
+    The first stage contracts no imaginary parts, and only half of the numbers become rows again.
+    """
+    if n == 1:
+        scale = call.scale
+        return lambda parts: _with_real_mirrors(
+            (parts[0] * scale, torch.zeros_like(parts[0])), call
+        )
+    rows = _transform(n, dtype, device, call, True)
+    if _is_real_at_mirrors(call):
+        return rows
+    return lambda parts: _with_real_mirrors(rows(parts), call)
+
+
+def _transform(
+    n: int, dtype: torch.dtype, device: torch.device, call: Call, is_real: bool = False
+) -> Transform:
     """What transforms parts [..., n], with its plan and tables.
+
+    is_real: from one part to those of half spectra, if n > 1.
 
     Raises:
         NotImplementedError: as `c2c_rows`.
@@ -89,12 +119,13 @@ def _transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> 
                 f'precision "kahan" needs float64 in backend "matmul", which device '
                 f'\'{device}\' may not have; use precision "fast", or "double" on the host'
             )
-        wide = _transform(n, torch.float64, device, call)
+        wide = _transform(n, torch.float64, device, call, is_real)
         return lambda parts: tuple(y.to(dtype) for y in wide(tuple(x.double() for x in parts)))
     if n == 1:  # no sum, in which -0.0 would become 0.0 and an infinity NaN
         return lambda parts: tuple(part * call.scale for part in parts)
     radices, padded = _radices(n)
     inverse, scale = call.inverse, call.scale
+    kept = n // 2 + 1 if is_real else n
     if call.planned and padded == n and len(radices) > 1:
         return lambda parts: _planned(parts[0], parts[1], radices, inverse, scale)
 
@@ -102,21 +133,31 @@ def _transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> 
         return tables_for(device, dtype, make, *arguments)
 
     if padded == n:
+        radices = _even_last(radices)
         tables = made(_stage_tables, radices, inverse, scale)
-        return lambda parts: _by_columns(parts, lambda x: _stages(x, radices, tables))
+        if is_real:  # columns that meet no imaginary parts
+            tables = tables[0][:, : radices[0]], *tables[1:]
+        return lambda parts: _by_columns(parts, kept, lambda x: _stages(x, radices, tables))
     chirp = _Chirp(
         made(_chirp_tables, n, padded, inverse, scale),
         made(_stage_tables, radices, False, 1.0),
         made(_stage_tables, radices, True, 1.0),
     )
-    return lambda parts: _by_columns(parts, lambda x: _convolved(x, radices, chirp))
+    return lambda parts: _by_columns(parts, kept, lambda x: _convolved(x, radices, chirp))
 
 
-def _by_columns(parts: Parts, transform: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> Parts:
-    """Parts [..., N], transformed as [2, N, *batch]."""
-    shape = parts[0].shape
+def _by_columns(
+    parts: Parts,
+    kept: int,
+    transform: Callable[[torch.Tensor], Sequence[torch.Tensor]],
+) -> Parts:
+    """Parts [..., N], transformed as [parts, N, *batch]; of the results the first `kept`."""
+    *lead, n = parts[0].shape
     x = torch.stack([row.movedim(-1, 0) for row in _rows(parts)])
-    return tuple(part.movedim(0, -1).reshape(shape) for part in transform(x))
+    results = transform(x)
+    if kept < n:
+        results = [part[:kept] for part in results]
+    return tuple(part.movedim(0, -1).reshape(*lead, kept) for part in results)
 
 
 def _rows(parts: Parts) -> list[torch.Tensor]:
@@ -131,6 +172,41 @@ def _radices(n: int) -> tuple[tuple[int, ...], int]:
     from trnfft.planner import order  # here, so that only its users load the planner
 
     return order.stages(n)
+
+
+def _even_last(radices: tuple[int, ...]) -> tuple[int, ...]:
+    """The radices with an even one as the last, if any is even; natural order asks for no order.
+
+    Then X[N/2] is made of Z[0, j] by factors 1 and -1: of real data, whose Z[0, j] are real, it has
+    no imaginary part, for nothing. After an odd last radix it would be the sum of rounding errors.
+    A last radix of 3 stays: a first one of 3 takes a tenth longer.
+    """
+    even = [index for index, radix in enumerate(radices) if radix % 2 == 0]
+    if not even or radices[-1] < SMALL_RADIX:
+        return radices
+    last = even[-1]
+    return radices[:last] + radices[last + 1 :] + radices[last : last + 1]
+
+
+def _with_real_mirrors(half: Parts, call: Call) -> Parts:
+    """A half spectrum that is real where it has to be."""
+    if _is_real_at_mirrors(call):
+        return half
+    return with_real_mirrors(half[0], half[1], call.sizes, call.inverse)
+
+
+def _is_real_at_mirrors(call: Call) -> bool:
+    """Whether half spectra are real where they have to be by themselves, zeros with their signs.
+
+    No sum is -0.0, which those of an inverse would be.
+    """
+    return not call.inverse and all(n == 1 or _is_exact(n) for n in call.sizes)
+
+
+def _is_exact(n: int) -> bool:
+    """Whether X[0] and X[N/2] of real data come out real; of a convolution with a chirp not."""
+    radices, padded = _radices(n)
+    return padded == n and (n % 2 == 1 or _even_last(radices)[-1] % 2 == 0)
 
 
 def _planned(
@@ -201,8 +277,11 @@ def _narrow_inverse(
 
 
 def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[torch.Tensor]:
-    """Transform x [2, N, *batch] along N, by the tables of `_stage_tables`: parts [N, *batch]."""
-    _, n, *batch = x.shape
+    """Transform x [2, N, *batch] along N, by the tables of `_stage_tables`: parts [N, *batch].
+
+    Of real data x is [1, N, *batch], and the first matrix has the columns for it.
+    """
+    parts, n, *batch = x.shape
     done, left = 1, n
     state = x
     for stage, radix in enumerate(radices):
@@ -210,7 +289,8 @@ def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[t
         if stage > 0:
             twiddles = _for_batch(tables[3 * stage - 2 : 3 * stage], batch)
             state = _multiply(state.reshape(2, radix, left, done, *batch), *twiddles)
-        state = state.reshape(2 * radix, left * done, *batch)
+            parts = 2
+        state = state.reshape(parts * radix, left * done, *batch)
         if left == 1:  # the last one: parts that share no memory take no copy more
             break
         product = _times_first(tables[3 * stage], state)
@@ -221,12 +301,13 @@ def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[t
 
 
 def _convolved(x: torch.Tensor, radices: tuple[int, ...], chirp: _Chirp) -> list[torch.Tensor]:
-    """Bluestein: transform x [2, N, *batch] along N by a convolution with a chirp: both parts."""
+    """Bluestein: transform x [2 or 1, N, *batch] along N by a convolution with a chirp."""
     _, n, *batch = x.shape
     m = math.prod(radices)
     factors = _for_batch(chirp.factors, batch)
     before, filter, after = factors[:2], factors[2:4], factors[4:]
-    z = torch.nn.functional.pad(_multiply(x, *before), (0, 0) * len(batch) + (0, m - n))
+    opened = _multiply(x, *before) if len(x) == 2 else torch.stack([x[0] * f for f in before])
+    z = torch.nn.functional.pad(opened, (0, 0) * len(batch) + (0, m - n))
     spectrum = _stages(z, radices, chirp.forward)
     y = _stages(torch.stack(_product(spectrum, *filter)), radices, chirp.inverse)
     return _product([part[:n] for part in y], *after)
@@ -332,10 +413,10 @@ def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list
     for r in radices:
         j = np.arange(r)
         if done > 1:
-            twiddle = _root(j[:, None] * np.arange(done), done * r, inverse)
+            twiddle = roots(j[:, None] * np.arange(done), done * r, inverse)
             twiddle = twiddle[:, None, :, None]
             tables += [twiddle.real, twiddle.imag]
-        w = _root(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
+        w = roots(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
         tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
         done *= r
     return tables
@@ -371,8 +452,8 @@ def _planned_factors(
     known = np.zeros(1, np.int64)  # K, in planned order
     for r in radices:
         digits, done = np.arange(r), len(known)
-        dft = _root(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
-        yield dft, _root(known[:, None] * digits, done * r, inverse)
+        dft = roots(digits[:, None] * digits, r, inverse) * (scale if done == 1 else 1.0)
+        yield dft, roots(known[:, None] * digits, done * r, inverse)
         known = (known[:, None] + done * digits).reshape(-1)
 
 
@@ -386,11 +467,6 @@ def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
     real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
     ordered = np.einsum("...jkqp->...qjkp" if inverse else "...kjqp->...kqpj", real)
     return ordered.reshape(*z.shape[:-2], size, size)
-
-
-def _root(exponent: np.ndarray, n: int, inverse: bool) -> np.ndarray:
-    """exp(-+2 pi i exponent / n)."""
-    return np.exp((2j if inverse else -2j) * np.pi / n * (exponent % n))
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:

@@ -14,9 +14,9 @@ import torch
 
 from nki_kernels import hardware, simulator
 from trnfft.backends import torch_neuron
-from trnfft.backends.backend import Backend, Call, Parts
+from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.device_tables import uploaded
-from trnfft.backends.half_spectrum import half_of, whole_of
+from trnfft.backends.half_spectrum import half_of, whole_of, with_real_mirrors
 from trnfft.config import NEURON_DEVICES
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
@@ -53,16 +53,18 @@ class Nki(Backend):
     def r2c(self, parts: Parts, call: Call) -> Parts:
         if _is_one_point(call):
             (real,) = self._of_one_point(parts, call)
-            return real, torch.zeros_like(real)
+            return _with_real_mirrors((real, torch.zeros_like(real)), call)
         recipe = self._recipe(R2C, parts, call)
         if recipe is None:
-            return super().r2c(parts, call)
+            return _with_real_mirrors(super().r2c(parts, call), call)
         x = _rows(parts, call)
         if not _is_for(R2C, recipe):
             x = (x[0], torch.zeros_like(x[0]))
-        y: Sequence[torch.Tensor] = self.run(recipe, x, call.inverse, call.scale)
+        y: Parts = tuple(self.run(recipe, x, call.inverse, call.scale))
         if not _is_for(R2C, recipe):
-            y = half_of(y[0], y[1])
+            y = _with_real_mirrors(half_of(*y), call)
+        elif call.inverse:  # kernels for real data make zeros by themselves, none of them negative
+            y = _with_real_mirrors(y, call)
         return _with_lead(parts, call, y)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
@@ -159,6 +161,12 @@ def _is_one_point(call: Call) -> bool:
 def _is_for(kind: str, recipe: Recipe) -> bool:
     """Whether the kernel takes such data. Else it takes complex data, which is cheaper then."""
     return ALGORITHMS[recipe.algorithm].kind == kind
+
+
+def _with_real_mirrors(parts: Parts, call: Call) -> Parts:
+    write = without_views(with_real_mirrors, parts[0].device)
+    real, imag = write(*parts, call.sizes, call.inverse)
+    return real, imag
 
 
 def _rows(parts: Parts, call: Call) -> Parts:

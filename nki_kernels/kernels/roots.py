@@ -1,0 +1,23 @@
+"""Roots of unity for tables: exact where a part is 0.
+
+A sine of pi in floating point is 1e-16. With 0 in its place, what real data has no imaginary part
+for, X[0] and X[N/2], is a sum of zeros: the results are exact, and cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def roots(exponents: Any, n: int, inverse: bool = False) -> Any:
+    """exp(-+2 pi i exponents / n), complex128; exponents are integers, and reduced exactly.
+
+    inverse: the sign of the exponent, True for exp(+...).
+    """
+    reduced = exponents % n
+    w = np.exp((2j if inverse else -2j) * np.pi / n * reduced)
+    w.imag[2 * reduced % n == 0] = 0.0
+    w.real[4 * reduced % (2 * n) == n] = 0.0
+    return w

@@ -1,0 +1,268 @@
+"""Bins of real data's spectra that are their own mirrors are real: exactly, as torch.fft has them.
+
+Those are k = 0 and, for even N, k = N/2; of several dimensions, all bins of these numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+
+import pytest
+import torch
+
+import trnfft
+from tests.trnfft.samples import native, random
+from trnfft import config
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.problem import C2C, R2C
+
+SHORT = range(1, 65)
+CONVOLVED = (131, 262, 274, 514)  # by Bluestein's convolution
+ODD_LAST = (144, 150, 200, 720)  # whose plans end with an odd radix
+LONG = (100, 128, 250, 256, 1000, 1024, 2048, *ODD_LAST, *CONVOLVED)
+SHAPES = ((4, 6), (5, 8), (9, 12), (16, 16), (100, 22), (150, 8), (262, 4), (4, 262), (3, 4, 6))
+DTYPES = (torch.float32, torch.float64)
+SAMPLES = {"matmul": DTYPES, "nki-sim": DTYPES[:1]}
+DONE_WITH = [(name, dtype) for name, dtypes in SAMPLES.items() for dtype in dtypes]
+
+
+def mirrors(spectrum, sizes):
+    """The bins that are their own mirrors along the last dimensions, which have these sizes."""
+    picked = (slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes)
+    return native(spectrum)[(..., *picked)]
+
+
+def is_positive_zero(x):
+    return bool((x == 0).all() and not torch.signbit(x).any())
+
+
+def assert_phases(found, expected, sizes):
+    """The parts at the mirrors are torch's: real ones nearly, imaginary ones with their signs."""
+    found, expected = mirrors(found, sizes), mirrors(expected, sizes)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    assert torch.equal(torch.signbit(found.imag), torch.signbit(expected.imag))
+    assert (found.imag == 0).all()
+    assert torch.equal(found.angle(), expected.angle())
+
+
+@pytest.mark.parametrize("backend, dtype", DONE_WITH)
+@pytest.mark.parametrize("name", ["rfft", "ihfft"])
+def test_phases_of_short_lengths(backend, dtype, name):
+    for n in SHORT:
+        x = random(5, n, dtype=dtype, seed=n)
+        with trnfft.backend(backend):
+            found = getattr(trnfft, name)(x)
+        assert_phases(found, getattr(torch.fft, name)(x), (n,))
+
+
+@pytest.mark.parametrize("backend, dtype", DONE_WITH)
+@pytest.mark.parametrize("name", ["rfft", "ihfft"])
+@pytest.mark.parametrize("n", LONG)
+def test_phases_of_long_lengths(backend, dtype, name, n):
+    x = random(3, n, dtype=dtype, seed=n)
+    with trnfft.backend(backend):
+        found = getattr(trnfft, name)(x)
+    assert_phases(found, getattr(torch.fft, name)(x), (n,))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [4096, 65536])
+def test_phases_of_very_long_lengths(dtype, n):
+    x = random(2, n, dtype=dtype)
+    with trnfft.backend("matmul"):
+        assert_phases(trnfft.rfft(x), torch.fft.rfft(x), (n,))
+
+
+@pytest.mark.parametrize("backend, dtype", DONE_WITH)
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_several_dimensions(backend, dtype, sizes):
+    x = random(2, *sizes, dtype=dtype)
+    dims = tuple(range(1, x.ndim))
+    with trnfft.backend(backend):
+        assert is_positive_zero(mirrors(trnfft.rfftn(x, dim=dims), sizes).imag)
+        assert (mirrors(trnfft.ihfftn(x, dim=dims), sizes).imag == 0).all()
+
+
+@pytest.mark.parametrize("backend", SAMPLES)
+@pytest.mark.parametrize("sizes", [(4, 6), (5, 8), (2, 5), (3, 4, 6), (4, 3, 6)], ids=str)
+def test_zeros_of_small_shapes_have_the_signs_of_torch(backend, sizes):
+    x = random(3, *sizes, dtype=torch.float32)
+    dims = tuple(range(1, x.ndim))
+    for name in ("rfftn", "ihfftn"):
+        with trnfft.backend(backend):
+            found = getattr(trnfft, name)(x, dim=dims)
+        assert_phases(found, getattr(torch.fft, name)(x, dim=dims), sizes)
+
+
+@pytest.mark.parametrize("backend", SAMPLES)
+def test_two_dimensions_that_are_not_the_last(backend):
+    x = random(6, 3, 10, dtype=torch.float32)
+    with trnfft.backend(backend):
+        spectra = trnfft.rfft2(x, dim=(2, 0)), trnfft.ihfft2(x, dim=(2, 0))
+    for spectrum in spectra:
+        assert (mirrors(native(spectrum).movedim((2, 0), (1, 2)), (10, 6)).imag == 0).all()
+
+
+@pytest.mark.parametrize("backend", SAMPLES)
+@pytest.mark.parametrize("n", [16, 25, 262])
+def test_every_precision(backend, n):
+    x = random(3, n, dtype=torch.float32)
+    done = 0
+    for precision in config.PRECISIONS:
+        with trnfft.backend(backend), trnfft.precision(precision):
+            try:
+                spectrum = trnfft.rfft(x)
+            except NotImplementedError:  # no kernel is precise enough
+                continue
+        assert is_positive_zero(mirrors(spectrum, (n,)).imag), precision
+        done += 1
+    assert done >= len(config.PRECISIONS) - 1
+
+
+@pytest.mark.parametrize("backend", SAMPLES)
+@pytest.mark.parametrize("n", [16, 20])
+def test_stft(backend, n):
+    x = random(2, 200, dtype=torch.float32)
+    window = torch.hann_window(n)
+    with trnfft.backend(backend):
+        found = trnfft.stft(x, n, window=window, return_complex=True)
+    assert_phases(native(found).mT, torch.stft(x, n, window=window, return_complex=True).mT, (n,))
+
+
+@pytest.mark.parametrize("backend", SAMPLES)
+@pytest.mark.parametrize("n", [16, 150, 262])
+def test_planned_calls(backend, n):
+    x = random(2, n, dtype=torch.float32)
+    for name in ("rfft", "ihfft"):
+        with trnfft.backend(backend):
+            found = trnfft.plan_fft(x, "r2c", inverse=name == "ihfft")(x)
+        assert_phases(found, getattr(torch.fft, name)(x), (n,))
+
+
+def forced(monkeypatch, recipe):
+    """The backend "nki-sim", with the recipe whatever is planned."""
+    monkeypatch.setattr(
+        "trnfft.backends.nki.plan", lambda *_, **__: types.SimpleNamespace(recipe=recipe)
+    )
+    return trnfft.backend("nki-sim")
+
+
+OF_LENGTHS = [
+    name
+    for name, algorithm in ALGORITHMS.items()
+    if isinstance(algorithm, LengthAlgorithm) and algorithm.kind in (R2C, C2C)
+]
+OF_SHAPES = [
+    name
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.takes_shapes and algorithm.kind in (R2C, C2C)
+]
+TRIED = (2, 6, 16, 45, 60, 100, 128, 129, 262, 300, 1000, 1024, 4096, 8192, 2**17, 2**20)
+TRIED_SHAPES = ((6, 10), (150, 8), (256, 512), (4, 5, 6), (64, 64, 64), (64, 128, 64))
+
+
+@pytest.mark.parametrize("name", OF_LENGTHS)
+def test_every_algorithm_for_rows(monkeypatch, name):
+    taken = [n for n in TRIED if not ALGORITHMS[name].why_not(n)]
+    assert taken
+    for n in taken[:1] + [n for n in taken[1:] if n <= 8192]:
+        x = random(2, n, dtype=torch.float32)
+        recipes = ALGORITHMS[name].recipes(n)
+        for recipe in recipes if n <= 1024 else recipes[:1]:
+            with forced(monkeypatch, recipe):
+                spectrum, opposite = trnfft.rfft(x), trnfft.ihfft(x)
+            assert is_positive_zero(mirrors(spectrum, (n,)).imag), recipe
+            assert is_positive_zero(-mirrors(opposite, (n,)).imag), recipe
+
+
+@pytest.mark.parametrize("name", OF_SHAPES)
+def test_every_algorithm_for_shapes(monkeypatch, name):
+    tried = 0
+    for sizes in TRIED_SHAPES:
+        try:
+            recipes = ALGORITHMS[name].orders(sizes, sizes)
+        except NotImplementedError:
+            continue
+        x = random(2, *sizes, dtype=torch.float32)
+        with forced(monkeypatch, recipes[0]):
+            spectrum = trnfft.rfftn(x, dim=tuple(range(1, x.ndim)))
+        assert is_positive_zero(mirrors(spectrum, sizes).imag), recipes[0]
+        tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize("backend", SAMPLES)
+@pytest.mark.parametrize("n", [16, 150, 262])
+def test_bad_rows_stay_bad_and_alone(backend, n):
+    x = random(4, n, dtype=torch.float32)
+    x[1, 1], x[2, 1] = float("nan"), float("inf")
+    with trnfft.backend(backend):
+        found = native(trnfft.rfft(x))
+    assert not found[1:3].real.isfinite().any()
+    good = [0, 3]
+    assert_phases(found[good], torch.fft.rfft(x[good]), (n,))
+
+
+def loss(transform, x, weights):
+    """Of every part of every bin, and of second order."""
+    spectrum = native(transform(x))
+    return (spectrum.real * weights[0] + spectrum.imag * weights[1]).sin().sum()
+
+
+CASES = [("rfft", 16), ("rfft", 150), ("rfft", 262), ("ihfft", 16), ("rfft2", 6), ("ihfft2", 131)]
+
+
+def transforms(name, n):
+    """Ours by matrix products and torch's, with what they take and weights of the results."""
+    x = random(3, 4, n)
+    theirs = getattr(torch.fft, name)
+    shape = theirs(x).shape
+
+    def ours(x):
+        with trnfft.backend("matmul"):
+            return getattr(trnfft, name)(x)
+
+    return ours, theirs, x, random(2, *shape, seed=1)
+
+
+@pytest.mark.parametrize("name, n", CASES)
+def test_derivatives_are_those_of_torch(name, n):
+    ours, theirs, x, weights = transforms(name, n)
+    found = []
+    for transform in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        (first,) = torch.autograd.grad(loss(transform, leaf, weights), leaf, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), leaf)
+        found.append((first.detach(), second))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name, n", CASES)
+def test_function_transforms(name, n):
+    ours, theirs, x, weights = transforms(name, n)
+    torch.testing.assert_close(native(torch.func.vmap(ours)(x)), theirs(x))
+    grads = (torch.func.grad(lambda x, f=f: loss(f, x, weights))(x) for f in (ours, theirs))
+    torch.testing.assert_close(*grads)
+    tangent = random(*x.shape, seed=2)
+    _, along = torch.func.jvp(lambda x: native(ours(x)).imag, (x,), (tangent,))
+    torch.testing.assert_close(along, theirs(tangent).imag)
+    sizes = x.shape[1:] if name.endswith("2") else x.shape[2:]
+    assert (mirrors(torch.complex(along, along), sizes).imag == 0).all()
+
+
+@pytest.mark.parametrize("backend, n", list(itertools.product(SAMPLES, [16, 262])))
+def test_compiled(backend, n):
+    x = random(2, n, dtype=torch.float32).requires_grad_()
+
+    def parts(x):
+        y = trnfft.rfft(x)
+        return y.real, y.imag
+
+    with trnfft.backend(backend):
+        real, imag = torch.compile(parts, backend="aot_eager", fullgraph=True)(x)
+    assert is_positive_zero(mirrors(torch.complex(imag, imag), (n,)).real)
+    expected = torch.fft.rfft(x.detach())
+    torch.testing.assert_close(torch.complex(real, imag).detach(), expected, rtol=1e-4, atol=1e-4)
