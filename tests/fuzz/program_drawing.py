@@ -217,6 +217,7 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
         program = Program((*steps[:i], inner, *steps[j:]), drawing.program.dtype)
         outcome = run(program, NATIVE)
         is_written = any(step.kind in ("write", "no_grad") for step in steps[j:])
+        is_written |= any("requires_grad_" in step.text for step in steps[j:])
         is_written |= any(SETTING.search(step.text) for step in steps[i:j])
         if wrapper == "compiled" and is_written and _shares_memory(outcome, steps[i:j]):
             continue  # docs/complex_tensor.md: what a compiled function returns
@@ -236,9 +237,9 @@ def _shares_memory(outcome: Outcome, steps: Sequence[Step]) -> bool:
 
 def _is_free(step: Step, wrapper: str) -> bool:
     """Whether a function can have this step inside."""
-    kinds = (
-        ("view", "read", "write") if wrapper == "traced" else ("view", "read", "write", "no_grad")
-    )
+    # What is written without gradients make_fx cannot see, and torch.compile takes for later.
+    is_compiled = wrapper in ("traced", "compiled")
+    kinds = ("view", "read", "write") if is_compiled else ("view", "read", "write", "no_grad")
     return step.kind in kinds and not re.search(
         r"item\(|tolist|numpy|complex\(\w*\.sum|float\(|checkpoint\(", step.text
     )

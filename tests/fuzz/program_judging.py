@@ -43,7 +43,9 @@ CLEAR = (
 )
 # What torch's compiler says where a function writes numbers with derivatives into an argument
 # without, and returns a view of its parts, or a result and a view of it: docs/complex_tensor.md.
-OF_THE_COMPILER = r"expected SubclassCreationMeta|was invalid, but is output"
+OF_THE_COMPILER = (
+    r"expected SubclassCreationMeta|was invalid, but is output|tensors_saved_with_vc_check"
+)
 # What torch says of its internals.
 UNCLEAR = (
     r"INTERNAL ASSERT",

@@ -326,7 +326,7 @@ GRADIENTS = (
     "{x}.retain_grad()",
     "{x}.register_hook(lambda g: None if g is None else g * 2)",
     "{z}.register_hook(lambda g: None if g is None else g.conj())",
-    "{l}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))",
+    "{l}.register_post_accumulate_grad_hook(lambda p: (p.grad.mul_(2), None)[1])",
     "{l}.grad = None",
     "{l}.grad.mul_(2)",
     "{l}.requires_grad_(False)",

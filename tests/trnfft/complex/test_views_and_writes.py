@@ -1,0 +1,271 @@
+"""What is written into views, and read from them: as of torch's complex64, or refused."""
+
+import warnings
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+import trnfft
+from trnfft import ComplexTensor
+from trnfft.complex import dispatch
+
+# What torch says where it cannot keep views of parts right.
+REFUSED = "modified inplace|view is the output of a function that returns multiple views"
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_device():
+    torch._dynamo.reset()
+    with trnfft.backend("matmul"):
+        yield
+
+
+def leaf():
+    return torch.arange(1.0, 7).reshape(2, 3).requires_grad_()
+
+
+def weighed(*results):
+    """A number that depends on each element, and on real and imaginary parts, in another way."""
+    total = 0
+    for y in results:
+        count = torch.arange(1.0, y.numel() + 1).reshape(y.shape)
+        total = (
+            total + (y.real * count).sum() + ((y.imag * count**2).sum() if y.is_complex() else 0)
+        )
+    return total
+
+
+def gradient(make, function, compiled):
+    a = leaf()
+    z = make(a * 1, a * 2)
+    run = torch.compile(function, backend="aot_eager") if compiled else function
+    results = run(z)
+    weighed(*(results if isinstance(results, tuple) else (results,))).backward()
+    return a.grad
+
+
+def written_slice(z):
+    z[:1].mul_(2)
+    return z
+
+
+def written_slice_of_a_transform(z):
+    z = trnfft.fft(z) if isinstance(z, ComplexTensor) else torch.fft.fft(z)
+    z[:1].mul_(2)
+    return z
+
+
+def view_before_a_write(z):
+    view = z.mT
+    z.mul_(2j)
+    return view
+
+
+def view_of_what_was_written(z):
+    z.mul_(2)
+    return z.mT
+
+
+def two_results(z):
+    row = z[0]
+    z[:, 1:].mul_(3)
+    return row, z * 2
+
+
+def masked(z):
+    view = z.mT
+    z[z.abs() > 3] = 1
+    return view
+
+
+WRITTEN = [
+    written_slice,
+    written_slice_of_a_transform,
+    view_before_a_write,
+    view_of_what_was_written,
+    two_results,
+    masked,
+]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("function", WRITTEN, ids=lambda function: function.__name__)
+def test_gradients_as_of_native_tensors(function, compiled):
+    expected = gradient(torch.complex, function, False)
+    torch.testing.assert_close(gradient(ComplexTensor, function, compiled), expected)
+
+
+def part_read_before_a_write(z):
+    part = z.real
+    z.mul_(2)
+    return part * 1
+
+
+def part_written(z):
+    z.real.mul_(3)
+    return z * z
+
+
+def part_written_after_a_view(view):
+    def function(z):
+        kept = view(z)
+        z.real.mul_(3)
+        return kept * 1
+
+    return function
+
+
+VIEWS = [lambda z: z[0], lambda z: z.mT, lambda z: z.view(-1), lambda z: z.diagonal()]
+WRITES_OF_PARTS = [part_read_before_a_write, part_written, *map(part_written_after_a_view, VIEWS)]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("function", WRITES_OF_PARTS)
+def test_views_of_parts_are_refused_where_a_derivative_would_be_wrong(function, compiled):
+    with pytest.raises(RuntimeError, match=REFUSED):
+        gradient(ComplexTensor, function, compiled)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: z[:1].imag.mul_(2),
+        lambda z: z.imag.mul_(2),
+        lambda z: z.real.as_strided_((2,), (1,)),
+        lambda z: z.conj().imag.add_(1),
+        lambda z: torch.view_as_real(z)[..., 0].mul_(2),
+    ],
+)
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.vjp, torch.func.jvp])
+def test_parts_under_transforms_are_right_or_refused(function, transform):
+    def loss(z):
+        w = z * 1
+        function(w)
+        return weighed(w * w)
+
+    def derivative(z):
+        if transform is torch.func.grad:
+            return torch.func.grad(loss)(z)
+        if transform is torch.func.vjp:
+            value, pull = torch.func.vjp(loss, z)
+            return pull(torch.ones_like(value))[0]
+        return torch.func.jvp(loss, (z,), (2 * z,))[1]
+
+    native = torch.complex(leaf().detach(), leaf().detach() / 2)
+    try:
+        found = derivative(ComplexTensor.from_complex(native))
+    except RuntimeError as error:
+        assert "allowed" in str(error)
+        return
+    torch.testing.assert_close(trnfft.as_native(found), derivative(native))
+
+
+VIEWS_TO_COMPILE = {
+    "part": lambda z: z.real,
+    "row": lambda z: z[0],
+    "rest": lambda z: z[1:],
+    "element of the rest": lambda z: z[1:][..., -1],
+    "part of a transpose": lambda z: z.mT[0].imag,
+    "conjugate": lambda z: z.conj(),
+    "part of a conjugate": lambda z: z.conj().imag,
+    "pairs": torch.view_as_real,
+    "expanded": lambda z: z[0].expand(3, 3),
+}
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+@pytest.mark.parametrize("view", VIEWS_TO_COMPILE.values(), ids=VIEWS_TO_COMPILE.keys())
+def test_views_go_into_compiled_functions(view, is_followed):
+    a = leaf() if is_followed else leaf().detach()
+    x, z = (view(make(a * 1, a * 2)) for make in (torch.complex, ComplexTensor))
+    found = torch.compile(lambda v: v * v, backend="aot_eager", fullgraph=True)(z)
+    torch.testing.assert_close(trnfft.as_native(found), (x * x).resolve_conj().resolve_neg())
+
+
+def test_what_compiled_functions_do_not_use_has_no_gradient():
+    a = leaf()
+    z, w = ComplexTensor(a, a), ComplexTensor(leaf().detach(), leaf().detach()).requires_grad_()
+    run = torch.compile(lambda z, w: (w.real * 2, z == w), backend="aot_eager")
+    run(z, w)[0].sum().backward()
+    assert a.grad is None and w.grad is not None
+
+
+def test_compiled_functions_do_not_write_into_conjugates():
+    a = leaf()
+    run = torch.compile(lambda z: z.mul_(2), backend="aot_eager")
+    with pytest.raises(RuntimeError, match="conjugated lazily, allowed are"):
+        run(ComplexTensor(a, a).conj())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x.set_(x * 2), lambda x: x.squeeze_(), lambda x: x.t_(), lambda x: x.resize_(3)],
+)
+def test_pairs_of_parts_keep_their_shape_and_memory(change):
+    z = ComplexTensor(torch.ones(1, 1), torch.ones(1, 1))
+    with pytest.raises(RuntimeError, match="not allowed"):
+        change(torch.view_as_real(z))
+    assert trnfft.as_native(z) == 1 + 1j
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_product_of_one_number_is_no_view(compiled):
+    def product(z):
+        number = z.prod()
+        z.mul_(2)
+        return number
+
+    z = ComplexTensor(torch.ones(1), torch.ones(1))
+    run = torch.compile(product, backend="aot_eager") if compiled else product
+    assert run(z) == 1 + 1j
+
+
+def test_shapes_that_change_in_place_leave_other_views_alone():
+    z = ComplexTensor(torch.ones(2, 3), torch.ones(2, 3))
+    pairs, conjugate = torch.view_as_real(z), z.conj()
+    with torch._C.DisableTorchFunctionSubclass():  # as below transforms of torch.func
+        z.t_()
+    assert pairs.clone().shape == (2, 3, 2) and conjugate.real.shape == (2, 3)
+
+
+def test_results_of_operators_share_memory_with_no_argument(monkeypatch):
+    shared, calls = set(), 0
+
+    def memory(values):
+        parts = [(x._real, x._imag) if isinstance(x, ComplexTensor) else x for x in values]
+        tensors = [x for x in tree_leaves(parts) if type(x) is torch.Tensor and x.numel()]
+        return {x.untyped_storage().data_ptr() for x in tensors}
+
+    def noted(overload, args, kwargs):
+        nonlocal calls
+        result = original(overload, args, kwargs)
+        is_view = dispatch.is_view(overload) or dispatch.written_by(overload)
+        if not is_view and str(overload) not in ("aten._unsafe_view.default",):
+            calls += 1
+            if memory(tree_leaves(result)) & memory(tree_leaves((args, kwargs))):
+                shared.add(str(overload))
+        return result
+
+    original = dispatch.dispatch
+    monkeypatch.setattr(dispatch, "dispatch", noted)
+    for entry in op_db:
+        if torch.complex64 not in entry.dtypes or "unsafe" in entry.name:
+            continue
+        samples = entry.sample_inputs("cpu", torch.complex64, requires_grad=False)
+        for sample, _ in zip(samples, range(2), strict=False):
+            with warnings.catch_warnings(), torch._C.DisableTorchFunctionSubclass():
+                warnings.simplefilter("ignore")
+                values = sample.input, sample.args, sample.kwargs
+                try:
+                    given = tree_map_only(torch.Tensor, _split, values)
+                    entry.op(given[0], *given[1], **given[2])
+                except (AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError):
+                    continue  # what ComplexTensors do not have
+    assert calls > 500
+    assert shared == set()
+
+
+def _split(x):
+    return ComplexTensor.from_complex(x.detach()) if x.is_complex() else x.detach()
