@@ -4,9 +4,9 @@ On devices without complex dtypes their complex tensors are ComplexTensors, too:
 torch.zeros, ones and empty, torch.complex, torch.polar and torch.view_as_complex.
 """
 
-import functools
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from trnfft import signal, transforms
+from trnfft import backward_pass, signal, transforms
 from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, join
 
@@ -30,8 +30,7 @@ class _Block:
 
 
 _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("blocks", default=())
-# The mode that torch set aside to call torch.autograd.grad or its like, which runs more functions.
-_set_aside: ContextVar["patch_torch | None"] = ContextVar("set_aside", default=None)
+# torch sets the mode aside to call these, which run more functions.
 _OF_GRAPHS = {torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad}
 
 
@@ -64,7 +63,6 @@ class patch_torch(TorchFunctionMode):
 
     def __enter__(self) -> "patch_torch":
         if not torch.compiler.is_compiling():
-            _see_backward()
             self._thread = threading.get_ident()
             self._entered.append(_Block())
             _blocks.set((*_blocks.get(), self._entered[-1]))
@@ -88,11 +86,8 @@ class patch_torch(TorchFunctionMode):
             return func(*args, **kwargs)
         if func not in _OF_GRAPHS:
             return _REPLACEMENTS.get(func, func)(*args, **kwargs)
-        token = _set_aside.set(self)
-        try:
+        with backward_pass.under(lambda: _entered(self)):
             return func(*args, **kwargs)
-        finally:
-            _set_aside.reset(token)
 
     def _is_for_this_task(self) -> bool:
         """Whether the caller is in a block; torch keeps modes by thread, and asyncio has tasks.
@@ -128,29 +123,14 @@ class patch_torch(TorchFunctionMode):
                     setattr(owner, name, function)
 
 
-@functools.cache
-def _see_backward() -> None:
-    """Let what runs in a backward pass see the mode that torch sets aside for torch.autograd.grad.
-
-    torch keeps the modes of the moment in which it calls its engine for checkpoints, hooks and
-    functions of the pass, wherever they run.
-    """
-    run_engine = torch.autograd._engine_run_backward
-
-    @functools.wraps(run_engine)
-    def run_with_mode(*args: Any, **kwargs: Any) -> Any:
-        mode = _set_aside.get()
-        if mode is None:
-            return run_engine(*args, **kwargs)
-        token = _set_aside.set(None)
-        TorchFunctionMode.__enter__(mode)
-        try:
-            return run_engine(*args, **kwargs)
-        finally:
-            TorchFunctionMode.__exit__(mode, None, None, None)
-            _set_aside.reset(token)
-
-    torch.autograd._engine_run_backward = run_with_mode
+@contextlib.contextmanager
+def _entered(mode: patch_torch) -> Iterator[None]:
+    """The mode without a block of its own."""
+    TorchFunctionMode.__enter__(mode)
+    try:
+        yield
+    finally:
+        TorchFunctionMode.__exit__(mode, None, None, None)
 
 
 def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

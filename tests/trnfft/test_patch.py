@@ -1,5 +1,6 @@
 """torch's transforms are this library's inside of `patch_torch`, and torch's again after it."""
 
+import asyncio
 import copy
 import functools
 import operator
@@ -8,6 +9,7 @@ import threading
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import trnfft
 from nki_kernels import simulator
@@ -141,6 +143,74 @@ def test_a_block_is_for_its_own_thread():
     with trnfft.patch_torch():
         assert is_patched()
         assert not in_a_thread(is_patched)
+
+
+def kinds_in_a_backward_pass(run):
+    """The classes of a transform's results, of a custom function, a hook and a checkpoint."""
+    found = []
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, gradient):
+            found.append(type(torch.fft.fft(gradient)))
+            return gradient
+
+    def spectrum(x):
+        y = torch.fft.fft(x)
+        found.append(type(y))
+        return y.real + y.imag.square()
+
+    a = torch.ones(4, requires_grad=True)
+    b = checkpoint(spectrum, Function.apply(a), use_reentrant=False) * 2
+    b.register_hook(lambda gradient: found.append(type(torch.fft.fft(gradient))))
+    run(b.sum(), a)
+    return found
+
+
+PASSES = {
+    "backward": lambda y, a: y.backward(),
+    "autograd.backward": lambda y, a: torch.autograd.backward(y),
+    "autograd.grad": lambda y, a: torch.autograd.grad(y, a),
+    "of complex numbers": lambda y, a: torch.complex(y, y).backward(torch.tensor(1 + 0j)),
+}
+
+
+@pytest.mark.parametrize("run", PASSES.values(), ids=PASSES.keys())
+def test_what_a_backward_pass_runs_sees_the_block(run):
+    with trnfft.backend("matmul"):
+        assert set(kinds_in_a_backward_pass(run)) == {torch.Tensor}
+        with trnfft.patch_torch():
+            assert set(kinds_in_a_backward_pass(run)) == {ComplexTensor}
+            assert is_patched()
+        assert not is_patched()
+
+
+def test_a_block_is_for_its_own_task():
+    entered, left = asyncio.Event(), asyncio.Event()
+
+    async def with_block():
+        with trnfft.patch_torch():
+            entered.set()
+            await left.wait()
+            return is_patched()
+
+    async def without_block():
+        await entered.wait()
+        before = is_patched()
+        with trnfft.patch_torch():
+            within = is_patched()
+        left.set()
+        return before, within, is_patched()
+
+    async def both():
+        return await asyncio.gather(with_block(), without_block())
+
+    assert asyncio.run(both()) == [True, (False, True, False)]
+    assert not is_patched()
 
 
 def test_the_whole_program():

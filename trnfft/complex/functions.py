@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from trnfft import signal, transforms
+from trnfft import backward_pass, signal, transforms
 from trnfft.complex import arithmetic as arithmetic  # these fill the tables
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
@@ -80,7 +80,13 @@ def _backward(
     self: torch.Tensor, gradient: torch.Tensor | None = None, *args: Any, **kwargs: Any
 ) -> None:
     gradient = _complex_tensor(gradient) if isinstance(self, ComplexTensor) else gradient
-    as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
+    with backward_pass.under(torch._C._EnableTorchFunction):
+        as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
+
+
+def _backward_of(*args: Any, **kwargs: Any) -> None:
+    with backward_pass.under(torch._C._EnableTorchFunction):
+        as_torch(torch.autograd.backward, *args, **kwargs)
 
 
 def _gradients(
@@ -89,7 +95,8 @@ def _gradients(
     if isinstance(grad_outputs, (list, tuple)):
         grad_outputs = [_complex_tensor(gradient) for gradient in grad_outputs]
     grad_outputs = _complex_tensor(grad_outputs)
-    gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, *args, **named)
+    with backward_pass.under(torch._C._EnableTorchFunction):
+        gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, *args, **named)
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     pairs = zip(gradients, inputs, strict=True)
     return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for g, x in pairs)
@@ -338,6 +345,7 @@ FUNCTIONS |= {
     torch.view_as_real: view_as_real,
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
+    torch.autograd.backward: _backward_of,
     torch.autograd.grad: _gradients,
     torch.Tensor.H.__get__: hermitian,  # type: ignore[attr-defined]
     torch.angle: angle,

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.checkpoint import checkpoint
 
 import trnfft
 from trnfft import ComplexTensor
@@ -197,6 +198,24 @@ def test_compiled_functions_do_not_write_into_conjugates():
     run = torch.compile(lambda z: z.mul_(2), backend="aot_eager")
     with pytest.raises(RuntimeError, match="conjugated lazily, allowed are"):
         run(ComplexTensor(a, a).conj())
+
+
+@pytest.mark.parametrize("run", ["backward", "grad", "autograd.backward"])
+def test_a_backward_pass_computes_checkpoints_again(run):
+    def loss(z):
+        return checkpoint(lambda v: (v.abs() + v.real.exp()).sum(), z, use_reentrant=False)
+
+    gradients = []
+    for make in (torch.complex, ComplexTensor):
+        z = make(leaf().detach(), leaf().detach()).requires_grad_()
+        gradient = torch.ones(2, 3, dtype=torch.complex64)
+        w = z * loss(z)
+        if run == "grad":
+            gradients.append(torch.autograd.grad(w, z, gradient)[0])
+        else:
+            w.backward(gradient) if run == "backward" else torch.autograd.backward(w, gradient)
+            gradients.append(z.grad)
+    torch.testing.assert_close(trnfft.as_native(gradients[1]), gradients[0])
 
 
 @pytest.mark.parametrize(
