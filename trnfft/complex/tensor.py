@@ -697,7 +697,7 @@ def _has_native(values: Any) -> bool:
 
 
 def _is_in_place(function: Any) -> bool:
-    name: str = getattr(function, "__name__", "")
+    name: str = getattr(function, "__name__", "").split(".")[0]  # without that of an overload
     return name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
 
 
