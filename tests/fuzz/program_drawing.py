@@ -221,9 +221,20 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
         is_written |= any(SETTING.search(step.text) for step in steps[i:j])
         if wrapper == "compiled" and is_written and _shares_memory(outcome, steps[i:j]):
             continue  # docs/complex_tensor.md: what a compiled function returns
+        if wrapper == "compiled" and _has_views_of_one(drawing, steps[i:j]):
+            continue  # docs/complex_tensor.md: what a compiled function gets
         if outcome.error is None:
             drawing.program = program
             return
+
+
+def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
+    """Whether steps that write use tensors from outside of which some share memory."""
+    targets = {step.target for step in steps}
+    names = {name for step in steps for name in NAME.findall(step.text)} - targets
+    held = tensors(run(drawing.program, NATIVE))
+    places = [held[name].untyped_storage().data_ptr() for name in names if name in held]
+    return any(step.kind == "write" for step in steps) and len({*places}) < len(places)
 
 
 def _shares_memory(outcome: Outcome, steps: Sequence[Step]) -> bool:

@@ -122,7 +122,9 @@ def _refused(program: Program, split: Outcome) -> Verdict:
     if not any(re.search(part, message) for part in CLEAR):
         return Verdict("different", f"error to judge: {text}")
     # Python writes a[i] *= 2 in two steps, and functions write before torch looks at the result.
+    # Of a view of what was detached in place, which torch knew nothing of before, nothing is asked.
     is_one = " *= " not in step.text and "Doubled" not in step.text
+    is_one = is_one and "detached in place" not in message
     if is_one and step.kind in ("view", "read", "write", "no_grad"):
         before = compared(run(program, NATIVE, split.ended), split, program)
         if before is not None and before.kind == "different":

@@ -34,7 +34,7 @@ from trnfft.complex.tensor import (
     is_asked_by_converter,
     is_conjugate,
     is_followed,
-    is_traced,
+    is_in_graph,
     is_transformed,
     join,
     of_parts,
@@ -65,7 +65,7 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
-    if is_traced(input) and is_asked_by_converter():
+    if is_in_graph(input._real) and is_asked_by_converter():
         return input  # which goes all steps of the view of a part, of which this is one
     if is_conjugate(input):
         return as_torch(torch.view_as_real, input)  # which says what to do

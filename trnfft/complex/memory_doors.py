@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from trnfft.complex.composites import as_torch
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, is_asked_by_converter
+from trnfft.complex.pairs import RealPairs
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, is_seen_by_compiler
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
-_TENSORS_WITH_MEMORY = (torch.Tensor, torch.nn.Parameter)
+_OF_PARTS = (ComplexTensor, RealPairs)
 
 
 def _refused(function: Any) -> Any:
@@ -30,8 +31,7 @@ def _refused(function: Any) -> Any:
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
     """That of a copy; for torch's compiler the one by which it tells views from each other."""
-    has_memory = type(self._real) in _TENSORS_WITH_MEMORY and not is_asked_by_converter()
-    if torch._C._len_torch_dispatch_stack() or not has_memory:
+    if is_seen_by_compiler(self._real):
         return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
     with torch.no_grad():
         return self.to_complex().untyped_storage()
@@ -51,7 +51,8 @@ def _dlpack_device(self: ComplexTensor) -> Any:
 
 def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     """Whether `self.data = from_` may take the memory of the other tensor."""
-    if isinstance(self, ComplexTensor) != isinstance(from_, ComplexTensor):
+    kinds = {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in (self, from_)}
+    if RealPairs in kinds or len(kinds) > 1:
         raise RuntimeError(
             f"argument 'data' is a {type(from_).__name__}, allowed is a tensor of the kind that it "
             f"becomes the data of, a {type(self).__name__}; convert it with trnfft.as_native or "

@@ -1,19 +1,28 @@
 """What torch.view_as_real makes of a ComplexTensor: a real tensor [..., 2] that shares its parts.
 
 As the two parts are not interleaved in memory, no tensor with strides can be that view. This one is
-for what is written in place, as optimizers do with complex parameters; all else gets a copy.
+for what is written in place, as optimizers do with complex parameters; all else gets a copy. It has
+the strides of a native complex tensor's view, because torch makes views again by strides, of its
+gradients as well, which may be native.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.dispatch import aten, each_of_lists, implements, is_view, joined, written_by
-from trnfft.complex.tensor import ComplexTensor, keep_from_compiler
+from trnfft.complex.tensor import (
+    TAKING_PARTS,
+    ComplexTensor,
+    is_in_graph,
+    is_seen_by_compiler,
+    keep_from_compiler,
+)
 
 
 class RealPairs(torch.Tensor):
@@ -33,11 +42,17 @@ class RealPairs(torch.Tensor):
     def __new__(
         cls: type[RealPairs], real: torch.Tensor, imag: torch.Tensor, *views: View
     ) -> RealPairs:
-        shape: Any = (*real.shape, 2)
-        if views:
-            shape = _seen(torch.empty(shape, device="meta"), views).shape
-        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=real.dtype, device=real.device)
+        seen = _seen(_layout(real), views)
+        made = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
+            cls,
+            seen.shape,
+            strides=seen.stride(),
+            storage_offset=_offset(real) + seen.storage_offset(),
+            dtype=real.dtype,
+            device=real.device,
+        )
         made._real, made._imag, made._views = real, imag, views
+        torch._C._set_throw_on_mutable_data_ptr(made)  # of which there is none
         return made
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
@@ -46,8 +61,89 @@ class RealPairs(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"RealPairs({self._copied()!r})"
 
+    def __format__(self, spec: str) -> str:
+        return format(self._copied(), spec)
+
+    def __float__(self) -> float:
+        return float(self._copied())
+
+    def __int__(self) -> int:
+        return int(self._copied())
+
+    # Ways to its memory, of which it has none of its own: copies
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """A NumPy array: a copy."""
+        return self.clone().numpy(force=force)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        return self.clone().__array__(*args, **kwargs)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers, or one number if there are no dimensions."""
+        return self._copied().detach().tolist()
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.clone().__dlpack__(*args, **kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._real.__dlpack_device__()
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """That of a copy; for torch's compiler the one by which it tells views from each other."""
+        if is_seen_by_compiler(self._real):
+            return super().untyped_storage()
+        return self._copied().untyped_storage()
+
+    def storage(self) -> Any:
+        """That of a copy."""
+        return self._copied().storage()
+
+    def data_ptr(self) -> int:
+        """Refused: there is no address.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(
+            "data_ptr of a view of the parts of a ComplexTensor is not allowed, as these are two "
+            "tensors with memory of their own; write x.clone().data_ptr()"
+        )
+
+    def apply_(self, function: Any) -> torch.Tensor:
+        """Each number by a function of Python."""
+        return self.copy_(self._copied().apply_(function))
+
+    def share_memory_(self) -> RealPairs:
+        """Move both parts to memory that processes share."""
+        self._real.share_memory_()
+        self._imag.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether processes share the memory of both parts."""
+        return self._real.is_shared() and self._imag.is_shared()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.clone().__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        if not self.is_leaf:
+            return super().__deepcopy__(memo)  # which says what is allowed
+        memo[id(self)] = self._copied().requires_grad_(self.requires_grad)
+        return memo[id(self)]
+
     def _whole(self) -> torch.Tensor:
-        return torch.stack([self._real, self._imag], -1)
+        if not any(view.func == aten.as_strided.default for view in self._views):
+            return torch.stack([self._real, self._imag], -1)
+        whole = torch.empty_strided(
+            (*self._real.shape, 2),
+            _layout(self._real).stride(),
+            dtype=self.dtype,
+            device=self.device,
+        )
+        whole[..., 0], whole[..., 1] = self._real, self._imag
+        return whole
 
     def _copied(self) -> torch.Tensor:
         return _seen(self._whole(), self._views)
@@ -81,7 +177,8 @@ class RealPairs(torch.Tensor):
         if func == aten.view_as_complex.default and not pairs._views:
             return joined(pairs._real, pairs._imag)
         is_pair = func == aten.select.int and args[1] in (-1, pairs.ndim - 1)
-        if is_pair and not pairs._views and args[2] in (-2, -1, 0, 1):
+        is_traced = isinstance(pairs, RealPairs) and is_in_graph(pairs._real)
+        if is_pair and not pairs._views and (is_traced or TAKING_PARTS.get()):
             part = pairs._imag if args[2] in (1, -1) else pairs._real
             return aten.alias.default(part)  # which no DTensor exchanges numbers for
         if is_view(func) and isinstance(pairs, RealPairs):
@@ -113,6 +210,24 @@ def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
     return x
 
 
+def _layout(real: torch.Tensor) -> torch.Tensor:
+    """A tensor without numbers, as that of a native complex one with the strides of the parts."""
+    strides = tuple(2 * step for step in real.stride())
+    return torch.empty_strided((*real.shape, 2), (*strides, 1), device="meta")
+
+
+def _offset(real: torch.Tensor) -> Any:
+    return 2 * real.storage_offset()
+
+
+def _counted_from_here(
+    pairs: RealPairs, size: Any, stride: Any, storage_offset: int | None = None
+) -> list[Any]:
+    """Arguments of as_strided for numbers whose storage begins with the first of the parts."""
+    offset = pairs.storage_offset() if storage_offset is None else storage_offset
+    return [size, stride, offset - _offset(pairs._real)]
+
+
 def _is_negative(pairs: RealPairs) -> bool:
     return any(view.func == aten._neg_view.default for view in pairs._views)
 
@@ -122,17 +237,15 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     pairs, *rest = args
     options = tuple(kwargs.items())
     if func == aten.as_strided.default:
-        raise RuntimeError(
-            "argument 'input' is a view of the parts of a ComplexTensor, which have no strides in "
-            "one memory, allowed are views by index and shape, and no writes between a view and "
-            "its use; read the part again after a write, or make a copy with .clone()"
-        )
+        rest = _counted_from_here(pairs, *rest, **kwargs)
+        options = ()
     if func == aten.view_as_complex.default:
         raise NotImplementedError(
             "argument 'input' is a view of the parts of a ComplexTensor, allowed is what "
             "torch.view_as_real made itself; write torch.view_as_complex(x.clone())"
         )
-    result = func(_seen(torch.empty(pairs.shape, device="meta"), ()), *rest, **kwargs)
+    seen_before = _seen(_layout(pairs._real), pairs._views)
+    result = func(seen_before, *rest, **dict(options))
 
     def seen(position: int | None) -> RealPairs:
         view = View(func, tuple(rest), options, position)

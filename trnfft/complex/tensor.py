@@ -20,6 +20,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,9 @@ _PARTS_OF = {
 _OWN = ("_real", "_imag", "_traced")  # attributes of ComplexTensors
 
 aten = torch.ops.aten
+
+# While views of the whole are made that are to be the parts themselves, and not pairs of such.
+TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
 
 # What functions of torch do on ComplexTensors where their operators cannot say it. Filled by
 # trnfft.complex.functions.
@@ -642,9 +646,14 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
             part = z._imag if which else z._real
             part = -part if which and is_conjugate(z) else part
             return aten._unsafe_view.default(part, part.shape)
+        token = TAKING_PARTS.set(True)
+        try:
+            whole = z.conj() if is_conjugate(z) else z
+            part = aten.select.int(aten.view_as_real.default(whole), -1, which)
+        finally:
+            TAKING_PARTS.reset(token)
         if not is_conjugate(z):
-            return aten.select.int(aten.view_as_real.default(z), -1, which)
-        part = aten.select.int(aten.view_as_real.default(z.conj()), -1, which)
+            return part
         if not which:
             return part
         from trnfft.ops.sharded import is_sharded  # here: it imports this file
@@ -663,9 +672,9 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
-def is_traced(z: ComplexTensor) -> bool:
-    """Whether the parts stand for others, in a graph of torch.compile or torch.export."""
-    return isinstance(z._real, (FakeTensor, FunctionalTensor))
+def is_in_graph(part: torch.Tensor) -> bool:
+    """Whether a part stands for one in a graph of torch.compile or torch.export."""
+    return isinstance(part, (FakeTensor, FunctionalTensor))
 
 
 def is_asked_by_converter() -> bool:
@@ -676,6 +685,12 @@ def is_asked_by_converter() -> bool:
         if frame is not None and frame.f_code.co_filename == meta_utils.__file__:
             return True
     return False
+
+
+def is_seen_by_compiler(part: torch.Tensor) -> bool:
+    """Whether torch looks at a tensor with this part to tell views from each other in a graph."""
+    has_memory = type(part) in (torch.Tensor, torch.nn.Parameter)
+    return not has_memory or torch._C._len_torch_dispatch_stack() > 0 or is_asked_by_converter()
 
 
 def described(x: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,10 @@
 """What is written into views, and read from them: as of torch's complex64, or refused."""
 
+import copy
+import pickle
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -163,6 +166,38 @@ def test_parts_under_transforms_are_right_or_refused(function, transform):
     torch.testing.assert_close(trnfft.as_native(found), derivative(native))
 
 
+WRITES_UNDER_VMAP = {
+    "part": lambda z: z.real.mul_(2),
+    "slice of a part": lambda z: z.imag[..., :1].mul_(2),
+    "part of a slice": lambda z: z[..., 1:].imag.mul_(2),
+    "part of a transpose": lambda z: z.mT.real.mul_(2),
+    "slice of pairs": lambda z: torch.view_as_real(z)[..., :1, 0].mul_(2),
+    "slice": lambda z: z[..., :1].mul_(2),
+}
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("write", WRITES_UNDER_VMAP.values(), ids=WRITES_UNDER_VMAP.keys())
+def test_writes_under_vmap(write, is_kept):
+    """torch makes views again by strides, of gradients that may be native, too."""
+    gradients = []
+    for make in (torch.complex, ComplexTensor):
+        a = leaf()
+        z = make(a * 1, a * 3)
+        y = torch.vmap(lambda v: (write(v), v * 1)[is_kept])(torch.stack([z, 2 * z]))
+        weighed(y * y).backward()
+        gradients.append(a.grad)
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_operators_called_by_their_overload_write_into_native_tensors():
+    z = ComplexTensor(torch.ones(3), torch.ones(3)).requires_grad_()
+    native = torch.ones(3, dtype=torch.complex64)
+    native[:1] = z[:1]
+    torch.ops.aten.add_.Tensor(native, z)
+    torch.testing.assert_close(native.detach(), torch.tensor([2 + 2j, 2 + 1j, 2 + 1j]))
+
+
 VIEWS_TO_COMPILE = {
     "part": lambda z: z.real,
     "row": lambda z: z[0],
@@ -227,6 +262,27 @@ def test_pairs_of_parts_keep_their_shape_and_memory(change):
     with pytest.raises(RuntimeError, match="not allowed"):
         change(torch.view_as_real(z))
     assert trnfft.as_native(z) == 1 + 1j
+
+
+def doors(x):
+    """What leads to the memory of a tensor."""
+    written = x.clone().apply_(lambda number: 2 * number)
+    numbers = torch.tensor([x[0, 0, 0], x[0, 0, 1]])
+    loaded = copy.deepcopy(x), pickle.loads(pickle.dumps(x)), torch.from_dlpack(x)
+    arrays = x.numpy(), np.asarray(x), np.from_dlpack(x), np.abs(x), np.array(x.tolist())
+    return [written, numbers, *loaded, *map(torch.as_tensor, arrays), x.untyped_storage().nbytes()]
+
+
+def test_doors_to_the_memory_of_pairs():
+    native = torch.polar(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3))
+    pairs = torch.view_as_real(ComplexTensor.from_complex(native))
+    for found, expected in zip(doors(pairs), doors(torch.view_as_real(native)), strict=True):
+        torch.testing.assert_close(found, expected, check_dtype=False)
+    assert f"{pairs[0, 1, 0]:.3f}" == f"{native[0, 1].real:.3f}"
+    with pytest.raises(RuntimeError, match="not allowed"):
+        pairs.data_ptr()
+    with pytest.raises(RuntimeError, match="allowed is"):
+        torch.zeros(2, 3, 2).data = pairs
 
 
 @pytest.mark.parametrize("compiled", [False, True])
