@@ -180,7 +180,9 @@ def main() -> None:
         print(f"{seconds / arguments.steps:.2f} s for each step")
         draw(history, slices, arguments.reynolds, arguments.out)
         print(f"wrote {arguments.out}")
-    dist.barrier()  # or a thread of gloo may hold the last tensor when Python ends, and abort
+    # Or a thread of gloo may hold the last tensor when Python ends, and abort.
+    dist.barrier()
+    time.sleep(0.2)
     dist.destroy_process_group()
 
 

@@ -1,5 +1,7 @@
 """ComplexTensors over torch.distributed, by gloo: collectives, DistributedDataParallel, DTensor."""
 
+import time
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -94,7 +96,8 @@ def run(rank, file):
         collectives(rank)
         data_parallel(rank)
         dtensors(rank)
-        dist.barrier()  # gloo's threads let go of tensors before Python ends
+        dist.barrier()
+        time.sleep(0.2)  # gloo's threads let go of tensors before Python ends
     finally:
         dist.destroy_process_group()
 
