@@ -298,7 +298,7 @@ WRITES = (
     "{x}.as_strided_({x}.shape, {x}.stride())",
     "{x}.resize_({x}.shape)",
     "{x}.nan_to_num_()",
-    "torch._foreach_mul_([{x}, {x}[:1]], 2)",
+    "torch._foreach_mul_([{x}, {x} * 2], 2)",
     "torch._foreach_add_([{x}], [{o}])",
     "Doubled.apply({x})",
     "torch.mul({x}, 2, out={x})",
