@@ -93,10 +93,14 @@ def bilinear(operation: Operation, x: torch.Tensor, y: torch.Tensor | Parts) -> 
 
         (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
 
+    Of native tensors it is torch's own.
+
     Args:
-        operation: bilinear in its two real tensors.
+        operation: bilinear in its two tensors, real or native complex ones.
         x, y: complex tensors of whatever shapes it takes; of the second one the parts will do.
     """
+    if not isinstance(x, ComplexTensor) and not isinstance(y, ComplexTensor):
+        return operation(x, torch.complex(*y) if isinstance(y, Parts) else y)
     (a, b), (c, d) = (x.real, x.imag), (y.real, y.imag)
     real, imag = operation(a, c) - operation(b, d), operation(a, d) + operation(b, c)
     return made_of(real, imag, x)
