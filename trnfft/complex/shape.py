@@ -29,6 +29,18 @@ for _overload in overloads_of(_ON_EACH_PART):
 TABLE[aten.view.default] = each_part(aten.view.default)
 
 
+@implements(aten.as_strided.default)
+def as_strided(
+    self: ComplexTensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
+    """Offsets are those of the real part, which the whole has; the other part may lie elsewhere."""
+    if storage_offset is None:
+        return joined(*(aten.as_strided(part, size, stride) for part in (self._real, self._imag)))
+    elsewhere = self._imag.storage_offset() - self._real.storage_offset()
+    real = aten.as_strided(self._real, size, stride, storage_offset)
+    return joined(real, aten.as_strided(self._imag, size, stride, storage_offset + elsewhere))
+
+
 @implements(aten.constant_pad_nd.default)
 def constant_pad_nd(self: ComplexTensor, pad: Any, value: Any = 0) -> Any:
     parts = zip((self._real, self._imag), both(value), strict=True)
