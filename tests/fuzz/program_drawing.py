@@ -216,16 +216,32 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
             continue
         program = Program((*steps[:i], inner, *steps[j:]), drawing.program.dtype)
         outcome = run(program, NATIVE)
-        is_written = any(step.kind in ("write", "no_grad") for step in steps[j:])
-        is_written |= any("requires_grad_" in step.text for step in steps[j:])
-        is_written |= any(SETTING.search(step.text) for step in steps[i:j])
-        if wrapper == "compiled" and is_written and _shares_memory(outcome, steps[i:j]):
-            continue  # docs/complex_tensor.md: what a compiled function returns
-        if wrapper == "compiled" and _has_views_of_one(drawing, steps[i:j]):
-            continue  # docs/complex_tensor.md: what a compiled function gets
+        if wrapper == "compiled" and _is_beyond_the_compiler(drawing, outcome, i, j):
+            continue
         if outcome.error is None:
             drawing.program = program
             return
+
+
+def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) -> bool:
+    """Whether steps i to j have what docs/complex_tensor.md says of compiled functions.
+
+    torch does not see that results, or arguments, share memory, where classes of tensors do.
+    """
+    before, steps, after = (drawing.program.steps[part] for part in _three_parts(i, j))
+    is_written = any(
+        step.kind in ("write", "no_grad") or "requires_grad_" in step.text for step in after
+    ) or any(SETTING.search(step.text) for step in steps)
+    if is_written and _shares_memory(outcome, steps, others=True):
+        return True
+    if _shares_memory(outcome, steps, others=False) or _has_views_of_one(drawing, steps):
+        return True
+    is_detached = any("detach_()" in step.text for step in before)
+    return is_detached or any("Doubled" in step.text for step in steps)
+
+
+def _three_parts(i: int, j: int) -> tuple[slice, slice, slice]:
+    return slice(0, i), slice(i, j), slice(j, None)
 
 
 def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
@@ -237,45 +253,13 @@ def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
     return any(step.kind == "write" for step in steps) and len({*places}) < len(places)
 
 
-def _shares_memory(outcome: Outcome, steps: Sequence[Step]) -> bool:
-    """Whether results of these steps are views of other tensors."""
+def _shares_memory(outcome: Outcome, steps: Sequence[Step], others: bool) -> bool:
+    """Whether results of these steps are views of each other, or of others."""
     targets = {step.target for step in steps}
     places = {name: x.untyped_storage().data_ptr() for name, x in tensors(outcome).items()}
-    others = [place for name, place in places.items() if name not in targets]
     made = [place for name, place in places.items() if name in targets]
-    return bool({*made} & {*others}) or len({*made}) < len(made)
-
-
-def _is_free(step: Step, wrapper: str) -> bool:
-    """Whether a function can have this step inside."""
-    # What is written without gradients make_fx cannot see, and torch.compile takes for later.
-    is_compiled = wrapper in ("traced", "compiled")
-    kinds = ("view", "read", "write") if is_compiled else ("view", "read", "write", "no_grad")
-    return step.kind in kinds and not re.search(
-        r"item\(|tolist|numpy|complex\(\w*\.sum|float\(|checkpoint\(", step.text
-    )
-
-
-def wrapped(steps: Sequence[Step], wrapper: str, gives_one: bool) -> Step | None:
-    """A function with these steps inside, and its call; None where there is no such function."""
-    targets = [step.target for step in steps if step.target]
-    used = sorted({name for step in steps for name in NAME.findall(step.text)} - {*targets})
-    if not targets or not used or (wrapper in OF_ONE and len(used) > 1):
-        return None
-    results = targets[-1:] if gives_one else targets
-    body = "\n".join(f"    {step.text}" for step in steps)
-    call = WRAPPERS[wrapper].format(args=", ".join(used))
-    text = (
-        f"def middle({', '.join(used)}):\n{body}\n    return {', '.join(results)}\n"
-        f"{', '.join(results)} = {call}"
-    )
-    return Step(wrapper, text, results[-1])
-
-
-def tensors(outcome: Outcome) -> dict[str, torch.Tensor]:
-    """Those that a run leaves, by name, as the order of their making."""
-    found = outcome.found.items()
-    return {name: x for name, x in found if NAME.fullmatch(name) and isinstance(x, torch.Tensor)}
+    rest = [place for name, place in places.items() if name not in targets] if others else []
+    return bool({*made} & {*rest}) or len({*made}) < len(made)
 
 
 def _bytes_of(x: torch.Tensor) -> set[int]:
