@@ -228,7 +228,8 @@ def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) 
 
     torch does not see that results, or arguments, share memory, where classes of tensors do.
     """
-    before, steps, after = (drawing.program.steps[part] for part in _three_parts(i, j))
+    all_steps = drawing.program.steps
+    before, steps, after = all_steps[:i], all_steps[i:j], all_steps[j:]
     is_written = any(
         step.kind in ("write", "no_grad") or "requires_grad_" in step.text for step in after
     ) or any(SETTING.search(step.text) for step in steps)
@@ -238,10 +239,6 @@ def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) 
         return True
     is_detached = any("detach_()" in step.text for step in before)
     return is_detached or any("Doubled" in step.text for step in steps)
-
-
-def _three_parts(i: int, j: int) -> tuple[slice, slice, slice]:
-    return slice(0, i), slice(i, j), slice(j, None)
 
 
 def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
@@ -260,6 +257,38 @@ def _shares_memory(outcome: Outcome, steps: Sequence[Step], others: bool) -> boo
     made = [place for name, place in places.items() if name in targets]
     rest = [place for name, place in places.items() if name not in targets] if others else []
     return bool({*made} & {*rest}) or len({*made}) < len(made)
+
+
+def _is_free(step: Step, wrapper: str) -> bool:
+    """Whether a function can have this step inside."""
+    # What is written without gradients make_fx cannot see, and torch.compile takes for later.
+    is_compiled = wrapper in ("traced", "compiled")
+    kinds = ("view", "read", "write") if is_compiled else ("view", "read", "write", "no_grad")
+    return step.kind in kinds and not re.search(
+        r"item\(|tolist|numpy|complex\(\w*\.sum|float\(|checkpoint\(", step.text
+    )
+
+
+def wrapped(steps: Sequence[Step], wrapper: str, gives_one: bool) -> Step | None:
+    """A function with these steps inside, and its call; None where there is no such function."""
+    targets = [step.target for step in steps if step.target]
+    used = sorted({name for step in steps for name in NAME.findall(step.text)} - {*targets})
+    if not targets or not used or (wrapper in OF_ONE and len(used) > 1):
+        return None
+    results = targets[-1:] if gives_one else targets
+    body = "\n".join(f"    {step.text}" for step in steps)
+    call = WRAPPERS[wrapper].format(args=", ".join(used))
+    text = (
+        f"def middle({', '.join(used)}):\n{body}\n    return {', '.join(results)}\n"
+        f"{', '.join(results)} = {call}"
+    )
+    return Step(wrapper, text, results[-1])
+
+
+def tensors(outcome: Outcome) -> dict[str, torch.Tensor]:
+    """Those that a run leaves, by name, as the order of their making."""
+    found = outcome.found.items()
+    return {name: x for name, x in found if NAME.fullmatch(name) and isinstance(x, torch.Tensor)}
 
 
 def _bytes_of(x: torch.Tensor) -> set[int]:
