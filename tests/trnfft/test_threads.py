@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -109,3 +110,16 @@ def test_the_backend_of_scipy(name):
             return abs(getattr(scipy.fft, name)(x) - expected).max()
 
     assert max(everywhere(same)) < 1e-5
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_transforms_while_another_thread_imports_dtensor(monkeypatch, backend):
+    """A module is there before its names, of which torch's optimizers import this one late."""
+    half_imported = types.ModuleType("torch.distributed.tensor")
+    monkeypatch.setitem(sys.modules, "torch.distributed.tensor", half_imported)
+    x = torch.arange(8.0)
+    with trnfft.backend(backend):
+        spectrum = trnfft.rfft(x)
+        again = trnfft.irfft(spectrum * 1, 8)
+        assert "28" in repr(spectrum)
+    assert (again - x).abs().max() < 1e-5
