@@ -121,5 +121,4 @@ def test_transforms_while_another_thread_imports_dtensor(monkeypatch, backend):
     with trnfft.backend(backend):
         spectrum = trnfft.rfft(x)
         again = trnfft.irfft(spectrum * 1, 8)
-        assert "28" in repr(spectrum)
     assert (again - x).abs().max() < 1e-5

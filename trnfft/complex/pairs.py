@@ -31,11 +31,13 @@ class RealPairs(torch.Tensor):
     Attributes:
         _real, _imag: the parts.
         _views: the functions that make the view of the whole, one after the other; () for itself.
+        of_function: whether `trnfft.complex.tensor.as_pairs` made it, not torch under autograd.
     """
 
     _real: torch.Tensor
     _imag: torch.Tensor
     _views: tuple[View, ...]
+    of_function = False
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
@@ -133,6 +135,10 @@ class RealPairs(torch.Tensor):
         memo[id(self)] = self._copied().requires_grad_(self.requires_grad)
         return memo[id(self)]
 
+    def _gives_parts(self) -> bool:
+        """Whether [..., 0] is the part itself, as torch needs no strides of the whole for it."""
+        return self.of_function or is_in_graph(self._real) or TAKING_PARTS.get()
+
     def _whole(self) -> torch.Tensor:
         if not any(view.func == aten.as_strided.default for view in self._views):
             return torch.stack([self._real, self._imag], -1)
@@ -177,8 +183,7 @@ class RealPairs(torch.Tensor):
         if func == aten.view_as_complex.default and not pairs._views:
             return joined(pairs._real, pairs._imag)
         is_pair = func == aten.select.int and args[1] in (-1, pairs.ndim - 1)
-        is_traced = isinstance(pairs, RealPairs) and is_in_graph(pairs._real)
-        if is_pair and not pairs._views and (is_traced or TAKING_PARTS.get()):
+        if is_pair and not pairs._views and pairs._gives_parts():
             part = pairs._imag if args[2] in (1, -1) else pairs._real
             return aten.alias.default(part)  # which no DTensor exchanges numbers for
         if is_view(func) and isinstance(pairs, RealPairs):

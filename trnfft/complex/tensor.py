@@ -664,7 +664,9 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
 @_recorded("pairs")
 def _pairs(z: ComplexTensor) -> torch.Tensor:
     with _ungraded(), torch._C.DisableTorchFunctionSubclass():
-        return aten.view_as_real.default(z)
+        pairs: Any = aten.view_as_real.default(z)
+    pairs.of_function = True
+    return pairs  # type: ignore[no-any-return]
 
 
 def is_transformed() -> bool:

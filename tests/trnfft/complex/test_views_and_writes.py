@@ -207,6 +207,7 @@ VIEWS_TO_COMPILE = {
     "conjugate": lambda z: z.conj(),
     "part of a conjugate": lambda z: z.conj().imag,
     "pairs": torch.view_as_real,
+    "part of pairs": lambda z: torch.view_as_real(z)[..., 0],
     "expanded": lambda z: z[0].expand(3, 3),
 }
 
