@@ -116,10 +116,11 @@ def _refused(program: Program, split: Outcome) -> Verdict:
         return Verdict("refused", text)
     if not isinstance(error, TYPED) or isinstance(error, RecursionError):
         return Verdict("different", f"unclear error: {text}")
-    is_internal = type(error).__name__.startswith("Internal")
+    is_clear = any(re.search(part, message) for part in CLEAR)
+    is_internal = type(error).__name__.startswith("Internal") and not is_clear
     if is_internal or any(re.search(part, str(error)) for part in UNCLEAR):
         return Verdict("different", f"unclear error: {text}")
-    if not any(re.search(part, message) for part in CLEAR):
+    if not is_clear:
         return Verdict("different", f"error to judge: {text}")
     # Python writes a[i] *= 2 in two steps, and functions write before torch looks at the result.
     # Of a view of what was detached in place, which torch knew nothing of before, nothing is asked.
