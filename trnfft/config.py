@@ -97,6 +97,12 @@ def get_precision() -> str:
     return _precision.get()
 
 
+def is_of_torch() -> bool:
+    """Whether torch.fft computes what tensors on the CPU and on CUDA hold, in their own dtype."""
+    chosen = _backend.get() or FROM_ENVIRONMENT or "auto"
+    return chosen in ("auto", "torch") and _precision.get() not in ("kahan", "double")
+
+
 def set_precision(name: str) -> None:
     """Choose how accurate the transforms of this thread or task are from now on.
 

@@ -633,9 +633,10 @@ def _is_straight(kind: Kind, x: Any, norm: Any) -> bool:
 
 def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
     """Whether this is a dimension, and a length for which it has enough numbers."""
-    if type(dim) is not int or not -x.ndim <= dim < x.ndim:
+    ndim = x.ndim
+    if type(dim) is not int or not -ndim <= dim < ndim:
         return False
-    return x.shape[dim] > 1 if n is None else type(n) is int and 0 < n < _LONG
+    return x.size(dim) > 1 if n is None else type(n) is int and 0 < n < _LONG
 
 
 def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:

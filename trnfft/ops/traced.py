@@ -20,7 +20,7 @@ def is_traced() -> bool:
         torch.compiler.is_compiling()
         or torch.compiler.is_exporting()
         or torch._C._len_torch_dispatch_stack() > 0  # make_fx, fake tensors
-        or torch.jit.is_tracing()
+        or torch._C._is_tracing()  # type: ignore[attr-defined]  # as torch.jit.is_tracing, in half
     )
 
 

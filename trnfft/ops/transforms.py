@@ -20,7 +20,7 @@ import torch
 
 from trnfft import config
 from trnfft.backends.backend import Backend, Call, Parts, without_views
-from trnfft.backends.choice import backend_for, backend_of
+from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.kinds import has_native, is_native, made_of
@@ -212,10 +212,10 @@ def prepared(
 def is_plain(x: torch.Tensor) -> bool:
     """Whether torch.fft does what is asked of this tensor, of torch's own class, as it is."""
     return (
-        x.layout == torch.strided
+        (x.is_cpu or x.is_cuda)  # a device's type takes as long as all the rest
+        and config.is_of_torch()
+        and x.layout is torch.strided
         and not x.is_nested
-        and config.get_precision() not in ("kahan", "double")
-        and backend_for(x.device) == "torch"
         and not torch._C._len_torch_function_stack()  # which is to see none of torch's functions
     )
 
