@@ -16,18 +16,32 @@ def half_of(real: torch.Tensor, imag: torch.Tensor) -> Parts:
 def with_real_mirrors(
     real: torch.Tensor, imag: torch.Tensor, sizes: tuple[int, ...], inverse: bool
 ) -> Parts:
-    """A fresh half spectrum of real data with zeros, written in place, where it has to be real.
+    """A fresh half spectrum of real data with zeros, written into it, where it has to be real.
 
     That is where X[k] = conj X[-k] is its own mirror: 2 k = 0 modulo N along each of the last
     dimensions. An inverse has the signs of torch.fft's, which conjugates the spectrum of the last
     dimension and sums along the others: of -0.0 sums are -0.0, differences 0.0.
     """
+    if imag.device.type == "xla":  # whose graphs would scatter
+        return real, _with_zeros_chosen(imag, sizes, inverse)
     mirrors: Any = (..., *(slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes))
     own = imag[mirrors].zero_()
     if inverse:
         first: Any = (..., *[0] * (len(sizes) - 1), slice(None))
         own[first].neg_()
     return real, imag
+
+
+def _with_zeros_chosen(imag: torch.Tensor, sizes: tuple[int, ...], inverse: bool) -> torch.Tensor:
+    """`with_real_mirrors` of the imaginary part, without a write."""
+    zero = imag.new_zeros(())
+    own = first = torch.ones((), dtype=torch.bool, device=imag.device)
+    for n, length in zip(sizes, imag.shape[-len(sizes) :], strict=True):
+        k = torch.arange(length, device=imag.device)
+        own = own[..., None].bitwise_and(2 * k % n == 0)
+        first = first[..., None].bitwise_and(k == 0)
+    first = first[..., :1]  # of the last dimension all
+    return torch.where(own, torch.where(first, -zero, zero) if inverse else zero, imag)
 
 
 def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:

@@ -14,7 +14,7 @@ import torch
 
 from nki_kernels import hardware, simulator
 from trnfft.backends import torch_neuron
-from trnfft.backends.backend import Backend, Call, Parts, without_views
+from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import uploaded
 from trnfft.backends.half_spectrum import half_of, whole_of, with_real_mirrors
 from trnfft.config import NEURON_DEVICES
@@ -164,9 +164,7 @@ def _is_for(kind: str, recipe: Recipe) -> bool:
 
 
 def _with_real_mirrors(parts: Parts, call: Call) -> Parts:
-    write = without_views(with_real_mirrors, parts[0].device)
-    real, imag = write(*parts, call.sizes, call.inverse)
-    return real, imag
+    return with_real_mirrors(*parts, call.sizes, call.inverse)
 
 
 def _rows(parts: Parts, call: Call) -> Parts:

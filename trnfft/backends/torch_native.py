@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
+from trnfft.complex.tensor import ComplexTensor, described, join_results, parts_to_read
 
 Input = torch.Tensor | ComplexTensor
 
@@ -128,7 +128,7 @@ def _split(y: torch.Tensor, device: torch.device) -> ComplexTensor:
     """The parts of `y` in memory of their own, contiguous, on the device."""
     y = y.contiguous()  # twice as fast as to transpose each part
     parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
-    return join(*(parts if y.device == device else (part.to(device) for part in parts)))
+    return join_results(*(parts if y.device == device else (part.to(device) for part in parts)))
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:

@@ -40,6 +40,7 @@ from trnfft.complex.tensor import (
     of_parts,
     parts_of,
     view_of_part,
+    with_conjugation,
 )
 from trnfft.ops.sharded import split as split_native
 
@@ -133,7 +134,9 @@ def _set_data(self: ComplexTensor, value: ComplexTensor) -> None:
             f"{tuple(getattr(value, 'shape', ()))}, allowed is a ComplexTensor with the shape "
             f"{tuple(self.shape)}, dtype and device of this one; see torch.utils.swap_tensors"
         )
-    self._real, self._imag = value.detach()._real, value.detach()._imag
+    value = value.detach()
+    self._real, self._imag = value._real, value._imag
+    with_conjugation(self, is_conjugate(value))
 
 
 def hermitian(self: ComplexTensor) -> ComplexTensor:

@@ -11,7 +11,7 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, parts_of
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, join_results, parts_of
 from trnfft.ops.sharded import is_sharded
 
 
@@ -40,6 +40,13 @@ def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tenso
     if real.dtype in (torch.float16, torch.bfloat16):  # of autocast
         real, imag = real.float(), imag.float()
     return torch.complex(real, imag)
+
+
+def of_results(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
+    """As `made_of`, of what a transform has made: views of that are nobody else's."""
+    if is_native(*inputs):
+        return made_of(real, imag, *inputs)
+    return join_results(real, imag)
 
 
 def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:

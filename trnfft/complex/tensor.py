@@ -49,7 +49,7 @@ _PARTS_OF = {
     torch.complex128: torch.float64,
 }
 
-_OWN = ("_real", "_imag", "_traced")  # attributes of ComplexTensors
+_OWN = ("_real", "_imag", "_is_lazy", "_traced")  # attributes of ComplexTensors
 
 aten = torch.ops.aten
 
@@ -82,6 +82,7 @@ class ComplexTensor(torch.Tensor):
 
     _real: torch.Tensor
     _imag: torch.Tensor
+    _is_lazy = False  # as torch's key for conjugation, which takes as long to ask for as a product
     # While torch.jit.trace records real tensors, which is all that it sees: the parts as it does.
     _traced: tuple[torch.Tensor, torch.Tensor] | None = None
 
@@ -460,18 +461,19 @@ def _differ_in_name(part: torch.Tensor, stride: Any) -> bool:
     return 0 in part.shape or all(size == 1 or a == b for size, a, b in steps)
 
 
-def is_conjugate(z: torch.Tensor) -> bool:
+def is_conjugate(z: ComplexTensor) -> bool:
     """Whether a tensor is conjugated lazily: torch's conjugate view, with the parts of the other.
 
     Torch keeps that as a key of the tensor, and resolves it before most operators.
     """
-    return torch._C._dispatch_keys(z).has(torch._C.DispatchKey.Conjugate)
+    return z._is_lazy
 
 
 def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
     """The tensor, marked as conjugated lazily or not."""
-    if is_lazy != is_conjugate(z):
+    if is_lazy != z._is_lazy:
         torch._C._set_conj(z, is_lazy)
+        z._is_lazy = is_lazy
     return z
 
 
@@ -504,6 +506,15 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     if is_transformed():
         return _uncompiled(_JoinUnderTransforms.apply, real, imag)
     return _JoinEagerly.apply(real, imag)
+
+
+def join_results(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    """As `join`, of what a transform has made: views of that are nobody else's."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
+        return join(real, imag)
+    if is_followed(real, imag):
+        return _JoinResults.apply(real, imag)
+    return _joined_results(real, imag)  # type: ignore[no-any-return]
 
 
 def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
@@ -539,6 +550,15 @@ def _recorded(name: str) -> Callable[..., Any]:
 @_recorded("join")
 def _joined(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     return of_parts(*_own(real, imag))
+
+
+@_recorded("join")
+def _joined_results(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    fresh = (
+        part.detach() if part.is_contiguous() and not part.is_neg() else next(_own(part))
+        for part in (real, imag)
+    )
+    return of_parts(*fresh)
 
 
 @_recorded("join")
@@ -782,6 +802,17 @@ class _JoinToRead(torch.autograd.Function):
     backward = _Join.backward
 
 
+class _JoinResults(torch.autograd.Function):
+    """`_JoinEagerly` of what a transform has made."""
+
+    @staticmethod
+    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        ctx.set_materialize_grads(False)
+        return _joined_results(real, imag)  # type: ignore[no-any-return]
+
+    backward = _Join.backward
+
+
 class _Split(torch.autograd.Function):
     """The inverse of `_Join`: views that a function made, of several."""
 
@@ -838,6 +869,7 @@ for _function in (
     _Split.setup_context,
     _JoinEagerly.forward,
     _JoinToRead.forward,
+    _JoinResults.forward,
     _Parts.forward,
     _Pairs.forward,
     ComplexTensor.__torch_function__.__func__,  # type: ignore[attr-defined]

@@ -23,8 +23,8 @@ from trnfft.backends.backend import Backend, Call, Parts, without_views
 from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
-from trnfft.complex.kinds import has_native, is_native, made_of
-from trnfft.complex.tensor import ComplexTensor, described, join, parts_to_read
+from trnfft.complex.kinds import has_native, is_native, made_of, of_results
+from trnfft.complex.tensor import ComplexTensor, described, join_results, parts_to_read
 from trnfft.ops import autocast, traced
 from trnfft.ops.sharded import is_sharded
 
@@ -103,7 +103,7 @@ def c2c(
     else:
         run = _C2C.apply if backend else _c2c
         parts = run(*parts, *_flat(call, backend), planned)
-    return made_of(*(_moved_back(part, dims) for part in parts), x)
+    return of_results(*(_moved_back(part, dims) for part in parts), x)
 
 
 def r2c(
@@ -128,7 +128,7 @@ def r2c(
     else:
         run = _R2C.apply if backend else _r2c
         parts = run(moved, *_flat(call, backend))
-    return made_of(*(_moved_back(part, dims) for part in parts), x)
+    return of_results(*(_moved_back(part, dims) for part in parts), x)
 
 
 def c2r(
@@ -263,7 +263,7 @@ def _of_parts(
         if kind == "c2r":
             return results[0]
         is_native = native and not isinstance(x, ComplexTensor)
-        return torch.complex(*results) if is_native else join(*results)
+        return torch.complex(*results) if is_native else join_results(*results)
 
     return run
 
