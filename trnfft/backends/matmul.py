@@ -306,7 +306,7 @@ def _convolved(x: torch.Tensor, radices: tuple[int, ...], chirp: _Chirp) -> list
     m = math.prod(radices)
     factors = _for_batch(chirp.factors, batch)
     before, filter, after = factors[:2], factors[2:4], factors[4:]
-    opened = _multiply(x, *before) if len(x) == 2 else torch.stack([x[0] * f for f in before])
+    opened = _multiply(x, *before) if len(x) == 2 else torch.cat([x * f for f in before])
     z = torch.nn.functional.pad(opened, (0, 0) * len(batch) + (0, m - n))
     spectrum = _stages(z, radices, chirp.forward)
     y = _stages(torch.stack(_product(spectrum, *filter)), radices, chirp.inverse)

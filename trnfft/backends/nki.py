@@ -164,7 +164,8 @@ def _is_for(kind: str, recipe: Recipe) -> bool:
 
 
 def _with_real_mirrors(parts: Parts, call: Call) -> Parts:
-    return with_real_mirrors(*parts, call.sizes, call.inverse)
+    real, imag = parts
+    return with_real_mirrors(real, imag, call.sizes, call.inverse)
 
 
 def _rows(parts: Parts, call: Call) -> Parts:
