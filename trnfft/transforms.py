@@ -56,10 +56,10 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.backends.choice import backend_for
-from trnfft.backends.torch_native import MOST_DIMENSIONS, torchs
+from trnfft.backends.torch_native import MOST_DIMENSIONS, split_whole, torchs
 from trnfft.checks import shown
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor, described
+from trnfft.complex.tensor import ComplexTensor, described, is_followed, parts_to_read
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
@@ -98,6 +98,7 @@ FFT = Kind(ops.c2c, False, torchs.fft, torchs.fftn, _REAL + _COMPLEX)
 IFFT = Kind(ops.c2c, True, torchs.ifft, torchs.ifftn, _COMPLEX)
 RFFT = Kind(ops.r2c, False, torchs.rfft, torchs.rfftn, _REAL)
 IRFFT = Kind(ops.c2r, True, torchs.irfft, torchs.irfftn, _COMPLEX)
+_OF_PARTS = Kind(None, False, takes=_REAL)
 _HFFT, _IHFFT = Kind(ops.c2r, False), Kind(ops.r2c, True)
 
 
@@ -603,6 +604,10 @@ def _one(
     is_usual = out is None and order == "natural" and _is_straight(kind, input, norm)
     if is_usual and _are_usual(input, n, dim):
         return kind.one(input, n, dim, norm)
+    is_usual = out is None and order == "natural" and _is_split_straight(kind, input, norm)
+    if is_usual and _are_usual(described(input), n, dim):
+        z = torch.complex(*parts_to_read(input))
+        return split_whole(kind.one(z, n, dim, norm), z.device)
     x = _prepared(name, kind, input)
     size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
     arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
@@ -628,6 +633,17 @@ def _is_straight(kind: Kind, x: Any, norm: Any) -> bool:
         and 0 < x.numel() < _FEW
         and (norm is None or type(norm) is str and norm in NORMS)
         and ops.is_plain(x)
+    )
+
+
+def _is_split_straight(kind: Kind, x: Any, norm: Any) -> bool:
+    """As `_is_straight`, of the two parts of a ComplexTensor that nothing follows."""
+    return (
+        type(x) is ComplexTensor
+        and torch.complex64 in kind.takes
+        and x._real.dtype in _REAL
+        and _is_straight(_OF_PARTS, x._real, norm)
+        and not is_followed(x)
     )
 
 

@@ -52,7 +52,7 @@ class TorchNative(Backend):
         """
         y, device = _transformed(kind, x, asked), described(x).device
         if not native and y.is_complex():
-            return _split(y, device)
+            return split_whole(y, device)
         y = y if y.device == device else y.to(device)
         return y if native else y.contiguous()
 
@@ -124,8 +124,14 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
     return y.to(torch.complex64 if y.is_complex() else torch.float32)
 
 
-def _split(y: torch.Tensor, device: torch.device) -> ComplexTensor:
-    """The parts of `y` in memory of their own, contiguous, on the device."""
+def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The parts of `y` in memory of their own, contiguous, on the device; real numbers as they are.
+
+    Returns:
+        A ComplexTensor of a complex tensor; a real one is returned.
+    """
+    if not y.is_complex():
+        return y.contiguous()
     y = y.contiguous()  # twice as fast as to transpose each part
     parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
     return join_results(*(parts if y.device == device else (part.to(device) for part in parts)))

@@ -44,12 +44,16 @@ class RealPairs(torch.Tensor):
     def __new__(
         cls: type[RealPairs], real: torch.Tensor, imag: torch.Tensor, *views: View
     ) -> RealPairs:
-        seen = _seen(_layout(real), views)
+        shape, strides, offset = (*real.shape, 2), _strides(real), _offset(real)
+        if views:
+            seen = _seen(_layout(real), views)
+            shape, strides = seen.shape, seen.stride()
+            offset += seen.storage_offset()
         made = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
             cls,
-            seen.shape,
-            strides=seen.stride(),
-            storage_offset=_offset(real) + seen.storage_offset(),
+            shape,
+            strides=strides,
+            storage_offset=offset,
             dtype=real.dtype,
             device=real.device,
         )
@@ -217,8 +221,11 @@ def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
 
 def _layout(real: torch.Tensor) -> torch.Tensor:
     """A tensor without numbers, as that of a native complex one with the strides of the parts."""
-    strides = tuple(2 * step for step in real.stride())
-    return torch.empty_strided((*real.shape, 2), (*strides, 1), device="meta")
+    return torch.empty_strided((*real.shape, 2), _strides(real), device="meta")
+
+
+def _strides(real: torch.Tensor) -> tuple[int, ...]:
+    return (*(2 * step for step in real.stride()), 1)
 
 
 def _offset(real: torch.Tensor) -> Any:

@@ -510,11 +510,17 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def join_results(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     """As `join`, of what a transform has made: views of that are nobody else's."""
+    if not is_followed(real, imag) and not torch.jit.is_tracing() and _are_plain(real, imag):
+        return of_parts(real, imag)
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
         return join(real, imag)
     if is_followed(real, imag):
         return _JoinResults.apply(real, imag)
     return _joined_results(real, imag)  # type: ignore[no-any-return]
+
+
+def _are_plain(*parts: torch.Tensor) -> bool:
+    return all(part.is_contiguous() and not part.is_neg() for part in parts)
 
 
 def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
@@ -554,10 +560,7 @@ def _joined(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 @_recorded("join")
 def _joined_results(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    fresh = (
-        part.detach() if part.is_contiguous() and not part.is_neg() else next(_own(part))
-        for part in (real, imag)
-    )
+    fresh = (part.detach() if _are_plain(part) else next(_own(part)) for part in (real, imag))
     return of_parts(*fresh)
 
 
@@ -622,6 +625,18 @@ def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return z._traced
         return z._real, -z._imag if is_conjugate(z) else z._imag
     return parts_of(z)
+
+
+def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `parts_to_read`, for linear functions, whose derivatives keep nothing of what they read.
+
+    So nobody has to know of the parts what was written into `z`, and they are no views of it.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
+        return parts_to_read(z)
+    if not isinstance(z, ComplexTensor) or torch._C._len_torch_dispatch_stack():
+        return parts_to_read(z)
+    return _PartsToTransform.apply(z) if is_followed(z) else parts_to_read(z)
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
@@ -777,7 +792,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor | None) -> Any:
-        return (None, None) if gradient is None else parts_of(gradient)
+        return (None, None) if gradient is None else parts_to_read(gradient)
 
 
 class _JoinEagerly(torch.autograd.Function):
@@ -843,6 +858,17 @@ class _Parts(torch.autograd.Function):
     backward = _Split.backward
 
 
+class _PartsToTransform(torch.autograd.Function):
+    """`_Parts` without views of the whole."""
+
+    @staticmethod
+    def forward(ctx: Any, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return z._real.detach(), -z._imag if is_conjugate(z) else z._imag.detach()
+
+    backward = _Split.backward
+
+
 class _Pairs(torch.autograd.Function):
     """torch.view_as_real of a ComplexTensor, the gradient of which is one."""
 
@@ -871,6 +897,7 @@ for _function in (
     _JoinToRead.forward,
     _JoinResults.forward,
     _Parts.forward,
+    _PartsToTransform.forward,
     _Pairs.forward,
     ComplexTensor.__torch_function__.__func__,  # type: ignore[attr-defined]
     ComplexTensor.__torch_dispatch__.__func__,  # type: ignore[attr-defined]

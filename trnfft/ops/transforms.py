@@ -24,7 +24,7 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.kinds import has_native, is_native, made_of, of_results
-from trnfft.complex.tensor import ComplexTensor, described, join_results, parts_to_read
+from trnfft.complex.tensor import ComplexTensor, described, join_results, parts_to_transform
 from trnfft.ops import autocast, traced
 from trnfft.ops.sharded import is_sharded
 
@@ -304,7 +304,7 @@ def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
 
 def _split(x: torch.Tensor) -> Parts:
     is_complex = isinstance(x, ComplexTensor) or x.is_complex()
-    return parts_to_read(x) if is_complex else (x, torch.zeros_like(x))
+    return parts_to_transform(x) if is_complex else (x, torch.zeros_like(x))
 
 
 def _settings(device: torch.device) -> tuple[Any, str]:
