@@ -333,3 +333,39 @@ def test_opt_einsum():
     assert isinstance(result, ComplexTensor)
     expected = torch.einsum("ab,bc,cd->ad", *(trnfft.as_native(z) for z in operands))
     torch.testing.assert_close(trnfft.as_native(result), expected)
+
+
+@pytest.mark.parametrize("name", ["Adamax", "Adam", "RMSprop", "NAdam"])
+def test_steps_on_lists_of_parameters(name):
+    start = random_complex(3, seed=1).to(torch.complex64)
+    found = []
+    for convert in (torch.clone, trnfft.as_complex_tensor):
+        parameter = nn.Parameter(convert(start))
+        optimizer = getattr(torch.optim, name)([parameter], foreach=True)
+        for _ in range(2):
+            parameter.grad = convert(2 * start)
+            optimizer.step()
+        found.append(trnfft.as_native(parameter.detach()))
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_data_may_be_conjugated():
+    z = complex_tensor(3)
+    other = ComplexTensor(torch.zeros(3), torch.zeros(3))
+    other.data = z.conj()
+    torch.testing.assert_close(trnfft.as_native(other), trnfft.as_native(z).conj().resolve_conj())
+
+
+def test_tensors_of_lists_of_numbers():
+    z = complex_tensor(2)
+    torch.testing.assert_close(torch.tensor([z[0], z[1]]), trnfft.as_native(z))
+    torch.testing.assert_close(torch.tensor([z[0].conj()])[0], trnfft.as_native(z)[0].conj())
+    assert float(z[0] * 0 + 2) == int(z[0] * 0 + 2) == 2
+    with pytest.raises(ValueError, match="one element"):
+        complex(z)
+
+
+def test_operators_that_are_their_own_form_into_out_are_refused():
+    z = complex_tensor(2, 2)
+    with pytest.raises(NotImplementedError, match="sspaddmm"):
+        torch.sspaddmm(z, z, z)
