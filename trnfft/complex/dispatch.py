@@ -26,6 +26,7 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     dtype_of_parts,
     is_conjugate,
+    is_in_graph,
     keep_from_compiler,
     of_parts,
     with_conjugation,
@@ -458,7 +459,7 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
 
 def _refuse_if_traced(target: ComplexTensor) -> None:
     """What a graph writes into its inputs torch copies there without a look at conjugation."""
-    if torch._C._len_torch_dispatch_stack():
+    if is_in_graph(target._real):
         raise RuntimeError(
             "a function that is compiled writes into a tensor that is conjugated lazily, allowed "
             "are writes into others; write into z before z.conj(), or into z.conj().resolve_conj()"

@@ -298,6 +298,13 @@ def test_the_product_of_one_number_is_no_view(compiled):
     assert run(z) == 1 + 1j
 
 
+@pytest.mark.parametrize("index", [-3, 2, 5])
+def test_a_pair_has_two_numbers(index):
+    z = ComplexTensor(torch.ones(3), torch.ones(3))
+    with pytest.raises(IndexError):
+        torch.view_as_real(z).select(-1, index)
+
+
 def test_shapes_that_change_in_place_leave_other_views_alone():
     z = ComplexTensor(torch.ones(2, 3), torch.ones(2, 3))
     pairs, conjugate = torch.view_as_real(z), z.conj()
