@@ -80,13 +80,12 @@ class patch_torch(TorchFunctionMode):
     ) -> Any:
         """A function of torch, which torch calls with this mode set aside."""
         kwargs = kwargs or {}
-        if torch.compiler.is_compiling():
-            return _REPLACEMENTS.get(func, func)(*args, **kwargs)
-        if not self._is_for_this_task():
+        is_compiling = torch.compiler.is_compiling()
+        if not is_compiling and not self._is_for_this_task():
             return func(*args, **kwargs)
-        if func not in _OF_GRAPHS:
+        if is_compiling or func not in _OF_GRAPHS:
             return _REPLACEMENTS.get(func, func)(*args, **kwargs)
-        with backward_pass.under(lambda: _entered(self)):
+        with backward_pass.under(lambda: _without_a_block(self)):
             return func(*args, **kwargs)
 
     def _is_for_this_task(self) -> bool:
@@ -124,8 +123,8 @@ class patch_torch(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def _entered(mode: patch_torch) -> Iterator[None]:
-    """The mode without a block of its own."""
+def _without_a_block(mode: patch_torch) -> Iterator[None]:
+    """The mode, entered again in a block that was entered before."""
     TorchFunctionMode.__enter__(mode)
     try:
         yield

@@ -98,7 +98,6 @@ FFT = Kind(ops.c2c, False, torchs.fft, torchs.fftn, _REAL + _COMPLEX)
 IFFT = Kind(ops.c2c, True, torchs.ifft, torchs.ifftn, _COMPLEX)
 RFFT = Kind(ops.r2c, False, torchs.rfft, torchs.rfftn, _REAL)
 IRFFT = Kind(ops.c2r, True, torchs.irfft, torchs.irfftn, _COMPLEX)
-_OF_PARTS = Kind(None, False, takes=_REAL)
 _HFFT, _IHFFT = Kind(ops.c2r, False), Kind(ops.r2c, True)
 
 
@@ -601,13 +600,12 @@ def _one(
     order: str = "natural",
 ) -> Any:
     """A transform along one dimension."""
-    is_usual = out is None and order == "natural" and _is_straight(kind, input, norm)
-    if is_usual and _are_usual(input, n, dim):
-        return kind.one(input, n, dim, norm)
-    is_usual = out is None and order == "natural" and _is_split_straight(kind, input, norm)
-    if is_usual and _are_usual(described(input), n, dim):
-        z = torch.complex(*parts_to_read(input))
-        return split_whole(kind.one(z, n, dim, norm), z.device)
+    if out is None and order == "natural":
+        if _is_straight(kind.takes, input, norm) and _are_usual(input, n, dim):
+            return kind.one(input, n, dim, norm)
+        if _is_split_straight(kind, input, norm) and _are_usual(described(input), n, dim):
+            z = torch.complex(*parts_to_read(input))
+            return split_whole(kind.one(z, n, dim, norm), z.device)
     x = _prepared(name, kind, input)
     size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
     arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
@@ -621,14 +619,14 @@ def _one(
     return _written(ops.c2c(*arguments, planned=True), input, out)
 
 
-def _is_straight(kind: Kind, x: Any, norm: Any) -> bool:
+def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
     """Whether torch.fft's own function does what is asked, of usual lengths and dimensions.
 
     To check and plan as for all other inputs takes longer than to transform 64 numbers.
     """
     return (
         type(x) is torch.Tensor
-        and x.dtype in kind.takes
+        and x.dtype in takes
         and not traced.is_traced()
         and 0 < x.numel() < _FEW
         and (norm is None or type(norm) is str and norm in NORMS)
@@ -641,8 +639,7 @@ def _is_split_straight(kind: Kind, x: Any, norm: Any) -> bool:
     return (
         type(x) is ComplexTensor
         and torch.complex64 in kind.takes
-        and x._real.dtype in _REAL
-        and _is_straight(_OF_PARTS, x._real, norm)
+        and _is_straight(_REAL, x._real, norm)
         and not is_followed(x)
     )
 
@@ -697,7 +694,7 @@ def _many(
     out: Any,
 ) -> Any:
     """A transform along several dimensions."""
-    is_usual = out is None and type(dim) in (tuple, list) and _is_straight(kind, input, norm)
+    is_usual = out is None and type(dim) in (tuple, list) and _is_straight(kind.takes, input, norm)
     if is_usual and _are_several_usual(input, s, dim):
         return kind.several(input, s, dim, norm)
     x, sizes, dims = several(name, kind, input, s, dim)

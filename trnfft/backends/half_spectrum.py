@@ -14,7 +14,7 @@ def half_of(real: torch.Tensor, imag: torch.Tensor) -> Parts:
 
 
 def with_real_mirrors(
-    real: torch.Tensor, imag: torch.Tensor, sizes: tuple[int, ...], inverse: bool
+    half: tuple[torch.Tensor, ...], sizes: tuple[int, ...], inverse: bool
 ) -> Parts:
     """A fresh half spectrum of real data with zeros, written into it, where it has to be real.
 
@@ -22,6 +22,7 @@ def with_real_mirrors(
     dimensions. An inverse has the signs of torch.fft's, which conjugates the spectrum of the last
     dimension and sums along the others: of -0.0 sums are -0.0, differences 0.0.
     """
+    real, imag = half
     if imag.device.type == "xla":  # whose graphs would scatter
         return real, _with_zeros_chosen(imag, sizes, inverse)
     mirrors: Any = (..., *(slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes))

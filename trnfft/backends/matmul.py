@@ -192,7 +192,7 @@ def _with_real_mirrors(half: Parts, call: Call) -> Parts:
     """A half spectrum that is real where it has to be."""
     if _is_real_at_mirrors(call):
         return half
-    return with_real_mirrors(half[0], half[1], call.sizes, call.inverse)
+    return with_real_mirrors(half, call.sizes, call.inverse)
 
 
 def _is_real_at_mirrors(call: Call) -> bool:

@@ -53,18 +53,19 @@ class Nki(Backend):
     def r2c(self, parts: Parts, call: Call) -> Parts:
         if _is_one_point(call):
             (real,) = self._of_one_point(parts, call)
-            return _with_real_mirrors((real, torch.zeros_like(real)), call)
+            half = (real, torch.zeros_like(real))
+            return with_real_mirrors(half, call.sizes, call.inverse)
         recipe = self._recipe(R2C, parts, call)
         if recipe is None:
-            return _with_real_mirrors(super().r2c(parts, call), call)
+            return with_real_mirrors(super().r2c(parts, call), call.sizes, call.inverse)
         x = _rows(parts, call)
         if not _is_for(R2C, recipe):
             x = (x[0], torch.zeros_like(x[0]))
         y: Parts = tuple(self.run(recipe, x, call.inverse, call.scale))
         if not _is_for(R2C, recipe):
-            y = _with_real_mirrors(half_of(*y), call)
+            y = with_real_mirrors(half_of(*y), call.sizes, call.inverse)
         elif call.inverse:  # kernels for real data make zeros by themselves, none of them negative
-            y = _with_real_mirrors(y, call)
+            y = with_real_mirrors(y, call.sizes, call.inverse)
         return _with_lead(parts, call, y)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
@@ -161,11 +162,6 @@ def _is_one_point(call: Call) -> bool:
 def _is_for(kind: str, recipe: Recipe) -> bool:
     """Whether the kernel takes such data. Else it takes complex data, which is cheaper then."""
     return ALGORITHMS[recipe.algorithm].kind == kind
-
-
-def _with_real_mirrors(parts: Parts, call: Call) -> Parts:
-    real, imag = parts
-    return with_real_mirrors(real, imag, call.sizes, call.inverse)
 
 
 def _rows(parts: Parts, call: Call) -> Parts:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor, described, join_results, parts_to_read
+from trnfft.complex.tensor import ComplexTensor, described, join_to_read, parts_to_read
 
 Input = torch.Tensor | ComplexTensor
 
@@ -51,10 +51,9 @@ class TorchNative(Backend):
             native: whether a complex result is native, or a ComplexTensor.
         """
         y, device = _transformed(kind, x, asked), described(x).device
-        if not native and y.is_complex():
+        if not native:
             return split_whole(y, device)
-        y = y if y.device == device else y.to(device)
-        return y if native else y.contiguous()
+        return y if y.device == device else y.to(device)
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
@@ -125,16 +124,17 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
 
 
 def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The parts of `y` in memory of their own, contiguous, on the device; real numbers as they are.
+    """A ComplexTensor of a complex tensor, a real one as it is; contiguous, on the device.
 
-    Returns:
-        A ComplexTensor of a complex tensor; a real one is returned.
+    The parts have memory of their own.
     """
-    if not y.is_complex():
-        return y.contiguous()
     y = y.contiguous()  # twice as fast as to transpose each part
-    parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
-    return join_results(*(parts if y.device == device else (part.to(device) for part in parts)))
+    parts: Any = (y,)
+    if y.is_complex():
+        parts = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
+    if y.device != device:
+        parts = [part.to(device) for part in parts]
+    return join_to_read(*parts) if len(parts) == 2 else parts[0]
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:

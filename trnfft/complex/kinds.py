@@ -11,7 +11,7 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, join_results, parts_of
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, join_to_read, parts_of
 from trnfft.ops.sharded import is_sharded
 
 
@@ -46,7 +46,7 @@ def of_results(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Te
     """As `made_of`, of what a transform has made: views of that are nobody else's."""
     if is_native(*inputs):
         return made_of(real, imag, *inputs)
-    return join_results(real, imag)
+    return join_to_read(real, imag)
 
 
 def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:

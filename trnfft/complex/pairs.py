@@ -120,15 +120,9 @@ class RealPairs(torch.Tensor):
         """Each number by a function of Python."""
         return self.copy_(self._copied().apply_(function))
 
-    def share_memory_(self) -> RealPairs:
-        """Move both parts to memory that processes share."""
-        self._real.share_memory_()
-        self._imag.share_memory_()
-        return self
-
-    def is_shared(self) -> bool:
-        """Whether processes share the memory of both parts."""
-        return self._real.is_shared() and self._imag.is_shared()
+    share_memory_: Any = ComplexTensor.share_memory_
+    is_shared: Any = ComplexTensor.is_shared
+    is_pinned: Any = ComplexTensor.is_pinned
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.clone().__reduce_ex__(protocol)

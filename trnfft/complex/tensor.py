@@ -435,13 +435,12 @@ def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    offset = real.storage_offset()
     # By position, as names take a fifth of the time: the fourth is a memory format.
     made: ComplexTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
         ComplexTensor,
         real.shape,
         real.stride(),
-        offset,
+        real.storage_offset(),
         None,
         COMPLEX_DTYPES[real.dtype],
         torch.strided,
@@ -508,28 +507,15 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     return _JoinEagerly.apply(real, imag)
 
 
-def join_results(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """As `join`, of what a transform has made: views of that are nobody else's."""
-    if not is_followed(real, imag) and not torch.jit.is_tracing() and _are_plain(real, imag):
-        return of_parts(real, imag)
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
-        return join(real, imag)
-    if is_followed(real, imag):
-        return _JoinResults.apply(real, imag)
-    return _joined_results(real, imag)  # type: ignore[no-any-return]
-
-
-def _are_plain(*parts: torch.Tensor) -> bool:
-    return all(part.is_contiguous() and not part.is_neg() for part in parts)
-
-
 def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """As `join`, for a function that writes into nothing: views and leaves are not copied."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
+    """As `join`, without copies: for what a transform has made, and for one that writes nothing."""
+    if torch.jit.is_tracing():
         return join(real, imag)
-    if is_followed(real, imag):
-        return _JoinToRead.apply(real, imag)
-    return _joined_to_read(real, imag)  # type: ignore[no-any-return]
+    if not is_followed(real, imag):
+        return _without_copies(real, imag)
+    if torch.compiler.is_compiling() or is_transformed():
+        return join(real, imag)
+    return _JoinToRead.apply(real, imag)
 
 
 def _recorded(name: str) -> Callable[..., Any]:
@@ -558,15 +544,9 @@ def _joined(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     return of_parts(*_own(real, imag))
 
 
-@_recorded("join")
-def _joined_results(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    fresh = (part.detach() if _are_plain(part) else next(_own(part)) for part in (real, imag))
-    return of_parts(*fresh)
-
-
-@_recorded("join")
-def _joined_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    return of_parts(real.detach().resolve_neg(), imag.detach().resolve_neg())
+def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    parts = (part.detach() if part.requires_grad else part for part in (real, imag))
+    return of_parts(*(part.resolve_neg() for part in parts))
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -632,11 +612,15 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     So nobody has to know of the parts what was written into `z`, and they are no views of it.
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed():
-        return parts_to_read(z)
-    if not isinstance(z, ComplexTensor) or torch._C._len_torch_dispatch_stack():
-        return parts_to_read(z)
-    return _PartsToTransform.apply(z) if is_followed(z) else parts_to_read(z)
+    is_of_autograd_alone = not (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or is_transformed()
+        or torch._C._len_torch_dispatch_stack()
+    )
+    if isinstance(z, ComplexTensor) and is_of_autograd_alone and is_followed(z):
+        return _PartsToTransform.apply(z)
+    return parts_to_read(z)
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
@@ -687,9 +671,7 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
             part = aten.select.int(aten.view_as_real.default(whole), -1, which)
         finally:
             TAKING_PARTS.reset(token)
-        if not is_conjugate(z):
-            return part
-        if not which:
+        if not which or not is_conjugate(z):
             return part
         from trnfft.ops.sharded import is_sharded  # here: it imports this file
 
@@ -795,37 +777,22 @@ class _Join(torch.autograd.Function):
         return (None, None) if gradient is None else parts_to_read(gradient)
 
 
-class _JoinEagerly(torch.autograd.Function):
+def _eagerly(joined: Callable[..., Any]) -> Any:
     """`_Join` in the form that torch calls in half the time, and does not transform."""
 
-    @staticmethod
-    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        ctx.set_materialize_grads(False)
-        return _joined(real, imag)  # type: ignore[no-any-return]
+    class JoinEagerly(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+            ctx.set_materialize_grads(False)
+            return joined(real, imag)  # type: ignore[no-any-return]
 
-    backward = _Join.backward
+        backward = _Join.backward
 
-
-class _JoinToRead(torch.autograd.Function):
-    """`_JoinEagerly` of parts that others may have."""
-
-    @staticmethod
-    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        ctx.set_materialize_grads(False)
-        return _joined_to_read(real, imag)  # type: ignore[no-any-return]
-
-    backward = _Join.backward
+    keep_from_compiler(JoinEagerly.forward.__code__)
+    return JoinEagerly
 
 
-class _JoinResults(torch.autograd.Function):
-    """`_JoinEagerly` of what a transform has made."""
-
-    @staticmethod
-    def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        ctx.set_materialize_grads(False)
-        return _joined_results(real, imag)  # type: ignore[no-any-return]
-
-    backward = _Join.backward
+_JoinEagerly, _JoinToRead = _eagerly(_joined), _eagerly(_recorded("join")(_without_copies))
 
 
 class _Split(torch.autograd.Function):
@@ -893,9 +860,6 @@ for _function in (
     _Join.setup_context,
     _Split.forward,
     _Split.setup_context,
-    _JoinEagerly.forward,
-    _JoinToRead.forward,
-    _JoinResults.forward,
     _Parts.forward,
     _PartsToTransform.forward,
     _Pairs.forward,

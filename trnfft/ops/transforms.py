@@ -24,7 +24,7 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.kinds import has_native, is_native, made_of, of_results
-from trnfft.complex.tensor import ComplexTensor, described, join_results, parts_to_transform
+from trnfft.complex.tensor import ComplexTensor, described, join_to_read, parts_to_transform
 from trnfft.ops import autocast, traced
 from trnfft.ops.sharded import is_sharded
 
@@ -263,7 +263,7 @@ def _of_parts(
         if kind == "c2r":
             return results[0]
         is_native = native and not isinstance(x, ComplexTensor)
-        return torch.complex(*results) if is_native else join_results(*results)
+        return torch.complex(*results) if is_native else join_to_read(*results)
 
     return run
 
