@@ -31,7 +31,7 @@ upgrade=() # the others have the versions of the first
 pinned=(--constraint scripts/constraints.txt --constraint scripts/requirements-dev.txt)
 # setuptools installs the project itself, without an environment of its own for that.
 pin demo 3.10 pyproject.toml <(echo "setuptools>=77") --extra demo "${pinned[@]}"
-pin simulator 3.10 <(printf '%s\n' numpy ml_dtypes hypothesis jinja2 perfetto protobuf pytest pytest-xdist scipy) "${pinned[@]}"
+pin simulator 3.10 <(printf '%s\n' numpy ml_dtypes allpairspy hypothesis jinja2 perfetto protobuf pytest pytest-xdist scipy) "${pinned[@]}"
 
 # Another torch, and so an environment of its own.
 pin xla 3.10 pyproject.toml <(echo "setuptools>=77") --extra xla-dev --constraint scripts/constraints-xla.txt \

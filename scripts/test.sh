@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The tests; arguments go to pytest, for example: ./scripts/test.sh tests/test_cli.py -x
+# With --all first: the whole sweeps, too, of which a few cases run otherwise.
 # With --xla first: those of tests/xla, on the CPU device of PyTorch-XLA, in an environment of their
 # own, because torch_xla 2.9 needs torch 2.9 and wheels exist for Python 3.10 to 3.13 only.
 # With --neuron first: those of tests/neuron, on a stand-in for TorchNeuron's device, which they build
@@ -11,9 +12,13 @@ if [ "${1:-}" = --neuron ]; then
     shift
     set -- tests/neuron "$@"
 fi
+if [ "${1:-}" = --all ]; then
+    shift
+    set -- -m "not slow" "$@"
+fi
 if [ "${1:-}" != --xla ]; then
     install_project dev
-    exec "$venv/bin/python" -m pytest -n 2 "$@"
+    exec "$venv/bin/python" -m pytest -n 2 --dist loadgroup "$@"
 fi
 shift
 venv=$root/.venv-xla

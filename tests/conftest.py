@@ -18,6 +18,7 @@ os.environ.setdefault("TRNFFT_SIMULATOR", "1")
 import pytest  # noqa: E402
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -31,6 +32,14 @@ def pytest_ignore_collect(collection_path, config):
         return None
     needs_torch = re.compile(r"^(from|import) (torch|trnfft)\b", re.MULTILINE)
     return bool(needs_torch.search(collection_path.read_text("utf-8"))) or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items):
+    """Tests of several processes run one after the other, on one worker."""
+    for item in items:
+        if not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("processes"))
 
 
 @pytest.fixture(autouse=True, scope="session")
