@@ -142,16 +142,23 @@ def candidate_table(found: Plan, everything: bool) -> Table:
     shown = found.candidates if everything else best_of_each(found.candidates)
     rows = [(str(one.recipe), one) for one in shown] if everything else folded(shown)
     for recipe, candidate in rows:
-        time, error = candidate.predicted_ns, candidate.predicted_error
+        error = candidate.predicted_error
         table.add_row(
             escape(recipe),
-            "" if time is None else f"{time / 1e3:.4g} us",
+            time_of(candidate),
             candidate.bound,
             "" if error is None else f"{error:.1e}",
             str(candidate.launches or ""),
             escape(candidate.rejected or "chosen"),
         )
     return table
+
+
+def time_of(candidate: Candidate) -> str:
+    """The modelled time of a candidate, what it takes at least, or nothing."""
+    if candidate.predicted_ns is not None:
+        return f"{candidate.predicted_ns / 1e3:.4g} us"
+    return "" if candidate.least_ns is None else f"> {candidate.least_ns / 1e3:.4g} us"
 
 
 def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -222,13 +229,28 @@ def draw_prices(found: Plan) -> Figure:
 
 
 def prices_of(algorithm: str, plans: Sequence[Plan]) -> list[tuple[int, float]]:
-    """N and microseconds of the best candidate of an algorithm in each plan that has a price."""
-    return [
-        (one.n, candidate.predicted_ns / 1e3)
+    """N and microseconds of the best candidate of an algorithm in each plan that has a price.
+
+    A plot shows what those take, too, that plans reject without a price.
+    """
+    found = [
+        (one.n, price_of(candidate, one))
         for one in plans
         for candidate in best_of_each(one.candidates)
-        if candidate.recipe.algorithm == algorithm and candidate.predicted_ns is not None
+        if candidate.recipe.algorithm == algorithm
     ]
+    return [(n, ns / 1e3) for n, ns in found if ns is not None]
+
+
+def price_of(candidate: Candidate, plan: Plan) -> float | None:
+    """Modelled nanoseconds of a plan's candidate; None where it has no price and no bound."""
+    if candidate.least_ns is None:
+        return candidate.predicted_ns
+    try:
+        chip = hardware.chip(plan.target)
+        return cost.price(candidate.recipe, plan.batch, chip, plan.cores).predicted_ns
+    except cost.CannotRun:
+        return None
 
 
 def priced_lengths(found: Plan) -> list[Plan]:

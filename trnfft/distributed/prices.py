@@ -66,16 +66,11 @@ class Launches:
         return Kernel((), points, name, "dma", floor)
 
     def _kernel(self, lengths: tuple[int, ...], batch: int, real: bool) -> Kernel:
-        """A launch: its price is linear between the batches that have one, and beyond them."""
+        """A launch: its price grows in proportion beyond the largest batch that has one."""
         most = 1 << max(0, (PRICED_POINTS // math.prod(lengths)).bit_length() - 1)
-        upper = self._plan(lengths, min(most, batch), real)
-        ns = upper.predicted_ns or 0.0
-        if batch > upper.batch:
-            ns *= batch / upper.batch
-        elif batch < upper.batch:
-            lower = self._plan(lengths, upper.batch // 2, real).predicted_ns or 0.0
-            ns = lower + (ns - lower) * (2 * batch / upper.batch - 1)
-        return Kernel(lengths, batch, str(upper.recipe), upper.bound, ns)
+        found = self._plan(lengths, min(most, batch), real)
+        ns = (found.predicted_ns or 0.0) * batch / found.batch
+        return Kernel(lengths, batch, str(found.recipe), found.bound, ns)
 
     def _plan(self, lengths: tuple[int, ...], batch: int, real: bool) -> Plan:
         return planner.plan(

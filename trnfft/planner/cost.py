@@ -25,7 +25,7 @@ class Price:
     predicted_ns: float
     bound: str
     launches: int
-    instructions: int  # of a core, those of a loop counted once: what the dry run takes
+    instructions: int  # of all cores, those of a loop counted once: what the dry run takes
 
 
 def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> simulator.Timeline:
@@ -62,7 +62,7 @@ def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price
     busy = found.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
     ns = found.total_ns * batch / run
-    return Price(round(ns, 1), bound, found.launches, len(found.events) // cores)
+    return Price(round(ns, 1), bound, found.launches, len(found.events))
 
 
 def _inputs(recipe: Recipe, batch: int) -> list[tuple[int, ...]]:

@@ -17,7 +17,7 @@ from nki_kernels.whole_file import write_whole
 from trnfft.checks import shown
 from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan
-from trnfft.planner.problem import Problem, rounded_batch
+from trnfft.planner.problem import Problem
 from trnfft.planner.schema import PlanRow, WisdomHeader
 
 FORMAT = 1
@@ -155,7 +155,7 @@ def _checked(text: bytes) -> Plan:
     row: PlanRow = wisdom.row_of(text)
     plan = Plan.from_row(row)
     problem = Problem(**{name: getattr(plan, name) for name in Problem.__dataclass_fields__})
-    if plan.inverse or not plan.is_usual or plan.batch != rounded_batch(plan.batch):
+    if plan.inverse or not plan.is_usual:
         raise ValueError(f"nothing asks for a plan of {plan.title}")
     wisdom.believed(row, problem)
     wisdom.check_layout(plan)

@@ -122,7 +122,8 @@ class Candidate:
     """A recipe that the planner looked at: its price, and why it was rejected.
 
     `predicted_ns` is the modelled time of the whole batch on the chip and `bound` the engine that
-    is busy for most of it; None and "" without a price. `predicted_error` is the relative L2
+    is busy for most of it; None and "" without a price. `least_ns` is a time that it does not take
+    less than, where that was enough to reject it. `predicted_error` is the relative L2
     error for random normal input; None where the recipe cannot run. `rejected` is "" for the
     choice.
     """
@@ -133,6 +134,7 @@ class Candidate:
     bound: str = ""
     launches: int = 0
     rejected: str = ""
+    least_ns: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON types: the recipe's fields and the candidate's own."""
@@ -143,16 +145,17 @@ class Candidate:
             "bound": self.bound,
             "launches": self.launches,
             "rejected": self.rejected,
+            **({} if self.least_ns is None else {"least_ns": self.least_ns}),
         }
 
     @classmethod
     def from_row(cls, row: CandidateRow) -> Candidate:
         """The candidate in a row of a file."""
         price = row.predicted_ns, row.predicted_error, row.bound, row.launches
-        return cls(Recipe.from_row(row), *price, row.rejected)
+        return cls(Recipe.from_row(row), *price, row.rejected, row.least_ns)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Problem):
     """A problem, and everything that was considered to solve it, the choice first."""
 
@@ -207,6 +210,11 @@ class Plan(Problem):
     def bound(self) -> str:
         """The engine that is busy for most of the time: dma, tensor, vector, scalar or gpsimd."""
         return self.choice.bound
+
+    def __repr__(self) -> str:
+        ns = self.predicted_ns
+        price = "on the host" if ns is None else f"{ns / 1e3:.4g} us modelled"
+        return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
     def with_direction(self, inverse: bool) -> Plan:
         """The same plan for the other direction, which costs the same: only tables differ."""

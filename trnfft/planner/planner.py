@@ -11,7 +11,7 @@ from nki_kernels import hardware
 from nki_kernels.kernels import split_four_step
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
-from trnfft.planner import accuracy, cost, wisdom
+from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.plan import Candidate, Plan, Recipe
 from trnfft.planner.problem import (
@@ -23,17 +23,17 @@ from trnfft.planner.problem import (
     R2C,
     Problem,
     Sizes,
+    at_least_one,
     checked_accuracy,
     checked_cores,
     checked_sizes,
-    rounded_batch,
 )
 from trnfft.planner.seed import SEED, seed_choice
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
-SEARCH_INSTRUCTIONS = 16_000  # simulated in a search, after which only untried algorithms go on
+SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
 MANY_AXES = 5  # from which on their order counts for some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # simulated for them instead, in some 0.1 s
 REMEMBERED = 4096  # plans kept in memory
@@ -70,7 +70,7 @@ def plan(
             cheaper, or no kernel for real data fits, the plan is that of complex data.
         padded_from: shape of the data that `shape` is padded from with zeros at the end; of an
             inverse with `real` what is kept of the result. Rows without data cost nothing.
-        batch: number of transforms, 1 or more. Prices are for it rounded up to a power of two.
+        batch: number of transforms, 1 or more.
         inverse: the direction. Both cost the same for complex data.
         dtype: of the real and imaginary part: float16, bfloat16 and float32 (all computed in
             float32) or float64 (on the host), as a torch or NumPy dtype or its name.
@@ -101,7 +101,7 @@ def plan(
         shape=sizes.shape,
         padded_from=sizes.padded_from,
         kind=C2C if not real else C2R if inverse else R2C,
-        batch=rounded_batch(batch),
+        batch=at_least_one("batch", batch),
         inverse=bool(inverse),
         precision=mode,
         target=chip.name,
@@ -214,7 +214,7 @@ def _float32_problem(
         shape=sizes.shape,
         padded_from=sizes.padded_from,
         kind=kind,
-        batch=rounded_batch(batch),
+        batch=at_least_one("batch", batch),
         precision="fast",
         target=chip.name,
         max_error=accuracy.MAX_ERRORS["fast"],
@@ -280,28 +280,14 @@ def search(problem: Problem, names: Names = None) -> Plan:
         ValueError: an algorithm is not known.
         NotImplementedError: no candidate can do it.
     """
-    chip = hardware.chip(problem.target)
     _check_points(problem)
     candidates, recipes = _recipes(problem, names)
     if recipes and min(map(_error, recipes)) > problem.max_error:
         raise NotImplementedError(_too_inaccurate(problem, min(recipes, key=_error)))
-    fitting = {recipe.algorithm for recipe in recipes if _error(recipe) <= problem.max_error}
-    if names is None and (exact := _exact_choice(problem)) is not None:
-        candidates.append(exact)
-        recipes = [recipe for recipe in recipes if recipe != exact.recipe]
-    is_long = len(problem.shape) >= MANY_AXES
-    budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
-    simulated = 0
-    tried: set[str] = set()
-    for recipe in recipes:
-        skipped = simulated > budget or _error(recipe) > problem.max_error
-        if skipped and recipe.algorithm in tried:
-            continue
-        candidate, instructions = _priced(recipe, problem, chip, fitting)
-        tried.add(recipe.algorithm)
-        simulated += instructions
-        candidates.append(candidate)
-    return _choose(problem, candidates)
+    exact = _exact_candidates(problem) if names is None else []
+    known = {one.recipe for one in exact}
+    others = [recipe for recipe in recipes if recipe not in known]
+    return _choose(problem, [*exact, *_priced(others, problem, exact), *candidates])
 
 
 def check_longest(n: int) -> None:
@@ -326,15 +312,16 @@ def _check_points(problem: Problem) -> None:
         )
 
 
-def _exact_choice(problem: Problem) -> Candidate | None:
-    """What "fast" chooses, where more error is allowed: more candidates are never slower then."""
+def _exact_candidates(problem: Problem) -> list[Candidate]:
+    """What "fast" priced, where more error is allowed: more candidates are never slower then."""
     budget = accuracy.MAX_ERRORS["fast"]
     if problem.max_error <= budget:
-        return None
+        return []
     try:
-        return _found(replace(problem, precision="fast", max_error=budget), None).choice
+        plan = _found(replace(problem, precision="fast", max_error=budget), None)
     except NotImplementedError:
-        return None
+        return []
+    return [replace(one, rejected="") for one in plan.candidates if one.predicted_ns is not None]
 
 
 def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
@@ -395,21 +382,62 @@ def _error(recipe: Recipe) -> float:
     return ALGORITHMS[recipe.algorithm].stated_error(recipe)
 
 
-def _priced(
-    recipe: Recipe, problem: Problem, chip: hardware.NeuronCore, fitting: set[str]
-) -> tuple[Candidate, int]:
-    """The recipe with its price or the reason why it has none, and the instructions simulated."""
-    error = _error(recipe)
-    if error > problem.max_error:
-        return Candidate(recipe, None, error, rejected=_exceeds(problem.max_error)), 0
-    lighter = ALGORITHMS[recipe.algorithm].lighter
-    if lighter in fitting:  # never slower, and its dry run is shorter
-        return Candidate(recipe, None, error, rejected=f"{lighter} does the same with less work"), 0
+def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> list[Candidate]:
+    """The recipes with their prices or the reasons why they have none; some have no chance.
+
+    Those that cannot take less time than the cheapest of `known` and of what was priced before
+    need no dry run. Of the rest every algorithm has one, and more until these took too long.
+    """
+    errors = {recipe: _error(recipe) for recipe in recipes}
+    fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
+    is_long = len(problem.shape) >= MANY_AXES
+    budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
+    cheapest = min((one.predicted_ns or math.inf for one in known), default=math.inf)
+    found: list[Candidate] = []
+    beaten: list[Candidate] = []
+    simulated = 0
+    tried: set[str] = set()
+    for least, recipe in _by_least_time(recipes, problem):
+        candidate = Candidate(recipe, None, errors[recipe])
+        lighter = ALGORITHMS[recipe.algorithm].lighter
+        if errors[recipe] > problem.max_error:
+            found.append(replace(candidate, rejected=_exceeds(problem.max_error)))
+        elif lighter in fitting:  # never slower, and its dry run is shorter
+            reason = f"{lighter} does the same with less work"
+            found.append(replace(candidate, rejected=reason))
+        elif least >= cheapest:
+            beaten.append(replace(candidate, least_ns=round(least, 1)))
+        elif simulated <= budget or recipe.algorithm not in tried:
+            tried.add(recipe.algorithm)
+            priced, instructions = _price(candidate, problem)
+            found.append(priced)
+            simulated += instructions
+            cheapest = min(cheapest, priced.predicted_ns or math.inf)
+    return [*(_beaten(one, cheapest) for one in beaten), *found]
+
+
+def _beaten(candidate: Candidate, cheapest: float) -> Candidate:
+    """The candidate with the reason why it was not priced."""
+    ratio = (candidate.least_ns or math.inf) / cheapest
+    return replace(candidate, rejected=f"takes {ratio:.3g} times as long or more")
+
+
+def _by_least_time(recipes: list[Recipe], problem: Problem) -> list[tuple[float, Recipe]]:
+    """The recipes with the least time that each takes, which orders them; equal ones stay."""
+    found = [(bounds.least_ns(recipe, problem), recipe) for recipe in recipes]
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _price(candidate: Candidate, problem: Problem) -> tuple[Candidate, int]:
+    """The candidate with its price, or the reason why it has none, and instructions simulated."""
+    recipe, chip = candidate.recipe, hardware.chip(problem.target)
     try:
         price = cost.price(recipe, problem.batch, chip, problem.cores)
     except cost.CannotRun as reason:
         return Candidate(recipe, rejected=str(reason)), 0
-    priced = Candidate(recipe, price.predicted_ns, error, price.bound, price.launches)
+    priced = replace(
+        candidate, predicted_ns=price.predicted_ns, bound=price.bound, launches=price.launches
+    )
     return priced, price.instructions
 
 

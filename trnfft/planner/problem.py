@@ -40,9 +40,9 @@ class Problem:
     data in it, which is the input or, of "c2r", what is kept of the output, of "convolution" both;
     both are empty for one plain length.
 
-    `batch` is a power of two, as prices are for such. `max_error` is the relative L2 error that
-    the answer has to stay below. `cores` is the degree of LNC (logical NeuronCore configuration):
-    how many physical cores work on one launch, which is `kernel[cores]`.
+    `max_error` is the relative L2 error that the answer has to stay below. `cores` is the degree
+    of LNC (logical NeuronCore configuration): how many physical cores work on one launch, which is
+    `kernel[cores]`.
     """
 
     n: int
@@ -159,11 +159,6 @@ def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
             allowed = f"1: {chip.name} has degree 1 only"
         raise ValueError(f"argument 'cores', the degree of LNC, is {degree}, allowed is {allowed}")
     return degree
-
-
-def rounded_batch(batch: object) -> int:
-    """The power of two from `batch` on. TypeError, ValueError as for any size."""
-    return 1 << (at_least_one("batch", batch) - 1).bit_length()
 
 
 def at_least_one(name: str, value: object) -> int:

@@ -60,6 +60,7 @@ class CandidateRow(RecipeRow, frozen=True, kw_only=True, forbid_unknown_fields=T
     bound: Engine
     launches: Number
     rejected: Annotated[str, Meta(max_length=10_000)]
+    least_ns: Amount | None = None
 
 
 class PlanRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nki_kernels import packing
+from nki_kernels.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, R2C, Problem
@@ -92,9 +93,30 @@ class Algorithm:
         """Predicted relative L2 error for random normal input."""
         raise NotImplementedError
 
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        """Nanoseconds that one core takes at least for so many rows, from first load to last store.
+
+        From the recipe alone: in proportion to the columns that the Tensor engine moves, or to
+        the numbers that the Vector engine computes. The factors are a little below the least that
+        dry runs of the shipped plans' recipes show; tests compare them with those and with others.
+        0 where nothing is known.
+        """
+        return 0.0
+
     def stated_error(self, recipe: Recipe) -> float:
         """`error` with the digits that plans state."""
         return float(f"{self.error(recipe):.2e}")
+
+
+def least_of(alone: float, block: float, rows: float) -> float:
+    """What blocks of 128 rows take at least: one block, or as many as there are, in parts.
+
+    Args:
+        alone: what a block with one row takes.
+        block: what a full block takes.
+        rows: how many there are.
+    """
+    return max(alone, block * rows / PARTITIONS)
 
 
 def _packed(algorithm: Algorithm, recipe: Recipe, inverse: bool, scale: float) -> Any:

@@ -6,10 +6,11 @@ import math
 from functools import partial
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import bluestein, stockham_stages
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
-from trnfft.planner.algorithms.stockham import columns_moved
+from trnfft.planner.algorithms.stockham import columns_moved, stages_ns
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -49,6 +50,9 @@ class Bluestein(ChirpConvolution):
             for radices in sorted(lists, key=work)[:CONVOLUTIONS]
         ]
         return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        return stages_ns(convolution_work(recipe.n, inner_of(recipe).radices), rows, chip)
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return bluestein.bluestein_specs(recipe.n, inner_of(recipe).radices)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import butterfly, butterfly_tables
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 
 
@@ -36,6 +38,11 @@ class Butterfly(LengthAlgorithm):
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         return (self.compensated,)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        passes = 55.0 if self.compensated else 6.0
+        numbers = recipe.n * math.log2(recipe.n) * least_of(1.0, 1.0, rows)
+        return passes * numbers / chip.vector_ghz
 
     def error(self, recipe: Recipe) -> float:
         if self.compensated:

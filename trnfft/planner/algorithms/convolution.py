@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import convolution
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CONVOLUTION
 
@@ -57,6 +58,9 @@ class RowConvolution(LengthAlgorithm):
     def _held_and_kept(recipe: Recipe) -> tuple[int, int]:
         held, kept = recipe.held or (recipe.n, recipe.n)
         return held, kept
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        return recipe.n * least_of(38.0, 23.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         once = accuracy.stages_error(recipe.radices)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import dft_gemm
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import MatrixAlgorithm, OneMatrix
+from trnfft.planner.algorithms.algorithm import MatrixAlgorithm, OneMatrix, least_of
 from trnfft.planner.plan import Recipe
 
 
@@ -25,6 +26,10 @@ class DftGemm(OneMatrix, MatrixAlgorithm):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         options = (inverse, scale, self.dtype, self.refined)
         return (dft_gemm.dft_gemm_matrix(recipe.n, *options),)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        cycles = 1.0 if self.dtype == "float32" else 0.25
+        return cycles * recipe.n * least_of(50.0, 10.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_kernels.hardware import PARTITIONS, NeuronCore
 from nki_kernels.kernels import folded_dft
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
 from trnfft.planner.factorization import prime_factors
 from trnfft.planner.plan import Recipe
 
@@ -36,6 +37,10 @@ class FoldedDft(LengthAlgorithm):
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         return ()
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        columns = recipe.n**2 / PARTITIONS * least_of(3.4, 4.6, rows)
+        return columns / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.matrix_error(recipe.n)

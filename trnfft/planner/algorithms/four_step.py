@@ -51,8 +51,16 @@ class FourStep(LengthAlgorithm):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         return four_step_tables.four_step_tables(recipe.n, recipe.radices, inverse, scale)
 
+    def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
+        return 0.76 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)
+
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)
+
+
+def spread_ns(radices: tuple[int, ...], points: float, chip: hardware.NeuronCore) -> float:
+    """Nanoseconds that the Tensor engine takes for so many points of a four-step plan, about."""
+    return tensor_cycles(radices) / radices[-1] * points / chip.tensor_columns_per_ns
 
 
 def spread_work(radices: tuple[int, ...]) -> tuple[int, int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import four_step_tables, long_bluestein, split_bluestein, stockham_stages
 from nki_kernels.kernels.split_four_step import geometry_of
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
@@ -14,6 +15,7 @@ from trnfft.planner.algorithms.four_step import (
     LONG_LISTS,
     SHORTEST,
     latency,
+    spread_ns,
     spread_work,
     throughput,
 )
@@ -50,6 +52,10 @@ class LongBluestein(LongConvolution):
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return long_bluestein.long_bluestein_specs(inner_of(recipe).radices)
 
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        inner = inner_of(recipe)
+        return 2.4 * spread_ns(inner.radices, inner.n * max(1.0, rows), chip)
+
     def why_not(self, n: int) -> str:
         longest = long_bluestein.MAX_CONVOLVED
         return "" if SHORTEST <= n <= longest else f"takes {SHORTEST} <= N <= {longest}"
@@ -83,6 +89,10 @@ class SplitBluestein(LongConvolution):
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return split_bluestein.split_bluestein_specs(recipe.n, inner_of(recipe).radices)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        inner = inner_of(recipe)
+        return 4.2 * spread_ns(inner.radices[1:], inner.n * rows, chip)
 
     def why_not(self, n: int) -> str:
         shortest, longest = SPLIT_SHORTEST, split_bluestein.MAX_SPLIT_CONVOLVED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.hardware import PARTITIONS
+from nki_kernels.hardware import PARTITIONS, NeuronCore
 from nki_kernels.kernels import inverse_real_four_step, real_four_step, real_four_step_tables
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -62,6 +62,9 @@ class RealFourStep(LengthAlgorithm):
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         return self.make_tables(recipe.n, recipe.radices, inverse, scale)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        return 1.2 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import real_stockham, real_stockham_tables
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
 
@@ -47,6 +48,9 @@ class RealStockham(LengthAlgorithm):
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         return self.make_tables(recipe.n, recipe.radices, inverse, scale)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        return recipe.n * least_of(9.8, 8.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)

@@ -10,7 +10,7 @@ from nki_kernels.kernels import four_step_tables, split_four_step, stockham_stag
 from trnfft.cache import cached
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
-from trnfft.planner.algorithms.four_step import LONG_LISTS, throughput
+from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -47,6 +47,9 @@ class SplitFourStep(LengthAlgorithm):
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         make = split_four_step.split_four_step_tables
         return make(recipe.n, recipe.radices, inverse, scale)
+
+    def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
+        return 1.6 * spread_ns(recipe.radices[1:], recipe.n * rows, chip)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(

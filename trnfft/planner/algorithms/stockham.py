@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import stockham, stockham_stages
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import MatrixAlgorithm
+from trnfft.planner.algorithms.algorithm import MatrixAlgorithm, least_of
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -40,6 +41,10 @@ class Stockham(MatrixAlgorithm):
         options = (inverse, scale, self.dtype, self.refined)
         return stockham_stages.stockham_tables(recipe.n, recipe.radices, *options)
 
+    def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
+        cycles = 1.0 if self.dtype == "float32" else 0.25
+        return cycles * stages_ns(stage_work(recipe.radices)[0], rows, chip)
+
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":
             return accuracy.stages_error(recipe.radices)
@@ -51,6 +56,11 @@ def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
     stages = stockham_stages.stages_of(radices)
     numbers = sum(math.prod(stockham_stages.stage_spec(one)[0]) for one in stages)
     return columns_moved(stages), numbers
+
+
+def stages_ns(columns: int, rows: float, chip: NeuronCore) -> float:
+    """Nanoseconds that the Tensor engine takes at least for stages that move so many columns."""
+    return columns * least_of(2.4, 2.2, rows) / chip.tensor_columns_per_ns
 
 
 def columns_moved(stages: Iterable[Any]) -> int:
