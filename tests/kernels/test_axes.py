@@ -18,7 +18,6 @@ from nki_kernels.kernels.real_stockham_tables import (
 )
 from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham_tables
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack
 
 from .independence import check_rows_are_independent
@@ -329,9 +328,3 @@ def test_large_planes_fit(shape, radices):
         dry(axes.transform_axes_to_real, half, 2, [columns, back]),
     ):
         assert fits(timeline)
-
-
-def test_the_kernels_stay_inside_the_compilers_subset():
-    assert lint(axes.transform_axes) == []
-    assert lint(axes.transform_real_axes) == []
-    assert lint(axes.transform_axes_to_real) == []

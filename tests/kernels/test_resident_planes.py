@@ -7,7 +7,6 @@ import pytest
 
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels import resident_planes
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
@@ -99,7 +98,3 @@ def test_a_dry_run_takes_as_long():
 def test_shapes_that_are_refused(shape, reason):
     with pytest.raises(ValueError, match=reason):
         resident_planes.resident_planes_tables(*shape)
-
-
-def test_the_compiler_takes_it():
-    assert lint(resident_planes.resident_planes) == []

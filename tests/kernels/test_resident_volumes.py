@@ -7,7 +7,6 @@ import pytest
 
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels import resident_volumes
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
@@ -126,8 +125,3 @@ def test_a_dry_run_takes_as_long():
 def test_shapes_that_are_refused(shape, is_real, reason):
     with pytest.raises(ValueError, match=reason):
         resident_volumes.resident_volumes_tables(shape, is_real)
-
-
-def test_the_compiler_takes_them():
-    assert lint(resident_volumes.resident_volumes) == []
-    assert lint(resident_volumes.resident_real_volumes) == []

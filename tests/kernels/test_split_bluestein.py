@@ -11,7 +11,6 @@ from nki_kernels.kernels.split_bluestein import (
     split_bluestein_specs,
     split_bluestein_tables,
 )
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 
 from .independence import check_rows_are_independent
@@ -121,10 +120,6 @@ def test_a_long_prime_is_near_what_its_products_take(monkeypatch, chip, floors):
 def test_dry_run_is_the_real_timeline():
     _, timeline, x = transform(normal(2, 601), (65, 3, 14))
     assert dry_run(601, (65, 3, 14), 2).total_ns == timeline.total_ns
-
-
-def test_the_kernel_stays_inside_the_compilers_subset():
-    assert lint(split_bluestein) == []
 
 
 @pytest.mark.parametrize(
