@@ -1,7 +1,12 @@
-"""The Bluestein kernel in the simulator against float64 NumPy."""
+"""The Bluestein kernel in the simulator against float64 NumPy.
+
+What is protected: right numbers for any length, radices, batch and chip, also where tables are
+streamed, in loops and near the largest float; rows that do not mix; modelled times.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -16,8 +21,8 @@ from nki_kernels.kernels.bluestein import (
     bluestein_tables,
     convolution_lengths,
 )
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack
+from tests import sweeps
 
 from .independence import check_rows_are_independent
 from .samples import large_rows
@@ -47,28 +52,50 @@ def relative_error(batch, n, inverse=False, m=None, radices=None):
     return np.linalg.norm(y_re + 1j * y_im.astype(np.float64) - exact) / np.linalg.norm(exact)
 
 
-@pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("n", range(1, 41))
+@sweeps.some(
+    "n, inverse",
+    itertools.product(range(1, 41), [False, True]),
+    [(n, n % 2 == 0) for n in (*range(1, 10), 16, 17, 19, 31, 32, 33, 40)],
+)
 def test_every_short_length(n, inverse):
     for batch in (1, 2, 130):
         assert relative_error(batch, n, inverse) <= TOLERANCE
 
 
-@pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("n", [127, 131, 257, 509, 997, 998, 1009, 2039, 2048])
+@sweeps.some(
+    "n, inverse",
+    itertools.product([127, 131, 257, 509, 997, 998, 1009, 2039, 2048], [False, True]),
+    [
+        (127, True),
+        (131, False),
+        (257, True),
+        (509, False),
+        (997, True),
+        (998, False),
+        (2048, False),
+    ],
+)
 def test_primes_and_long_lengths(n, inverse):
     for batch in (2, 130) if n > 512 else (1, 2, 130):
         assert relative_error(batch, n, inverse) <= TOLERANCE
 
 
-@pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("n", [2053, 2999, 4096, 4099, 5119, 5120])
-def test_lengths_whose_tables_are_streamed(n, inverse):
-    for batch in (1, 2, 130):
+@sweeps.some(
+    "n, inverse, batches",
+    [
+        *itertools.product([2053, 2999, 4096, 4099, 5119, 5120], [False, True], [(1, 2, 130)]),
+        (4099, True, (2,)),
+        (5119, True, (1,)),
+        (5120, False, (2,)),
+    ],
+    [(2053, False, (1, 2, 130)), (4099, True, (2,)), (5119, True, (1,)), (5120, False, (2,))],
+).with_args(ids=str)
+def test_lengths_whose_tables_are_streamed(n, inverse, batches):
+    for batch in batches:
         assert relative_error(batch, n, inverse, m=convolution_lengths(n)[-1]) <= TOLERANCE
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
 @pytest.mark.parametrize(("n", "radices"), [(17, (36,)), (67, (15, 9)), (509, (32, 32))])
 def test_loops_two_cores_and_spoiled_rows(monkeypatch, chip, n, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -116,7 +143,7 @@ def test_rows_are_set_aside_only_near_the_largest_float():
 
 
 def test_prime_of_three_radices_and_two_blocks():
-    assert relative_error(255, 4099, m=8320, radices=(64, 13, 10)) <= TOLERANCE
+    assert relative_error(130, 4099, m=8320, radices=(64, 13, 10)) <= TOLERANCE
 
 
 @pytest.mark.parametrize(
@@ -159,7 +186,7 @@ def test_batches_of_several_rows_a_partition(n, batch):
     assert relative_error(batch, n) <= TOLERANCE
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 @pytest.mark.parametrize("n", [1, 17, 257, 997])
 def test_other_chips_compute_the_same(monkeypatch, chip, n):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -203,14 +230,11 @@ def test_dry_run_is_the_real_timeline(n, m, radices):
     assert dry.total_ns == timeline.total_ns
 
 
-def test_the_kernel_stays_inside_the_compilers_subset():
-    assert lint(bluestein) == []
-
-
-def test_convolution_lengths_are_long_enough_smooth_and_sorted():
+@pytest.mark.parametrize("step", [29, sweeps.whole(1)])
+def test_convolution_lengths_are_long_enough_smooth_and_sorted(step):
     assert convolution_lengths(997) == [2000, 2016, 2048]
     assert convolution_lengths(2048) == [4095, 4096]
-    for n in range(1, MAX_CONVOLVED + 1):
+    for n in (*range(1, 300), *range(300, MAX_CONVOLVED, step), MAX_CONVOLVED):
         lengths = convolution_lengths(n)
         assert lengths == sorted(set(lengths))
         assert 2 * n - 1 <= lengths[0] and lengths[0] >= 2 and lengths[-1] <= 10240

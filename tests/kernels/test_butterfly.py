@@ -1,4 +1,8 @@
-"""The butterfly kernel in the simulator against float64 NumPy."""
+"""The butterfly kernel in the simulator against float64 NumPy.
+
+What is protected: right numbers, exact ones where compensated, for every length, batch and chip,
+also in loops; rows that do not mix; modelled times and instructions.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from nki_kernels.kernels.butterfly_tables import (
     butterfly_tables,
     state_points,
 )
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
 from nki_kernels.simulator import device_rules
+from tests import sweeps
 
 from .independence import check_rows_are_independent
 from .samples import error, normal
@@ -28,7 +32,7 @@ COMPENSATED_BOUND = 3.5e-8  # and what it does to many numbers: 2.6e-8
 
 def batches(n, compensated):
     """Batches with ragged blocks; one of several rows a partition where that is quick."""
-    return (1, 3, 128, 300) if n <= (256 if compensated else 1024) else (3,)
+    return (1, 3, 128, 300) if n <= (32 if compensated else 256) else (3,)
 
 
 def bound(n, compensated):
@@ -60,9 +64,17 @@ def block_rows(n, compensated):
     return 128 * max(1, state_points(n, compensated) // n)
 
 
-@pytest.mark.parametrize(("n", "compensated"), CASES)
-def test_every_length_both_ways(n, compensated):
-    for batch in batches(n, compensated):
+@pytest.mark.parametrize(
+    ("n", "compensated", "many"),
+    [
+        *((*case, batches(*case)) for case in CASES),
+        *(sweeps.whole(n, False, (1, 128, 300)) for n in (512, 1024)),
+        *(sweeps.whole(n, True, (1, 128, 300)) for n in (64, 128, 256)),
+    ],
+    ids=str,
+)
+def test_every_length_both_ways(n, compensated, many):
+    for batch in many:
         forward, _, x = transform(normal(batch, n), compensated=compensated)
         assert error(forward, np.fft.fft(x)) <= bound(n, compensated)
         backward, _, x = transform(normal(batch, n), True, 1 / n, compensated)
@@ -99,7 +111,7 @@ def test_loops_on_the_device(monkeypatch, n, compensated, chip, programs):
     assert error(result, np.fft.fft(x)) <= bound(n, compensated)
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 @pytest.mark.parametrize(
     ("n", "compensated"), [(2, False), (128, False), (8192, False), (64, True)]
 )
@@ -110,10 +122,20 @@ def test_two_cores_share_the_rows(chip, n, compensated):
             assert error(result, np.fft.fft(x)) <= bound(n, compensated)
 
 
-@pytest.mark.parametrize("chip", hardware.NAMES)
-@pytest.mark.parametrize(
-    ("n", "compensated", "batch"),
-    [(8, False, 300), (512, False, 131), (64, True, 300), (8192, False, 2)],
+@sweeps.some(
+    "n, compensated, batch, chip",
+    [
+        (*case, chip)
+        for case in ((8, False, 300), (512, False, 131), (64, True, 300), (8192, False, 2))
+        for chip in hardware.NAMES
+    ],
+    [
+        (8, False, 300, "trn1"),
+        (8, False, 300, "trn2"),
+        (512, False, 131, "trn2"),
+        (64, True, 300, "trn1"),
+        (8192, False, 2, "trn2"),
+    ],
 )
 def test_rows_are_independent(chip, n, compensated, batch):
     x = normal(batch, n).astype(np.complex64)
@@ -139,8 +161,8 @@ def test_inverse_of_forward_is_the_input(n, compensated):
 
 @pytest.mark.parametrize("compensated", [False, True])
 def test_scale_is_part_of_the_tables(compensated):
-    result, _, x = transform(normal(5, 256), scale=1 / 16, compensated=compensated)
-    assert error(result, np.fft.fft(x, norm="ortho")) <= bound(256, compensated)
+    result, _, x = transform(normal(5, 64), scale=1 / 8, compensated=compensated)
+    assert error(result, np.fft.fft(x, norm="ortho")) <= bound(64, compensated)
 
 
 def test_compensated_transform_of_a_small_signal_on_a_large_constant():
@@ -153,7 +175,7 @@ def test_compensated_transform_of_a_small_signal_on_a_large_constant():
     assert error(fast[:, signal], reference[:, signal]) > 1e-5
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 @pytest.mark.parametrize(("n", "compensated"), [(128, False), (8192, False), (512, True)])
 def test_other_chips_compute_the_same(monkeypatch, chip, n, compensated):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -186,7 +208,7 @@ def test_two_cores_take_half_the_time(n, compensated):
     assert both.total_ns <= 0.55 * alone.total_ns
 
 
-@pytest.mark.parametrize("chip", hardware.NAMES)
+@pytest.mark.parametrize("chip", ["trn1", sweeps.whole("trn2"), sweeps.whole("trn3")])
 @pytest.mark.parametrize(
     ("n", "compensated"),
     [(2, False), (8, False), (128, False), (4096, False), (8192, False), (2048, True)],
@@ -222,10 +244,6 @@ def test_a_loop_takes_no_longer_than_its_blocks(monkeypatch):
     looped = priced(1024, False, 40 * 512)
     monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10**9)
     assert looped.total_ns <= 1.03 * priced(1024, False, 40 * 512).total_ns
-
-
-def test_the_kernel_stays_inside_the_compilers_subset():
-    assert lint(butterfly) == []
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 96, -2, 2 * MAX_LENGTH])

@@ -1,7 +1,12 @@
-"""The four-step kernel in the simulator against float64 NumPy."""
+"""The four-step kernel in the simulator against float64 NumPy.
+
+What is protected: right numbers for any two radices or more, batch and chip, also where tables are
+streamed and in loops; transforms that do not mix; one trip over HBM; modelled times.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,8 +16,8 @@ from nki_kernels import hardware, row_blocks, simulator
 from nki_kernels.kernels import four_step_plan
 from nki_kernels.kernels.four_step import four_step
 from nki_kernels.kernels.four_step_tables import four_step_specs, four_step_tables
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
+from tests import sweeps
 
 from .independence import check_rows_are_independent
 from .samples import error, normal
@@ -39,7 +44,9 @@ PLANS = [
 ]
 
 
-CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
+# Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
+CORES = [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
+OTHERS = [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
 
 
 def transform(x, radices, inverse=False, programs=1):
@@ -67,7 +74,9 @@ def modelled(radices, batch, programs=1):
     return dry_run(radices, batch, programs).total_ns, floor
 
 
-@pytest.mark.parametrize("radices", PLANS, ids=str)
+@sweeps.some("radices", PLANS, [each for each in PLANS if each != (32, 4, 4, 32)]).with_args(
+    ids=str
+)
 def test_radices_and_batches_both_ways(radices):
     n = math.prod(radices)
     for batch in (1, 2, 5):
@@ -78,8 +87,15 @@ def test_radices_and_batches_both_ways(radices):
     assert error(backward, np.fft.ifft(x)) <= 6e-7
 
 
-@pytest.mark.parametrize("radices", [(8, 4, 8), (16, 2, 16), (10, 6, 30), (64, 30)], ids=str)
-@pytest.mark.parametrize("batch", [7, 33, 130])
+@pytest.mark.parametrize(
+    ("radices", "batch"),
+    [
+        *itertools.product([(8, 4, 8), (16, 2, 16), (10, 6, 30), (64, 30)], [7, 33]),
+        ((8, 4, 8), 130),
+        *(sweeps.whole(each, 130) for each in ((16, 2, 16), (10, 6, 30), (64, 30))),
+    ],
+    ids=str,
+)
 def test_blocks_of_several_transforms(radices, batch):
     forward, timeline, x = transform(normal(batch, math.prod(radices)), radices)
     assert timeline.launches == 1
@@ -104,8 +120,21 @@ def test_the_longest_transform_reads_and_writes_once():
     assert timeline.total_ns <= 3.8 * chip.dma_floor_ns(2**20)
 
 
-@pytest.mark.parametrize(("chip", "programs"), CORES)
-@pytest.mark.parametrize("radices", [(16, 8, 20), (20, 25, 3, 11), (10, 70, 12)], ids=str)
+@sweeps.some(
+    "radices, chip, programs",
+    [
+        (radices, *launch)
+        for radices in ((16, 8, 20), (20, 25, 3, 11), (10, 70, 12))
+        for launch in (("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2))
+    ],
+    [
+        ((16, 8, 20), "trn1", 1),
+        ((16, 8, 20), "trn2", 2),
+        ((20, 25, 3, 11), "trn1", 1),
+        ((10, 70, 12), "trn2", 1),
+        ((10, 70, 12), "trn2", 2),
+    ],
+).with_args(ids=str)
 def test_streamed_tables_in_a_loop(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 100)
@@ -122,7 +151,7 @@ def test_the_longest_state_fits_every_chip(monkeypatch):
         assert dry_run((100, 92, 111), 3).sbuf_peak_bytes <= 192 << 10
 
 
-@pytest.mark.parametrize(("chip", "programs"), CORES[1:])
+@pytest.mark.parametrize(("chip", "programs"), OTHERS)
 @pytest.mark.parametrize("radices", [(64, 3, 50), (7, 16), (70, 20), (5, 4, 3, 40)], ids=str)
 def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -142,8 +171,22 @@ def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, ba
     assert timeline.instructions > len(timeline.events)
 
 
-@pytest.mark.parametrize(("chip", "programs"), CORES)
-@pytest.mark.parametrize("radices", [(16, 3, 20), (32, 40), (70, 3, 9), (32, 4, 33)], ids=str)
+@sweeps.some(
+    "radices, chip, programs",
+    [
+        (radices, *launch)
+        for radices in ((16, 3, 20), (32, 40), (70, 3, 9), (32, 4, 33))
+        for launch in (("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2))
+    ],
+    [
+        ((16, 3, 20), "trn1", 1),
+        ((16, 3, 20), "trn2", 2),
+        ((32, 40), "trn1", 1),
+        ((32, 40), "trn2", 2),
+        ((70, 3, 9), "trn1", 1),
+        ((32, 4, 33), "trn2", 1),
+    ],
+).with_args(ids=str)
 def test_transforms_are_independent(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     x = normal(9, math.prod(radices)).astype(np.complex64)
@@ -155,7 +198,9 @@ def test_transforms_are_independent(monkeypatch, chip, programs, radices):
     check_rows_are_independent(run, x, np.fft.fft(x.astype(np.complex128)), 6e-7)
 
 
-@pytest.mark.parametrize("radices", [(128, 128), (32, 16, 128), (64, 64, 128)], ids=str)
+@sweeps.some(
+    "radices", [(128, 128), (32, 16, 128), (64, 64, 128)], [(128, 128), (32, 16, 128)]
+).with_args(ids=str)
 def test_instructions_of_the_batch_that_fills_hbm(radices):
     batch = 2**29 // math.prod(radices)
     if batch > 2**12:
@@ -179,7 +224,7 @@ def test_modelled_times():
     assert modelled((64, 8, 128), 1)[0] <= 28_000
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 def test_two_cores_halve_the_time_of_a_batch(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     # Filling the pipeline takes as long on each: the longer a transform, the more of the time.
@@ -192,10 +237,6 @@ def test_dry_run_is_the_real_timeline():
     radices = (16, 4, 16)
     _, timeline, _ = transform(normal(3, 1024), radices)
     assert modelled(radices, 3)[0] == timeline.total_ns
-
-
-def test_the_kernel_stays_inside_the_compilers_subset():
-    assert lint(four_step) == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.row_blocks import LAUNCH_INSTRUCTIONS
 from nki_kernels.simulator import device_rules, dma_written
+from tests import sweeps
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
@@ -77,7 +78,7 @@ for each in (*ALGORITHMS.values(), STRIDED_STOCKHAM):
     KERNELS.setdefault(each.kernel.__name__, []).append(each)
 
 
-def recipes(algorithm):
+def recipes(algorithm, places=(0, -1)):
     """The likeliest recipe of every size above, and the last one."""
     if not algorithm.takes_shapes:
         found = [algorithm.recipes(n) for n in LENGTHS if not algorithm.why_not(n)]
@@ -86,7 +87,7 @@ def recipes(algorithm):
     else:
         shapes = SHAPES.get(algorithm.name) or SHAPES.get(algorithm.kind, SHAPES[None])
         found = [algorithm.orders(shape, shape)[:1] for shape in shapes]
-    chosen = [recipe for each in found for recipe in {each[0], each[-1]}]
+    chosen = [recipe for each in found for recipe in {each[place] for place in places}]
     return chosen + SHORT.get(algorithm.name, [])
 
 
@@ -113,12 +114,13 @@ def counted_recipe(algorithm):
     return next((found[n] for n in COUNTED if n in found), next(iter(found.values())))
 
 
-@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 2), ("trn3", 1)])
+@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 2), sweeps.whole("trn3", 1)])
+@pytest.mark.parametrize("place", [0, sweeps.whole(-1)], ids=["likeliest", "last"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_no_recipe_breaks_a_rule(monkeypatch, name, chip, cores):
+def test_no_recipe_breaks_a_rule(monkeypatch, name, place, chip, cores):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     for algorithm in KERNELS[name]:
-        for recipe in recipes(algorithm):
+        for recipe in recipes(algorithm, [place]):
             for batch in BATCHES if chip == "trn1" else BATCHES[1:2]:
                 if batch == 1 or recipe.n * batch <= POINTS:
                     assert dry_run(algorithm, recipe, batch, cores).launches == 1
@@ -134,7 +136,7 @@ def test_loads_do_not_run_too_far_ahead(monkeypatch, name):
         assert dry_run(algorithm, recipe, batch).launches == 1
 
 
-@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 2)])
+@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), sweeps.whole("trn2", 2)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_largest_batch_compiles(monkeypatch, name, chip, cores):
     """A launch has at most 30,000 instructions at the batch that just fits into HBM."""

@@ -1,4 +1,8 @@
-"""The split four-step kernel in the simulator against float64 NumPy."""
+"""The split four-step kernel in the simulator against float64 NumPy.
+
+What is protected: right numbers for any radices, batch and chip, also in loops and shared by two
+cores; transforms that do not mix; few instructions and times near the floor of three passes.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,15 @@ from nki_kernels.kernels.split_four_step import (
     split_four_step_specs,
     split_four_step_tables,
 )
-from nki_kernels.lint import lint
 from nki_kernels.packing import pack, packed_spec
+from tests import sweeps
 
 from .independence import check_rows_are_independent
 from .samples import error, normal
 
-CORES = [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)]
+# Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
+CORES = [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
+OTHERS = [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
 
 
 def transform(x, radices, inverse=False, programs=1):
@@ -49,7 +55,7 @@ def test_radices_and_batches_both_ways(radices):
     assert error(backward, np.fft.ifft(x)) <= 8e-7
 
 
-@pytest.mark.parametrize(("chip", "programs"), CORES[1:])
+@pytest.mark.parametrize(("chip", "programs"), OTHERS)
 @pytest.mark.parametrize("radices", [(2, 16, 80), (70, 3, 30)], ids=str)
 def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -92,7 +98,7 @@ def dry_run(n, radices, batch, programs=1):
         return simulator.dry_run(split_four_step[programs], spec, spec, *tables, radices)
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
 def test_long_batches_keep_the_rules_and_are_a_loop(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     for radices in ((128, 64, 128), (128, 128, 128)):
@@ -103,14 +109,16 @@ def test_long_batches_keep_the_rules_and_are_a_loop(monkeypatch, chip):
 
 
 @pytest.mark.parametrize(
-    ("batch", "radices"), [(1, (128, 64, 64, 128)), (16, (128, 64, 32, 128))], ids=str
+    ("batch", "radices"),
+    [sweeps.whole(1, (128, 64, 64, 128)), (16, (128, 64, 32, 128))],
+    ids=str,
 )
 def test_the_longest_keep_the_rules_and_have_few_instructions(batch, radices):
     timeline = dry_run(math.prod(radices), radices, batch)
     assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS < timeline.instructions
 
 
-@pytest.mark.parametrize("chip", ["trn2", "trn3"])
+@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 def test_two_cores_share_a_batch_and_one_transform(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     for radices, batch, limit in (
@@ -143,10 +151,6 @@ def test_dry_run_is_the_real_timeline():
     spec, tables = (x.shape, "float32"), split_four_step_tables(4096, radices)
     dry = simulator.dry_run(split_four_step, spec, spec, *pack(tables), radices)
     assert dry.total_ns == timeline.total_ns
-
-
-def test_the_kernel_stays_inside_the_compilers_subset():
-    assert lint(split_four_step) == []
 
 
 @pytest.mark.parametrize("radices", [(130, 4, 4), (40, 52), (2, 3, 7)])
