@@ -14,67 +14,17 @@ from nki_kernels.row_blocks import LAUNCH_INSTRUCTIONS
 from nki_kernels.simulator import device_rules, dma_written
 from tests import sweeps
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
-from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
 
-# Lengths and shapes at which kernels broke rules before they were made for these.
+# Lengths at which kernels broke rules before they were made for these; shapes are the algorithms'.
 LENGTHS = (7, 12, 64, 100, 200, 257, 1000, 1009, 4096, 6208, 8192, 65536, 600000, 1048576)
-SHAPES = {
-    CONVOLUTION: ((64, 64), (12, 64), (256, 200), (600, 300)),
-    None: ((64, 64), (33, 100), (64, 200), (16, 300), (16, 16), (4, 64)),
-    "resident_planes": ((256, 128), (512, 256)),
-    "resident_volumes": ((64, 64, 64), (128, 64, 64)),
-    "resident_real_volumes": ((64, 64, 64), (64, 128, 128)),
-}
-BLOCKS = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
 COUNTED = (64, 1000, 4096)  # lengths whose instructions are counted
 BATCHES = (1, 5, 130)
 POINTS = 2**16  # of a batch, and one transform alone
 HBM_NUMBERS = hardware.HBM_TENSOR_BYTES // 4
 
-# Shorter than the planner takes them: those of the kernels' own tests.
-SHORT = {
-    "split_four_step": [
-        Recipe("split_four_step", 4096, (16, 16, 16)),
-        Recipe("split_four_step", 11520, (6, 16, 3, 40)),
-    ],
-    "split_bluestein": [
-        Recipe("split_bluestein", 601, inner=Recipe("split_four_step", 2730, (65, 3, 14))),
-    ],
-}
-
-# Enough of a batch for loads to run far ahead: what is transformed, batch, chip.
-AHEAD = {
-    "dft_gemm": (256, 4096, "trn1"),
-    "stockham": (4096, 128, "trn1"),
-    "folded_dft": (2039, 256, "trn1"),
-    "four_step": (262144, 1, "trn1"),
-    "split_four_step": (600000, 1, "trn3"),
-    "butterfly": (8192, 1, "trn3"),
-    "bluestein": (1009, 1, "trn1"),
-    "long_bluestein": (65537, 1, "trn1"),
-    "split_bluestein": (300007, 1, "trn3"),
-    "real_dft_gemm": (256, 4096, "trn1"),
-    "inverse_real_dft_gemm": (256, 4096, "trn1"),
-    "real_stockham": (8192, 256, "trn1"),
-    "inverse_real_stockham": (8192, 256, "trn1"),
-    "real_four_step": (524288, 2, "trn1"),
-    "inverse_real_four_step": (524288, 2, "trn1"),
-    "convolve_rows": (5120, 200, "trn1"),
-    "convolve_images": ((1024, 1024), 1, "trn1"),
-    "block_circulant": ((3, 3, 256), 4096, "trn3"),
-    "block_circulant_gradients": ((3, 3, 256), 4096, "trn1"),
-    "axes": ((1024, 1024), 1, "trn1"),
-    "real_axes": ((4096, 640), 1, "trn3"),
-    "axes_to_real": ((4096, 640), 1, "trn1"),
-    "resident_planes": ((512, 2048), 2, "trn1"),
-    "resident_volumes": ((64, 64, 64), 4, "trn1"),
-    "resident_real_volumes": ((128, 128, 128), 2, "trn1"),
-    "strided_stockham": (1024, 1024, "trn1"),
-}
-
+REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
 KERNELS = {}
-for each in (*ALGORITHMS.values(), STRIDED_STOCKHAM):
+for each in REGISTRY.values():
     KERNELS.setdefault(each.kernel.__name__, []).append(each)
 
 
@@ -82,13 +32,10 @@ def recipes(algorithm, places=(0, -1)):
     """The likeliest recipe of every size above, and the last one."""
     if not algorithm.takes_shapes:
         found = [algorithm.recipes(n) for n in LENGTHS if not algorithm.why_not(n)]
-    elif algorithm.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
-        found = [algorithm.orders(shape, shape)[:1] for shape in BLOCKS]
     else:
-        shapes = SHAPES.get(algorithm.name) or SHAPES.get(algorithm.kind, SHAPES[None])
-        found = [algorithm.orders(shape, shape)[:1] for shape in shapes]
+        found = [algorithm.orders(shape, shape)[:1] for shape in algorithm.samples]
     chosen = [recipe for each in found for recipe in {each[place] for place in places}]
-    return chosen + SHORT.get(algorithm.name, [])
+    return [*chosen, *algorithm.short]
 
 
 def dry_run(algorithm, recipe, batch, cores=1):
@@ -126,12 +73,12 @@ def test_no_recipe_breaks_a_rule(monkeypatch, name, place, chip, cores):
                     assert dry_run(algorithm, recipe, batch, cores).launches == 1
 
 
-@pytest.mark.parametrize("name", AHEAD)
+@pytest.mark.parametrize("name", REGISTRY)
 def test_loads_do_not_run_too_far_ahead(monkeypatch, name):
-    size, batch, chip = AHEAD[name]
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    algorithm = STRIDED_STOCKHAM if name == STRIDED_STOCKHAM.name else ALGORITHMS[name]
-    found = algorithm.orders(size, size) if isinstance(size, tuple) else algorithm.recipes(size)
+    algorithm = REGISTRY[name]
+    size, batch = algorithm.ahead.size, algorithm.ahead.batch
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, algorithm.ahead.target)
+    found = algorithm.orders(size, size) if algorithm.takes_shapes else algorithm.recipes(size)
     for recipe in found[:2]:
         assert dry_run(algorithm, recipe, batch).launches == 1
 

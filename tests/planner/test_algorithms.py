@@ -5,74 +5,35 @@ import pytest
 
 from nki_kernels.kernels import (
     block_circulant,
-    bluestein,
-    butterfly_tables,
-    convolution,
-    dft_gemm,
-    folded_dft,
     four_step_tables,
-    long_bluestein,
-    stockham_stages,
 )
 from trnfft.planner import planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import Problem
 
-LENGTHS = {
-    "folded_dft": 131,
-    "four_step": 512,
-    "long_bluestein": 257,
-    "real_four_step": 4096,
-    "inverse_real_four_step": 4096,
-}
-LINES = [
-    algorithm
-    for algorithm in (*ALGORITHMS.values(), STRIDED_STOCKHAM)
-    if not algorithm.takes_shapes and not algorithm.name.startswith("split")
-]
-SHAPES = {
-    "axes": dict(shape=(8, 12)),
-    "real_axes": dict(shape=(8, 12), real=True),
-    "axes_to_real": dict(shape=(8, 12), real=True, inverse=True),
-}
-OTHER_SHAPES = {
-    "convolve_images": (12, 64),
-    "block_circulant": (2, 3, 16),
-    "block_circulant_gradients": (2, 3, 16),
-}
-RESIDENT = {
-    "resident_planes": (256, 128),
-    "resident_volumes": (64, 64, 64),
-    "resident_real_volumes": (64, 64, 64),
-}
-SHORT = {  # than the planner takes them
-    "split_four_step": Recipe("split_four_step", 4096, (16, 16, 16)),
-    "split_bluestein": Recipe(
-        "split_bluestein", 601, inner=Recipe("split_four_step", 2730, (65, 3, 14))
-    ),
-}
+REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
+RESIDENT = [name for name in REGISTRY if name.startswith("resident")]
 
 
-def recipes():
-    for algorithm in LINES:
-        yield algorithm, algorithm.recipes(LENGTHS.get(algorithm.name, 64))[0]
-    for name, arguments in SHAPES.items():
-        yield ALGORITHMS[name], planner.plan(**arguments, target="trn1").recipe
-    for name, shape in {**OTHER_SHAPES, **RESIDENT}.items():
-        yield ALGORITHMS[name], ALGORITHMS[name].orders(shape, shape)[0]
-    for name, recipe in SHORT.items():
-        yield ALGORITHMS[name], recipe
+def example(algorithm):
+    """A recipe of an algorithm: a short one, of 64 points where it takes them."""
+    if algorithm.takes_shapes:
+        shape = algorithm.samples[0]
+        return algorithm.orders(shape, shape)[0]
+    if algorithm.short:
+        return algorithm.short[0]
+    n = next(n for n in (64, *range(algorithm.shortest, 2**13)) if not algorithm.why_not(n))
+    return algorithm.recipes(n)[0]
 
 
 def leaves(tables):
     return [tables] if isinstance(tables, np.ndarray) else sum(map(leaves, tables), [])
 
 
-@pytest.mark.parametrize(
-    "algorithm, recipe", list(recipes()), ids=lambda each: getattr(each, "name", "")
-)
-def test_forward_without_a_factor_by_default(algorithm, recipe):
+@pytest.mark.parametrize("name", REGISTRY)
+def test_forward_without_a_factor_by_default(name):
+    algorithm, recipe = REGISTRY[name], example(REGISTRY[name])
     by_default, forward = algorithm.tables(recipe), algorithm.tables(recipe, False, 1.0)
     for one, other in zip(leaves(by_default), leaves(forward), strict=True):
         assert np.array_equal(one, other)
@@ -82,28 +43,15 @@ def test_forward_without_a_factor_by_default(algorithm, recipe):
     assert packed is other and rest == others
 
 
-@pytest.mark.parametrize(
-    "name, shortest, longest",
-    [
-        ("dft_gemm", 1, dft_gemm.MAX_LENGTH),
-        ("real_dft_gemm", 1, dft_gemm.MAX_LENGTH),
-        ("butterfly", 2, butterfly_tables.MAX_LENGTH),
-        ("butterfly_kahan", 2, butterfly_tables.MAX_COMPENSATED_LENGTH),
-        ("stockham", 2, stockham_stages.MAX_LENGTH),
-        ("folded_dft", 129, folded_dft.MAX_LENGTH),
-        ("four_step", 256, four_step_tables.MAX_STREAMED_LENGTH),
-        ("bluestein", 2, bluestein.MAX_CONVOLVED),
-        ("convolve_rows", 4, convolution.MAX_LENGTH),
-        ("long_bluestein", 256, long_bluestein.MAX_CONVOLVED),
-    ],
-)
-def test_the_shortest_and_longest_lengths(name, shortest, longest):
-    algorithm = ALGORITHMS[name]
-    for n in (shortest, longest):
-        assert algorithm.why_not(n) == ""
+@pytest.mark.parametrize("name", [n for n, each in REGISTRY.items() if not each.takes_shapes])
+def test_the_shortest_and_longest_lengths(name):
+    algorithm = REGISTRY[name]
+    taken = [n for n in (algorithm.shortest, algorithm.longest) if not algorithm.why_not(n)]
+    assert taken or name in ("split_four_step", "strided_stockham")
+    for n in taken:
         assert algorithm.recipes(n)[0].n == n
-    assert shortest == 1 or algorithm.why_not(shortest - 1)
-    assert algorithm.why_not(2 * longest)
+    for n in (algorithm.shortest - 1, algorithm.longest + 1, 2 * algorithm.longest):
+        assert n == 0 or algorithm.why_not(n)
 
 
 def test_one_or_two_strided_stages():
@@ -207,7 +155,8 @@ def test_a_layout_of_a_weight_takes_its_number_of_rows():
 def test_shapes_that_are_refused_say_why():
     with pytest.raises(NotImplementedError, match="an image has 2 axes, not 1"):
         ALGORITHMS["resident_planes"].orders((256,), (256,))
-    for name, shape in RESIDENT.items():
+    for name in RESIDENT:
+        shape = ALGORITHMS[name].samples[0]
         with pytest.raises(NotImplementedError, match="takes no padding"):
             ALGORITHMS[name].orders(shape, (1, *shape[1:]))
         with pytest.raises(NotImplementedError, match="takes (powers of two|axes of 64)"):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import test_known_violations as violations
-from tests.planner import test_algorithms as algorithms
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 
 TESTS = Path(__file__).parents[1]
@@ -20,35 +19,19 @@ KERNELS = {algorithm.kernel.__name__ for algorithm in REGISTRY.values()}
 
 # Tables of names at the top of a module: what makes each complete, or why it need not be.
 TABLES = {
-    ("kernels/test_known_violations.py", "AHEAD"): "one algorithm of every kernel: tested here",
-    ("kernels/test_known_violations.py", "SHAPES"): "None stands for the others",
-    ("kernels/test_known_violations.py", "SHORT"): "others have recipes at LENGTHS: tested here",
     ("neuron/subjects.py", "C2C"): "kernels that the subjects launch",
     ("neuron/subjects.py", "R2C"): "kernels that the subjects launch",
     ("neuron/subjects.py", "C2R"): "kernels that the subjects launch",
     ("neuron/subjects.py", "AXES"): "kernels that the subjects launch",
-    ("planner/test_algorithms.py", "LENGTHS"): "64 for the others; recipes() is tested here",
     ("planner/test_algorithms.py", "LIKELIEST"): "lengths at which ranks are close",
-    ("planner/test_algorithms.py", "OTHER_SHAPES"): "recipes() is tested here",
-    ("planner/test_algorithms.py", "RESIDENT"): "recipes() is tested here",
-    ("planner/test_algorithms.py", "SHAPES"): "recipes() is tested here",
-    ("planner/test_algorithms.py", "SHORT"): "recipes() is tested here",
     ("simulator/test_perfetto.py", "KERNELS"): "one kernel of each kind of loop",
 }
-
-
-def test_loads_that_run_ahead_are_tested_of_every_kernel():
-    assert {REGISTRY[name].kernel.__name__ for name in violations.AHEAD} == KERNELS
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_rules_are_tested_of_every_algorithm(name):
     assert REGISTRY[name] in violations.KERNELS[REGISTRY[name].kernel.__name__]
     assert violations.recipes(REGISTRY[name])
-
-
-def test_tables_are_tested_of_every_algorithm():
-    assert {algorithm.name for algorithm, _ in algorithms.recipes()} == set(REGISTRY)
 
 
 def named(table: ast.expr) -> list[str]:

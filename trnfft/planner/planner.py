@@ -33,7 +33,7 @@ from trnfft.planner.seed import SEED, seed_choice
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
-SEARCH_INSTRUCTIONS = 6000  # simulated in a search, after which only untried algorithms go on
+SEARCH_INSTRUCTIONS = 12_000  # simulated in a search, after which only untried algorithms go on
 MANY_AXES = 5  # from which on their order counts for some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # simulated for them instead, in some 0.1 s
 REMEMBERED = 4096  # plans kept in memory

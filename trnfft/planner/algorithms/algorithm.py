@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nki_kernels import packing
@@ -10,6 +11,15 @@ from nki_kernels.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, R2C, Problem
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A launch whose loads run far ahead of what reads them: what is transformed, and where."""
+
+    size: int | tuple[int, ...]  # a length, or a shape
+    batch: int
+    target: str
 
 
 class Algorithm:
@@ -26,6 +36,9 @@ class Algorithm:
     kind = C2C  # what its data and its result are
     takes_shapes = False  # of several axes, or of weights, instead of one length
     lighter = ""  # an algorithm that does the same with less work, where its error allows
+    # What tests and scripts run, so that a new kernel is in all of their tables:
+    ahead: Ahead  # where loads run far ahead, of which the simulator has a rule
+    short: tuple[Recipe, ...] = ()  # shorter than the planner takes them, where those are long
 
     def recipes_for(self, problem: Problem) -> list[Recipe]:
         """Recipes for a problem of its kind, the likeliest first.
@@ -124,11 +137,21 @@ def _packed(algorithm: Algorithm, recipe: Recipe, inverse: bool, scale: float) -
 
 
 class LengthAlgorithm(Algorithm):
-    """An algorithm for rows of one length."""
+    """An algorithm for rows of one length, from `shortest` to `longest`."""
+
+    shortest = 1
+    longest: int
 
     def why_not(self, n: int) -> str:
         """Why it cannot transform length n; "" if it can."""
-        raise NotImplementedError
+        if self.shortest <= n <= self.longest:
+            return self.why_not_inside(n)
+        least = "" if self.shortest == 1 else f"{self.shortest} <= "
+        return f"takes {least}N <= {self.longest}"
+
+    def why_not_inside(self, n: int) -> str:
+        """The same, for a length that is neither too short nor too long."""
+        return ""
 
     def recipes(self, n: int) -> list[Recipe]:
         """Recipes for a length it can do, the likeliest first."""
@@ -174,6 +197,7 @@ class ShapeAlgorithm(Algorithm):
     """An algorithm for shapes: of several axes, or of a weight."""
 
     takes_shapes = True
+    samples: tuple[tuple[int, ...], ...]  # shapes that tests run
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         """Recipes for a shape with data of the shape `held` in it.

@@ -8,11 +8,16 @@ from itertools import islice, permutations
 from typing import Any
 
 from nki_kernels.kernels import axes
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, PassAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
 from trnfft.planner.plan import Pass, Recipe
 from trnfft.planner.problem import C2C, C2R, R2C
 
 _NAMES = {C2C: "axes", R2C: "real_axes", C2R: "axes_to_real"}
+_AHEAD = {
+    C2C: Ahead((1024, 1024), 1, "trn1"),
+    R2C: Ahead((4096, 640), 1, "trn3"),
+    C2R: Ahead((4096, 640), 1, "trn1"),
+}
 ORDERS = 24  # of axes, for one shape: those of four
 _KERNELS = {
     C2C: axes.transform_axes,
@@ -30,12 +35,15 @@ class Axes(PassAlgorithm):
         columns: what transforms the others.
     """
 
+    samples = ((16, 16), (64, 64), (33, 100), (64, 200), (16, 300), (4, 64))
+
     def __init__(
         self, kind: str, rows: Sequence[LengthAlgorithm], columns: LengthAlgorithm
     ) -> None:
         super().__init__((*rows, columns))
         self.kind, self.name, self.kernel = kind, _NAMES[kind], _KERNELS[kind]
         self.row_algorithms, self.columns = rows, columns
+        self.ahead = _AHEAD[kind]
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         if self.kind == R2C:

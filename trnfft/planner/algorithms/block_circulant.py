@@ -7,7 +7,7 @@ from typing import Any
 
 from nki_kernels.kernels import block_circulant
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CIRCULANT
 
@@ -15,9 +15,12 @@ from trnfft.planner.problem import CIRCULANT
 class BlockCirculant(ShapeAlgorithm):
     """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
 
+    samples = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
+
     def __init__(self, kind: str) -> None:
         self.kind = self.name = kind
         self.kernel = getattr(block_circulant, kind)
+        self.ahead = Ahead((3, 3, 256), 4096, "trn3" if kind == CIRCULANT else "trn1")
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         p, q, k = recipe.held

@@ -9,7 +9,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import bluestein, stockham_stages
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.stockham import columns_moved, stages_ns
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
@@ -33,10 +33,8 @@ class Bluestein(ChirpConvolution):
 
     name = "bluestein"
     kernel = bluestein.bluestein
-
-    def why_not(self, n: int) -> str:
-        longest = bluestein.MAX_CONVOLVED
-        return "" if 2 <= n <= longest else f"takes 2 <= N <= {longest}"
+    shortest, longest = 2, bluestein.MAX_CONVOLVED
+    ahead = Ahead(1009, 1, "trn1")
 
     def recipes(self, n: int) -> list[Recipe]:
         work = partial(convolution_work, n)

@@ -8,7 +8,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import butterfly, butterfly_tables
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 
 
@@ -16,6 +16,8 @@ class Butterfly(LengthAlgorithm):
     """Radix-4 butterflies on the Vector engine; compensated, it is the most accurate kernel."""
 
     kernel = butterfly.butterfly
+    shortest = 2
+    ahead = Ahead(8192, 1, "trn3")
 
     def __init__(self, compensated: bool) -> None:
         self.compensated = compensated
@@ -24,9 +26,11 @@ class Butterfly(LengthAlgorithm):
         self.longest = (
             butterfly_tables.MAX_COMPENSATED_LENGTH if compensated else butterfly_tables.MAX_LENGTH
         )
+        if compensated:  # has no longer lengths
+            self.ahead = Ahead(self.longest, 1, "trn3")
 
     def why_not(self, n: int) -> str:
-        if 2 <= n <= self.longest and n & (n - 1) == 0:
+        if self.shortest <= n <= self.longest and n & (n - 1) == 0:
             return ""
         return f"takes powers of two from 2 to {self.longest}"
 
@@ -40,7 +44,7 @@ class Butterfly(LengthAlgorithm):
         return (self.compensated,)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        passes = 55.0 if self.compensated else 6.0
+        passes = 55.0 if self.compensated else 5.8
         numbers = recipe.n * math.log2(recipe.n) * least_of(1.0, 1.0, rows)
         return passes * numbers / chip.vector_ghz
 

@@ -8,7 +8,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import convolution
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import CONVOLUTION
 
@@ -23,13 +23,13 @@ class RowConvolution(LengthAlgorithm):
     name = "convolve_rows"
     kernel = convolution.convolve_rows
     kind = CONVOLUTION
+    shortest, longest = 4, convolution.MAX_LENGTH
+    ahead = Ahead(5120, 200, "trn1")
 
     def __init__(self, inner: LengthAlgorithm) -> None:
         self.inner = inner
 
-    def why_not(self, n: int) -> str:
-        if n > convolution.MAX_LENGTH:
-            return f"takes N <= {convolution.MAX_LENGTH}"
+    def why_not_inside(self, n: int) -> str:
         return self.inner.why_not(n)
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
@@ -60,7 +60,7 @@ class RowConvolution(LengthAlgorithm):
         return held, kept
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return recipe.n * least_of(38.0, 23.0, rows) / chip.tensor_columns_per_ns
+        return recipe.n * least_of(33.0, 20.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         once = accuracy.stages_error(recipe.radices)

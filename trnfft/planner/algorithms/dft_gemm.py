@@ -7,7 +7,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import dft_gemm
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import MatrixAlgorithm, OneMatrix, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, OneMatrix, least_of
 from trnfft.planner.plan import Recipe
 
 
@@ -16,9 +16,8 @@ class DftGemm(OneMatrix, MatrixAlgorithm):
 
     name = "dft_gemm"
     kernel = dft_gemm.dft_gemm
-
-    def why_not(self, n: int) -> str:
-        return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
+    longest = dft_gemm.MAX_LENGTH
+    ahead = Ahead(256, 4096, "trn1")
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return (dft_gemm.dft_gemm_spec(recipe.n, self.dtype, self.refined),)

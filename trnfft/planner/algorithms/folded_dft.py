@@ -7,7 +7,7 @@ from typing import Any
 from nki_kernels.hardware import PARTITIONS, NeuronCore
 from nki_kernels.kernels import folded_dft
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.factorization import prime_factors
 from trnfft.planner.plan import Recipe
 
@@ -20,11 +20,10 @@ class FoldedDft(LengthAlgorithm):
 
     name = "folded_dft"
     kernel = folded_dft.folded_dft
+    shortest, longest = folded_dft.MIN_LENGTH, folded_dft.MAX_LENGTH
+    ahead = Ahead(2039, 256, "trn1")
 
-    def why_not(self, n: int) -> str:
-        shortest, longest = folded_dft.MIN_LENGTH, folded_dft.MAX_LENGTH
-        if not shortest <= n <= longest:
-            return f"takes {shortest} <= N <= {longest}"
+    def why_not_inside(self, n: int) -> str:
         if n > ANY_LENGTH and prime_factors(n)[-1] < LARGE_PRIME:
             return f"takes no N > {ANY_LENGTH} without a prime factor of at least {LARGE_PRIME}"
         return ""
@@ -39,7 +38,7 @@ class FoldedDft(LengthAlgorithm):
         return ()
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        columns = recipe.n**2 / PARTITIONS * least_of(3.4, 4.6, rows)
+        columns = recipe.n**2 / PARTITIONS * least_of(3.2, 4.4, rows)
         return columns / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:

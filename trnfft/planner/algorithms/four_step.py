@@ -9,7 +9,7 @@ from nki_kernels import hardware
 from nki_kernels.kernels import four_step, four_step_plan, four_step_tables, stockham_stages
 from nki_kernels.tiles import WHOLE_RADIX
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -22,10 +22,10 @@ class FourStep(LengthAlgorithm):
 
     name = "four_step"
     kernel = four_step.four_step
+    shortest, longest = SHORTEST, four_step_tables.MAX_STREAMED_LENGTH
+    ahead = Ahead(262144, 1, "trn1")
 
-    def why_not(self, n: int) -> str:
-        if not SHORTEST <= n <= four_step_tables.MAX_STREAMED_LENGTH:
-            return f"takes {SHORTEST} <= N <= {four_step_tables.MAX_STREAMED_LENGTH}"
+    def why_not_inside(self, n: int) -> str:
         largest = prime_factors(n)[-1]
         if largest > stockham_stages.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
@@ -52,7 +52,7 @@ class FourStep(LengthAlgorithm):
         return four_step_tables.four_step_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
-        return 0.76 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)
+        return 0.73 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)

@@ -8,7 +8,7 @@ from typing import Any
 
 from nki_kernels.kernels import image_convolution
 from nki_kernels.kernels.axes import PASS_NUMBERS
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, PassAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
 from trnfft.planner.algorithms.axes import likeliest
 from trnfft.planner.plan import Pass, Recipe
 from trnfft.planner.problem import CONVOLUTION
@@ -25,6 +25,8 @@ class ImageConvolution(PassAlgorithm):
     kind = CONVOLUTION
     name = "convolve_images"
     kernel = image_convolution.convolve_images
+    samples = ((12, 64), (64, 64), (256, 200), (600, 300))
+    ahead = Ahead((1024, 1024), 1, "trn1")
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import four_step_tables, long_bluestein, split_bluestein, stockham_stages
 from nki_kernels.kernels.split_four_step import geometry_of
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.bluestein import ChirpConvolution, inner_of
 from trnfft.planner.algorithms.four_step import (
     LONG_LISTS,
@@ -48,17 +48,15 @@ class LongBluestein(LongConvolution):
     name = "long_bluestein"
     kernel = long_bluestein.long_bluestein
     make_tables = staticmethod(long_bluestein.long_bluestein_tables)
+    shortest, longest = SHORTEST, long_bluestein.MAX_CONVOLVED
+    ahead = Ahead(65537, 1, "trn1")
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return long_bluestein.long_bluestein_specs(inner_of(recipe).radices)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         inner = inner_of(recipe)
-        return 2.4 * spread_ns(inner.radices, inner.n * max(1.0, rows), chip)
-
-    def why_not(self, n: int) -> str:
-        longest = long_bluestein.MAX_CONVOLVED
-        return "" if SHORTEST <= n <= longest else f"takes {SHORTEST} <= N <= {longest}"
+        return 2.3 * spread_ns(inner.radices, inner.n * max(1.0, rows), chip)
 
     def recipes(self, n: int) -> list[Recipe]:
         first = stockham_stages.MAX_RADIX
@@ -86,17 +84,16 @@ class SplitBluestein(LongConvolution):
     name = "split_bluestein"
     kernel = split_bluestein.split_bluestein
     make_tables = staticmethod(split_bluestein.split_bluestein_tables)
+    shortest, longest = SPLIT_SHORTEST, split_bluestein.MAX_SPLIT_CONVOLVED
+    ahead = Ahead(300007, 1, "trn3")
+    short = (Recipe("split_bluestein", 601, inner=Recipe("split_four_step", 2730, (65, 3, 14))),)
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return split_bluestein.split_bluestein_specs(recipe.n, inner_of(recipe).radices)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         inner = inner_of(recipe)
-        return 4.2 * spread_ns(inner.radices[1:], inner.n * rows, chip)
-
-    def why_not(self, n: int) -> str:
-        shortest, longest = SPLIT_SHORTEST, split_bluestein.MAX_SPLIT_CONVOLVED
-        return "" if shortest <= n <= longest else f"takes {shortest} <= N <= {longest}"
+        return 4.0 * spread_ns(inner.radices[1:], inner.n * rows, chip)
 
     def recipes(self, n: int) -> list[Recipe]:
         found: list[tuple[int, ...]] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 from nki_kernels.kernels import dft_gemm, real_dft_gemm
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, OneMatrix
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, OneMatrix
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2R, R2C
 
@@ -14,15 +14,15 @@ from trnfft.planner.problem import C2R, R2C
 class RealDftGemm(OneMatrix, LengthAlgorithm):
     """One product of real data with half of the DFT matrix, or of a half spectrum with its own."""
 
+    longest = dft_gemm.MAX_LENGTH
+    ahead = Ahead(256, 4096, "trn1")
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.name = "real_dft_gemm" if kind == R2C else "inverse_real_dft_gemm"
         self.kernel = getattr(real_dft_gemm, self.name)
         self.make_matrix = getattr(real_dft_gemm, f"{self.name}_matrix")
         self.make_spec = getattr(real_dft_gemm, f"{self.name}_spec")
-
-    def why_not(self, n: int) -> str:
-        return "" if n <= dft_gemm.MAX_LENGTH else f"takes N <= {dft_gemm.MAX_LENGTH}"
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return (self.make_spec(recipe.n),)

@@ -7,7 +7,7 @@ from typing import Any
 from nki_kernels.hardware import PARTITIONS, NeuronCore
 from nki_kernels.kernels import inverse_real_four_step, real_four_step, real_four_step_tables
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
 
@@ -17,6 +17,9 @@ LISTS = 3  # of radices, for one length
 
 class RealFourStep(LengthAlgorithm):
     """One transform of real data, or to real data, spread over all partitions."""
+
+    shortest = SHORTEST
+    ahead = Ahead(524288, 2, "trn1")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -29,9 +32,7 @@ class RealFourStep(LengthAlgorithm):
         self.longest = tables.MAX_LENGTH if kind == R2C else tables.MAX_INVERSE_LENGTH
         self.check = getattr(tables, f"check_{self.name.removesuffix('real_four_step')}radices")
 
-    def why_not(self, n: int) -> str:
-        if not SHORTEST <= n <= self.longest:
-            return f"takes {SHORTEST} <= N <= {self.longest}"
+    def why_not_inside(self, n: int) -> str:
         return "" if self._radix_lists(n) else "has no two or three radices that the kernel takes"
 
     def recipes(self, n: int) -> list[Recipe]:
@@ -64,7 +65,7 @@ class RealFourStep(LengthAlgorithm):
         return self.make_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return 1.2 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
+        return 1.05 * tensor_cycles(recipe.radices) * max(1.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)

@@ -7,7 +7,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import real_stockham, real_stockham_tables
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
 
@@ -17,6 +17,9 @@ REAL_PAIRS = 3  # of radices, for one length
 class RealStockham(LengthAlgorithm):
     """Two stages of half the numbers, for real data or to real data."""
 
+    shortest, longest = 4, real_stockham.MAX_LENGTH
+    ahead = Ahead(8192, 256, "trn1")
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.name = "real_stockham" if kind == R2C else "inverse_real_stockham"
@@ -24,7 +27,7 @@ class RealStockham(LengthAlgorithm):
         self.make_tables = getattr(real_stockham_tables, f"{self.name}_tables")
         self.make_specs = getattr(real_stockham_tables, f"{self.name}_specs")
 
-    def why_not(self, n: int) -> str:
+    def why_not_inside(self, n: int) -> str:
         return "" if self._pairs(n) else "has no two radices, up to 128 and up to 64"
 
     @staticmethod
@@ -50,7 +53,7 @@ class RealStockham(LengthAlgorithm):
         return self.make_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return recipe.n * least_of(9.8, 8.0, rows) / chip.tensor_columns_per_ns
+        return recipe.n * least_of(9.0, 7.5, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)

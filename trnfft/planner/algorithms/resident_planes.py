@@ -7,7 +7,7 @@ from typing import Any
 
 from nki_kernels.kernels import resident_planes
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
 from trnfft.planner.plan import Recipe
 
 
@@ -16,6 +16,8 @@ class ResidentPlanes(ShapeAlgorithm):
 
     name = "resident_planes"
     kernel = resident_planes.resident_planes
+    samples = ((256, 128), (512, 256))
+    ahead = Ahead((512, 2048), 2, "trn1")
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         if len(shape) != 2:

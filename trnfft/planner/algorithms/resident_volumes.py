@@ -7,7 +7,7 @@ from typing import Any
 
 from nki_kernels.kernels import resident_volumes
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import ShapeAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
 
@@ -15,10 +15,16 @@ from trnfft.planner.problem import R2C
 class ResidentVolumes(ShapeAlgorithm):
     """Three axes of complex or real data in one trip over HBM."""
 
+    samples = ((64, 64, 64), (128, 64, 64))
+    ahead = Ahead((64, 64, 64), 4, "trn1")
+
     def __init__(self, kind: str) -> None:
         self.kind, self.is_real = kind, kind == R2C
         self.name = "resident_real_volumes" if self.is_real else "resident_volumes"
         self.kernel = getattr(resident_volumes, self.name)
+        if self.is_real:
+            self.samples = ((64, 64, 64), (64, 128, 128))
+            self.ahead = Ahead((128, 128, 128), 2, "trn1")
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         if shape != held:

@@ -9,7 +9,7 @@ from nki_kernels import hardware
 from nki_kernels.kernels import four_step_tables, split_four_step, stockham_stages
 from trnfft.cache import cached
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
@@ -23,11 +23,14 @@ class SplitFourStep(LengthAlgorithm):
 
     name = "split_four_step"
     kernel = split_four_step.split_four_step
+    shortest, longest = SHORTEST, split_four_step.MAX_SPLIT_LENGTH
+    ahead = Ahead(600000, 1, "trn3")
+    short = (
+        Recipe("split_four_step", 4096, (16, 16, 16)),
+        Recipe("split_four_step", 11520, (6, 16, 3, 40)),
+    )
 
-    def why_not(self, n: int) -> str:
-        longest = split_four_step.MAX_SPLIT_LENGTH
-        if not SHORTEST <= n <= longest:
-            return f"takes {SHORTEST} <= N <= {longest}"
+    def why_not_inside(self, n: int) -> str:
         largest = prime_factors(n)[-1]
         if largest > stockham_stages.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"

@@ -9,7 +9,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import stockham, stockham_stages
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import MatrixAlgorithm, least_of
+from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, least_of
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -21,10 +21,10 @@ class Stockham(MatrixAlgorithm):
 
     name = "stockham"
     kernel = stockham.stockham
+    shortest, longest = 2, stockham_stages.MAX_LENGTH
+    ahead = Ahead(4096, 128, "trn1")
 
-    def why_not(self, n: int) -> str:
-        if not 2 <= n <= stockham_stages.MAX_LENGTH:
-            return f"takes 2 <= N <= {stockham_stages.MAX_LENGTH}"
+    def why_not_inside(self, n: int) -> str:
         largest = prime_factors(n)[-1]
         if largest > stockham_stages.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
@@ -60,7 +60,7 @@ def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
 
 def stages_ns(columns: int, rows: float, chip: NeuronCore) -> float:
     """Nanoseconds that the Tensor engine takes at least for stages that move so many columns."""
-    return columns * least_of(2.4, 2.2, rows) / chip.tensor_columns_per_ns
+    return columns * least_of(2.3, 2.1, rows) / chip.tensor_columns_per_ns
 
 
 def columns_moved(stages: Iterable[Any]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nki_kernels.kernels import strided_stockham
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.plan import Recipe
 
 
@@ -15,6 +15,8 @@ class StridedStockham(LengthAlgorithm):
 
     name = "strided_stockham"
     kernel = strided_stockham.strided_stockham
+    longest = strided_stockham.MAX_LENGTH
+    ahead = Ahead(1024, 1024, "trn1")
 
     def why_not(self, n: int) -> str:
         return "" if self._lists(n) else "has no one or two radices up to 64"
