@@ -202,7 +202,7 @@ PADDED = [
 
 def by_turns(names, cases):
     """Parametrization of a chip and more: by default by turns one chip or the other."""
-    chips = "trn1", "trn2"
+    chips = "trn2", "trn1"
     return sweeps.some(
         f"strict_chip, {names}",
         [(chip, *case) for chip in chips for case in cases],

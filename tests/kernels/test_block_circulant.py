@@ -6,6 +6,8 @@ in loops over rows, blocks and slots; rows that do not mix; few instructions of 
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -150,8 +152,11 @@ LOOPS = [  # rows, p, q, k, of which a pass or more are loops where a body is sh
 ]
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2"])
-@pytest.mark.parametrize("shape", LOOPS)
+@sweeps.some(
+    "shape, chip",
+    itertools.product(LOOPS, ["trn1", "trn2"]),
+    [(LOOPS[0], "trn1"), (LOOPS[1], "trn2"), (LOOPS[2], "trn1"), (LOOPS[3], "trn2")],
+).with_args(ids=str)
 def test_loops_on_the_device(monkeypatch, chip, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10)
@@ -183,11 +188,10 @@ WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies
         (WIDE[0], "trn1", 1),
         (WIDE[0], "trn2", 2),
         (WIDE[1], "trn1", 1),
-        (WIDE[1], "trn2", 2),
         (WIDE[2], "trn1", 1),
         (WIDE[3], "trn2", 2),
     ],
-)
+).with_args(ids=str)
 def test_loops_over_several_axes(monkeypatch, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     rows, *rest = shape
@@ -225,7 +229,7 @@ VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
         ("trn3", 1, VERY_WIDE[2]),
     ],
     [("trn1", 1, VERY_WIDE[0]), ("trn1", 1, VERY_WIDE[4])],
-)
+).with_args(ids=str)
 def test_instructions_of_wide_layers(monkeypatch, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)

@@ -6,6 +6,7 @@ loops and of many or long columns; images that do not mix; that large ones fit.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -126,9 +127,11 @@ def test_many_images_of_few_columns():
 
 # One length with all the rest of SBUF for three groups of columns, and longer ones.
 @sweeps.some(
-    "columns", [(32, 64), (33, 62), (36, 64), (50, 60), (64, 64)], [(32, 64), (33, 62), (64, 64)]
-).with_args(ids=str)
-def test_long_columns(columns):
+    "strict_chip, columns",
+    itertools.product(["trn1", "trn2"], [(32, 64), (33, 62), (36, 64), (50, 60), (64, 64)]),
+    [("trn1", (32, 64)), ("trn2", (33, 62)), ("trn2", (36, 64)), ("trn1", (64, 64))],
+).with_args(ids=str, indirect=["strict_chip"])
+def test_long_columns(strict_chip, columns):
     m = math.prod(columns)
     result, exact = convolve(1, 1, (20, 13), columns, (m // 2 + 7, 200), (m - 5, 260))
     assert error(result, exact) <= 1.2e-6
@@ -229,13 +232,19 @@ FIT = [
 
 
 @sweeps.some(
-    "batch, held, rows, columns", FIT, [FIT[place] for place in (1, 2, 4, 6, 7, 8, 12)]
-).with_args(ids=str)
-def test_large_images_fit(batch, held, rows, columns):
+    "strict_chip, batch, held, rows, columns",
+    [(chip, *case) for chip in ("trn1", "trn2") for case in FIT],
+    [
+        *(("trn1", *FIT[place]) for place in (2, 4, 8, 12)),
+        *(("trn2", *FIT[place]) for place in (1, 6, 7)),
+    ],
+).with_args(ids=str, indirect=["strict_chip"])
+def test_large_images_fit(strict_chip, batch, held, rows, columns):
     assert dry(batch, held, rows, columns, filters=batch).launches == 1
 
 
-def test_less_data_takes_less_time():
+@pytest.mark.parametrize("strict_chip", ["trn1", sweeps.whole("trn2")], indirect=True)
+def test_less_data_takes_less_time(strict_chip):
     whole = dry(3, (896, 1408), (22, 64), (14, 64)).total_ns
     assert dry(3, (720, 1280), (22, 64), (14, 64)).total_ns < 0.93 * whole
 

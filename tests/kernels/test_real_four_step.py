@@ -178,8 +178,10 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
         ["trn1", "trn2", "trn3"],
     ),
     [
-        *itertools.product([dry, dry_back], [(128, 128), (36, 4, 40)], ["trn1"]),
-        *itertools.product([dry, dry_back], [(34, 34), (128, 16, 128)], ["trn2"]),
+        (dry, (128, 128), "trn1"),
+        (dry, (128, 16, 128), "trn2"),
+        (dry_back, (36, 4, 40), "trn1"),
+        (dry_back, (34, 34), "trn2"),
     ],
 ).with_args(ids=str)
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices, run):

@@ -6,6 +6,7 @@ streamed, slabs share row tiles and batches are loops; rows that do not mix; few
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_radices_and_batches_both_ways(radices, batches):
     assert error(backward, np.fft.ifft(x)) <= 6e-7
 
 
-@sweeps.some("radices", STREAMED, [each for each in STREAMED if len(each) < 4]).with_args(ids=str)
+@sweeps.some("radices", STREAMED, [each for each in STREAMED if len(each) < 3]).with_args(ids=str)
 def test_streamed_tables_both_ways(radices):
     n = math.prod(radices)
     for batch, inverse in ((2, True), (130 if len(radices) < 4 else 3, False)):
@@ -134,7 +135,13 @@ def test_several_transforms_a_partition(radices, batch):
 ROW_TILES = [(32, 32), (8, 30), (24, 16), (16, 25), (64, 12), (4, 8, 28), (2, 25, 4), (3, 32, 5)]
 
 
-@pytest.mark.parametrize("radices", ROW_TILES, ids=str)
+# By turns on one chip or the other.
+@sweeps.some(
+    "radices, chip",
+    itertools.product(ROW_TILES, hardware.NAMES),
+    [(each, hardware.NAMES[place % 2]) for place, each in enumerate(ROW_TILES)]
+    + [((32, 32), "trn2"), ((16, 25), "trn1")],
+).with_args(ids=str, indirect=["chip"])
 def test_row_tiles(chip, radices):
     """Of an even and an odd number of rows a partition, and of a few partitions."""
     n = math.prod(radices)
@@ -191,7 +198,11 @@ def test_loops_and_two_cores(monkeypatch, chip, radices):
             assert error(result, np.fft.fft(exact)) <= 6e-7
 
 
-@pytest.mark.parametrize("options", [{}, BF16[0], REFINED[0]], ids=["fp32", "bf16", "refined"])
+@sweeps.some(
+    "chip, options",
+    itertools.product(hardware.NAMES, [{}, BF16[0], REFINED[0]]),
+    [*itertools.product(["trn1"], [{}, BF16[0], REFINED[0]]), ("trn2", {}), ("trn2", BF16[0])],
+).with_args(indirect=["chip"])
 def test_rows_are_independent(chip, options):
     limit = {0: 6e-7, 1: 1e-2, 2: 2e-5}[len(options)]
     for radices, batch in (((16, 16), 260), ((3, 90), 5), ((8, 8, 8), 2), ((64, 66), 3)):
