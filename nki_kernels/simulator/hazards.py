@@ -72,17 +72,16 @@ def note_write(
     in_order = issue.engine != "dma"
     if storage.writes:
         low, high, first, end, _ = t._region or region(t)
-        kept = []
-        for entry in storage.writes:
-            other, m, writer = entry
+        hidden = []  # places of writes that this one covers
+        for place, (other, m, writer) in enumerate(storage.writes):
             box = other._region or region(other)
             if low < box[1] and box[0] < high and first < box[3] and box[2] < end:
                 if not (in_order and writer == stream) and overlaps(other, t):
                     predecessors.append(m)
                 if _covers(t, other):
-                    continue
-            kept.append(entry)
-        storage.writes = kept
+                    hidden.append(place)
+        for place in reversed(hidden):
+            del storage.writes[place]
     if storage.reads:
         covered = []
         for key, (other, m, reader) in storage.reads.items():
