@@ -44,6 +44,7 @@ class Engines:
         self._dma_shared_user = -1
         self._dma_shared_busy = 0.0
         self._array_free = [0.0] * 16  # 32x32 tiles of the systolic array, row-major
+        self._array_end = 0.0  # when all of them are
         self._background_free = 0.0  # of the array, for transposes
         self._tensor_end = 0.0
         self._stationary_free = 0.0
@@ -112,13 +113,14 @@ class Engines:
 
     def _whole_array(self, issue: Issue, loaded: float) -> float:
         """Start of a pass; of a transpose beside another pass, where the chip can do that."""
-        start = max(loaded, *self._array_free)
+        start = max(loaded, self._array_end)
         if issue.is_transpose and self.chip.background_transposes:
             background = max(loaded, self._background_free)
             if background < start:
                 self._background_free = background + issue.cost_ns
                 return background
-        self._array_free = [start + issue.cost_ns] * len(self._array_free)
+        end = self._array_end = start + issue.cost_ns
+        self._array_free = [end] * len(self._array_free)
         return start
 
     def _array_tile(self, n: int, issue: Issue, loaded: float) -> float:
@@ -127,10 +129,12 @@ class Engines:
         banks = self._banks[n] if issue.takes_banks else ()
         free = [self._array_free[c] for c in cells]
         start = max(loaded, *free, *[self._bank_free.get(bank, 0.0) for bank in banks])
+        end = start + issue.cost_ns
         for c in cells:
-            self._array_free[c] = start + issue.cost_ns
+            self._array_free[c] = end
         for bank in banks:
-            self._bank_free[bank] = start + issue.cost_ns
+            self._bank_free[bank] = end
+        self._array_end = max(self._array_end, end)
         return start
 
     def _transfer(self, n: int, issue: Issue, start: float) -> Place:

@@ -38,10 +38,16 @@ def _bounding_box(t: NkiTensor) -> Region:
 
 
 def note_read(
-    predecessors: list[int], t: NkiTensor, n: int, issue: Issue, whole: bool = False
+    predecessors: list[int],
+    t: NkiTensor,
+    n: int,
+    issue: Issue,
+    user: str | int,
+    whole: bool = False,
 ) -> None:
     """Append what instruction ``n`` waits for before it reads a view, and note that it does.
 
+    ``user``: ``n``, or an in-order queue, where the last read of a view stands for earlier ones.
     ``whole``: reads and writes of a tile wait for each other, whatever parts they touch. Writes of
     different parts do not: kiln's tiles that VectorE and ScalarE fill together take no longer.
     """
@@ -53,9 +59,7 @@ def note_read(
         writes = [entry for entry in writes if overlaps(entry[0], t)]
     if writes:
         predecessors += [m for _, m, _ in writes]
-    # In an in-order queue the last read of a view stands for the earlier ones.
-    is_last = issue.engine != "dma" and not issue.may_overtake
-    storage.reads[0 if whole else id(t), stream if is_last else n] = t, n, stream
+    storage.reads[0 if whole else id(t), user] = t, n, stream
 
 
 def _follows_in_psum(issue: Issue, storage: Storage) -> bool:
@@ -72,17 +76,16 @@ def note_write(
     in_order = issue.engine != "dma"
     if storage.writes:
         low, high, first, end, _ = t._region or region(t)
-        kept = []
-        for entry in storage.writes:
-            other, m, writer = entry
+        hidden = []  # places of writes that this one covers
+        for place, (other, m, writer) in enumerate(storage.writes):
             box = other._region or region(other)
             if low < box[1] and box[0] < high and first < box[3] and box[2] < end:
                 if not (in_order and writer == stream) and overlaps(other, t):
                     predecessors.append(m)
                 if _covers(t, other):
-                    continue
-            kept.append(entry)
-        storage.writes = kept
+                    hidden.append(place)
+        for place in reversed(hidden):
+            del storage.writes[place]
     if storage.reads:
         covered = []
         for key, (other, m, reader) in storage.reads.items():

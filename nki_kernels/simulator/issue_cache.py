@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import enums
 from .operators import Operator
 
 CAPACITY = 4096  # issues; a launch of the longest kernels here needs a few hundred
@@ -20,6 +21,8 @@ _CHIPS = 8  # chips (and precisions) whose issues are kept
 _CONSTANT = frozenset(
     {str, bytes, range, type(None), type, Operator, np.ufunc}
     | {types.FunctionType, types.BuiltinFunctionType}
+    | {enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.dma_engine}
+    | {enums.matmul_perf_mode, enums.nc_version, enums.MemoryRegion}
 )
 _INTEGERS = frozenset({int, bool})
 _BOOLS = {True: (bool, True), False: (bool, False)}

@@ -37,25 +37,25 @@ def add_memory_waits(session: Any) -> None:
     trace = session.trace
     for n in sorted(born.keys() | died.keys()):
         for _, memory, size in born.get(n, ()):
-            found = memory.take(size, n)
+            found = memory.take(size)
             if found:
                 session.note_waits(n, trace[n][1], REUSED)
                 trace[n][1].extend(found)
         for storage, memory, size in died.get(n, ()):
-            memory.release(size, list(storage.last_users.values()))
+            memory.release(size, [~m for m in storage.last_users.values()])
 
 
 class _Memory:
-    """Free memory of one partition, oldest first: (bytes, instructions that used it last)."""
+    """Free memory of one partition, oldest first: (bytes, waits for what used it last)."""
 
     def __init__(self, size: int) -> None:
         self.free: deque[tuple[int, list[int]]] = deque([(size, [])])
 
-    def take(self, size: int, n: int) -> list[int]:
+    def take(self, size: int) -> list[int]:
         waits: list[int] = []
         while size > 0 and self.free:
             available, users = self.free.popleft()
-            waits.extend([~m for m in users if m != n])
+            waits += users
             if available > size:
                 self.free.appendleft((available - size, users))
             size -= available

@@ -65,7 +65,7 @@ def _data_edges(session: Any) -> list[tuple[int, int]]:
     for n, (_, writes, reads, block) in enumerate(session.log):
         found: list[int] = []
         for t in reads:
-            note_read(found, t, n, _UNORDERED)
+            note_read(found, t, n, _UNORDERED, n)
         for t in writes:
             note_write(found, t, n, _UNORDERED)
         edges.extend([(n, m if m >= 0 else ~m) for m in found if m not in (n, ~n)])

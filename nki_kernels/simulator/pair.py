@@ -208,6 +208,7 @@ class Pair:
         for session in self.sessions:
             session.accesses = {}
             session.release()
+        self.sessions = []  # which hold this
 
     # Shared tensors.
 

@@ -57,6 +57,8 @@ class PairSchedule(Schedule):
 
     def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
         """Let both instructions of a meeting wait for what either waits for, others for both."""
+        if not meetings:
+            return
         trace = self.trace
         partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
         for _, waits, _ in trace:

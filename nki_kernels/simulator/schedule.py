@@ -237,17 +237,15 @@ class Schedule:
         blocked: dict[int, list[int]],
     ) -> None:
         """Find out when a queue's next instruction can start, or what is to be scheduled before."""
-        waits = self.trace[queue.items[queue.position]][1]
-        queue.ready, queue.waits_for = 0.0, -1
-        if waits:
-            times = list(map(self._over.__getitem__, waits))
-            least = min(times)
-            if least < 0:
-                m = waits[times.index(least)]
+        over = self._over
+        ready, last = 0.0, -1
+        for m in self.trace[queue.items[queue.position]][1]:
+            time = over[m]
+            if time > ready:
+                ready, last = time, m
+            elif time < 0:
                 blocked.setdefault(m if m >= 0 else ~m, []).append(number)
                 return
-            ready = max(times)
-            if ready > 0:
-                m = waits[times.index(ready)]
-                queue.ready, queue.waits_for = ready, m if m >= 0 else ~m
-        heapq.heappush(heads, (max(queue.ready, queue.free), number))
+        queue.ready = ready
+        queue.waits_for = -1 if ready == 0 else last if last >= 0 else ~last
+        heapq.heappush(heads, (max(ready, queue.free), number))

@@ -94,7 +94,7 @@ class Session:
         self.device_loop: Any = None  # the innermost loop on the device that runs
         # Where loops of the trace begin, and where they end: (next instruction, loop), in turn.
         self.loop_marks: list[tuple[int, Any]] = []
-        self.open_scopes: set[Any] = {None}
+        self.open_scopes: set[Any] = set()  # beside None, that of what no loop declares
         self.no_reorder_depth = 0
         self.no_reorder_block = 0  # how many blocks were entered
         self.order_barrier: list[int] = []
@@ -190,7 +190,7 @@ class Session:
         """Run one instruction; returns its number."""
         n = self.count
         self.count = n + 1
-        dynamic = issue.is_dynamic
+        dynamic, open_scopes = issue.is_dynamic, self.open_scopes
         operands = reads
         if dynamic:
             reads = reads + indirect.index_tiles(issue, writes + reads)
@@ -200,7 +200,7 @@ class Session:
             if storage.first_use < 0:
                 storage.first_use = n
             storage.last_use = n
-            if storage.scope not in self.open_scopes:
+            if storage.scope is not None and storage.scope not in open_scopes:
                 self._escaped(issue, t)
             if checks and storage.written is not True:
                 self.check_written(issue, t)
@@ -209,7 +209,7 @@ class Session:
             if storage.first_use < 0:
                 storage.first_use = n
             storage.last_use = n
-            if storage.scope not in self.open_scopes:
+            if storage.scope is not None and storage.scope not in open_scopes:
                 self._escaped(issue, t)
         if dynamic and not self.dry:
             indirect.run(self, issue, writes, operands)
@@ -377,7 +377,7 @@ class Session:
         user = n if issue.engine == "dma" or issue.may_overtake else issue.stream
         for t in reads:
             storage = t.storage
-            note_read(predecessors, t, n, issue, storage.is_tracked_whole)
+            note_read(predecessors, t, n, issue, user, storage.is_tracked_whole)
             storage.last_users[user] = n
         for t in writes:
             storage = t.storage

@@ -28,6 +28,7 @@ from .register import VirtualRegister
 
 Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
+_SBUF, _PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 _SLICE = object()  # stands for a slice, before its start, stop and step
 _CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # kinds of what never changes
 
@@ -298,13 +299,12 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     def signature(self) -> tuple[Any, ...]:
         """What decides whether and at what cost an instruction may use this view."""
-        buffer, free = self.buffer, self._free
         place: Any = None
-        if buffer is MemoryRegion.sbuf:
-            place = self.offset // free + self.storage.start_partition
-        elif buffer is MemoryRegion.psum:
+        if self.buffer is _SBUF:
+            place = self.offset // self._free + self.storage.start_partition
+        elif self.buffer is _PSUM:
             storage = self.storage
-            place = (divmod(self.offset, free), storage.start_partition, storage.address)
+            place = (self.offset, storage.start_partition, storage.address)
         return self._layout, place, self._dynamic and self._dynamic.kind
 
     def __repr__(self) -> str:

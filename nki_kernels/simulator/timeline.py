@@ -96,8 +96,9 @@ class Timeline:
     in HBM beside its outputs, the most of all launches; ``instructions``; ``sbuf_peak_bytes`` a
     partition; ``psum_peak_banks``; ``waived_rules``, the rules of ``device_rules`` that were broken
     and waived; ``warnings``, what the launches warned of; ``critical_path`` (the events that bound
-    ``total_ns``, first to last); ``events``; ``loops`` on the device; ``launches``; ``where``, the
-    chip and the degree of LNC, as "trn2, LNC=2"; several where launches differ.
+    ``total_ns``, first to last); ``events``; ``event_count``; ``loops`` on the device;
+    ``launches``; ``where``, the chip and the degree of LNC, as "trn2, LNC=2"; several where
+    launches differ.
 
     A launch of two programs ends with the later core; ``engine_busy_ns`` has each engine of the
     core where it is busier, as do the two peaks; bytes, descriptors and instructions are sums.
@@ -155,6 +156,11 @@ class Timeline:
         self.hbm_scratch_bytes = max(self.hbm_scratch_bytes, peaks["hbm_scratch_bytes"])
         self.sbuf_peak_bytes = max(self.sbuf_peak_bytes, peaks["sbuf_peak_bytes"])
         self.psum_peak_banks = max(self.psum_peak_banks, peaks["psum_peak_banks"])
+
+    @property
+    def event_count(self) -> int:
+        """How many events there are: without a look at them none is made."""
+        return sum([len(launch.schedule.trace) for launch in self._launches])
 
     @property
     def events(self) -> list[Event]:

@@ -62,7 +62,7 @@ def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price
     busy = found.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
     ns = found.total_ns * batch / run
-    return Price(round(ns, 1), bound, found.launches, len(found.events))
+    return Price(round(ns, 1), bound, found.launches, found.event_count)
 
 
 def _inputs(recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
