@@ -51,10 +51,8 @@ def test_every_short_length_in_double_precision(lengths, name, type):
             assert error(getattr(trnfft, name)(x, type), expected) < DOUBLE
 
 
-@pytest.mark.parametrize("type", TYPES)
-@pytest.mark.parametrize("name", ONE)
-@pytest.mark.parametrize("n", [2, 3, sweeps.whole(8)])
-def test_norms_and_orthogonal_matrices(n, name, type):
+@sweeps.pairs(name=ONE, type=TYPES, n=[2, 3, 8])
+def test_norms_and_orthogonal_matrices(name, type, n):
     for norm, orthogonalize in itertools.product(NORMS, (None, False, True)):
         options = dict(norm=norm, orthogonalize=orthogonalize)
         x = random(2, n)
@@ -187,14 +185,12 @@ def test_derivatives_and_vmap(name, type, n):
 
     x = random(2, n).requires_grad_()
     assert torch.autograd.gradcheck(function, x, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(function, x)
+    assert torch.autograd.gradgradcheck(function, x[:1])
     columns = torch.vmap(function, in_dims=1, out_dims=1)(x.detach().T.contiguous())
     torch.testing.assert_close(columns, function(x.detach()).T)
 
 
-@sweeps.some(
-    "type, other", [*itertools.combinations_with_replacement(TYPES, 2)], [(1, 3), (2, 4)]
-)
+@sweeps.some("type, other", [*itertools.combinations_with_replacement(TYPES, 2)], [(1, 3), (2, 4)])
 def test_compile(type, other):
     def function(x):
         return trnfft.dct(x, type, norm="ortho") + trnfft.dstn(x, other)
