@@ -192,10 +192,11 @@ def test_kernels_with_paddings(padding):
 
 
 @both
-def test_kernels_of_priced_lengths(function):
+@pytest.mark.parametrize("dims", [-1, sweeps.whole(None)])
+def test_kernels_of_priced_lengths(function, dims):
     x, h = random(1, 300, dtype=torch.float32), random(1, 30, dtype=torch.float32, seed=1)
     with trnfft.backend("nki-sim"):
-        assert_near(function(x, h), expected_of(function, x, h, "full"), 1e-5)
+        assert_near(function(x, h, dims=dims), expected_of(function, x, h, "full"), 1e-5)
 
 
 def test_real_operands_need_no_complex_dtype(no_complex_dtype):

@@ -208,7 +208,7 @@ def test_the_kept_spectrum_is_not_saved(layer):
         assert torch.equal(ours(x), expected)
 
 
-@LAYERS
+@pytest.mark.parametrize("layer", [sweeps.whole(FFTConv1d), FFTConv2d])
 def test_compiled_and_functional(layer):
     ours, theirs = pair(layer, 2, 3, 3)
     x = random(1, 2, *POINTS[layer])
