@@ -1,4 +1,4 @@
-"""What `import trnfft` costs and loads. Fresh interpreters tell."""
+"""What `import trnfft` costs and loads, as fresh interpreters tell."""
 
 import json
 import subprocess
