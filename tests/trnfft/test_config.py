@@ -2,9 +2,6 @@
 
 import asyncio
 import contextvars
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -114,15 +111,6 @@ def test_the_environment_names_the_backend_where_none_is_chosen(monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
     with pytest.raises(ValueError, match="TRNFFT_BACKEND is 'fftw'.*matmul"):
         contextvars.Context().run(trnfft.get_backend)
-
-
-def test_the_environment_is_read_at_import():
-    code = "import trnfft; print(trnfft.get_backend())"
-    environment = os.environ | {"TRNFFT_BACKEND": "matmul"}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == "matmul"
 
 
 @pytest.mark.parametrize("time", ["first", "second"])

@@ -1,5 +1,6 @@
-"""What `import trnfft` costs and loads. Each test asks a fresh interpreter."""
+"""What `import trnfft` costs and loads, as fresh interpreters tell."""
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
@@ -17,28 +18,56 @@ def run(program: str) -> str:
     return completed.stdout
 
 
-def test_import_takes_less_than_half_a_second_beyond_torch():
-    seconds = run(
-        "import time, torch; start = time.process_time(); import trnfft; "
-        "print(time.process_time() - start)"
-    )
-    assert float(seconds) < 0.5
+PROGRAM = """
+import json, sys, time
+import torch
+modules = {"torch": [*sys.modules]}
+start = time.process_time()
+import trnfft
+seconds = time.process_time() - start
+modules["trnfft"] = [*sys.modules]
+backend = trnfft.get_backend()
+trnfft.scipy_backend
+modules["scipy_backend"] = [*sys.modules]
+trnfft.set_backend("auto")
+trnfft.fft(torch.ones(4))
+modules["fft"] = [*sys.modules]
+import numpy, scipy.fft
+scipy.fft.set_global_backend(trnfft.scipy_backend, only=True)
+first = scipy.fft.fft(numpy.ones(4))[0].real
+print(json.dumps({"seconds": seconds, "modules": modules, "backend": backend, "first": first}))
+"""
 
 
-def test_import_loads_no_heavy_module():
-    loaded = run("import sys, trnfft; print(*sys.modules)").split()
+@pytest.fixture(scope="module")
+def fresh():
+    """What a fresh interpreter took and had loaded; the environment named a backend."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRNFFT_BACKEND", "matmul")
+        return json.loads(run(PROGRAM))
+
+
+def test_import_takes_less_than_half_a_second_beyond_torch(fresh):
+    assert fresh["seconds"] < 0.5
+
+
+def test_import_loads_no_heavy_module(fresh):
     heavy = {"matplotlib", "boto3", "typer", "rich", "scipy", "nki_kernels.simulator"}
-    heavy |= {"torch._dynamo", "torch._functorch"} - set(
-        run("import sys, torch; print(*sys.modules)").split()
-    )
-    assert heavy.isdisjoint(loaded)
+    heavy |= {"torch._dynamo", "torch._functorch"} - set(fresh["modules"]["torch"])
+    assert heavy.isdisjoint(fresh["modules"]["trnfft"])
 
 
-def test_the_torch_backend_loads_no_simulator():
-    loaded = run(
-        "import sys, torch, trnfft; trnfft.fft(torch.ones(4)); print(*sys.modules)"
-    ).split()
-    assert "nki_kernels.simulator" not in loaded
+def test_the_torch_backend_loads_no_simulator(fresh):
+    assert "nki_kernels.simulator" not in fresh["modules"]["fft"]
+
+
+def test_the_backend_of_scipy_loads_no_scipy_and_can_be_set_globally(fresh):
+    assert "scipy" not in fresh["modules"]["scipy_backend"]
+    assert fresh["first"] == 4
+
+
+def test_the_environment_names_the_backend_at_import(fresh):
+    assert fresh["backend"] == "matmul"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import trnfft
+from tests import sweeps
 from trnfft.planner import planner
 from trnfft.planner.factorization import prime_factors
 from trnfft.planner.lengths import plan_images
@@ -110,7 +111,7 @@ def test_a_length_without_a_kernel_has_advice_and_no_list(at_once):
     assert "stockham" not in str(caught.value)
 
 
-@pytest.mark.parametrize("axes, seconds", [(8, 1), (10, 2), (20, 8)])
+@pytest.mark.parametrize("axes, seconds", [(8, 1), (10, 2), sweeps.whole(20, 8)])
 def test_many_axes_have_a_budget(axes, seconds):
     start = time.process_time()
     found = planner.search(planner.plan(shape=(2,) * axes, target="trn1"))
@@ -155,11 +156,12 @@ def test_orders_beyond_memory(at_once, name, n):
     refused(lambda: getattr(trnfft.order, name)(n), ValueError, "'n'", "natural one")
 
 
-def test_more_error_is_never_slower():
+@pytest.mark.parametrize("n, batch", [(1024, 128), sweeps.whole(4096, 256)])
+def test_more_error_is_never_slower(n, batch):
     # With bfloat16 there are so many candidates that the best of float32 was not tried.
     prices = {
-        mode: trnfft.plan(4096, batch=256, target="trn2", cores=2, precision=mode).predicted_ns
+        mode: trnfft.plan(n, batch=batch, target="trn2", cores=2, precision=mode).predicted_ns
         for mode in ("fast", "bf16_refined", "bf16")
     }
-    loose = trnfft.plan(4096, batch=256, target="trn2", cores=2, max_error=2e-5).predicted_ns
+    loose = trnfft.plan(n, batch=batch, target="trn2", cores=2, max_error=2e-5).predicted_ns
     assert max(loose, prices["bf16"], prices["bf16_refined"]) <= prices["fast"]

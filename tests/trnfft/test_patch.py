@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import functools
+import itertools
 import operator
 import pickle
 import threading
@@ -13,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import trnfft
 from nki_kernels import simulator
+from tests import sweeps
 from trnfft import ComplexTensor
 
 from .samples import native, random
@@ -250,8 +252,11 @@ def test_point_spread_functions_are_computed_in_float64_by_torch():
         torch.testing.assert_close(trnfft.point_spread_functions.star(9), expected)
 
 
-@pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@sweeps.some(
+    "inside, backend",
+    itertools.product([False, True], ["torch", "matmul"]),
+    [(False, "torch"), (True, "matmul")],
+)
 def test_compiled_to_one_graph(backend, inside):
     held = functools.partial(torch.fft.irfft, n=8)
 

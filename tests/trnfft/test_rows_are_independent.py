@@ -5,12 +5,14 @@ As torch.fft keeps rows apart. The bad row itself is not finite where torch's is
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
-import pytest
 import torch
 
 import trnfft
 from nki_kernels import hardware
+from tests import sweeps
 
 GENERATOR = torch.Generator().manual_seed(5)
 BAD = {"nan": float("nan"), "infinity": float("inf"), "overflow": 3e38}
@@ -47,8 +49,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2"])
-@pytest.mark.parametrize("name", CASES)
+CHIPS = ("trn1", "trn2")
+
+
+@sweeps.some(
+    "name, chip",
+    itertools.product(CASES, CHIPS),
+    [(name, CHIPS[index % 2]) for index, name in enumerate(CASES)],
+)
 def test_neighbours_of_bad_rows(monkeypatch, name, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     function, reference, x = CASES[name]

@@ -8,9 +8,11 @@ import torch
 import trnfft
 from nki_kernels import hardware, simulator
 from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from tests import sweeps
 from trnfft.backends import nki, torch_neuron
 from trnfft.nn import BlockCirculantLinear
 
+CHIPS = ("trn2", "trn3")
 TOLERANCE = 1e-6  # relative L2 error; of functions made of several transforms four times as much
 
 
@@ -75,12 +77,23 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.fixture(params=["trn2", "trn3"], autouse=True)
-def chip(request, monkeypatch):
-    """At its default, degree 2."""
-    monkeypatch.setenv(TARGET_VARIABLE, request.param)
-    monkeypatch.delenv(LNC_VARIABLE, raising=False)
+@pytest.fixture(params=CHIPS)
+def chip(request):
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def launches_on(chip, monkeypatch):
+    """The chip, at its default, degree 2."""
+    monkeypatch.setenv(TARGET_VARIABLE, chip)
+    monkeypatch.delenv(LNC_VARIABLE, raising=False)
+
+
+def on_one_chip(names, cases):
+    """Parametrization over cases on both chips, by default each on one of them, in turn."""
+    by_default = [(*case, CHIPS[index % 2]) for index, case in enumerate(cases)]
+    every = [(*case, chip) for case in cases for chip in CHIPS]
+    return sweeps.some(f"{names}, chip", every, by_default)
 
 
 def simulated(function, *inputs):
@@ -92,10 +105,8 @@ def simulated(function, *inputs):
     return y
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_rows(name, n, batch):
+@sweeps.pairs(name=FUNCTIONS, n=LENGTHS, batch=[1, 3], chip=CHIPS)
+def test_rows(name, n, batch, chip):
     function = FUNCTIONS[name]
     if name in ("irfft", "hfft") and n == 1:
         n = 2  # half spectra of one number are of no data
@@ -103,22 +114,20 @@ def test_rows(name, n, batch):
     assert error(simulated(function, x), exact_of(function, x)) <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-def test_several_axes(name):
+@on_one_chip("name", [(name,) for name in SEVERAL])
+def test_several_axes(name, chip):
     function, x = SEVERAL[name]
     assert error(simulated(function, x), exact_of(function, x)) <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name):
+@on_one_chip("name", [(name,) for name in CONVOLUTIONS])
+def test_convolutions(name, chip):
     function, *inputs = CONVOLUTIONS[name]
     assert error(simulated(function, *inputs), exact_of(function, *inputs)) <= 4 * TOLERANCE
 
 
-@pytest.mark.parametrize(
-    ("p", "q", "k", "rows"), [(1, 1, 4, 1), (2, 3, 8, 1), (3, 2, 64, 5), (1, 2, 256, 3)]
-)
-def test_block_circulant_layers_forward_and_backward(p, q, k, rows):
+@on_one_chip("p, q, k, rows", [(1, 2, 256, 3), (1, 1, 4, 1), (2, 3, 8, 1), (3, 2, 64, 5)])
+def test_block_circulant_layers_forward_and_backward(p, q, k, rows, chip):
     layer = BlockCirculantLinear(q * k, p * k, k)
     x = real(rows, q * k).requires_grad_()
 

@@ -1,11 +1,14 @@
 """`trnfft bloom` writes the bloomed picture, shows how, and refuses bad input in one line."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 import trnfft
+from tests import sweeps
 from trnfft import cli
 from trnfft.cli.picture import read_picture
 from trnfft.convolution import point_spread_functions
@@ -73,8 +76,11 @@ def test_exposure_is_in_stops(run, lights):
     )
 
 
-@pytest.mark.parametrize("psf", ["gaussian", "star", "heart"])
-@pytest.mark.parametrize("padding", ["zero", "mirror"])
+@sweeps.some(
+    "psf, padding",
+    itertools.product(["gaussian", "star", "heart"], ["zero", "mirror"]),
+    [("gaussian", "zero"), ("star", "mirror"), ("heart", "zero")],
+)
 def test_every_kernel_to_png(run, tmp_path, lights, psf, padding):
     result = run("lights.npy", "--psf", psf, "--padding", padding, "--out", "a.png")
     assert result.exit_code == 0, result.output

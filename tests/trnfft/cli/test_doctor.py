@@ -22,6 +22,7 @@ from trnfft.planner import planner, wisdom
 
 WRONG = "WRONG PACKAGE. Please install the package from Neuron Repository"
 ADVICE = "pip.repos.neuron.amazonaws.com"
+EXAMINED = wisdom.EXAMINED
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +38,8 @@ def plain_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "INSTANCE_TYPE", tmp_path / "product_name")
     monkeypatch.setattr(health_checks, "NEURON_DEVICES", tmp_path / "dev")
     monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
+    # All of the shipped plans take most of a second: that they hold, one test is enough for.
+    monkeypatch.setattr(wisdom, "EXAMINED", 5)
     health_checks.import_error.cache_clear()
     planner.forget()
     yield
@@ -94,7 +97,8 @@ def by_name(checks):
 # The command
 
 
-def test_a_healthy_machine_on_one_screen():
+def test_a_healthy_machine_on_one_screen(monkeypatch):
+    monkeypatch.setattr(wisdom, "EXAMINED", EXAMINED)
     result = run()
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()

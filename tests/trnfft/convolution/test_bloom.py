@@ -6,6 +6,7 @@ import torch
 from scipy.signal import convolve2d
 
 import trnfft
+from tests import sweeps
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import PADDINGS, axis_order
 
@@ -38,10 +39,7 @@ def assert_close(actual, expected, tolerance=1e-12):
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("psf_size", PSF_SIZES)
-@pytest.mark.parametrize("padding", PADDINGS)
-@pytest.mark.parametrize("backend", ["torch", "matmul"])
+@sweeps.pairs(size=SIZES, psf_size=PSF_SIZES, padding=PADDINGS, backend=["torch", "matmul"])
 def test_as_direct_convolution(size, psf_size, padding, backend):
     image, psf = uniform(*size), uniform(*psf_size, seed=1)
     with trnfft.backend(backend):

@@ -12,6 +12,7 @@ from torch import nn
 
 import trnfft
 from nki_kernels import simulator
+from tests import sweeps
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
 from trnfft.ops.block_circulant import block_circulant_product
@@ -88,7 +89,9 @@ def test_as_dense(features_in, features_out, block_size, bias, lead, dtype, back
 
 
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
-@pytest.mark.parametrize("block_size", [1, 2, 31, 127, 128, 255, 256, 512, 1024, 2048, 4096])
+@pytest.mark.parametrize(
+    "block_size", [1, 2, 31, 128, 256, 1024, *map(sweeps.whole, (127, 255, 512, 2048, 4096))]
+)
 def test_block_sizes(block_size, backend):
     layer = BlockCirculantLinear(block_size + 5, 2 * block_size - 1, block_size)
     with trnfft.backend(backend):
@@ -112,7 +115,7 @@ def test_derivatives(shape, backend):
     with trnfft.backend(backend):
         given = [x.requires_grad_() for x in given]
         assert torch.autograd.gradcheck(block_circulant_product, given)
-        assert torch.autograd.gradgradcheck(block_circulant_product, given)
+        assert torch.autograd.gradgradcheck(block_circulant_product, given, fast_mode=True)
         assert torch.autograd.gradcheck(block_circulant_product, (*given[:2], None))
 
 
@@ -337,7 +340,7 @@ def test_inputs_that_are_refused():
         BlockCirculantLinear(8, 8, 4, dtype=torch.complex64)
 
 
-@pytest.mark.parametrize("block_size", [1, 3, 8, 16, 100, 256, 257, 512])
+@sweeps.some("block_size", [1, 3, 8, 16, 100, 256, 257, 512], [1, 3, 8, 100, 256, 257])
 def test_kernels(block_size):
     layer = BlockCirculantLinear(2 * block_size + 1, 2 * block_size, block_size)
     with trnfft.backend("nki-sim"):

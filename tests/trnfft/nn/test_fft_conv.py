@@ -11,6 +11,7 @@ from torch import nn
 
 import trnfft
 from nki_kernels import simulator
+from tests import sweeps
 from trnfft.nn import FFTConv1d, FFTConv2d, fft_conv
 from trnfft.planner import lengths
 
@@ -207,7 +208,7 @@ def test_the_kept_spectrum_is_not_saved(layer):
         assert torch.equal(ours(x), expected)
 
 
-@LAYERS
+@pytest.mark.parametrize("layer", [sweeps.whole(FFTConv1d), FFTConv2d])
 def test_compiled_and_functional(layer):
     ours, theirs = pair(layer, 2, 3, 3)
     x = random(1, 2, *POINTS[layer])
@@ -273,9 +274,9 @@ def test_sizes_that_no_filter_has(arguments, error, sentence):
         FFTConv1d(**{"in_channels": 2, "out_channels": 2, "kernel_size": 3, **arguments})
 
 
-@pytest.mark.parametrize("padding", [0, 3, "same"])
-@pytest.mark.parametrize("mode", ["zeros", "reflect"])
-@pytest.mark.parametrize("shape", [(3, 40), (2, 3, 9, 30), (2, 3, 30, 9)], ids=str)
+@sweeps.pairs(
+    shape=[(3, 40), (2, 3, 9, 30), (2, 3, 30, 9)], padding=[0, 3, "same"], mode=["zeros", "reflect"]
+)
 def test_a_filter_for_each_channel_is_one_launch(shape, padding, mode):
     layer = FFTConv1d if len(shape) == 2 else FFTConv2d
     options = dict(padding=padding, dilation=2, groups=3, padding_mode=mode, dtype=torch.float32)

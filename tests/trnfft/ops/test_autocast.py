@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
+from tests import sweeps
 from trnfft import nn
 from trnfft.ops import autocast
 
@@ -105,7 +106,7 @@ def test_operators_take_the_place_of_matrix_products_only_under_it(name):
             assert ("trnfft" in seen) == enabled
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@sweeps.some("backend", BACKENDS, ["matmul", "nki-sim"])
 def test_compiled_code(backend):
     torch._dynamo.reset()
     run = torch.compile(lambda x: trnfft.ifft(trnfft.rfft(x)).real, backend="aot_eager")
