@@ -115,7 +115,7 @@ def test_what_cannot_be_used_is_said_in_one_warning():
         b"no JSON",
         {**row, "target": "trn9"},
         {**row, "inverse": True},
-        {**row, "batch": 3},
+        {**row, "batch": 0},
         {**row, "max_error": 0.5},
         {**row, "candidates": [{**choice, "predicted_error": 1e-9}]},
         {**row, "candidates": [{**choice, "n": 95}]},

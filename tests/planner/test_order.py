@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 import trnfft
 from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from tests import sweeps
+from tests.trnfft.samples import random_complex
 from trnfft import ComplexTensor, order
 from trnfft.backends import matmul
-
-from ..trnfft.samples import random_complex
 
 DOUBLE, SINGLE = 1e-13, 1e-6  # bounds on the relative L2 error
 LENGTHS = [1, 2, 12, 97, 128, 131, 257, 256, 360, 384, 1000, 1024, 4096]
 BACKENDS = ["torch", "matmul"]
-THREE_STAGES = 2**16
+THREE_STAGES = 2**14
 
 every_length = pytest.mark.parametrize("n", [*LENGTHS, 10007, THREE_STAGES])
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -110,9 +110,7 @@ def test_lengths_are_checked(function):
 # Transforms
 
 
-@few_and_many
-@every_backend
-@every_length
+@sweeps.pairs(rows=[1, 3, matmul.WIDE_BATCH], backend=BACKENDS, n=[*LENGTHS, 10007, THREE_STAGES])
 def test_planned_is_natural_permuted(n, backend, rows):
     x = random_complex(rows, n, seed=n)
     spectrum = torch.fft.fft(x, norm="ortho")[:, order.frequencies(n)]

@@ -9,6 +9,8 @@ import torch
 
 import trnfft
 from nki_kernels import hardware, simulator
+from tests import sweeps
+from tests.sweeps import whole
 from trnfft.planner import bounds, cost, planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Plan, Recipe
@@ -52,7 +54,10 @@ def run(algorithm, inputs, arguments):
 # Algorithms
 
 
-@pytest.mark.parametrize("n", [1, 2, 8, 100, 128, 131, 256, 257, 1000, 1024, 4096, 10007, 65536])
+@pytest.mark.parametrize(
+    "n",
+    [1, 2, 8, 100, whole(128), 131, 256, 257, 1000, whole(1024), 4096, whole(10007), whole(65536)],
+)
 def test_predicted_errors_are_within_a_factor_of_three(n):
     checked = 0
     for algorithm in LINES:
@@ -71,7 +76,9 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
     assert checked
 
 
-@pytest.mark.parametrize("n", [1, 2, 64, 100, 256, 257, 1000, 2048, 4096, 4099, 16384, 600000])
+@pytest.mark.parametrize(
+    "n", [1, 2, 64, 100, 256, 257, 1000, whole(2048), 4096, 4099, whole(16384), whole(600000)]
+)
 def test_specs_are_shapes_and_dtypes_of_the_tables(n):
     for algorithm in [*LINES, STRIDED_STOCKHAM]:
         if not algorithm.why_not(n):
@@ -116,9 +123,9 @@ def test_prices_are_those_of_the_real_run():
 # Choices
 
 
-@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("n, batch", [(509, 1), (1009, 1), (635, 128), (1009, 128)])
-def test_lengths_with_large_primes_are_folded(n, batch, target):
+@sweeps.pairs(size=[(509, 1), (1009, 1), (635, 128), (1009, 128)], target=["trn1", "trn2", "trn3"])
+def test_lengths_with_large_primes_are_folded(size, target):
+    n, batch = size
     assert planner.search(request(n, batch, target=target)).algorithm == "folded_dft"
 
 
@@ -127,8 +134,7 @@ def test_long_and_smooth_lengths_are_not_folded(n, batch):
     assert planner.search(request(n, batch)).algorithm != "folded_dft"
 
 
-@pytest.mark.parametrize("batch", [1, 64])
-@pytest.mark.parametrize("n", [1, 2, 100, 127, 257, 509, 1000, 1024, 4096, 8192, 60000, 65521])
+@sweeps.pairs(batch=[1, 64], n=[1, 2, 100, 127, 257, 509, 1000, 1024, 4096, 8192, 60000, 65521])
 def test_the_choice_is_the_cheapest_that_fits(n, batch):
     plan = planner.search(request(n, batch))
     best, *others = plan.candidates
@@ -141,8 +147,7 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
     assert {c.recipe.algorithm for c in plan.candidates} == COMPLEX
 
 
-@pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("n", [1, 8, 131, 256, 1000, 4096])
+@sweeps.pairs(inverse=[False, True], n=[1, 8, 131, 256, 1000, 4096])
 def test_real_data_has_plans_of_its_own(n, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**20 // n)
     assert plan.kind == ("c2r" if inverse else "r2c")
@@ -155,7 +160,7 @@ def test_real_data_has_plans_of_its_own(n, inverse):
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize(("n", "batch"), [(16384, 64), (30000, 32), (2**17, 1)])
+@pytest.mark.parametrize(("n", "batch"), [(16384, 64), (30000, 32), whole(2**17, 1)])
 def test_long_real_data_takes_less_than_complex_data(n, batch, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=batch)
     assert plan.algorithm.removeprefix("inverse_") == "real_four_step"
@@ -323,7 +328,7 @@ def test_errors(arguments, error, message):
         trnfft.plan(**arguments)
 
 
-@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("target", ["trn1", whole("trn2"), whole("trn3")])
 def test_a_prime_close_to_a_million_has_a_kernel_on_every_chip(target):
     """The last convolution before 2^21 points, which leaves the least room in SBUF."""
     plan = trnfft.plan(1048573, target=target, cores=1)

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import trnfft
+from tests import sweeps
+from tests.sweeps import whole
 
 
 def test_the_setting():
@@ -75,10 +77,11 @@ def test_gradients_have_the_precision_of_their_forward_pass():
     assert error < 5e-8
 
 
-@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
-@pytest.mark.parametrize("n", [8, 128, 509, 1000, 4096])
-@pytest.mark.parametrize("name, most", [("bf16", 1e-2), ("bf16_refined", 2e-5)])
-def test_bfloat16_modes_keep_their_budgets(name, most, n, backend):
+@sweeps.pairs(
+    name=["bf16", "bf16_refined"], n=[8, 128, 509, 1000, 4096], backend=["torch", "nki-sim"]
+)
+def test_bfloat16_modes_keep_their_budgets(name, n, backend):
+    most = {"bf16": 1e-2, "bf16_refined": 2e-5}[name]
     x = torch.randn(130, n, dtype=torch.complex64, generator=torch.Generator().manual_seed(n))
     error = relative_error(x, name, backend)
     algorithm = trnfft.plan(n, batch=130, precision=name).algorithm
@@ -92,7 +95,7 @@ def test_bfloat16_modes_keep_their_budgets(name, most, n, backend):
 
 @pytest.mark.parametrize(
     "n, target",
-    [(128, "trn1"), (128, "trn2"), (128, "trn3"), (1024, "trn2"), (1024, "trn3")],
+    [(128, "trn1"), whole(128, "trn2"), whole(128, "trn3"), (1024, "trn2"), whole(1024, "trn3")],
 )
 def test_bfloat16_is_taken_where_the_tensor_engine_binds(n, target):
     prices = {}

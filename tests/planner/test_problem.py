@@ -61,8 +61,8 @@ def test_titles_name_the_shape_and_the_data_in_it():
         trnfft.plan(shape=(4, 6), padded_from=held, real=True, batch=3, target="trn1")
         for held in ((4, 6), (3, 6))
     )
-    assert whole.title == "FFT of real data, 4 x 6, batch 4, fast, trn1, LNC=1"
-    assert padded.title == "FFT of real data, 4 x 6 for 3 x 6, batch 4, fast, trn1, LNC=1"
+    assert whole.title == "FFT of real data, 4 x 6, batch 3, fast, trn1, LNC=1"
+    assert padded.title == "FFT of real data, 4 x 6 for 3 x 6, batch 3, fast, trn1, LNC=1"
 
 
 @pytest.mark.parametrize("size", [{"n": 1000}, {"shape": (4, 6)}])
