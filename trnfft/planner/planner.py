@@ -398,21 +398,26 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
     simulated = 0
     tried: set[str] = set()
     for least, recipe in _by_least_time(recipes, problem):
-        candidate = Candidate(recipe, None, errors[recipe])
-        lighter = ALGORITHMS[recipe.algorithm].lighter
-        if errors[recipe] > problem.max_error:
+        name, error = recipe.algorithm, errors[recipe]
+        candidate = Candidate(recipe, None, error)
+        lighter = ALGORITHMS[name].lighter
+        is_first = name not in tried
+        if error <= problem.max_error and lighter not in fitting and least < cheapest:
+            if is_first or simulated <= budget:
+                priced, instructions = _price(candidate, problem)
+                found.append(priced)
+                simulated += instructions
+                cheapest = min(cheapest, priced.predicted_ns or math.inf)
+        elif not is_first:  # one of them stands for all
+            continue
+        elif error > problem.max_error:
             found.append(replace(candidate, rejected=_exceeds(problem.max_error)))
         elif lighter in fitting:  # never slower, and its dry run is shorter
             reason = f"{lighter} does the same with less work"
             found.append(replace(candidate, rejected=reason))
-        elif least >= cheapest:
+        else:
             beaten.append(replace(candidate, least_ns=round(least, 1)))
-        elif simulated <= budget or recipe.algorithm not in tried:
-            tried.add(recipe.algorithm)
-            priced, instructions = _price(candidate, problem)
-            found.append(priced)
-            simulated += instructions
-            cheapest = min(cheapest, priced.predicted_ns or math.inf)
+        tried.add(name)
     return [*(_beaten(one, cheapest) for one in beaten), *found]
 
 
