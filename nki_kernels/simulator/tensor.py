@@ -66,6 +66,7 @@ def _field_initializer(cls: type) -> Any:
                 fields[name] = value
 
     names = list(fields)
+    field_kind = dataclasses.Field
     # Around __setattr__: that of @dataclass(frozen=True) refuses every assignment.
     assign = object.__setattr__
 
@@ -75,8 +76,7 @@ def _field_initializer(cls: type) -> Any:
             raise TypeError(f"{cls.__name__} takes {names}, not {args} {unknown}")
         values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
         for name, value in values.items():
-            is_field = isinstance(value, dataclasses.Field)
-            assign(self, name, _default(value) if is_field else value)
+            assign(self, name, _default(value) if isinstance(value, field_kind) else value)
         self.__post_init__()
 
     __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
@@ -142,9 +142,10 @@ class Storage:
         self.buffer = buffer
         self.dtype = dtype
         self.shape = shape
-        self.free_elements = math.prod(shape[1:]) if buffer in ON_CHIP else math.prod(shape)
+        partitions = shape[0] if buffer in ON_CHIP else 1
+        self.free_elements = math.prod(shape) // partitions
         self.free_bytes = self.free_elements * dtypes.itemsize(dtype)
-        self.size_bytes = self.free_bytes * (shape[0] if buffer in ON_CHIP else 1)
+        self.size_bytes = self.free_bytes * partitions
         self.start_partition = 0
         self.address: int | None = None  # free byte offset of an explicit placement
         self.data: Array | None = None  # uint8; None in a dry run
@@ -216,10 +217,8 @@ class NkiTensor(NoArithmetic, NKIObject):
         buffer: MemoryRegion = MemoryRegion.sbuf,
         name: str = "",
     ) -> None:
-        shape = tuple(shape)
         dtype = dtypes.canonical(dtype)
-        free = math.prod(shape[1:]) if buffer in ON_CHIP else 0
-        self._take(layout_of(shape, _row_major(shape), dtype, dtypes.is_exact(dtype), free))
+        self._take(_dense(tuple(shape), dtype, dtypes.is_exact(dtype), buffer in ON_CHIP))
         self.buffer = buffer
         self.storage = storage
         self.offset = 0
@@ -820,6 +819,13 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= n
     return tuple(reversed(strides))
+
+
+@functools.lru_cache(4096)
+def _dense(shape: tuple[int, ...], dtype: str, is_exact: bool, on_chip: bool) -> Layout:
+    """The layout of a whole tensor."""
+    free = math.prod(shape[1:]) if on_chip else 0
+    return layout_of(shape, _row_major(shape), dtype, is_exact, free)
 
 
 def _without(items: tuple[int, ...], dim: int) -> tuple[int, ...]:

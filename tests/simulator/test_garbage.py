@@ -14,7 +14,7 @@ import gc
 
 import numpy as np
 
-from nki_kernels import simulator
+from nki_kernels import hardware, simulator
 from nki_kernels.nki_api import nisa, nki, nl
 
 
@@ -33,6 +33,19 @@ def looped(x):
     return out
 
 
+def shared(x):
+    """A copy, half of it by each of two cores."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    first = 32 * nl.program_id(0)
+    nl.store(out[first : first + 32], nl.load(x[first : first + 32]))
+    return out
+
+
+def on_two_cores(run):
+    with hardware.select(hardware.chip("trn2")):
+        return run(nki.simulate(shared)[2])
+
+
 def recorded():
     with simulator.record() as timeline:
         nki.simulate(looped)(x)
@@ -40,7 +53,14 @@ def recorded():
 
 
 x = np.eye(64, dtype=np.float32)
-for launch in (lambda: simulator.dry_run(looped, x), lambda: nki.simulate(looped)(x), recorded):
+launches = [
+    lambda: simulator.dry_run(looped, x),
+    lambda: nki.simulate(looped)(x),
+    recorded,
+    lambda: on_two_cores(lambda kernel: simulator.dry_run(kernel, x)),
+    lambda: on_two_cores(lambda kernel: kernel(x)),
+]
+for launch in launches:
     launch()  # makes what caches keep
     gc.collect()
     gc.disable()
@@ -54,4 +74,4 @@ def test_a_launch_leaves_no_garbage(tmp_path: Path) -> None:
     script = tmp_path / "launches.py"
     script.write_text(PROGRAM)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-    assert (done.stdout.split(), done.stderr) == (["0"] * 3, "")
+    assert (done.stdout.split(), done.stderr) == (["0"] * 5, "")

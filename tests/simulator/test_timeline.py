@@ -611,6 +611,23 @@ def test_dry_run_takes_arrays_and_refuses_control_flow_on_data():
         simulator.dry_run(kernel, ((1, 1), nl.int32))
 
 
+def test_events_of_all_launches_are_counted_a_loops_body_once():
+    def repeated(x):
+        tile = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
+
+        def body(_):
+            nisa.memset(tile, 0.0)
+
+        nl.fori_loop(0, 3, body)
+
+    x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
+    with simulator.record() as timeline:
+        nki.simulate(pipeline)(x, w)
+        nki.simulate(repeated)(x)
+    assert timeline.event_count == len(timeline.events) == 27
+    assert timeline.instructions == 29
+
+
 def test_a_time_is_said_with_its_chip_and_degree():
     assert repr(simulator.Timeline()) == "Timeline(0 instructions, 0 ns modelled)"
     timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))

@@ -87,17 +87,27 @@ def _operand(t: NkiTensor, scope: Any, local: dict[int, int]) -> tuple[Any, ...]
     place: Any = id(t.storage)
     if around is scope:
         place = ("body", local.setdefault(place, len(local)))
-    kind = None if t._dynamic is None else t._dynamic.kind
-    return place, t.dtype, t.shape, t.strides, t.offset, kind
+    return place, t._layout, t.offset, None if t._dynamic is None else t._dynamic.kind
 
 
 def _same_instructions(first: list[Any], other: list[Any]) -> bool:
     if len(first) != len(other):
         return False
     for (a, operands), (b, others) in zip(first, other, strict=True):
-        if operands != others or (a is not b and _constants(a) != _constants(b)):
+        # Most layouts that are equal are one object.
+        if operands != others and _in_numbers(operands) != _in_numbers(others):
+            return False
+        if a is not b and _constants(a) != _constants(b):
             return False
     return True
+
+
+def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Operands with what their layouts say."""
+    return [
+        (place, layout.dtype, layout.shape, layout.strides, offset, kind)
+        for place, layout, offset, kind in operands
+    ]
 
 
 def _constants(issue: Any) -> tuple[Any, ...]:
