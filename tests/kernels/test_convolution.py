@@ -220,11 +220,12 @@ def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
         assert fits(dry(batch, radices, 1))
 
 
-@BOTH
 @sweeps.some(
-    "radices", [(64, 64), (128, 32), (65, 63), (80, 64), (128, 40)], [(80, 64), (128, 40)]
-).with_args(ids=str)
-def test_the_longest_rows_fit(radices):
+    "strict_chip, radices",
+    itertools.product(["trn1", "trn2"], [(64, 64), (128, 32), (65, 63), (80, 64), (128, 40)]),
+    [("trn1", (80, 64)), ("trn2", (128, 40))],
+).with_args(ids=str, indirect=["strict_chip"])
+def test_the_longest_rows_fit(strict_chip, radices):
     for batch in (128, 200, 512):
         for filters in (1, batch):
             assert fits(dry(batch, radices, filters))
