@@ -203,7 +203,8 @@ def test_the_stage_order_is_a_permutation(radices):
     assert (slabs == np.arange(radices[0])[:, None] + radices[0] * np.arange(radices[1])).all()
 
 
-def test_dry_run_is_the_real_timeline():
+@pytest.mark.parametrize("strict_chip", ["trn1", sweeps.whole("trn2")], indirect=True)
+def test_dry_run_is_the_real_timeline(strict_chip):
     for columns in ((8, 8), (36, 64)):
         held = math.prod(columns) - 7, 100
         timeline = launch(real(2, *held), real(1, held[0] + 7, 120), (10, 12), columns, held)[1]
