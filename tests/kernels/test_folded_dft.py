@@ -69,8 +69,9 @@ def test_odd_even_and_prime_lengths_in_ragged_batches(chip, n, inverse):
         assert error(run(x, tables), exact) <= TOLERANCE
 
 
-def test_every_length_fits_and_breaks_no_rule(chip):
-    for n in range(MIN_LENGTH, MAX_LENGTH + 1, 137):
+@pytest.mark.parametrize("step", [411, sweeps.whole(137)])
+def test_every_length_fits_and_breaks_no_rule(chip, step):
+    for n in range(MIN_LENGTH, MAX_LENGTH + 1, step):
         for batch in (1, 17, 300):
             assert fits(dry(n, batch))
     assert fits(dry(MAX_LENGTH, 700))
@@ -126,10 +127,10 @@ def test_modelled_time_is_near_what_the_tensor_engine_needs(chip, n, most):
     assert timeline.instructions <= 1100
 
 
-def test_a_long_batch_is_a_loop_on_the_device():
-    for n in (131, 383, 1009, 2039):
-        events = dry(n, 200_000).events  # of a loop's body once
-        assert 2000 <= len(events) <= 12_000
+@pytest.mark.parametrize("n", [131, sweeps.whole(383), sweeps.whole(1009), 2039])
+def test_a_long_batch_is_a_loop_on_the_device(n):
+    events = dry(n, 200_000).events  # of a loop's body once
+    assert 2000 <= len(events) <= 12_000
 
 
 def test_dry_run_is_the_real_timeline():

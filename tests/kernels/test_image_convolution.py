@@ -96,17 +96,14 @@ IMAGES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "held", "kept", "counts"),
-    [
-        *((*each, ((1, 1), (3, 1), (3, 3), (6, 3))) for each in IMAGES[:-4]),
-        *((*each, ((1, 1), (6, 3))) for each in IMAGES[-4:]),
-        *(sweeps.whole(*each, ((3, 1), (3, 3))) for each in IMAGES[-4:]),
-    ],
-    ids=str,
-)
-def test_images_and_filters(rows, columns, held, kept, counts):
-    for batch, filters in counts:
+@sweeps.some(
+    "strict_chip, rows, columns, held, kept",
+    [(chip, *case) for chip in ("trn1", "trn2") for case in IMAGES],
+    [(chip, *case) for chip in ("trn1", "trn2") for case in IMAGES[:10]]
+    + [(("trn1", "trn2")[place % 2], *case) for place, case in enumerate(IMAGES[10:])],
+).with_args(ids=str, indirect=["strict_chip"])
+def test_images_and_filters(strict_chip, rows, columns, held, kept):
+    for batch, filters in ((1, 1), (3, 1), (3, 3), (6, 3)):
         result, exact = convolve(batch, filters, rows, columns, held, kept)
         assert max(map(error, result, exact)) <= 1.2e-6  # no image is another one's
 
@@ -206,7 +203,8 @@ def test_the_stage_order_is_a_permutation(radices):
     assert (slabs == np.arange(radices[0])[:, None] + radices[0] * np.arange(radices[1])).all()
 
 
-def test_dry_run_is_the_real_timeline():
+@pytest.mark.parametrize("strict_chip", ["trn1", sweeps.whole("trn2")], indirect=True)
+def test_dry_run_is_the_real_timeline(strict_chip):
     for columns in ((8, 8), (36, 64)):
         held = math.prod(columns) - 7, 100
         timeline = launch(real(2, *held), real(1, held[0] + 7, 120), (10, 12), columns, held)[1]

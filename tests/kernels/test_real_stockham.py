@@ -130,7 +130,9 @@ def test_the_other_sign_and_a_scale(radices):
     assert error(result, exact) <= 6e-7
 
 
-@pytest.mark.parametrize("radices", [(2, 2), (5, 3), (8, 15), (15, 8), (32, 30)], ids=str)
+@sweeps.some(
+    "radices", [(2, 2), (5, 3), (8, 15), (15, 8), (32, 30)], [(2, 2), (5, 3), (8, 15)]
+).with_args(ids=str)
 def test_several_transforms_a_partition(radices):
     n = math.prod(radices)
     for batch in (257, 1500):
@@ -201,7 +203,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
 @sweeps.some(
     "radices, chip",
     itertools.product([(8, 8), (16, 64), (128, 64)], ["trn1", "trn2", "trn3"]),
-    [((8, 8), "trn2"), ((16, 64), "trn1"), ((128, 64), "trn3")],
+    [((8, 8), "trn2"), ((128, 64), "trn1")],
 ).with_args(ids=str)
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
@@ -282,9 +284,7 @@ def test_modelled_time_is_little_over_half_of_a_complex_transforms(chip, radices
     ),
     [
         ((128, 64), "trn1"),
-        ((128, 64), "trn3"),
-        ((128, 63), "trn1"),
-        ((127, 64), "trn2"),
+        ((127, 64), "trn3"),
         ((2, 64), "trn1"),
         ((128, 2), "trn2"),
     ],
