@@ -53,7 +53,7 @@ FUNCTIONS = {
     "planned order": planned_and_back,
 }
 REAL = ("rfft", "ihfft")
-LENGTHS = (1, 2, 3, 7, 16, 127, 256, 257, 360, 1024)  # of each kind of kernel for rows one
+LENGTHS = (1, 2, 3, 7, 16, 127, 256, 257, 360, 512)  # of each kind of kernel for rows one
 
 SEVERAL = {
     "fft2": (trnfft.fft2, complex_(4, 6)),
