@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
+import multiprocessing
 import os
 import shutil
 import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,17 +24,18 @@ from typer.testing import CliRunner  # noqa: E402
 
 from remote.job import worker_archive  # noqa: E402
 
+from . import program  # noqa: E402
 from .fake_aws import FakeAws, Moto, Proxy  # noqa: E402
 from .python_server import PythonServer  # noqa: E402
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 PACE = {
-    "POLL": 0.2,
+    "POLL": 0.05,
     "STATE": 0.02,
     "COMMAND": 0.01,
-    "START": 2.0,
-    "END": 1.0,
-    "PATIENCE": 0.5,
+    "START": 0.4,
+    "END": 0.3,
+    "PATIENCE": 0.3,
     "COMMAND_LIMIT": 20.0,
     "GRACE": 60.0,
     "ATTEMPTS": 3,
@@ -47,6 +49,11 @@ def quick_and_quiet():
     make, made = boto3.Session.client, {}
 
     def client(self, *arguments, config=None, **options):
+        credentials = self.get_credentials()
+        if (
+            credentials is None or credentials.method != "env"
+        ):  # a dry run, with handlers of its own
+            return make(self, *arguments, config=config, **options)
         chosen = getattr(config, "_user_provided_options", None)
         settings = [(key, value) for key, value in os.environ.items() if key.startswith("AWS_")]
         key = repr((arguments, options, chosen, self.region_name, sorted(settings)))
@@ -97,6 +104,7 @@ def set_environment(patch):
         "AWS_CONFIG_FILE": "/nonexistent",
         "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
         "NO_PROXY": "*",
+        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # a thousand, at every reset
     }.items():
         patch.setenv(name, value)
 
@@ -173,32 +181,31 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
+@pytest.fixture(scope="session")
+def forks():
+    """Processes that have hw_bench and boto3, which take long to import, from their start."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([program.__name__])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)]))
+        context.Process().start()  # and with it the server
+    return context
+
+
 @pytest.fixture
-def process(aws, tmp_path, repository):
+def process(aws, forks, tmp_path, repository):
     """Starts hw_bench as a process of its own."""
-    settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
-    program = (
-        "import pathlib, hw_bench;"
-        f"from remote import pace; {settings};"
-        f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
-    )
     started = []
 
-    def start(*arguments: str) -> subprocess.Popen:
+    def start(*arguments: str) -> BaseProcess:
         options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
-        with open(tmp_path / "output", "w") as output:
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", program, "run", *options, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
-                )
-            )
+        words = ["run", *options, *arguments]
+        given = (words, repository, PACE, dict(os.environ), tmp_path / "output")
+        started.append(forks.Process(target=program.main, args=given))
+        started[-1].start()
         return started[-1]
 
     yield start
     for one in started:
         one.kill()
-        one.wait()
+        one.join()

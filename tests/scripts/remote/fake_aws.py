@@ -37,7 +37,7 @@ ERROR_LIMIT = 8_000
 QUICK = 1.0  # seconds
 HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "server", "date"}
 
-# The python of the environment on the instance: it writes down what pip is told, and plays programs.
+# The python of the environment on the instance, which notes what pip is told, and plays programs.
 VENV_PYTHON = """\
 #!/bin/sh
 venv="${{0%/bin/python}}"

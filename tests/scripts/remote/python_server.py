@@ -4,6 +4,8 @@ A run of hw_bench sends ten commands to its instance, each of which starts Pytho
 anew. On the instances of these tests, `python3` is a shell script that hands itself to this
 server, which has imported the worker from an archive like the one that is sent, and forks.
 
+The job in the background is a process with a start of its own, since its end is tested.
+
 The process of the script lends its arguments, environment, folder and streams to the fork, through
 /proc, and waits for an exit status in a pipe of its own.
 """
@@ -28,6 +30,18 @@ echo $$ > {requests}
 read -r status < {folder}/$$
 exit "${{status:-1}}"  # none where the fork was killed
 """
+# Transfers that fail are tried again soon.
+PAUSES = (0.05, 0.1, 0.0)
+BACKGROUND = f"""\
+import sys
+
+sys.argv.pop(0)
+sys.path[0] = sys.argv[0]
+import remote.worker
+
+remote.worker.PAUSES = {PAUSES}
+remote.worker.main()
+"""
 
 
 class PythonServer:
@@ -40,7 +54,10 @@ class PythonServer:
         os.mkfifo(requests)
         # What the worker takes for Python, for its job in the background.
         executable = folder / "python"
-        executable.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -IS "$@"\n')
+        background = folder / "background.py"
+        background.write_text(BACKGROUND)
+        words = " ".join(map(quote, [sys.executable, "-IS", str(background)]))
+        executable.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         executable.chmod(0o755)
         self.client = CLIENT.format(folder=quote(str(folder)), requests=quote(str(requests)))
         self.process = subprocess.Popen(
@@ -57,8 +74,9 @@ class PythonServer:
 def serve(requests: str, archive: str, executable: str) -> None:
     """Forks for every process whose id arrives, until stdin is closed."""
     sys.path.insert(0, archive)
-    import remote.worker  # noqa: F401, the forks have it
+    import remote.worker  # the forks have it
 
+    remote.worker.PAUSES = PAUSES
     known = contents(archive)
     sys.executable = executable
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
