@@ -158,6 +158,7 @@ def hw_bench(repository, monkeypatch):
     # botocore waits up to 20 s between attempts.
     patient = SimpleNamespace(sleep=lambda seconds: None, time=time.time)
     monkeypatch.setattr("botocore.endpoint.time", patient)
+    monkeypatch.setattr("os.fsync", lambda number: None)  # takes milliseconds
     return hw_bench
 
 

@@ -30,16 +30,21 @@ echo $$ > {requests}
 read -r status < {folder}/$$
 exit "${{status:-1}}"  # none where the fork was killed
 """
-# Transfers that fail are tried again soon.
-PAUSES = (0.05, 0.1, 0.0)
+# The worker without long waits: for transfers that fail, and for the disk.
+PREPARATION = """\
+import os, sys
+
+import remote.worker
+
+remote.worker.PAUSES = (0.05, 0.1, 0.0)
+os.fsync = lambda number: None
+"""
 BACKGROUND = f"""\
 import sys
 
 sys.argv.pop(0)
-sys.path[0] = sys.argv[0]
-import remote.worker
-
-remote.worker.PAUSES = {PAUSES}
+sys.path[0] = {{modules!r}}
+{PREPARATION}
 remote.worker.main()
 """
 
@@ -50,18 +55,21 @@ class PythonServer:
     def __init__(self, folder: Path, worker: bytes) -> None:
         archive = folder / "worker.zip"
         archive.write_bytes(worker)
+        modules = folder / "modules"  # of the archive, which are compiled once
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(modules)
         requests = folder / "requests"
         os.mkfifo(requests)
         # What the worker takes for Python, for its job in the background.
         executable = folder / "python"
         background = folder / "background.py"
-        background.write_text(BACKGROUND)
+        background.write_text(BACKGROUND.format(modules=str(modules)))
         words = " ".join(map(quote, [sys.executable, "-IS", str(background)]))
         executable.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         executable.chmod(0o755)
         self.client = CLIENT.format(folder=quote(str(folder)), requests=quote(str(requests)))
         self.process = subprocess.Popen(
-            [sys.executable, "-IS", __file__, requests, archive, executable],
+            [sys.executable, "-IS", __file__, requests, archive, modules, executable],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
@@ -71,14 +79,11 @@ class PythonServer:
         self.process.communicate()
 
 
-def serve(requests: str, archive: str, executable: str) -> None:
+def serve(requests: str, archive: str, modules: str, executable: str) -> None:
     """Forks for every process whose id arrives, until stdin is closed."""
-    sys.path.insert(0, archive)
-    import remote.worker  # the forks have it
-
-    remote.worker.PAUSES = PAUSES
+    sys.path.insert(0, modules)
+    exec(PREPARATION)  # for the forks
     known = contents(archive)
-    sys.executable = executable
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     pipe = os.open(requests, os.O_RDWR)  # for writing, too: it never ends
     while True:
@@ -88,7 +93,7 @@ def serve(requests: str, archive: str, executable: str) -> None:
         for number in os.read(pipe, 4096).split():  # a line is written in one piece
             if not os.fork():
                 try:
-                    become(int(number), Path(requests).parent, known)
+                    become(int(number), Path(requests).parent, known, executable)
                 finally:
                     os._exit(1)
 
@@ -99,7 +104,7 @@ def contents(archive: str) -> dict[str, bytes]:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
-def become(number: int, folder: Path, known: dict[str, bytes]) -> None:
+def become(number: int, folder: Path, known: dict[str, bytes], executable: str) -> None:
     """Does in this process what Python would do in the place of another one."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     process = Path(f"/proc/{number}")
@@ -117,13 +122,13 @@ def become(number: int, folder: Path, known: dict[str, bytes]) -> None:
         os.environb[name] = value
     os.chdir(process / "cwd")
     _, _, *arguments = (process / "cmdline").read_bytes().decode().split("\0")[:-1]
-    status = exit_status(arguments, known)
+    status = exit_status(arguments, known, executable)
     sys.stdout.flush()
     os.write(reply, b"%d\n" % status)
     os._exit(0)
 
 
-def exit_status(arguments: list[str], known: dict[str, bytes]) -> int:
+def exit_status(arguments: list[str], known: dict[str, bytes], executable: str) -> int:
     """The exit status of `python -IS` with arguments that these tests use."""
     try:
         if arguments[0] == "-c":
@@ -132,6 +137,7 @@ def exit_status(arguments: list[str], known: dict[str, bytes]) -> int:
         else:
             sys.argv = arguments
             if contents(arguments[0]) == known:
+                sys.executable = executable
                 sys.modules["remote.worker"].main()
             else:  # not the worker that this server has
                 sys.path[0] = arguments[0]
