@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
-import multiprocessing
 import os
 import shutil
 import subprocess
 import time
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,11 +22,10 @@ from typer.testing import CliRunner  # noqa: E402
 
 from remote.job import worker_archive  # noqa: E402
 
-from . import program  # noqa: E402
 from .fake_aws import FakeAws, Moto, Proxy  # noqa: E402
+from .program import Program, ProgramServer  # noqa: E402
 from .python_server import PythonServer  # noqa: E402
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
 PACE = {
     "POLL": 0.05,
     "STATE": 0.02,
@@ -50,9 +47,8 @@ def quick_and_quiet():
 
     def client(self, *arguments, config=None, **options):
         credentials = self.get_credentials()
-        if (
-            credentials is None or credentials.method != "env"
-        ):  # a dry run, with handlers of its own
+        if credentials is None or credentials.method != "env":
+            # A dry run, whose clients have handlers of their own.
             return make(self, *arguments, config=config, **options)
         chosen = getattr(config, "_user_provided_options", None)
         settings = [(key, value) for key, value in os.environ.items() if key.startswith("AWS_")]
@@ -183,30 +179,25 @@ def wait_for(condition):
 
 
 @pytest.fixture(scope="session")
-def forks():
-    """Processes that have hw_bench and boto3, which take long to import, from their start."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([program.__name__])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)]))
-        context.Process().start()  # and with it the server
-    return context
+def programs():
+    """What processes of hw_bench are forked by."""
+    server = ProgramServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def process(aws, forks, tmp_path, repository):
+def process(aws, programs, tmp_path, repository):
     """Starts hw_bench as a process of its own."""
     started = []
 
-    def start(*arguments: str) -> BaseProcess:
+    def start(*arguments: str) -> Program:
         options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
         words = ["run", *options, *arguments]
-        given = (words, repository, PACE, dict(os.environ), tmp_path / "output")
-        started.append(forks.Process(target=program.main, args=given))
-        started[-1].start()
+        started.append(programs.start(words, repository, PACE, tmp_path / "output"))
         return started[-1]
 
     yield start
     for one in started:
         one.kill()
-        one.join()
+        one.wait()

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from trnfft.cli.health_checks import Check
 
-from .conftest import SCRIPTS, wait_for
+from .conftest import wait_for
+from .program import SCRIPTS
 
 PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"
@@ -28,9 +29,8 @@ def test_signal_from_outside(process, aws, tmp_path, number):
     aws.behave({ACCURACY: {"until": str(tmp_path / "gate")}})
     running = process("--template", aws.new_template(), *TWO)
     wait_for((tmp_path / "out" / "parity.json").exists)
-    os.kill(running.pid, number)
-    running.join(60)
-    assert running.exitcode == 128 + number, (tmp_path / "output").read_text()
+    running.send_signal(number)
+    assert running.wait() == 128 + number, (tmp_path / "output").read_text()
     assert set(aws.states()) <= {"stopped", "terminated"}
 
 
@@ -41,7 +41,7 @@ def test_killed_without_warning(process, call, aws, tmp_path):
     running = process("--instance", instance, *TWO, "--hours", "1")
     wait_for((tmp_path / "out" / "parity.json").exists)
     running.kill()
-    running.join()
+    running.wait()
     assert aws.state(instance) == "running"
     assert aws.shutdown_time(instance) in ("+59", "+60")  # an hour and a minute, less a part
     gate.touch()  # the job ends with nobody there
@@ -60,7 +60,7 @@ def test_a_running_job_is_taken_up_again(process, call, aws, tmp_path):
     running = process("--instance", instance, *TWO)
     wait_for((tmp_path / "out" / "parity.json").exists)
     running.kill()
-    running.join()
+    running.wait()
 
     aws.inject("SendCommand", lambda r, f: [gate.touch(), f(r)][1], "poll", skip=1)
     again = call("run", "--resume")

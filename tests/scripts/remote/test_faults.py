@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from .conftest import SCRIPTS
 from .fake_aws import Response, body, close, error, flip, invocation, lose_answer
+from .program import SCRIPTS
 
 PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"

@@ -101,7 +101,7 @@ def test_a_killed_launch_ends_by_itself(process, call, aws):
     running = process("--template", aws.new_template(), "--sets", "parity", "--hours", "1")
     wait_for(lambda: aws.operations("DescribeInstanceInformation"))
     running.kill()
-    running.join()
+    running.wait()
     instance = launched(aws)
     assert aws.state(instance) == "running" and aws.shutdown_time(instance) == "+62"
     aws.let_time_pass(instance)
