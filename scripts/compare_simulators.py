@@ -42,9 +42,9 @@ SECONDS = 900  # that a simulator may take for all cases
 Outcome = list[np.ndarray] | str  # outputs, or why there are none
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     """Compares, prints a line for every case, writes the JSON and returns the exit code."""
-    options = parse()
+    options = parse(given)
     cases = [case for case in all_cases() if case.name in options.cases or not options.cases]
     if options.run_into is not None:
         run(cases, options.run_into)
@@ -64,14 +64,14 @@ def main() -> int:
     return 0 if all(row["status"] in ("bitwise equal", "close") for row in rows) else 1
 
 
-def parse() -> argparse.Namespace:
+def parse(given: list[str] | None) -> argparse.Namespace:
     """The command line; ends the process with 2 where it is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="some cases; all when left out")
     parser.add_argument("--target", default="trn1", help="chip: trn1, trn2 or trn3")
     parser.add_argument("--out", type=Path, default=Path("comparison.json"), help="JSON to write")
     parser.add_argument("--run-into", type=Path, help=argparse.SUPPRESS)  # of the two processes
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     names = [case.name for case in all_cases()]
     for name in options.cases:
         if name not in names:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -251,21 +252,27 @@ def test_extras_for_a_neuroncore_take_no_placeholder():
 @pytest.mark.parametrize(
     "missing, named", [(["typer"], "typer"), (["typer", "rich"], "typer and rich")]
 )
-def test_the_command_says_what_it_needs(missing, named):
+def test_the_command_says_what_it_needs(missing, named, monkeypatch):
     pytest.importorskip("torch")
-    block = f"sys.modules.update(dict.fromkeys({missing}))"
-    program = f"import sys; {block}; from trnfft.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == f'the command trnfft needs {named}: pip install "trnfft[cli]"\n'
+    from trnfft.__main__ import main
+
+    for name in [name for name in sys.modules if name.startswith("trnfft.cli")]:
+        monkeypatch.delitem(sys.modules, name)  # which may have what is missing
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == f'the command trnfft needs {named}: pip install "trnfft[cli]"'
     assert {"rich", "typer"} == set(map(name_of, project()["optional-dependencies"]["cli"]))
 
 
-def test_the_command_is_the_module_too():
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+def test_the_command_is_the_module_too(monkeypatch, capsys):
     pytest.importorskip("typer")
     simulator = {"nki-sim": "nki_kernels.simulator.__main__:main"}
     assert project()["scripts"] == {"trnfft": "trnfft.__main__:main", **simulator}
     assert project(ROOT / "packages" / "kernels")["scripts"] == simulator
-    command = [sys.executable, "-m", "trnfft", "plan", "8"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "LNC=1" in done.stdout, done.stderr
+    monkeypatch.setattr(sys, "argv", ["trnfft", "plan", "8"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("trnfft", run_name="__main__")
+    assert not end.value.code and "LNC=1" in capsys.readouterr().out

@@ -1,7 +1,6 @@
 """Probes in the simulator, reports as a chip would write them, and what these propose."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from bench.results import save
 from nki_kernels import hardware, simulator
 from nki_kernels.lint import lint
 from nki_kernels.simulator.device_rules import RULES
+from tests import sweeps
 from trnfft.backends import torch_neuron
 
 CHIPS = [hardware.chip(name) for name in hardware.NAMES]
@@ -32,6 +32,11 @@ def each(pairs):
     """A test for every probe and chip."""
     ids = [f"{name}-{core.name}" for name, core in pairs]
     return pytest.mark.parametrize(("name", "core"), pairs, ids=ids)
+
+
+def short(probe):
+    """A probe of few repetitions: more of them matter for the precision of its times only."""
+    return replace(probe, counts=probe.counts[:2])
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def invoke(tmp_path, monkeypatch):
 def test_kernel_and_twin_are_right_in_the_simulator(name, core):
     probe = PROBES[name]
     with hardware.select(core):
-        answer = asking.ask(replace(probe, counts=probe.counts[:2]), launcher.SIMULATOR)
+        answer = asking.ask(short(probe), launcher.SIMULATOR)
     assert answer.verdict == RIGHT, answer.reason
     assert answer.kernel.relative_error < 1e-6 and answer.twin.relative_error < 1e-6
     assert answer.kernel.modelled_us[0] > 0 and not answer.kernel.measured_us
@@ -296,10 +301,10 @@ def wrapped(monkeypatch):
 
 def test_a_wrong_kernel_on_a_device_is_found_and_timed(wrapped):
     with hardware.select(hardware.TRN2):
-        found = asking.ask(PROBES["psum-groups-given"], "torch_neuronx")
+        found = asking.ask(short(PROBES["psum-groups-given"]), "torch_neuronx")
         assert found.verdict == WRONG and found.difference > 0.05
         assert found.kernel.measured_us[0] > 0 and not found.kernel.modelled_us
-        assert asking.ask(PROBES["lnc-2"], "torch_neuronx").verdict == RIGHT
+        assert asking.ask(short(PROBES["lnc-2"]), "torch_neuronx").verdict == RIGHT
     assert ("sums_in_a_bank", 1) in wrapped and ("exchanged", 2) in wrapped
     assert "waited" in wrapped
 
@@ -327,10 +332,17 @@ def test_results_that_are_not_finite_or_have_another_shape_are_wrong():
     assert asking.relative(exact[:2], exact) == asking.NOT_FINITE
 
 
-def test_a_process_that_crashes_or_hangs_is_told(monkeypatch):
+@pytest.mark.parametrize("is_real", [False, sweeps.whole(True)])
+def test_a_process_that_crashes_or_hangs_is_told(monkeypatch, tmp_path, is_real):
+    if not is_real:  # Python takes long to find out that there is no such probe
+        crash = tmp_path / "python"
+        crash.write_text("#!/bin/sh\necho no probe $4 >&2\nexit 1\n")
+        crash.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(crash))
     with hardware.select(hardware.TRN3):
         crashed = asking.ask_apart(replace(PROBES["launch"], name="gone"), launcher.SIMULATOR)
         assert crashed.verdict == "unanswered" and "exit code 1: " in crashed.reason
+        assert is_real or crashed.reason.endswith("no probe gone")
 
         def hang(*words, **options):
             raise subprocess.TimeoutExpired("python", options["timeout"])
@@ -415,22 +427,28 @@ def wrap_nki(kernel):
 """
 
 
-def test_a_run_on_a_stand_in_for_a_chip_from_end_to_end(tmp_path):
-    """A nki of another make, a device file, and a wrap_nki that takes top-level tensors only."""
+@pytest.mark.parametrize("is_apart", [False, sweeps.whole(True)])
+def test_a_run_on_a_stand_in_for_a_chip_from_end_to_end(tmp_path, invoke, monkeypatch, is_apart):
+    """A nki of another make, a device file, and a wrap_nki that takes top-level tensors only.
+
+    The processes of the probe and of the model have them, and their parent if it is apart, too.
+    """
     (tmp_path / "nki.py").write_text(NKI)
     (tmp_path / "torch_neuronx").mkdir()
     (tmp_path / "torch_neuronx" / "__init__.py").write_text(TORCH_NEURONX)
     (tmp_path / "torch_neuronx" / "nki_hop.py").write_text(NKI_HOP)
     root = proposals.SOURCE.parents[1]
-    variables = {"PYTHONPATH": f"{tmp_path}:{root}", "TRNFFT_SIMULATOR": "0"}
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{root}")
+    monkeypatch.setenv("TRNFFT_SIMULATOR", "0")
     words = ["run", "tensors-in-a-tuple", "--target", "trn2", "--out", str(tmp_path / "out.json")]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.probes", *words],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    if is_apart:
+        command = [sys.executable, "-m", "bench.probes", *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    else:
+        monkeypatch.setattr(programs, "frameworks", lambda: ["torch_neuronx"])
+        done = invoke(*words)
+        assert done.exit_code == 0, done.output
     found = load(tmp_path / "out.json")
     (one,) = found.answers
     assert (one.framework, one.verdict) == ("torch_neuronx", "refused")

@@ -16,12 +16,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import compare_simulators
 import nki_kernels.kernels
 from nki_kernels import simulator
+from nki_kernels.nki_finder import NkiFinder
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE
 from simulator_cases import all_cases
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "compare_simulators.py"
+OUTPUT = np.linspace(1, 2, 8, dtype=np.float32)  # of a simulator
 
 STAND_IN = """
 import os, sys
@@ -122,16 +126,56 @@ def test_differences_rejections_and_crashes_are_told_apart(compare, tmp_path):
         assert name in done.stdout and row["status"] in done.stdout
 
 
-@pytest.mark.parametrize("name", ["stockham", "four_step", "bluestein"])
-def test_one_fault_is_enough_to_fail(compare, name):
-    assert compare(STAND_IN + FAULTY, "butterfly", name).returncode == 1
+@pytest.fixture
+def compared(tmp_path, monkeypatch):
+    """Runs the script in this process, with something in the place of AWS's outputs."""
+
+    def run(change):
+        def outcomes(names, folder, variables):
+            is_ours = variables[SIMULATOR_VARIABLE] == "1"
+            return {name: [OUTPUT] if is_ours else change(OUTPUT) for name in names}
+
+        monkeypatch.setattr(compare_simulators, "why_no_nki", lambda: "")
+        monkeypatch.setattr(compare_simulators, "outcomes", outcomes)
+        monkeypatch.chdir(tmp_path)
+        code = compare_simulators.main(["butterfly"])
+        return code, rows_of(tmp_path / "comparison.json")["butterfly"]
+
+    return run
 
 
-def test_nan_is_a_difference_and_the_report_stays_json(compare, tmp_path):
-    done = compare(STAND_IN + "    outputs[0][0] = float('nan')\n    return outputs\n", "butterfly")
-    assert done.returncode == 1
-    row = rows_of(tmp_path / "comparison.json")["butterfly"]
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda output: [1.001 * output], "different"),
+        (lambda output: [output[1:]], "different"),
+        (lambda output: "the process ended with code 7: ", "rejected"),
+    ],
+    ids=["numbers", "shape", "crash"],
+)
+def test_one_fault_is_enough_to_fail(compared, change, status):
+    code, row = compared(change)
+    assert code == 1 and row["status"] == status
+
+
+def test_what_is_equal_or_close_is_no_fault(compared):
+    code, row = compared(lambda output: [output])
+    assert code == 0 and row["status"] == "bitwise equal"
+    code, row = compared(lambda output: [output * np.float32(1 + 3e-7)])
+    assert code == 0 and row["status"] == "close"
+
+
+def test_nan_is_a_difference_and_the_report_stays_json(compared):
+    code, row = compared(lambda output: [np.where(np.arange(8) == 0, np.nan, output)])
+    assert code == 1
     assert row["status"] == "different" and row["relative_l2"] is None
+
+
+def test_without_the_real_nki_it_ends_with_2(compare, tmp_path):
+    done = compare("raise ImportError('WRONG PACKAGE.')")
+    assert done.returncode == 2
+    assert "the placeholder of the public index: WRONG" in done.stderr
+    assert not (tmp_path / "comparison.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -143,10 +187,21 @@ def test_nan_is_a_difference_and_the_report_stays_json(compare, tmp_path):
         ("raise OSError('no libnrt')", "cannot be imported: no libnrt"),
     ],
 )
-def test_without_the_real_nki_it_says_so_and_ends_with_2(compare, tmp_path, source, sentence):
-    done = compare(source)
-    assert done.returncode == 2
-    assert sentence in done.stderr and "pip.repos.neuron.amazonaws.com" in done.stderr
+def test_without_the_real_nki_it_says_so(tmp_path, monkeypatch, capsys, source, sentence):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nki"]:
+        monkeypatch.delitem(sys.modules, name)
+    others = [finder for finder in sys.meta_path if not isinstance(finder, NkiFinder)]
+    monkeypatch.setattr(sys, "meta_path", others)
+    if source is not None:
+        (tmp_path / "nki.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert compare_simulators.main([]) == 2
+    finally:
+        sys.modules.pop("nki", None)
+    said = capsys.readouterr().err
+    assert sentence in said and "pip.repos.neuron.amazonaws.com" in said
     assert not (tmp_path / "comparison.json").exists()
 
 
@@ -158,7 +213,7 @@ def test_without_the_real_nki_it_says_so_and_ends_with_2(compare, tmp_path, sour
         (["--out", "missing/a.json"], "there is no folder missing"),
     ],
 )
-def test_bad_arguments(compare, arguments, sentence):
-    done = compare(STAND_IN + FAITHFUL, *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+def test_bad_arguments(arguments, sentence, capsys):
+    with pytest.raises(SystemExit) as end:
+        compare_simulators.main(arguments)
+    assert end.value.code == 2 and sentence in capsys.readouterr().err

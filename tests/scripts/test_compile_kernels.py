@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ pytest.importorskip("torch")
 import compile_kernels
 import neuron_wheels
 from nki_kernels import hardware, simulator
-from nki_kernels.simulator.install import FoundNki
+from nki_kernels.simulator.install import SIMULATOR_VARIABLE, FoundNki
+from tests import sweeps
 from trnfft.planner import wisdom
 from trnfft.planner.algorithms import ALGORITHMS
 
@@ -126,8 +128,8 @@ class StandaloneKernel(CompileKernel):
 
 
 @pytest.fixture
-def variables(tmp_path):
-    """Of a process that finds the stand-in and its compiler, and others' settings."""
+def variables(tmp_path, monkeypatch):
+    """Of processes that find the stand-in and its compiler, and others' settings."""
     (tmp_path / "nki" / "framework").mkdir(parents=True)
     (tmp_path / "nki" / "__init__.py").write_text(NKI)
     (tmp_path / "nki" / "framework" / "__init__.py").touch()
@@ -136,22 +138,78 @@ def variables(tmp_path):
     compiler.parent.mkdir()
     compiler.write_text("#!/bin/sh\n")
     compiler.chmod(0o755)
-    return os.environ | {
+    for name, value in {
         "PYTHONPATH": f"{tmp_path}:{ROOT}",
         "PATH": f"{compiler.parent}:{os.environ['PATH']}",
         "NKI_SIMULATOR": "1",
         hardware.LNC_VARIABLE: "1",
-    }
+    }.items():
+        monkeypatch.setenv(name, value)
 
 
-def test_refusals_and_crashes_do_not_stop_the_rest(variables, tmp_path):
+SEVERAL = """
+import json, os, sys
+sys.path[:0] = {folders}
+import compile_kernels as program
+
+for word in sys.stdin:
+    launch = program.Launch.from_dict(json.loads(word))
+    os.environ.update(program.environment(launch, os.getcwd()))
+    os.environ.pop("NKI_SIMULATOR", None)
+    print(json.dumps(program.compile_here(launch)), flush=True)
+"""
+
+
+@pytest.fixture(params=[False, sweeps.whole(True)], ids=["some here", "all apart"])
+def run(request, variables, tmp_path, monkeypatch, capsys):
+    """Runs the script; the parent is this process and two launches share one, unless all are apart.
+
+    Each process imports torch, which takes longer than all else.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def apart(*arguments):
+        command = [sys.executable, SCRIPT, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def here(*arguments):
+        compiled = compile_kernels.compiled
+        folder = tmp_path / "empty"
+        folder.mkdir()
+        program = SEVERAL.format(folders=[str(SCRIPT.parent)])
+        several = subprocess.Popen(
+            [sys.executable, "-c", program],
+            cwd=folder,
+            env=os.environ | {SIMULATOR_VARIABLE: "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+        def one(launch, running):
+            if launch.recipe.algorithm not in ("four_step", "stockham"):
+                return compiled(launch, running)
+            with lock:
+                several.stdin.write(json.dumps(launch.to_dict()) + "\n")
+                several.stdin.flush()
+                return json.loads(several.stdout.readline())
+
+        lock = threading.Lock()
+        monkeypatch.setattr(compile_kernels, "why_no_nki", lambda: "")
+        monkeypatch.setattr(compile_kernels, "compiled", one)
+        with several:
+            code = compile_kernels.main(list(arguments))
+        return code, capsys.readouterr().out
+
+    return apart if request.param else here
+
+
+def test_refusals_and_crashes_do_not_stop_the_rest(run, tmp_path):
     kernels = "four_step", "dft_gemm", "bluestein", "stockham"
     options = [word for name in kernels for word in ("--kernel", name)]
-    command = [sys.executable, SCRIPT, "--target", "trn2", *options, "--json", "found.json"]
-    done = subprocess.run(
-        [*command, "--jobs", "2"], cwd=tmp_path, env=variables, capture_output=True, text=True
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
+    code, printed = run("--target", "trn2", *options, "--json", "found.json", "--jobs", "2")
+    assert code == 1, printed
     report = json.loads((tmp_path / "found.json").read_text())
     rows = {row["kernel"]: row for row in report["launches"]}
     assert {name: row["status"] for name, row in rows.items()} == {
@@ -167,7 +225,7 @@ def test_refusals_and_crashes_do_not_stop_the_rest(variables, tmp_path):
     for row in rows.values():
         assert row["chip"] == "trn2" and row["lnc"] == 2 and row["seconds"] >= 0
     assert rows["dft_gemm"]["compiler_seconds"] == 1.5
-    never, title, *lines, summary = done.stdout.splitlines()
+    never, title, *lines, summary = printed.splitlines()
     assert "never run against the real compiler" in never == report["note"]
     assert [each.split()[0] for each in lines] == list(kernels)
     assert lines[0].endswith("refused: NCCError: [NCC_IBIR058] does not support PE tile size 32x32")

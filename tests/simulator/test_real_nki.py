@@ -55,9 +55,9 @@ from nki_kernels import nki_api
 from nki_kernels.kernels import stockham
 from nki_kernels.simulator import Kernel
 assert nki_api.REAL_NKI and not isinstance(stockham.stockham, Kernel)
-n = 77
-plan = trnfft.plan(n, batch=8)
-x = torch.randn(8, n)
+n = 7
+plan = trnfft.plan(n, batch=2)
+x = torch.randn(2, n)
 with trnfft.backend("nki-sim"):
     y = trnfft.fft(x).to_complex()
 exact = torch.fft.fft(x.double())

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import shutil
 import subprocess
-import sys
 import time
-import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,53 +16,82 @@ import pytest
 for package in ("boto3", "moto.server", "typer"):  # of the extras bench and dev
     pytest.importorskip(package)
 
+import boto3  # noqa: E402
 from botocore.loaders import JSONFileLoader  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from .fake_aws import FakeAws  # noqa: E402
+from remote.job import worker_archive  # noqa: E402
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+from .fake_aws import FakeAws, Moto, Proxy  # noqa: E402
+from .program import Program, ProgramServer  # noqa: E402
+from .python_server import PythonServer  # noqa: E402
+
 PACE = {
-    "POLL": 0.2,
+    "POLL": 0.05,
     "STATE": 0.02,
     "COMMAND": 0.01,
-    "START": 2.0,
-    "END": 1.0,
-    "PATIENCE": 0.5,
+    "START": 0.4,
+    "END": 0.3,
+    "PATIENCE": 0.3,
     "COMMAND_LIMIT": 20.0,
     "GRACE": 60.0,
     "ATTEMPTS": 3,
 }
 
 
-@pytest.fixture(scope="session")
-def moto_url():
-    """One moto server for all tests, on a port that the system chooses."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture(autouse=True, scope="session")
 def quick_and_quiet():
-    """botocore reads its large models once, and moto logs no requests."""
-    plain = JSONFileLoader()
-    load = functools.lru_cache(maxsize=None)(plain.load_file)
+    """botocore reads its large models and makes equal clients once, and moto logs no requests."""
+    load = functools.lru_cache(maxsize=None)(JSONFileLoader().load_file)
+    make, made = boto3.Session.client, {}
+
+    def client(self, *arguments, config=None, **options):
+        credentials = self.get_credentials()
+        if credentials is None or credentials.method != "env":
+            # A dry run, whose clients have handlers of their own.
+            return make(self, *arguments, config=config, **options)
+        chosen = getattr(config, "_user_provided_options", None)
+        settings = [(key, value) for key, value in os.environ.items() if key.startswith("AWS_")]
+        key = repr((arguments, options, chosen, self.region_name, sorted(settings)))
+        if key not in made:
+            made[key] = make(self, *arguments, config=config, **options)
+        return made[key]
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda self, path: load(path))
+        patch.setattr(boto3.Session, "client", client)
         yield
 
 
-@pytest.fixture(autouse=True)
-def dummy_environment(monkeypatch):
+@pytest.fixture(scope="session")
+def moto(quick_and_quiet):
+    """One moto for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        set_environment(patch)
+        return Moto()
+
+
+@pytest.fixture(scope="session")
+def proxy():
+    """One port for all tests."""
+    proxy = Proxy()
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    """One Python for the commands of all instances."""
+    server = PythonServer(tmp_path_factory.mktemp("python"), worker_archive())
+    yield server
+    server.close()
+
+
+def set_environment(patch):
     """No credentials, files or endpoints of anybody."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
+        patch.delenv(name, raising=False)
     for name, value in {
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
@@ -72,28 +100,33 @@ def dummy_environment(monkeypatch):
         "AWS_CONFIG_FILE": "/nonexistent",
         "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
         "NO_PROXY": "*",
+        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # a thousand, at every reset
     }.items():
-        monkeypatch.setenv(name, value)
+        patch.setenv(name, value)
+
+
+@pytest.fixture(autouse=True)
+def dummy_environment(monkeypatch):
+    """Nothing of anybody is read or called."""
+    set_environment(monkeypatch)
 
 
 @pytest.fixture
-def aws(moto_url, dummy_environment, monkeypatch, tmp_path):
+def aws(moto, proxy, python, dummy_environment, monkeypatch, tmp_path):
     """A fresh AWS that boto3 finds through the environment."""
-    urllib.request.urlopen(urllib.request.Request(f"{moto_url}/moto-api/reset", method="POST"))
-    fake = FakeAws(moto_url, tmp_path / "aws")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", fake.url)
+    fake = FakeAws(moto, proxy, python, tmp_path / "aws")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
     yield fake
     fake.close()
 
 
-@pytest.fixture
-def repository(tmp_path):
-    """A checked-out repository with one commit."""
-    root = tmp_path / "repository"
-    root.mkdir()
+@pytest.fixture(scope="session")
+def first_commit(tmp_path_factory):
+    """A repository with one commit, to be copied."""
+    root = tmp_path_factory.mktemp("repository")
     (root / "pyproject.toml").write_text("[project]\n")
     for arguments in (
-        ["init", "-q"],
+        ["init", "-q", "--template="],
         ["config", "user.name", "Tester"],
         ["config", "user.email", "tester@example.com"],
         ["add", "-A"],
@@ -101,6 +134,12 @@ def repository(tmp_path):
     ):
         subprocess.run(["git", "-C", root, *arguments], check=True)
     return root
+
+
+@pytest.fixture
+def repository(first_commit, tmp_path):
+    """A checked-out repository with one commit."""
+    return Path(shutil.copytree(first_commit, tmp_path / "repository"))
 
 
 @pytest.fixture
@@ -115,6 +154,7 @@ def hw_bench(repository, monkeypatch):
     # botocore waits up to 20 s between attempts.
     patient = SimpleNamespace(sleep=lambda seconds: None, time=time.time)
     monkeypatch.setattr("botocore.endpoint.time", patient)
+    monkeypatch.setattr("os.fsync", lambda number: None)  # takes milliseconds
     return hw_bench
 
 
@@ -138,29 +178,23 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
+@pytest.fixture(scope="session")
+def programs():
+    """What processes of hw_bench are forked by."""
+    server = ProgramServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def process(aws, tmp_path, repository):
+def process(aws, programs, tmp_path, repository):
     """Starts hw_bench as a process of its own."""
-    settings = ";".join(f"pace.{name} = {value}" for name, value in PACE.items())
-    program = (
-        "import pathlib, hw_bench;"
-        f"from remote import pace; {settings};"
-        f"hw_bench.ROOT = pathlib.Path({str(repository)!r}); hw_bench.app()"
-    )
     started = []
 
-    def start(*arguments: str) -> subprocess.Popen:
+    def start(*arguments: str) -> Program:
         options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
-        with open(tmp_path / "output", "w") as output:
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", program, "run", *options, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
-                )
-            )
+        words = ["run", *options, *arguments]
+        started.append(programs.start(words, repository, PACE, tmp_path / "output"))
         return started[-1]
 
     yield start

@@ -2,7 +2,8 @@
 
 moto's Systems Manager executes nothing, so the proxy answers its commands itself: it runs each
 script with `sh` in a folder that stands for the instance's disk, and returns, like AWS, only the
-first 24,000 characters. Everything else goes to moto, unless a fault is injected.
+first 24,000 characters. Everything else goes to moto, unless a fault is injected. moto is called
+in this process; only the proxy has a port, the same for all tests.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ import signal
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,39 +26,49 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+from .python_server import PythonServer
 
 OUTPUT_LIMIT = 24_000
 ERROR_LIMIT = 8_000
 QUICK = 1.0  # seconds
 HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "server", "date"}
 
+# The python of the environment on the instance, which notes what pip is told, and plays programs.
 VENV_PYTHON = """\
-#!{python} -IS
-import json, pathlib, sys, time
+#!/bin/sh
+venv="${{0%/bin/python}}"
+if [ "$1 $2" = "-m pip" ]; then
+    echo "$*" >> "$venv/pip.log"
+    [ "$3" = list ] && echo torch==2.9.0 || echo installed
+    exit
+fi
+exec {python} -IS "$venv/bin/play.py" "$@"
+"""
+PLAY = """\
+import os, sys, time
 
 arguments = sys.argv[1:]
-venv = pathlib.Path(__file__).resolve().parent.parent
-if arguments[:2] == ["-m", "pip"]:
-    with open(venv / "pip.log", "a") as log:
-        print(*arguments, file=log)
-    print("torch==2.9.0" if arguments[2] == "list" else "installed")
-    raise SystemExit
+venv = os.path.dirname(os.path.dirname(__file__))
 script = " ".join(arguments[:3]) if arguments[1] == "pytest" else arguments[1]
-behaviour = json.loads((venv / "behaviour.json").read_text()).get(script, {{}})
-with open(venv / "ran.log", "a") as log:
+behaviour = eval(open(venv + "/behaviour").read()).get(script, {})  # json takes long to import
+with open(venv + "/ran.log", "a") as log:
     print(script, file=log)
-print(f"running {{script}}", flush=True)
+print(f"running {script}", flush=True)
 print(behaviour.get("print", ""), flush=True)
 exec(behaviour.get("do", ""))
-while "until" in behaviour and not pathlib.Path(behaviour["until"]).exists():
+while "until" in behaviour and not os.path.exists(behaviour["until"]):
     time.sleep(0.01)
 target = arguments[arguments.index("--out") + 1] if "--out" in arguments else None
 for argument in arguments:
     if argument.startswith(("--junitxml=", "--benchmark-json=")):
         target = argument.partition("=")[2]
 if not behaviour.get("writes_nothing"):
-    content = behaviour.get("content", json.dumps({{"from": script}}))
-    pathlib.Path(target).write_text(content)
+    with open(target, "w") as result:
+        result.write(behaviour.get("content", '{"from": "%s"}' % script))
 raise SystemExit(behaviour.get("exit", 0))
 """
 
@@ -93,13 +102,17 @@ FaultFunction = Callable[[Request, Forward], "Response | None"]
 
 @dataclass
 class Fault:
-    """Strikes requests of an operation (and verb): after `skip` of them, `times` times."""
+    """Strikes requests of an operation (and verb): after `skip` of them, `times` times.
+
+    With `when`, it counts only those at which that holds.
+    """
 
     function: FaultFunction
     operation: str
     verb: str
     skip: int
     times: float
+    when: Callable[[], bool] | None = None
     struck: int = 0
 
 
@@ -161,11 +174,137 @@ def flip(text: str) -> str:
     return text[:middle] + ("A" if text[middle] != "A" else "B") + text[middle + 1 :]
 
 
-class FakeAws:
-    """The proxy, the instances' disks and the faults."""
+class Raw:
+    """The body of an answer, as botocore reads it."""
 
-    def __init__(self, moto: str, folder: Path) -> None:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def stream(self, *arguments: Any, **options: Any) -> Iterator[bytes]:
+        """The whole body, once."""
+        yield self.content
+
+
+class Moto:
+    """moto as an application of this process, with clients that ask it without a connection."""
+
+    def __init__(self) -> None:
+        self.app = DomainDispatcherApplication(create_backend_app)
+        self.ec2 = self.client("ec2")
+        self.s3 = self.client("s3")
+
+    def ask(self, request: Request) -> Response:
+        """moto's answer."""
+        url = urlsplit(request.path)
+        # Without a type, the body would be called a form, and moto would take it apart.
+        headers = {"Content-Type": "application/octet-stream", **request.headers}
+        builder = EnvironBuilder(
+            path=url.path,
+            query_string=url.query,
+            method=request.method,
+            headers=headers,
+            data=request.body,
+        )
+        body, status, answered = run_wsgi_app(self.app, builder.get_environ(), buffered=True)
+        return Response(int(status.split()[0]), b"".join(body), dict(answered))
+
+    def client(self, service: str) -> Any:
+        """A client for what tests arrange and look at, past the proxy and its faults."""
+
+        def send(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+            url = urlsplit(request.url)
+            content = request.body or b""
+            asked = Request(
+                request.method,
+                f"{url.path}?{url.query}",
+                {key: text(value) for key, value in request.headers.items()},
+                content if isinstance(content, bytes) else content.encode(),
+            )
+            response = self.ask(asked)
+            return AWSResponse(request.url, response.status, response.headers, Raw(response.body))
+
+        made = boto3.client(service, endpoint_url="http://127.0.0.1")
+        made.meta.events.register(f"before-send.{service}", send)
+        return made
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self.ask(Request("POST", "/moto-api/reset", {}, b""))
+
+
+def text(value: str | bytes) -> str:
+    """A header as text."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class Proxy:
+    """The port of the fake AWS, for the AWS of one test after the other."""
+
+    def __init__(self) -> None:
+        self.aws: FakeAws | None = None
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        """Gives the port back."""
+        self.server.shutdown()
+        self.server.server_close()
+
+    def respond(self, request: Request) -> Response | None:
+        """The answer of the AWS of this test."""
+        return self.aws.respond(request) if self.aws else None
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        """The class that serves requests."""
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1
+
+            def serve(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                request = Request(
+                    self.command, self.path, dict(self.headers), self.rfile.read(length)
+                )
+                response = proxy.respond(request)
+                if response is None:
+                    self.close_connection = True
+                    return
+                self.send_response_only(response.status)
+                self.send_header("Date", response.headers.get("Date", self.date_time_string()))
+                for key, value in response.headers.items():
+                    if key.lower() not in HOP_HEADERS:
+                        self.send_header(key, value)
+                self.send_header("Content-Length", str(len(response.body)))
+                self.end_headers()
+                self.wfile.write(response.body)
+
+            def handle_expect_100(self) -> bool:
+                self.send_response_only(100)
+                self.end_headers()
+                self.wfile.flush()  # or botocore would wait a second for it, at every upload
+                return True
+
+            do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = serve
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        return Handler
+
+
+class FakeAws:
+    """The instances' disks, what is answered to requests, and the faults."""
+
+    def __init__(self, moto: Moto, proxy: Proxy, python: PythonServer, folder: Path) -> None:
         self.moto = moto
+        self.ec2, self.s3 = moto.ec2, moto.s3
+        self.proxy = proxy
+        self.python = python
         self.folder = folder
         self.venv = folder / "venv"
         self.requests: list[Request] = []
@@ -175,17 +314,12 @@ class FakeAws:
         self.is_online = True
         self.lock = threading.Lock()
         self.make_venv()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-        self.ec2 = boto3.client("ec2", endpoint_url=moto)
-        self.s3 = boto3.client("s3", endpoint_url=moto)
+        moto.reset()
+        proxy.aws = self
 
     def close(self) -> None:
-        """Ends the proxy and all that its instances still run."""
-        self.server.shutdown()
-        self.server.server_close()
+        """Answers nothing any more, and ends all that the instances still run."""
+        self.proxy.aws = None
         for disk in (self.folder / "instances").glob("*"):
             self.kill(disk.name)
 
@@ -197,11 +331,12 @@ class FakeAws:
         binaries.mkdir(parents=True)
         (binaries / "python").write_text(VENV_PYTHON.format(python=sys.executable))
         (binaries / "python").chmod(0o755)
+        (binaries / "play.py").write_text(PLAY)
         self.behave({})
 
     def behave(self, behaviour: dict[str, Any]) -> None:
         """How the programs on the instance behave."""
-        (self.venv / "behaviour.json").write_text(json.dumps(behaviour))
+        (self.venv / "behaviour").write_text(repr(behaviour))
 
     @property
     def ran(self) -> list[str]:
@@ -216,9 +351,10 @@ class FakeAws:
         verb: str = "",
         skip: int = 0,
         times: float = 1,
+        when: Callable[[], bool] | None = None,
     ) -> Fault:
         """Makes requests go wrong."""
-        fault = Fault(function, operation, verb, skip, times)
+        fault = Fault(function, operation, verb, skip, times, when)
         self.faults.append(fault)
         return fault
 
@@ -283,8 +419,7 @@ class FakeAws:
             self.program(home / "bin" / "shutdown", switch)
             venv = f'[ "$1 $2" = "-m venv" ] && exec ln -s {quote(str(self.venv))} "$3"'
             argv = f'echo "$*" >> {home}/argv'
-            python = f'exec {sys.executable} -IS "$@"'
-            self.program(home / "bin" / "python3", "\n".join((argv, venv, python)))
+            self.program(home / "bin" / "python3", "\n".join((argv, venv, self.python.client)))
         return home
 
     def boot(self, identifier: str, user_data: str = "") -> None:
@@ -350,47 +485,7 @@ class FakeAws:
             home = self.disk(identifier)
             home.rename(home.with_name(f"lost-{identifier}"))
 
-    # The proxy
-
-    def handler(self) -> type[BaseHTTPRequestHandler]:
-        """The class that serves requests."""
-        aws = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-            wbufsize = -1
-
-            def serve(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                request = Request(
-                    self.command, self.path, dict(self.headers), self.rfile.read(length)
-                )
-                response = aws.respond(request)
-                if response is None:
-                    self.close_connection = True
-                    return
-                self.send_response_only(response.status)
-                self.send_header("Date", response.headers.get("Date", self.date_time_string()))
-                for key, value in response.headers.items():
-                    if key.lower() not in HOP_HEADERS:
-                        self.send_header(key, value)
-                self.send_header("Content-Length", str(len(response.body)))
-                self.end_headers()
-                self.wfile.write(response.body)
-
-            def handle_expect_100(self) -> bool:
-                self.send_response_only(100)
-                self.end_headers()
-                self.wfile.flush()  # or botocore would wait a second for it, at every upload
-                return True
-
-            do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = serve
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        return Handler
+    # What the proxy asks
 
     def respond(self, request: Request) -> Response | None:
         """The answer to a request, through the first fault that strikes it."""
@@ -406,6 +501,8 @@ class FakeAws:
             if fault.operation not in (request.operation, "*"):
                 continue
             if fault.verb and fault.verb != request.verb:
+                continue
+            if fault.when and not fault.when():
                 continue
             if fault.skip:
                 fault.skip -= 1
@@ -446,7 +543,7 @@ class FakeAws:
         token = request.parameters.get("ClientToken")
         if request.operation == "RunInstances" and token in self.launches:
             return self.launches[token]
-        response = self.ask_moto(request)
+        response = self.moto.ask(request)
         if request.operation == "RunInstances" and token and response.status == 200:
             self.launches[token] = response
             (identifier,) = re.findall(r"<instanceId>([^<]+)", response.body.decode())
@@ -458,19 +555,6 @@ class FakeAws:
             if response.status == 200:
                 self.power_off(request.parameters["InstanceId.1"], lost)
         return response
-
-    def ask_moto(self, request: Request) -> Response:
-        """Sends a request on to moto."""
-        # Without a type, urllib calls the body a form, and moto would take it apart.
-        headers = {"Content-Type": "application/octet-stream", **request.headers}
-        asked = urllib.request.Request(
-            self.moto + request.path, request.body or None, headers, method=request.method
-        )
-        try:
-            with urllib.request.urlopen(asked) as answer:
-                return Response(answer.status, answer.read(), dict(answer.headers))
-        except urllib.error.HTTPError as answer:
-            return Response(answer.code, answer.read(), dict(answer.headers))
 
     def send_command(self, request: Request) -> Response | None:
         """Runs a script on an instance, in the background like the SSM agent."""

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from trnfft.cli.health_checks import Check
 
-from .conftest import SCRIPTS, wait_for
+from .conftest import wait_for
+from .program import SCRIPTS
 
 PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"
@@ -29,7 +30,7 @@ def test_signal_from_outside(process, aws, tmp_path, number):
     running = process("--template", aws.new_template(), *TWO)
     wait_for((tmp_path / "out" / "parity.json").exists)
     running.send_signal(number)
-    assert running.wait(60) == 128 + number, (tmp_path / "output").read_text()
+    assert running.wait() == 128 + number, (tmp_path / "output").read_text()
     assert set(aws.states()) <= {"stopped", "terminated"}
 
 

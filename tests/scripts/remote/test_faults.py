@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from .conftest import SCRIPTS
 from .fake_aws import Response, body, close, error, flip, invocation, lose_answer
+from .program import SCRIPTS
 
 PARITY = "bench.parity"
 ACCURACY = "bench.accuracy"
@@ -37,6 +37,12 @@ def gate(tmp_path, aws):
     path = tmp_path / "gate"
     aws.behave({ACCURACY: {"until": str(path)}})
     return path
+
+
+@pytest.fixture
+def midway(aws, out, gate):
+    """Whether the results of parity are here, and accuracy runs."""
+    return lambda: (out / "parity.json").exists() and ACCURACY in aws.ran
 
 
 # Faults that pass: nobody should notice
@@ -113,8 +119,8 @@ def test_a_launch_that_never_answers_is_found_and_ended(call, aws):
     ],
     ids=["throttling", "lost network"],
 )
-def test_systems_manager_fails_midway(call, aws, out, gate, function, code):
-    fault = aws.inject("SendCommand", function, "poll", skip=3, times=ALWAYS)
+def test_systems_manager_fails_midway(call, aws, out, gate, midway, function, code):
+    fault = aws.inject("SendCommand", function, "poll", times=ALWAYS, when=midway)
     instance = aws.new_instance()
     result = call("run", "--instance", instance, *TWO)
     assert result.exit_code == code, result.output
@@ -168,12 +174,12 @@ def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):
     assert aws.states() == ["terminated"]
 
 
-def test_launched_instance_is_terminated_midway(call, aws, gate, out):
+def test_launched_instance_is_terminated_midway(call, aws, gate, midway, out):
     def strike(request, forward):
         aws.terminate(request.parameters["InstanceIds"][0])
         return forward(request)
 
-    aws.inject("SendCommand", strike, "poll", skip=5)
+    aws.inject("SendCommand", strike, "poll", when=midway)
     result = call("run", "--template", aws.new_template(), *TWO)
     assert result.exit_code == 10, result.output
     assert parity(out) == {"from": PARITY}  # was fetched before
@@ -417,13 +423,13 @@ def test_disk_of_the_instance_is_full_at_the_upload(call, aws):
     assert aws.state(instance) == "stopped"
 
 
-def test_job_on_the_instance_is_killed(call, aws, gate):
+def test_job_on_the_instance_is_killed(call, aws, gate, midway):
     def strike(request, forward):
         aws.kill(instance)
         return forward(request)
 
     instance = aws.new_instance()
-    aws.inject("SendCommand", strike, "poll", skip=3)
+    aws.inject("SendCommand", strike, "poll", when=midway)
     result = call("run", "--instance", instance, *TWO)
     assert result.exit_code == 8, result.output
     gate.touch()
@@ -542,7 +548,7 @@ def test_a_commit_that_is_none_never_reaches_git_archive(call, aws, out, reposit
     assert not list(repository.rglob("pwned")) and not Path("pwned").exists()
 
 
-def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate):
+def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate, midway):
     aws.s3.create_bucket(Bucket="results")
     instance = aws.new_instance()
     found, shown = [], ("cmdline", "environ")
@@ -562,7 +568,7 @@ def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate):
     def signed(file):
         return b"X-Amz-Signature" in file.read_bytes()
 
-    aws.inject("SendCommand", look, "poll", skip=4)
+    aws.inject("SendCommand", look, "poll", when=midway)
     result = call("run", "--instance", instance, *TWO, "--bucket", "results")
     assert result.exit_code == 0, result.output
     assert aws.operations("PutObject presigned") and aws.operations("GetObject presigned")
@@ -587,7 +593,7 @@ def test_resume_runs_the_commit_of_the_job(call, aws, repository, gate, out):
     assert "changed" not in (out / "parity.log").read_text()
 
 
-def test_signal_during_a_run(call, aws, gate, out):
+def test_signal_during_a_run(call, aws, gate, midway, out):
     number = signal.SIGTERM
 
     def strike(request, forward):
@@ -595,7 +601,7 @@ def test_signal_during_a_run(call, aws, gate, out):
         return forward(request)
 
     before = signal.getsignal(number)
-    aws.inject("SendCommand", strike, "poll", skip=4)
+    aws.inject("SendCommand", strike, "poll", when=midway)
     result = call("run", "--template", aws.new_template(), *TWO)
     assert result.exit_code == 128 + number, result.output
     assert set(aws.states()) <= {"stopped", "terminated"}
@@ -618,9 +624,14 @@ def test_signal_during_the_launch(call, aws):
     assert aws.states() == ["terminated"]
 
 
-def test_signal_ends_the_job_on_an_instance_that_runs_on(call, aws, gate):
+def test_signal_ends_the_job_on_an_instance_that_runs_on(call, aws, midway):
     instance = aws.new_instance(stopped=False)
-    aws.inject("SendCommand", lambda r, f: [os.kill(os.getpid(), 2), f(r)][1], "poll", skip=4)
+
+    def strike(request, forward):
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(request)
+
+    aws.inject("SendCommand", strike, "poll", when=midway)
     result = call("run", "--instance", instance, *TWO)
     assert result.exit_code == 130, result.output
     assert aws.state(instance) == "running" and not aws.background(instance)

@@ -15,7 +15,7 @@ from remote.cost import PRICES
 from remote.job import WHEELS
 from remote.sets import SETS
 
-from .conftest import SCRIPTS
+from .program import SCRIPTS
 
 PARITY = "bench.parity"
 

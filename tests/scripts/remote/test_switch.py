@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import pytest
 
@@ -34,7 +33,7 @@ def test_a_launched_instance_is_armed_by_its_boot(call, aws, bucket, end):
     assert "it ends by itself at" in result.output
     instance = launched(aws)
     assert aws.state(instance) == "running"
-    # 1.5 h, a minute of grace and two seconds to come online, in whole minutes.
+    # 1.5 h, a minute of grace and a moment to come online, in whole minutes.
     assert aws.shutdown_time(instance) == "+92"
     aws.let_time_pass(instance)
     assert aws.state(instance) == end
@@ -101,7 +100,7 @@ def test_a_killed_launch_ends_by_itself(process, call, aws):
     aws.is_online = False
     running = process("--template", aws.new_template(), "--sets", "parity", "--hours", "1")
     wait_for(lambda: aws.operations("DescribeInstanceInformation"))
-    running.send_signal(signal.SIGKILL)
+    running.kill()
     running.wait()
     instance = launched(aws)
     assert aws.state(instance) == "running" and aws.shutdown_time(instance) == "+62"
