@@ -9,9 +9,10 @@ import os
 import re
 import sys
 
-# The simulator multiplies many small matrices, and tests run in parallel: one thread each.
-# Set before anything imports NumPy.
+# The simulator and torch multiply many small matrices, and tests run in parallel: one thread each,
+# as more of them wait for each other. Set before anything imports NumPy or torch.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The tests are of our simulator, also where the real nki is; 0 runs those that can under AWS's.
 os.environ.setdefault("TRNFFT_SIMULATOR", "1")
 
@@ -36,9 +37,13 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Tests of several processes run one after the other, on one worker."""
+    """Tests of several processes run one after the other, on one worker.
+
+    They are those of tests/trnfft/distributed and those with the marker `processes`.
+    """
     for item in items:
-        if not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ())):
+        uses_group = not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
+        if uses_group or item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.xdist_group("processes"))
 
 

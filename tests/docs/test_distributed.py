@@ -17,6 +17,7 @@ def parts_of(info):
     return [text for found, text in blocks(PAGE) if found == info]
 
 
+@pytest.mark.processes
 def test_its_file_on_four_processes(tmp_path):
     script = tmp_path / "transforms.py"
     script.write_text("\n".join(parts_of('python title="transforms.py"')), "utf-8")

@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -102,6 +103,7 @@ def run(rank, file):
         dist.destroy_process_group()
 
 
+@pytest.mark.processes
 def test_two_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     torch.multiprocessing.spawn(run, (tmp_path / "store",), nprocs=RANKS)

@@ -28,7 +28,7 @@ class Processes:
     """A group of so many.
 
     folder: for the file by which they meet, and what they keep.
-    seconds: that they wait for each other.
+    seconds: that they wait for each other, once they have met: for that they have a minute or more.
     """
 
     def __init__(self, count, folder, seconds=60):
@@ -76,6 +76,7 @@ def _serve(rank, count, folder, seconds, pipe):
     import platformdirs
     import torch
     import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _set_pg_timeout
 
     platformdirs.user_cache_dir = lambda *names: f"{folder}/cache"
     torch.set_num_threads(1)
@@ -84,8 +85,10 @@ def _serve(rank, count, folder, seconds, pipe):
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=count,
-        timeout=datetime.timedelta(seconds=seconds),
+        timeout=datetime.timedelta(seconds=max(seconds, 60)),
     )
+    if seconds < 60:
+        _set_pg_timeout(datetime.timedelta(seconds=seconds), dist.group.WORLD)
     pipe.send("ready")
     while True:
         function, arguments = pipe.recv()

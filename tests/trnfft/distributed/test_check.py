@@ -114,7 +114,8 @@ def test_wrong_numbers_of_one_process():
     ("how", "text"),
     [("dies", "rank 2 has died: SIGKILL"), ("raises", "rank 2: MemoryError: no room")],
 )
-def test_a_process_that_fails(how, text):
+def test_a_process_that_fails(monkeypatch, how, text):
+    monkeypatch.setattr(processes, "_GRACE", 0.5)  # s, as those that are silent stay so
     start = time.monotonic()
     with pytest.raises(processes.Failure) as error:
         processes.started(sabotage.failing, 4, "cpu", how)

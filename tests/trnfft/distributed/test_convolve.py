@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tests import sweeps
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 
@@ -170,16 +171,24 @@ def with_gradients(rank, calls, filter_placements):
     return found
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-@pytest.mark.parametrize("placements", [None, (0,), ("R",)], ids=str)
-def test_fewer_numbers_than_processes(request, processes, placements):
-    """Also numbers of a spectrum: half of one of 7 is 4. Gradients are up to 1e3."""
+@pytest.mark.parametrize(
+    ("processes", "placements", "count"),
+    [
+        *[(2, None, 3), (2, (0,), 0), (2, ("R",), 0), (4, None, 0)],
+        *[sweeps.whole(n, each, 12) for n in (2, 4) for each in (None, (0,), ("R",))],
+    ],
+)
+def test_fewer_numbers_than_processes(request, processes, placements, count):
+    """Also numbers of a spectrum: half of one of 7 is 4. Gradients are up to 1e3.
+
+    Besides so many calls that are drawn. Each shape takes time, as DTensor plans its operators.
+    """
     group = request.getfixturevalue({2: "two", 4: "four"}[processes])
     generator = random.Random(processes)
     calls = small(processes, (processes,))
     if placements == (0,):  # shards of a filter are for inputs that are split, too
         calls = [call for call in calls if call[0].placements != ("R",)]
-    calls += [drawn(generator, (processes,)) for _ in range(12)]
+    calls += [drawn(generator, (processes,)) for _ in range(count)]
     for call, *found in zip(calls, *group.run(with_gradients, calls, placements), strict=True):
         assert max(found) < 1e-11, call
 

@@ -173,13 +173,13 @@ def missing(rank):
 
 
 def test_a_process_that_does_not_come(tmp_path):
-    processes = Processes(4, tmp_path, seconds=3)
+    processes = Processes(4, tmp_path, seconds=1)
     try:
         outcomes = processes.outcomes(missing, within=60)
         assert not outcomes[1].error
         for outcome in (outcomes[0], outcomes[2], outcomes[3]):
             assert "RuntimeError: a process among ranks 0, 1, 2, 3 has died, or" in outcome.error
-            assert "within 3 s" in outcome.error and "shape of 'input': (8, 6, 4)" in outcome.error
+            assert "within 1 s" in outcome.error and "shape of 'input': (8, 6, 4)" in outcome.error
     finally:
         processes.close()
 
@@ -197,7 +197,7 @@ def on_other_meshes(rank):
 
 
 def test_a_process_on_another_mesh(tmp_path):
-    processes = Processes(4, tmp_path, seconds=3)
+    processes = Processes(4, tmp_path, seconds=1)
     try:
         for kind, text, seconds in processes.run(on_other_meshes):
             assert kind == "RuntimeError" and "has died, or was asked for something else" in text

@@ -5,6 +5,7 @@ import ctypes
 import pytest
 import torch
 
+from tests import sweeps
 from tests.trnfft.distributed import chunked
 from tests.trnfft.distributed.processes import Processes
 
@@ -62,7 +63,8 @@ def taken_in(name, shape, placements, backward=False):
     return most / (x.real.to_local().nbytes * 2)
 
 
-CUBE, LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
+CUBE, LINE = ("fftn", (128, 256, 256), 0), ("fft", (3 * 2**22,), 0)
+LARGE_CUBE, LARGE_LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +72,19 @@ CUBE, LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
     [
         (CUBE, None, 2.4),
         (LINE, None, 2.4),
-        pytest.param(CUBE, 2, 3, marks=pytest.mark.slow),
-        pytest.param(LINE, 2, 3, marks=pytest.mark.slow),
+        sweeps.whole(LARGE_CUBE, None, 2.4),
+        sweeps.whole(LARGE_LINE, None, 2.4),
+        pytest.param(LARGE_CUBE, 2, 3, marks=pytest.mark.slow),
+        pytest.param(LARGE_LINE, 2, 3, marks=pytest.mark.slow),
         # Two of them are the result, and the gradient that stays.
-        ((*CUBE, True), None, 4.2),
-        pytest.param((*LINE, True), None, 5.3, marks=pytest.mark.slow),
+        (("fftn", (128, 128, 256), 0, True), None, 4.2),
+        sweeps.whole((*LARGE_CUBE, True), None, 4.2),
+        pytest.param((*LARGE_LINE, True), None, 5.3, marks=pytest.mark.slow),
     ],
-    ids=["cube", "line", "cube in 2", "line in 2", "cube's gradient", "line's gradient"],
+    ids=[
+        *("cube", "line", "large cube", "large line", "cube in 2", "line in 2"),
+        *("cube's gradient", "large cube's gradient", "line's gradient"),
+    ],
 )
 def test_at_most_three_shards(tmp_path, arguments, chunks, most):
     """With gradients more, as autograd keeps what is computed. Slow: large shards in a process."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests import sweeps
 from tests.trnfft.distributed import cases, chunked
 from tests.trnfft.distributed.cases import Case
 from tests.trnfft.distributed.test_transforms import ACROSS, PENCILS, PLACED, SLABS
@@ -89,23 +90,31 @@ def results(rank, chosen, chunks):
     return found
 
 
+IN_CHUNKS = [
+    Case("fftn", (8, 12, 20), (4,), (0,)),
+    Case("fftn", (9, 7, 5), (4,), (0,), form="parts"),
+    Case("rfftn", (8, 6, 10), (2, 2), (0, 1), is_complex=False),
+    Case("irfftn", (8, 6, 9), (4,), (0,)),
+    Case("fft", (12, 20), (4,), (1,)),
+    Case("ifftn", (8, 12, 20), (4,), (1,), out=(0,)),
+    Case("fft", (1024,), (4,), (0,)),
+    Case("fft", (960,), (4,), (0,), {"order": "planned"}),
+    Case("fft", (61,), (4,), (0,), form="parts"),
+    Case("irfft", (513,), (4,), (0,), form="parts"),
+]
+
+
 @pytest.mark.parametrize(
-    ("backend", "counts", "bound"), [("torch", (2, 3, 64), 0), ("nki-sim", (2, 3), 1e-6)]
+    ("shapes", "backend", "counts", "bound"),
+    [
+        (IN_CHUNKS, "torch", (2, 3, 64), 0),
+        (IN_CHUNKS[1:4], "nki-sim", (2,), 1e-6),
+        sweeps.whole(IN_CHUNKS, "nki-sim", (2, 3), 1e-6),
+    ],
+    ids=["torch", "nki-sim", "nki-sim, all shapes"],
 )
-def test_chunks_change_no_number(four, backend, counts, bound):
+def test_chunks_change_no_number(four, shapes, backend, counts, bound):
     """Nor a bit, but of kernels: on some CPUs NumPy rounds products of other shapes otherwise."""
-    shapes = [
-        Case("fftn", (8, 12, 20), (4,), (0,)),
-        Case("fftn", (9, 7, 5), (4,), (0,), form="parts"),
-        Case("rfftn", (8, 6, 10), (2, 2), (0, 1), is_complex=False),
-        Case("irfftn", (8, 6, 9), (4,), (0,)),
-        Case("fft", (12, 20), (4,), (1,)),
-        Case("ifftn", (8, 12, 20), (4,), (1,), out=(0,)),
-        Case("fft", (1024,), (4,), (0,)),
-        Case("fft", (960,), (4,), (0,), {"order": "planned"}),
-        Case("fft", (61,), (4,), (0,), form="parts"),
-        Case("irfft", (513,), (4,), (0,), form="parts"),
-    ]
     chosen = [replace(case, backend=backend, dtype=torch.float32) for case in shapes]
     wanted = four.run(results, chosen, 1)
     for chunks in counts:
@@ -119,14 +128,24 @@ def errors(rank, chosen, chunks):
         return cases.errors(rank, chosen)
 
 
-def test_against_torch(four):
+ALL = SLABS + PENCILS + PLACED + ACROSS
+
+
+@pytest.mark.parametrize(
+    ("chosen", "chunks", "backend", "dtype", "bound"),
+    [
+        (ALL[::2], 3, "torch", torch.float64, 2e-15),
+        sweeps.whole(ALL, 3, "torch", torch.float64, 2e-15),
+        ([*SLABS[1:14:4], PENCILS[4], *ACROSS[1:15:6]], 2, "matmul", torch.float32, 2e-6),
+        sweeps.whole(ALL, 2, "matmul", torch.float32, 2e-6),
+    ],
+    ids=["torch", "torch, all", "matmul", "matmul, all"],
+)
+def test_against_torch(four, chosen, chunks, backend, dtype, bound):
     """Uneven and empty chunks, and paddings, in more chunks than some devices have rows."""
-    chosen = SLABS + PENCILS + PLACED + ACROSS
-    for case, *found in zip(chosen, *four.run(errors, chosen, 3), strict=True):
-        assert max(found) < 2e-15, case
-    chosen = [replace(case, backend="matmul", dtype=torch.float32) for case in chosen]
-    for case, *found in zip(chosen, *four.run(errors, chosen, 2), strict=True):
-        assert max(found) < 2e-6, case
+    chosen = [replace(case, backend=backend, dtype=dtype) for case in chosen]
+    for case, *found in zip(chosen, *four.run(errors, chosen, chunks), strict=True):
+        assert max(found) < bound, case
 
 
 def disagreeing(rank):

@@ -13,6 +13,7 @@ import torch
 
 import trnfft
 from nki_kernels import hardware
+from tests import sweeps
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 from trnfft import distributed
@@ -117,7 +118,7 @@ def test_rates_of_links_follow_from_the_chip(target):
     chip = hardware.chip(target)
     cores = chip.cores_per_chip * chip.chips_per_instance
     mesh = (2 * cores,)
-    plan = distributed.plan((256, 256, 4), mesh, target=target, cores=1, order="planned")
+    plan = distributed.plan((256, 256), mesh, target=target, cores=1, order="planned")
     links = {part.link: part.bytes / part.ns for part in plan.exchanges[0].traffic}
     assert links["EFA"] == pytest.approx(chip.efa_instance_bytes_per_ns / cores)
     outward = chip.neuronlink_chip_bytes_per_ns / chip.cores_per_chip
@@ -149,9 +150,9 @@ def test_a_batch_between_two_powers_has_a_price_between_theirs():
 
 def test_a_large_batch_costs_in_proportion():
     """The price is that of 2^24 points; asked for 2^27 the planner says much the same."""
-    kernel = distributed.plan((2**17, 1024), (1,), target="trn1", order="planned").kernels[-1]
-    assert kernel.lengths == (2**17,) and kernel.batch == 1024
-    whole = trnfft.plan(2**17, batch=1024, target="trn1").predicted_ns
+    kernel = distributed.plan((2**14, 2**13), (1,), target="trn1", order="planned").kernels[-1]
+    assert kernel.lengths == (2**14,) and kernel.batch == 2**13
+    whole = trnfft.plan(2**14, batch=2**13, target="trn1").predicted_ns
     assert kernel.ns == pytest.approx(whole, rel=0.02)
 
 
@@ -270,8 +271,8 @@ ERRORS = [
         NotImplementedError,
         r"argument 'shape' is \(2199023255552,\): .*2\^40",
     ),
-    (((2**53,), (16,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
-    (((2 * LONGEST, 2), (2,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
+    (((4 * LONGEST**2,), (16,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
+    (((2 * LONGEST, 2**13), (2,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
 ]
 
 
@@ -281,7 +282,7 @@ def test_bad_arguments_are_named(arguments, more, kind, message):
         distributed.plan(*arguments, **{"target": "trn1", **more})
 
 
-@pytest.mark.parametrize("n", [97, 2**20 + 7])
+@pytest.mark.parametrize("n", [97, 2**13 + 17, sweeps.whole(2**20 + 7)])
 def test_a_prime_is_three_transforms_of_a_length_that_splits(n):
     plan = distributed.plan((n,), (8,), target="trn1")
     rows, columns = plan.split
@@ -296,9 +297,9 @@ def test_a_prime_is_three_transforms_of_a_length_that_splits(n):
 
 
 def test_bluestein_takes_the_memory_of_the_padded_length():
-    """2^32 points fill half of the memory that three shards may, a prime near it twice of it."""
-    split, prime = (distributed.plan((n,), (16,), target="trn1") for n in (2**32, 2**32 + 15))
-    assert prime.decomposition == "bluestein" and math.prod(prime.split) > 2**33
+    """2^28 points fill half of the memory that three shards may, a prime near it twice of it."""
+    split, prime = (distributed.plan((n,), (1,), target="trn1") for n in (2**28, 2**28 + 3))
+    assert prime.decomposition == "bluestein" and math.prod(prime.split) > 2**29
     assert split.fits and not prime.fits
 
 
@@ -318,9 +319,13 @@ def test_one_core_takes_the_quickest_way_whatever_the_mesh(target, real):
     assert plans[0].alone_ns <= min(rows + others, plane + others / 2)
 
 
-@pytest.mark.parametrize("n", [2**17, 2**27])
-def test_one_core_transforms_one_dimension_alike_whatever_the_mesh(n):
-    plans = [distributed.plan((n,), (devices,), target="trn2") for devices in (1, 64)]
+@pytest.mark.parametrize(
+    ("target", "n"),
+    [("trn1", 2 * LONGEST), ("trn2", 2**13), *map(sweeps.whole, ["trn2"] * 2, [2**17, 2**27])],
+)
+def test_one_core_transforms_one_dimension_alike_whatever_the_mesh(target, n):
+    """Also of more points than one launch has."""
+    plans = [distributed.plan((n,), (devices,), target=target) for devices in (1, 64)]
     assert len({plan.alone_ns for plan in plans}) == 1
     assert plans[0].total_ns == plans[0].alone_ns and plans[0].efficiency == 1
 

@@ -162,6 +162,7 @@ def interrupted(rank, folder, where):
     import trnfft
 
     x = spread().requires_grad_()
+    energy(x).backward()  # what is loaded once, so that the other waits for no loading
 
     def interrupt(*_):
         if rank == 0:
@@ -194,7 +195,7 @@ def interrupted(rank, folder, where):
 
 @pytest.mark.parametrize("where", ["forward", "backward", "between"])
 def test_interrupted_exchanges(tmp_path, where):
-    processes = Processes(2, tmp_path, seconds=3)
+    processes = Processes(2, tmp_path, seconds=1)
     try:
         (caught, texts, error), (_, _, other) = processes.run(interrupted, str(tmp_path), where)
         assert caught == "KeyboardInterrupt"
