@@ -183,7 +183,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
         (dry_back, (36, 4, 40), "trn1"),
         (dry_back, (34, 34), "trn2"),
     ],
-).with_args(ids=str)
+).with_args(ids=lambda value: getattr(value, "__name__", str(value)))
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices, run):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // (math.prod(radices) + 2)
