@@ -47,6 +47,14 @@ def test_as_direct_convolution(size, psf_size, padding, backend):
     assert_close(actual, directly(image, psf, padding))
 
 
+@pytest.mark.parametrize("psf_size", PSF_SIZES)
+def test_a_picture_of_one_pixel(psf_size):
+    """Half spectra of such sizes have no columns between the first and the last."""
+    image, psf = uniform(1, 1), uniform(*psf_size, seed=1)
+    with trnfft.backend("matmul"):
+        assert_close(trnfft.bloom(image, psf), directly(image, psf, "zero"))
+
+
 def test_mirror_padding_is_the_symmetric_boundary_of_scipy():
     image, psf = uniform(9, 12), uniform(5, 7, seed=1)
     expected = convolve2d(image.numpy(), psf.numpy(), mode="same", boundary="symm")
