@@ -6,7 +6,6 @@ Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=
 
 import ast
 import importlib.util
-import multiprocessing
 import os
 import re
 import runpy
@@ -25,6 +24,8 @@ for needed in ("matplotlib", "PIL", "pywt", "torch"):
 
 from PIL import Image  # noqa: E402
 
+from tests import fork_server  # noqa: E402
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text("utf-8")
@@ -38,8 +39,7 @@ def run(tmp_path_factory):
     Each has a process of its own: a fork of one that has imported torch, which takes longer than
     most of them.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["matplotlib.figure", "pytest", "torch", "trnfft"])
+    context = fork_server.context()
     cache = str(tmp_path_factory.mktemp("cache"))  # for remembered plans
 
     def run(name, folder, *arguments):

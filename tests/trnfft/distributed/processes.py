@@ -5,15 +5,12 @@ one of a test module, as it goes there by its name.
 """
 
 import datetime
-import multiprocessing
 import traceback
 from dataclasses import dataclass
 
-# A server that has imported all of it forks each process in no time.
-_SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
-    ["trnfft", "trnfft.distributed", "torch.distributed.tensor.debug", "trnfft.planner.planner"]
-)
+from tests import fork_server
+
+_SERVER = fork_server.context()
 
 
 @dataclass
