@@ -9,6 +9,7 @@ import multiprocessing
 _IMPORTED = [
     "matplotlib.figure",
     "pytest",
+    "scipy.integrate",
     "trnfft",
     "trnfft.distributed",
     "trnfft.distributed.check.processes",

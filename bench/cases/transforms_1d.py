@@ -35,12 +35,12 @@ def inputs(n: int, rng: np.random.Generator, batch: int) -> Arrays:
 
 
 def candidate(n: int, algorithm: str, batch: int) -> Candidate:
-    """The planner's choice, or its best recipe with this algorithm."""
-    plan = trnfft.plan(n, batch=batch)
-    for found in plan.candidates:
-        if not algorithm or (found.recipe.algorithm == algorithm and found.predicted_ns):
-            return found
-    raise NotImplementedError(f"the planner has no {algorithm} for N = {n}, batch {batch}")
+    """The planner's choice, of all algorithms or of this one.
+
+    Raises:
+        NotImplementedError: the algorithm does not take the length.
+    """
+    return trnfft.plan(n, batch=batch, algorithms=algorithm or None).choice
 
 
 def call(n: int, algorithm: str, x: Any, inverse: bool = False) -> Any:

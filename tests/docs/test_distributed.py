@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests import programs
 from tests.docs.pages import ROOT, blocks
 
 pytest.importorskip("torch")
@@ -17,10 +18,24 @@ def parts_of(info):
     return [text for found, text in blocks(PAGE) if found == info]
 
 
+@pytest.fixture
+def script(tmp_path):
+    """The file."""
+    path = tmp_path / "transforms.py"
+    path.write_text("\n".join(parts_of('python title="transforms.py"')), "utf-8")
+    return path
+
+
 @pytest.mark.processes
-def test_its_file_on_four_processes(tmp_path):
-    script = tmp_path / "transforms.py"
-    script.write_text("\n".join(parts_of('python title="transforms.py"')), "utf-8")
+def test_its_file_on_four_processes(script, tmp_path):
+    first, *others = programs.printed_by_processes(4, [script], tmp_path, tmp_path / "cache")
+    assert first == "".join(parts_of("text"))
+    assert others == [""] * 3
+
+
+@pytest.mark.processes
+@pytest.mark.sweep
+def test_its_file_by_torchrun(script, tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     finished = subprocess.run(
         [*torchrun, "--nproc-per-node=4", script],

@@ -6,12 +6,7 @@ Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=
 
 import ast
 import importlib.util
-import os
 import re
-import runpy
-import subprocess
-import sys
-import traceback
 import wave
 from pathlib import Path
 
@@ -24,7 +19,7 @@ for needed in ("matplotlib", "PIL", "pywt", "torch"):
 
 from PIL import Image  # noqa: E402
 
-from tests import fork_server  # noqa: E402
+from tests import programs, sweeps  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -33,43 +28,19 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A function that runs an example in a folder and returns what it prints.
+def cache(tmp_path_factory):
+    """A folder for remembered plans."""
+    return tmp_path_factory.mktemp("cache")
 
-    Each has a process of its own: a fork of one that has imported torch, which takes longer than
-    most of them.
-    """
-    context = fork_server.context()
-    cache = str(tmp_path_factory.mktemp("cache"))  # for remembered plans
+
+@pytest.fixture
+def run(cache):
+    """A function that runs an example in a folder and returns what it prints."""
 
     def run(name, folder, *arguments):
-        printed, errors = folder / "printed.txt", folder / "errors.txt"
-        command = [str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-        process = context.Process(target=run_example, args=(command, folder, cache))
-        process.start()
-        process.join(300)
-        process.kill()
-        assert process.exitcode == 0, errors.read_text("utf-8")
-        return printed.read_text("utf-8")
+        return programs.printed_by([EXAMPLES / f"{name}.py", *arguments], folder, cache)
 
     return run
-
-
-def run_example(command, folder, cache):
-    """What a process does: the example's name and arguments, where, and what Python would do."""
-    import torch
-
-    torch.set_num_threads(1)
-    os.environ["XDG_CACHE_HOME"] = cache
-    os.environ.pop("TRNFFT_BACKEND", None)
-    os.chdir(folder)
-    sys.argv = command
-    with open("printed.txt", "w") as sys.stdout, open("errors.txt", "w") as sys.stderr:
-        try:
-            runpy.run_path(command[0], run_name="__main__")
-        except BaseException:
-            traceback.print_exc()
-            raise
 
 
 def shown(name):
@@ -232,8 +203,9 @@ def test_own_kernel(run, tmp_path):
     assert {"tensor", "vector", "dma load", "SBUF"} <= names
 
 
-def test_taylor_green(run, tmp_path):
-    printed = run("taylor_green", tmp_path, "--points", 40, "--steps", 100)
+@pytest.mark.parametrize(("points", "steps"), [(32, 80), sweeps.whole(40, 100)])
+def test_taylor_green(run, tmp_path, points, steps):
+    printed = run("taylor_green", tmp_path, "--points", points, "--steps", steps)
     assert words(printed)[1:] == words(shown("taylor_green"))[1:]
     (lost,), (until, series), (dissipation,) = map(numbers, printed.splitlines()[-5:-2])
     assert lost < 1e-7
@@ -254,21 +226,16 @@ def test_taylor_green_ends_with_the_energy_of_another_program(run, tmp_path):
 
 
 @pytest.mark.processes
-def test_taylor_green_on_four_processes_as_on_one(run, tmp_path):
+def test_taylor_green_on_four_processes_as_on_one(run, tmp_path, cache):
     arguments = ("--points", 16, "--time", 1, "--steps", 10)
     alone = run("taylor_green", tmp_path, *arguments)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=4"]
-    command += [str(EXAMPLES / "taylor_green.py"), *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
-    environment |= {"OMP_NUM_THREADS": "1"}
-    four = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert four.returncode == 0, four.stderr
-    assert "4 processes" in four.stdout
-    assert len(history(four.stdout)) == 11
-    assert np.array(history(four.stdout)) == pytest.approx(np.array(history(alone)), rel=1e-6)
-    assert history(four.stdout)[-1][1] < 0.12  # it has decayed
+    command = [EXAMPLES / "taylor_green.py", *arguments]
+    four, *others = programs.printed_by_processes(4, command, tmp_path, cache)
+    assert others == [""] * 3
+    assert "4 processes" in four
+    assert len(history(four)) == 11
+    assert np.array(history(four)) == pytest.approx(np.array(history(alone)), rel=1e-6)
+    assert history(four)[-1][1] < 0.12  # it has decayed
 
 
 def history(printed):

@@ -1,7 +1,5 @@
 """ComplexTensors over torch.distributed, by gloo: collectives, DistributedDataParallel, DTensor."""
 
-import time
-
 import pytest
 import torch
 import torch.distributed as dist
@@ -9,6 +7,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import trnfft
+from tests.trnfft.distributed.processes import Processes
 from trnfft import ComplexTensor
 
 RANKS = 2
@@ -91,19 +90,16 @@ def dtensors(rank):
     torch.testing.assert_close(product.real.full_tensor(), z.abs() ** 2)
 
 
-def run(rank, file):
-    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=RANKS)
-    try:
-        collectives(rank)
-        data_parallel(rank)
-        dtensors(rank)
-        dist.barrier()
-        time.sleep(0.2)  # gloo's threads let go of tensors before Python ends
-    finally:
-        dist.destroy_process_group()
+def run(rank):
+    collectives(rank)
+    data_parallel(rank)
+    dtensors(rank)
 
 
 @pytest.mark.processes
-def test_two_processes(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    torch.multiprocessing.spawn(run, (tmp_path / "store",), nprocs=RANKS)
+def test_two_processes(tmp_path):
+    processes = Processes(RANKS, tmp_path)
+    try:
+        processes.run(run)
+    finally:
+        processes.close()

@@ -8,7 +8,7 @@ from tests.trnfft.complex import operators_table as table
 NAMES = table.names_in_table()
 
 # The table is written from all samples; here are as many of them, spread evenly, for each operator.
-SAMPLES, ALL_SAMPLES = 4, 10
+SAMPLES, ALL_SAMPLES = 6, 10
 # Operators with branches of their own for arguments that few samples have.
 OF_MANY_KINDS = {"linalg.qr", "prod", "qr"}
 
