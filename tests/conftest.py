@@ -35,16 +35,35 @@ def pytest_ignore_collect(collection_path, config):
     return bool(needs_torch.search(collection_path.read_text("utf-8"))) or None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items):
-    """Tests of several processes run one after the other, on one worker.
+def starts_processes(nodeid):
+    """Whether a test starts several processes, as its folder, its file or its name says."""
+    return re.search(r"/distributed/(?!test_plan\.py)|/test_distributed\.py|_processes", nodeid)
 
-    They are those of tests/trnfft/distributed and those with the marker `processes`.
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With --dist loadgroup tests of several processes run one after the other, on one worker.
+
+    So that no more processes than those of two groups run at a time. The mark of pytest-xdist 3.8
+    for that is without effect since pytest 9.2 (pytest-xdist's issue 1386).
     """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            return "processes" if starts_processes(nodeid) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    """An error where a test of several processes has no name of one."""
     for item in items:
         uses_group = not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
-        if uses_group or item.get_closest_marker("processes"):
-            item.add_marker(pytest.mark.xdist_group("processes"))
+        if uses_group and not starts_processes(item.nodeid):
+            raise pytest.UsageError(f"{item.nodeid} runs several processes: name it so")
 
 
 @pytest.fixture(autouse=True, scope="session")

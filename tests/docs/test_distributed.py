@@ -26,14 +26,12 @@ def script(tmp_path):
     return path
 
 
-@pytest.mark.processes
 def test_its_file_on_four_processes(script, tmp_path):
     first, *others = programs.printed_by_processes(4, [script], tmp_path, tmp_path / "cache")
     assert first == "".join(parts_of("text"))
     assert others == [""] * 3
 
 
-@pytest.mark.processes
 @pytest.mark.sweep
 def test_its_file_by_torchrun(script, tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

@@ -1,6 +1,5 @@
 """ComplexTensors over torch.distributed, by gloo: collectives, DistributedDataParallel, DTensor."""
 
-import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -96,7 +95,6 @@ def run(rank):
     dtensors(rank)
 
 
-@pytest.mark.processes
 def test_two_processes(tmp_path):
     processes = Processes(RANKS, tmp_path)
     try:

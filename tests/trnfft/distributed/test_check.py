@@ -18,8 +18,6 @@ from trnfft import cli
 from trnfft.distributed.check import known, processes, self_test, summary
 from trnfft.distributed.layout import Interval
 
-pytestmark = pytest.mark.processes
-
 SHAPE = (8, 6, 10)
 WHOLE = tuple(Interval(0, n) for n in SHAPE)
 PART = (Interval(3, 7), Interval(0, 6), Interval(4, 9))

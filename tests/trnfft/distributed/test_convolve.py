@@ -10,8 +10,6 @@ from tests import sweeps
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 
-pytestmark = pytest.mark.processes
-
 
 def convolved(rank, case, filter_shape, filter_placements, is_complex, arguments):
     """The largest error of this process's part, and the all-to-alls of transforms."""

@@ -10,8 +10,6 @@ from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 from tests.trnfft.distributed.processes import Processes
 
-pytestmark = pytest.mark.processes
-
 SHARDED = Case("fftn", (8, 6, 4), (4,), (0,))
 
 

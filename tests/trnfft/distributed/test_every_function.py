@@ -16,8 +16,6 @@ from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 from trnfft import nn
 
-pytestmark = pytest.mark.processes
-
 # Names that take no tensors, or make the functions and tensors of the table.
 WITHOUT_INPUT = {
     *("as_complex_tensor", "as_native"),

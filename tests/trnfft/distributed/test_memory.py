@@ -9,8 +9,6 @@ from tests import sweeps
 from tests.trnfft.distributed import chunked
 from tests.trnfft.distributed.processes import Processes
 
-pytestmark = pytest.mark.processes
-
 MIB = 1 << 20
 MMAP_THRESHOLD = -3  # of mallopt
 

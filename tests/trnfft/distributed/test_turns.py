@@ -11,8 +11,6 @@ from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 from tests.trnfft.distributed.processes import Processes
 
-pytestmark = pytest.mark.processes
-
 ROWS = Case("fftn", (6, 5, 4), (2,), (0,), is_complex=False)
 
 
