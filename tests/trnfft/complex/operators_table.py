@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 from torch.testing._internal import common_utils
+from torch.testing._internal.opinfo import core
 from torch.utils._pytree import tree_leaves, tree_map
 
 import trnfft
@@ -56,6 +57,7 @@ def drawn_quickly():
     """
     with (
         mock.patch.object(common_utils, "extract_test_fn", lambda: None),
+        mock.patch.object(core, "extract_test_fn", lambda: None),
         mock.patch.object(torch, "manual_seed", torch.default_generator.manual_seed),
     ):
         yield
