@@ -225,6 +225,7 @@ def test_taylor_green_ends_with_the_energy_of_another_program(run, tmp_path):
     assert last[1] == pytest.approx(0.124953117517, abs=1e-11)
 
 
+@pytest.mark.sweep  # a program of the documentation runs on four processes by default
 def test_taylor_green_on_four_processes_as_on_one(run, tmp_path, cache):
     arguments = ("--points", 16, "--time", 1, "--steps", 10)
     alone = run("taylor_green", tmp_path, *arguments)

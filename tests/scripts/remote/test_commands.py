@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests import sweeps
 from trnfft.cli.health_checks import Check
 
 from .conftest import wait_for
@@ -24,7 +25,7 @@ TWO = ("--sets", "parity,accuracy")
 DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, sweeps.whole(signal.SIGHUP)])
 def test_signal_from_outside(process, aws, tmp_path, number):
     aws.behave({ACCURACY: {"until": str(tmp_path / "gate")}})
     running = process("--template", aws.new_template(), *TWO)

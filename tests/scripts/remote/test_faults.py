@@ -13,6 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests import sweeps
+
 from .fake_aws import Response, body, close, error, flip, invocation, lose_answer
 from .program import SCRIPTS
 
@@ -115,7 +117,7 @@ def test_a_launch_that_never_answers_is_found_and_ended(call, aws):
     ("function", "code"),
     [
         (error("ThrottlingException"), 5),
-        (close, 11),
+        sweeps.whole(close, 11),  # as when nothing can be called, below
     ],
     ids=["throttling", "lost network"],
 )
@@ -226,7 +228,7 @@ def test_stopped_instance_that_existed_is_gone_for_good(call, aws):
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"Status": "TimedOut", "StatusDetails": "ExecutionTimedOut"}, 9),
+        sweeps.whole({"Status": "TimedOut", "StatusDetails": "ExecutionTimedOut"}, 9),
         ({"Status": "Failed", "StatusDetails": "Undeliverable"}, 9),
         ({"Status": "Cancelled", "StatusDetails": "Cancelled"}, 8),
     ],
@@ -248,7 +250,7 @@ def test_commands_fail(call, aws, out, changes, code):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda text: text[: len(text) // 3],
+        sweeps.whole(lambda text: text[: len(text) // 3]),
         flip,
     ],
     ids=["cut", "changed"],
@@ -330,7 +332,9 @@ def test_s3_refuses(call, aws, code, exit_code):
     assert aws.state(instance) == "stopped"
 
 
-@pytest.mark.parametrize("code", ["InsufficientInstanceCapacity", "VcpuLimitExceeded"])
+@pytest.mark.parametrize(
+    "code", ["InsufficientInstanceCapacity", sweeps.whole("VcpuLimitExceeded")]
+)
 def test_no_capacity(call, aws, code):
     instance, template = aws.new_instance(), aws.new_template()
     aws.inject("RunInstances", error(code, 500 if "Capacity" in code else 400), times=ALWAYS)
