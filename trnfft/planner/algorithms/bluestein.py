@@ -9,8 +9,8 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import bluestein, stockham_stages
 from trnfft.planner import accuracy
-from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
-from trnfft.planner.algorithms.stockham import columns_moved, stages_ns
+from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
+from trnfft.planner.algorithms.stockham import columns_moved
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
@@ -50,7 +50,8 @@ class Bluestein(ChirpConvolution):
         return [Recipe(self.name, n, inner=recipe) for recipe in inner]
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return stages_ns(convolution_work(recipe.n, inner_of(recipe).radices), rows, chip)
+        columns = convolution_work(recipe.n, inner_of(recipe).radices) * least_of(2.3, 2.1, rows)
+        return columns / chip.tensor_columns_per_ns
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return bluestein.bluestein_specs(recipe.n, inner_of(recipe).radices)

@@ -52,7 +52,7 @@ class FourStep(LengthAlgorithm):
         return four_step_tables.four_step_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
-        return 0.73 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)
+        return 0.66 * spread_ns(recipe.radices, recipe.n * max(1.0, rows), chip)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(accuracy.stages_error(recipe.radices), accuracy.UNIT)

@@ -56,7 +56,7 @@ class LongBluestein(LongConvolution):
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         inner = inner_of(recipe)
-        return 2.3 * spread_ns(inner.radices, inner.n * max(1.0, rows), chip)
+        return 2.0 * spread_ns(inner.radices, inner.n * max(1.0, rows), chip)
 
     def recipes(self, n: int) -> list[Recipe]:
         first = stockham_stages.MAX_RADIX
@@ -93,7 +93,7 @@ class SplitBluestein(LongConvolution):
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         inner = inner_of(recipe)
-        return 4.0 * spread_ns(inner.radices[1:], inner.n * rows, chip)
+        return 3.2 * spread_ns(inner.radices[1:], inner.n * rows, chip)
 
     def recipes(self, n: int) -> list[Recipe]:
         found: list[tuple[int, ...]] = []

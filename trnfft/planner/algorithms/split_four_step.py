@@ -52,7 +52,7 @@ class SplitFourStep(LengthAlgorithm):
         return make(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
-        return 1.6 * spread_ns(recipe.radices[1:], recipe.n * rows, chip)
+        return 0.95 * spread_ns(recipe.radices[1:], recipe.n * rows, chip)
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.root_of_squares(

@@ -43,7 +43,8 @@ class Stockham(MatrixAlgorithm):
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         cycles = 1.0 if self.dtype == "float32" else 0.25
-        return cycles * stages_ns(stage_work(recipe.radices)[0], rows, chip)
+        columns = stage_work(recipe.radices)[0] * least_of(1.6, 1.9, rows)
+        return cycles * columns / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         if self.dtype == "float32":
@@ -56,11 +57,6 @@ def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
     stages = stockham_stages.stages_of(radices)
     numbers = sum(math.prod(stockham_stages.stage_spec(one)[0]) for one in stages)
     return columns_moved(stages), numbers
-
-
-def stages_ns(columns: int, rows: float, chip: NeuronCore) -> float:
-    """Nanoseconds that the Tensor engine takes at least for stages that move so many columns."""
-    return columns * least_of(2.3, 2.1, rows) / chip.tensor_columns_per_ns
 
 
 def columns_moved(stages: Iterable[Any]) -> int:
