@@ -13,7 +13,8 @@ from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.row_blocks import LAUNCH_INSTRUCTIONS
 from nki_kernels.simulator import device_rules, dma_written
 from tests import sweeps
-from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from tests.registry import REGISTRY
+from trnfft.planner.algorithms import STRIDED_STOCKHAM
 
 # Lengths at which kernels broke rules before they were made for these; shapes are the algorithms'.
 LENGTHS = (7, 12, 64, 100, 200, 257, 1000, 1009, 4096, 6208, 8192, 65536, 600000, 1048576)
@@ -22,7 +23,6 @@ BATCHES = (1, 5, 130)
 POINTS = 2**16  # of a batch, and one transform alone
 HBM_NUMBERS = hardware.HBM_TENSOR_BYTES // 4
 
-REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
 KERNELS = {}
 for each in REGISTRY.values():
     KERNELS.setdefault(each.kernel.__name__, []).append(each)

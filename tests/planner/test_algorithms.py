@@ -7,12 +7,12 @@ from nki_kernels.kernels import (
     block_circulant,
     four_step_tables,
 )
+from tests.registry import REGISTRY
 from trnfft.planner import planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import Problem
 
-REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
 RESIDENT = [name for name in REGISTRY if name.startswith("resident")]
 
 

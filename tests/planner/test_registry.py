@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import test_known_violations as violations
-from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from tests.registry import REGISTRY
 
 TESTS = Path(__file__).parents[1]
-REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
 KERNELS = {algorithm.kernel.__name__ for algorithm in REGISTRY.values()}
 
 # Tables of names at the top of a module: what makes each complete, or why it need not be.
