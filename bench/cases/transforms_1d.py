@@ -26,7 +26,7 @@ ALGORITHMS = {
 
 
 def batch_of(n: int) -> int:
-    """Transforms of length n with about POINTS points, a power of two, as plans are priced."""
+    """Transforms of length n with about POINTS points, a power of two."""
     return POINTS >> round(math.log2(n))
 
 
