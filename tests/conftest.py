@@ -19,6 +19,7 @@ os.environ.setdefault("TRNFFT_SIMULATOR", "1")
 import pytest  # noqa: E402
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+OF_TRNFFT = {"fuzz", "planner", "trnfft"}  # folders: their tests need torch, whatever they import
 GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
 
 
@@ -29,7 +30,11 @@ def pytest_ignore_collect(collection_path, config):
     """
     if collection_path.name == "neuron" and not any("neuron" in arg for arg in config.args):
         return True
-    if HAS_TORCH or collection_path.suffix != ".py":
+    if HAS_TORCH:
+        return None
+    if collection_path.is_dir():
+        return collection_path.name in OF_TRNFFT or None
+    if collection_path.suffix != ".py":
         return None
     needs_torch = re.compile(r"^(from|import) (torch|trnfft)\b", re.MULTILINE)
     return bool(needs_torch.search(collection_path.read_text("utf-8"))) or None
