@@ -14,6 +14,7 @@ _IMPORTED = [
     "trnfft.distributed",
     "trnfft.distributed.check.processes",
     "trnfft.planner.planner",
+    "torch._dynamo",  # every optimizer imports it
     "torch.distributed.tensor.debug",
 ]
 

@@ -188,7 +188,6 @@ WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies
         (WIDE[0], "trn1", 1),
         (WIDE[0], "trn2", 2),
         (WIDE[1], "trn1", 1),
-        (WIDE[2], "trn1", 1),
         (WIDE[3], "trn2", 2),
     ],
 ).with_args(ids=str)

@@ -185,7 +185,6 @@ def test_every_chip_computes_the_same(monkeypatch, chip):
         ((3, 5), "trn2", 2),
         ((16, 20), "trn1", 1),
         ((16, 20), "trn2", 2),
-        ((50, 60), "trn1", 1),
     ],
 ).with_args(ids=str)
 def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):

@@ -81,7 +81,7 @@ def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs)
         assert error(result, np.fft.fft(x)) <= 2e-6
 
 
-@pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), ("trn2", 2)])
+@pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), sweeps.whole("trn2", 2)])
 def test_transforms_are_independent(monkeypatch, chip, programs):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     x = normal(3, 601).astype(np.complex64)

@@ -6,6 +6,7 @@ Who adds an algorithm finds here which tables it belongs to, and who adds a tabl
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,10 @@ def is_of_names(table: ast.expr) -> bool:
     return len(names) > 1 and 2 * len(known) > len(names)
 
 
-def modules():
-    for path in sorted(TESTS.rglob("*.py")):
-        yield path.relative_to(TESTS).as_posix(), ast.parse(path.read_text("utf-8"))
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    paths = sorted(TESTS.rglob("*.py"))
+    return [(p.relative_to(TESTS).as_posix(), ast.parse(p.read_text("utf-8"))) for p in paths]
 
 
 def test_no_table_has_a_stale_name():

@@ -585,7 +585,7 @@ assert [os.wait()[1] for _ in range(8)] == [0] * 8
     assert [path.name for path in folder.iterdir()] == [wisdom.user_file("trn1").name]
 
 
-@pytest.mark.parametrize("kills", [20, whole(50), pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [10, whole(50), pytest.param(1000, marks=pytest.mark.slow)])
 def test_killed_processes_lose_nothing(folder, kills):
     # Each child writes until it is killed, and says which plans it had remembered by then.
     program = """

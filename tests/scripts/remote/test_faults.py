@@ -138,7 +138,7 @@ def test_systems_manager_fails_midway(call, aws, out, gate, midway, function, co
 
 @pytest.mark.parametrize(
     ("function", "code"),
-    [(error("ExpiredTokenException"), 4), (close, 11)],
+    [(error("ExpiredTokenException"), 4), sweeps.whole(close, 11)],
     ids=["expired credentials", "lost network"],
 )
 def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):

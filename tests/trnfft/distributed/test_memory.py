@@ -70,7 +70,7 @@ LARGE_CUBE, LARGE_LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
 @pytest.mark.parametrize(
     ("arguments", "chunks", "most"),
     [
-        (CUBE, None, 2.4),
+        sweeps.whole(CUBE, None, 2.4),
         (LINE, None, 2.4),
         sweeps.whole(LARGE_CUBE, None, 2.4),
         sweeps.whole(LARGE_LINE, None, 2.4),
