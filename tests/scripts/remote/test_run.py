@@ -14,7 +14,6 @@ import pytest
 from remote.cost import PRICES
 from remote.job import WHEELS
 from remote.sets import SETS
-
 from tests import sweeps
 
 from .program import SCRIPTS
@@ -157,7 +156,9 @@ def wheels(repository):
     subprocess.run(["git", "-C", repository, "commit", "-qm", "wheels"], check=True)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("trn1.2xlarge", "trn1"), sweeps.whole("trn2.3xlarge", "trn2")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("trn1.2xlarge", "trn1"), sweeps.whole("trn2.3xlarge", "trn2")]
+)
 def test_an_environment_is_made_of_pinned_wheels(call, aws, wheels, kind, name, tmp_path):
     instance = aws.new_instance(kind=kind)
     result = call("run", "--instance", instance, "--sets", "parity", venv=False)
