@@ -9,7 +9,7 @@ from nki_kernels import hardware
 from trnfft.planner import planner
 from trnfft.planner.plan import Plan
 
-PRICED_POINTS = 2**24  # from which on time grows as the batch does, within two percent
+PRICED_POINTS = 2**24  # from which on time grows as the batch does, within five percent
 
 
 @dataclass(frozen=True)
