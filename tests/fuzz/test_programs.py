@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tests import sweeps
 from tests.fuzz.child import Child
 from tests.fuzz.program import Program, Step
 from tests.fuzz.program_drawing import drawn
@@ -19,7 +20,7 @@ from tests.fuzz.program_judging import Verdict, judged, shortest
 PART = 50
 
 
-@pytest.mark.parametrize("first", range(0, 300, PART))
+@sweeps.some("first", range(0, 300, PART), range(0, 150, PART))
 def test_programs(first):
     for seed in range(first, first + PART):
         program = drawn(seed, compiled=False)
@@ -27,7 +28,7 @@ def test_programs(first):
         assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@sweeps.some("seed", range(6), range(3))
 def test_compiled_programs(seed):
     program = drawn(seed, compiled=True)
     verdict = judged(program)

@@ -186,7 +186,6 @@ WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies
     [(shape, *launch) for shape in WIDE for launch in (("trn1", 1), ("trn2", 2), ("trn3", 1))],
     [
         (WIDE[0], "trn1", 1),
-        (WIDE[0], "trn2", 2),
         (WIDE[1], "trn1", 1),
         (WIDE[3], "trn2", 2),
     ],

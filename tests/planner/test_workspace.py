@@ -189,6 +189,9 @@ def test_errors(arguments, error, message):
 def test_errors_name_the_argument(size):
     with pytest.raises((TypeError, ValueError), match="argument 'n_or_shape'"):
         trnfft.fft_workspace_bytes(size)
+
+
+def test_errors_name_the_other_arguments():
     with pytest.raises(TypeError, match="argument 'convolution' is"):
         trnfft.fft_workspace_bytes(64, convolution=torch.tensor(True))
     with pytest.raises(NotImplementedError, match="argument 'batch' is an int of 16610 bits"):

@@ -123,7 +123,7 @@ def test_damaged_record(call, aws, tmp_path):
     assert result.exit_code == 2 and "is not a record of a job" in result.output
 
 
-@pytest.mark.parametrize("bucket", [None, "results"])
+@pytest.mark.parametrize("bucket", [sweeps.whole(None), "results"])
 def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, tmp_path, bucket):
     aws.s3.create_bucket(Bucket="results")
     options = ["--template", aws.new_template(), "--sets", "parity"]

@@ -230,7 +230,7 @@ def test_stopped_instance_that_existed_is_gone_for_good(call, aws):
     [
         sweeps.whole({"Status": "TimedOut", "StatusDetails": "ExecutionTimedOut"}, 9),
         ({"Status": "Failed", "StatusDetails": "Undeliverable"}, 9),
-        ({"Status": "Cancelled", "StatusDetails": "Cancelled"}, 8),
+        sweeps.whole({"Status": "Cancelled", "StatusDetails": "Cancelled"}, 8),
     ],
     ids=["time-out", "undeliverable", "cancelled"],
 )
@@ -300,7 +300,7 @@ FETCHES = {
 }
 
 
-@pytest.mark.parametrize("faults", FETCHES.values(), ids=FETCHES)
+@sweeps.some("faults", FETCHES.values(), [FETCHES["payloads"]]).with_args(ids=FETCHES)
 def test_s3_fails_and_recovers(call, aws, out, faults):
     aws.s3.create_bucket(Bucket="results")
     injected = [aws.inject(name, function, skip=skip) for name, function, skip in faults]

@@ -231,7 +231,7 @@ def test_gradients_of_complex_operands(function):
     assert torch.autograd.gradcheck(convolved, parts)
 
 
-@both
+@sweeps.some("function", BOTH, [oaconvolve])
 def test_compiled_and_mapped(function):
     x, h = random(2, 3000), random(1, 40, seed=1)
     compiled = torch.compile(function, backend="eager", fullgraph=True)

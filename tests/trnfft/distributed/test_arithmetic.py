@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests import sweeps
 from tests.trnfft.distributed import cases
 
 FUNCTIONS = {
@@ -39,7 +40,7 @@ def compared(rank, rows):
     return found
 
 
-@pytest.mark.parametrize("rows", [8, 7, 3])
+@pytest.mark.parametrize("rows", [sweeps.whole(8), 7, 3])
 def test_native_operands(four, rows):
     for found in four.run(compared, rows):
         for name, (error, collectives) in found.items():

@@ -174,7 +174,8 @@ def with_gradients(rank, calls, filter_placements):
 @pytest.mark.parametrize(
     ("processes", "placements", "count"),
     [
-        *[(2, None, 3), (2, (0,), 0), (2, ("R",), 0), (4, None, 0)],
+        *[(2, (0,), 0), (2, ("R",), 0), (4, None, 0)],
+        sweeps.whole(2, None, 3),
         *[sweeps.whole(n, each, 12) for n in (2, 4) for each in (None, (0,), ("R",))],
     ],
 )
