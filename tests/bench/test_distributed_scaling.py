@@ -34,6 +34,7 @@ def one_alone(request, monkeypatch):
         monkeypatch.setattr(processes, "started", here)
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("one_alone")
 def test_small_transforms_by_one_and_two_processes():
     outcome = CliRunner().invoke(app, ["2", "--points", "64"])

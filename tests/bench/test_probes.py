@@ -429,7 +429,8 @@ def wrap_nki(kernel):
 """
 
 
-@pytest.mark.parametrize("is_apart", [False, sweeps.whole(True)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("is_apart", [False, True])
 def test_a_run_on_a_stand_in_for_a_chip_from_end_to_end(tmp_path, invoke, monkeypatch, is_apart):
     """A nki of another make, a device file, and a wrap_nki that takes top-level tensors only.
 

@@ -18,6 +18,7 @@ def test_every_case_runs_in_the_simulator():
         assert simulator_speed.simulator.dry_run(kernel, *arguments).instructions > 100
 
 
+@pytest.mark.sweep
 def test_it_prints_a_line_a_way_and_mean_ratios(capsys):
     simulator_speed.compare([simulator_speed.HERE, simulator_speed.HERE], "softmax", rounds=1)
     lines = capsys.readouterr().out.splitlines()

@@ -61,7 +61,9 @@ def counted_recipe(algorithm):
     return next((found[n] for n in COUNTED if n in found), next(iter(found.values())))
 
 
-@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 2), sweeps.whole("trn3", 1)])
+@pytest.mark.parametrize(
+    ("chip", "cores"), [("trn1", 1), sweeps.whole("trn2", 2), sweeps.whole("trn3", 1)]
+)
 @pytest.mark.parametrize("place", [0, sweeps.whole(-1)], ids=["likeliest", "last"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_recipe_breaks_a_rule(monkeypatch, name, place, chip, cores):

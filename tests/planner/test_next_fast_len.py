@@ -21,6 +21,7 @@ def time_of(n, batch):
     return trnfft.plan(n, batch=batch).predicted_ns
 
 
+@pytest.mark.sweep
 def test_a_long_length_is_near_the_target_and_cheap():
     length = trnfft.next_fast_len(2049)
     assert 2049 <= length <= 1.1 * 2049
@@ -58,6 +59,7 @@ def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
     lengths._next_fast_len.cache_clear()
 
 
+@pytest.mark.sweep
 def test_lengths_beyond_the_kernels_are_smooth():
     length = trnfft.next_fast_len(10**8 + 1)
     assert length > 10**8 and prime_factors(length)[-1] <= 13

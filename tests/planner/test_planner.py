@@ -1,5 +1,6 @@
 """The planner's choices, prices and predicted errors against the kernels themselves."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -161,7 +162,11 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
     assert {c.recipe.algorithm for c in plan.candidates} == COMPLEX
 
 
-@sweeps.pairs(inverse=[False, True], n=[1, 8, 131, 256, 1000, 4096])
+@sweeps.some(
+    "n, inverse",
+    itertools.product([1, 8, 131, 256, 1000, 4096], [False, True]),
+    [(1, False), (8, True), (131, False), (256, True), (256, False), (1000, True)],
+)
 def test_real_data_has_plans_of_its_own(n, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**20 // n)
     assert plan.kind == ("c2r" if inverse else "r2c")

@@ -96,6 +96,7 @@ def test_our_simulator_computes_every_case_without_a_warning():
             assert all(np.isfinite(part).all() and part.any() for part in parts), case.name
 
 
+@pytest.mark.sweep
 def test_equal_simulators_agree_on_every_kernel(compare, tmp_path):
     done = compare(STAND_IN + FAITHFUL, "--target", "trn2")
     assert done.returncode == 0, done.stdout + done.stderr

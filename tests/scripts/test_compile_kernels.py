@@ -205,6 +205,7 @@ def run(request, variables, tmp_path, monkeypatch, capsys):
     return apart if request.param else here
 
 
+@pytest.mark.sweep
 def test_refusals_and_crashes_do_not_stop_the_rest(run, tmp_path):
     kernels = "four_step", "dft_gemm", "bluestein", "stockham"
     options = [word for name in kernels for word in ("--kernel", name)]

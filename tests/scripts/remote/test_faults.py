@@ -136,9 +136,10 @@ def test_systems_manager_fails_midway(call, aws, out, gate, midway, function, co
     assert aws.state(instance) == "stopped"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("function", "code"),
-    [(error("ExpiredTokenException"), 4), sweeps.whole(close, 11)],
+    [(error("ExpiredTokenException"), 4), (close, 11)],
     ids=["expired credentials", "lost network"],
 )
 def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):
@@ -192,6 +193,7 @@ def test_launched_instance_is_terminated_midway(call, aws, gate, midway, out):
     assert aws.states() == ["terminated", "terminated"]
 
 
+@pytest.mark.sweep
 def test_results_in_the_bucket_outlive_the_instance(call, aws, out, gate):
     aws.s3.create_bucket(Bucket="results")
     template = aws.new_template()
@@ -269,6 +271,7 @@ def test_damaged_results_are_never_used(call, aws, out, change):
     assert aws.ran == [PARITY] and aws.states() == ["terminated"]
 
 
+@pytest.mark.sweep
 def test_disk_with_results_survives_a_resume_that_fails(call, aws, out):
     aws.inject("GetCommandInvocation", change_output(flip), "chunk", times=4)
     assert call("run", "--template", aws.new_template(), "--sets", "parity").exit_code == 12
@@ -300,7 +303,8 @@ FETCHES = {
 }
 
 
-@sweeps.some("faults", FETCHES.values(), [FETCHES["payloads"]]).with_args(ids=FETCHES)
+@pytest.mark.sweep
+@pytest.mark.parametrize("faults", FETCHES.values(), ids=FETCHES)
 def test_s3_fails_and_recovers(call, aws, out, faults):
     aws.s3.create_bucket(Bucket="results")
     injected = [aws.inject(name, function, skip=skip) for name, function, skip in faults]
@@ -310,6 +314,7 @@ def test_s3_fails_and_recovers(call, aws, out, faults):
     assert parity(out) == {"from": PARITY}
 
 
+@pytest.mark.sweep
 def test_instance_cannot_upload(call, aws, out):
     """Its first URLs do not work; the one that it gets later does."""
     aws.s3.create_bucket(Bucket="results")
@@ -319,6 +324,7 @@ def test_instance_cannot_upload(call, aws, out):
     assert parity(out) == {"from": PARITY}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("code", "exit_code"), [("AccessDenied", 4), ("PreconditionFailed", 15), ("SlowDown", 5)]
 )
@@ -369,6 +375,7 @@ def test_instance_that_cannot_be_stopped(call, aws):
     assert aws.state(instance) == "stopped"
 
 
+@pytest.mark.sweep
 def test_set_fails(call, aws, out):
     aws.behave({PARITY: {"exit": 3}})
     instance = aws.new_instance()
@@ -398,6 +405,7 @@ def test_report_that_is_not_json(call, aws, out):
     assert (out / "benchmarks.json").exists()
 
 
+@pytest.mark.sweep
 def test_results_that_the_instance_cannot_write(call, aws, out):
     fill = "import os; os.mkdir('../parity.payload')"
     aws.behave({PARITY: {"do": fill}})
@@ -427,6 +435,7 @@ def test_disk_of_the_instance_is_full_at_the_upload(call, aws):
     assert aws.state(instance) == "stopped"
 
 
+@pytest.mark.sweep
 def test_job_on_the_instance_is_killed(call, aws, gate, midway):
     def strike(request, forward):
         aws.kill(instance)
@@ -587,6 +596,7 @@ def test_no_region(call, aws, monkeypatch):
     assert result.exit_code == 2 and "no region is chosen: set AWS_REGION" in result.output
 
 
+@pytest.mark.sweep
 def test_resume_runs_the_commit_of_the_job(call, aws, repository, gate, out):
     aws.inject("SendCommand", error("AccessDeniedException"), "start")
     assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 4
@@ -597,6 +607,7 @@ def test_resume_runs_the_commit_of_the_job(call, aws, repository, gate, out):
     assert "changed" not in (out / "parity.log").read_text()
 
 
+@pytest.mark.sweep
 def test_signal_during_a_run(call, aws, gate, midway, out):
     number = signal.SIGTERM
 
@@ -628,6 +639,7 @@ def test_signal_during_the_launch(call, aws):
     assert aws.states() == ["terminated"]
 
 
+@pytest.mark.sweep
 def test_signal_ends_the_job_on_an_instance_that_runs_on(call, aws, midway):
     instance = aws.new_instance(stopped=False)
 

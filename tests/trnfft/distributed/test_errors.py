@@ -196,6 +196,7 @@ def on_other_meshes(rank):
     return *found, time.monotonic() - start
 
 
+@pytest.mark.sweep
 def test_a_process_on_another_mesh(tmp_path):
     processes = Processes(4, tmp_path, seconds=1)
     try:

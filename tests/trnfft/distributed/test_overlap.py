@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests import sweeps
 from tests.trnfft.distributed import cases, chunked
 from tests.trnfft.distributed.cases import Case
 from tests.trnfft.distributed.test_transforms import ACROSS, PENCILS, PLACED, SLABS
@@ -104,12 +103,13 @@ IN_CHUNKS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("shapes", "backend", "counts", "bound"),
     [
         (IN_CHUNKS, "torch", (2, 3, 64), 0),
         (IN_CHUNKS[1:4], "nki-sim", (2,), 1e-6),
-        sweeps.whole(IN_CHUNKS, "nki-sim", (2, 3), 1e-6),
+        (IN_CHUNKS, "nki-sim", (2, 3), 1e-6),
     ],
     ids=["torch", "nki-sim", "nki-sim, all shapes"],
 )
@@ -131,13 +131,14 @@ def errors(rank, chosen, chunks):
 ALL = SLABS + PENCILS + PLACED + ACROSS
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("chosen", "chunks", "backend", "dtype", "bound"),
     [
         (ALL[::2], 3, "torch", torch.float64, 2e-15),
-        sweeps.whole(ALL, 3, "torch", torch.float64, 2e-15),
+        (ALL, 3, "torch", torch.float64, 2e-15),
         ([*SLABS[1:14:4], PENCILS[4], *ACROSS[1:15:6]], 2, "matmul", torch.float32, 2e-6),
-        sweeps.whole(ALL, 2, "matmul", torch.float32, 2e-6),
+        (ALL, 2, "matmul", torch.float32, 2e-6),
     ],
     ids=["torch", "torch, all", "matmul", "matmul, all"],
 )

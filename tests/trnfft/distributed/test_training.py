@@ -132,6 +132,7 @@ def native(x):
     return trnfft.as_native(x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("wrap", "kinds"),
     [(ddp, ("native", "joined")), (fsdp2, ("native",)), (fsdp1, ())],

@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests import sweeps
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 from tests.trnfft.distributed.processes import Processes
@@ -194,7 +193,8 @@ def interrupted(rank, folder, where):
     return caught, texts, error_of(trnfft.fftn(spread()))
 
 
-@pytest.mark.parametrize("where", [sweeps.whole("forward"), "backward", "between"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("where", ["forward", "backward", "between"])
 def test_interrupted_exchanges(tmp_path, where):
     processes = Processes(2, tmp_path, seconds=1)
     try:
