@@ -28,10 +28,10 @@ ASKED = [(n, core) for n, probe in PROBES.items() for core in CHIPS if not probe
 TIMED = [(n, core) for n, core in ASKED if PROBES[n].constant]
 
 
-def each(pairs):
-    """A test for every probe and chip."""
+def each(pairs, by_default=None):
+    """A test for every probe and chip; by default for those alone that are given."""
     ids = [f"{name}-{core.name}" for name, core in pairs]
-    return pytest.mark.parametrize(("name", "core"), pairs, ids=ids)
+    return sweeps.some("name, core", pairs, by_default or pairs).with_args(ids=ids)
 
 
 def short(probe):
@@ -47,9 +47,7 @@ def invoke(tmp_path, monkeypatch):
     return lambda *words: CliRunner().invoke(programs.app, [str(word) for word in words])
 
 
-@sweeps.some("name, core", ASKED, [(n, c) for n, c in ASKED if c is not hardware.TRN3]).with_args(
-    ids=lambda each: getattr(each, "name", each)
-)
+@each(ASKED, [(name, core) for name, core in ASKED if core is not hardware.TRN3])
 def test_kernel_and_twin_are_right_in_the_simulator(name, core):
     probe = PROBES[name]
     with hardware.select(core):

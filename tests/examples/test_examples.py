@@ -212,7 +212,8 @@ def test_own_kernel(run, tmp_path):
     assert {"tensor", "vector", "dma load", "SBUF"} <= names
 
 
-@pytest.mark.parametrize(("points", "steps"), [sweeps.whole(32, 80), sweeps.whole(40, 100)])
+@pytest.mark.sweep
+@pytest.mark.parametrize(("points", "steps"), [(32, 80), (40, 100)])
 def test_taylor_green(run, tmp_path, points, steps):
     printed = run("taylor_green", tmp_path, "--points", points, "--steps", steps)
     assert words(printed)[1:] == words(shown("taylor_green"))[1:]

@@ -57,21 +57,7 @@ def run(algorithm, inputs, arguments):
 
 @pytest.mark.parametrize(
     "n",
-    [
-        1,
-        2,
-        8,
-        100,
-        whole(128),
-        131,
-        256,
-        257,
-        1000,
-        whole(1024),
-        whole(4096),
-        whole(10007),
-        whole(65536),
-    ],
+    [1, 2, 8, 100, 131, 256, 257, 1000, *map(whole, (128, 1024, 4096, 10007, 65536))],
 )
 def test_predicted_errors_are_within_a_factor_of_three(n):
     checked = 0

@@ -63,7 +63,7 @@ def taken_in(name, shape, placements, backward=False):
     return most / (x.real.to_local().nbytes * 2)
 
 
-CUBE, LINE = ("fftn", (128, 256, 256), 0), ("fft", (2**22,), 0)
+CUBE, LINE = ("fftn", (128, 256, 256), 0), ("fft", (3 * 2**22,), 0)
 LARGE_CUBE, LARGE_LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
 
 
