@@ -33,6 +33,9 @@ class NkiFinder(MetaPathFinder, Loader):
         if name in ("neuronxcc", "neuronxcc.nki"):
             _refuse_neuronxcc(name, path)
             return None
+        nki = sys.modules.get("nki")
+        if name == "nki.compiler" and hasattr(nki, "__simulator__") and hasattr(nki, "compiler"):
+            return ModuleSpec(name, self)  # in releases of NKI that have it
         if name.startswith(("nki.", "nki_kernels.simulator.")):
             _refuse_missing(name, path)
             return None
@@ -48,6 +51,8 @@ class NkiFinder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module ``nki``. Its submodules are registered as in ``simulator.install``."""
+        if spec.name == "nki.compiler":
+            return sys.modules["nki"].compiler  # type: ignore[no-any-return]
         from nki_kernels.simulator.install import simulated_nki
 
         modules = simulated_nki()
@@ -77,12 +82,12 @@ def _refuse_missing(name: str, path: Sequence[str] | None) -> None:
     """
     if not getattr(sys.modules.get("nki"), "__simulator__", False) or _is_asked():
         return
-    from nki_kernels.removed_api import NAMES, SHORT, public_names, unknown
+    from nki_kernels.removed_api import SHORT, public_names, removed_name, unknown
 
     owner, _, last = name.rpartition(".")
     module = owner.replace("nki_kernels.simulator", "nki", 1)
-    if f"{module}.{last}" in NAMES:
-        raise ImportError(f"{module}.{last} was {NAMES[f'{module}.{last}']}")
+    if removed := removed_name(f"{module}.{last}"):
+        raise ImportError(f"{module}.{last} was {removed}")
     if module in SHORT and owner in sys.modules and _others_spec(name, path) is None:
         raise ImportError(unknown(module, last, public_names(sys.modules[owner])))
 

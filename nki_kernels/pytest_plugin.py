@@ -1,7 +1,7 @@
 """pytest plugin ``nki_sim``: ``import nki`` is answered by the simulator in tests.
 
-It also has the fixture ``timeline``, --nki-target and --nki-strict. The simulator, and NumPy with
-it, load when something imports ``nki``. ``-p no:nki_sim`` switches all of it off.
+It also has the fixture ``timeline``, --nki, --nki-target and --nki-strict. The simulator, and NumPy
+with it, load when something imports ``nki``. ``-p no:nki_sim`` switches all of it off.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import nki_finder
+from . import nki_finder, releases
 
 if TYPE_CHECKING:
     from .simulator import Timeline
 
 _strict = pytest.StashKey[bool]()
 _target = pytest.StashKey[str]()  # what chose the chip: the option or the setting
+_OPTIONS = {"nki_release": "--nki", "nki_target": "--nki-target"}
 _told = pytest.StashKey[bool]()  # which nki is used
 
 
@@ -29,9 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, each a setting in the configuration file, too."""
     target = "chip that the simulator stands for: trn1, trn2 or trn3"
     strict = "warnings of the simulator are errors"
+    release = "release of NKI that simulator and lint follow: 0.7 or 0.6"
     group = parser.getgroup("nki", "NKI kernels in the simulator")
+    group.addoption("--nki", metavar="RELEASE", help=release)
     group.addoption("--nki-target", metavar="CHIP", help=target)
     group.addoption("--nki-strict", action="store_true", help=strict)
+    parser.addini("nki_release", f"{release}, where nothing else says so")
     parser.addini("nki_target", f"{target}, where nothing else says so")
     parser.addini("nki_strict", strict, type="bool", default=False)
 
@@ -49,16 +53,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
-    """Answer ``import nki``, and choose the chip."""
+    """Answer ``import nki``, and choose release and chip."""
     _keep_asserts(config)
     config.stash[_strict] = options.nki_strict or config.getini("nki_strict")
     finder = nki_finder.NkiFinder()
     sys.meta_path.insert(0, finder)
     config.add_cleanup(lambda: sys.meta_path.remove(finder))
-    if options.nki_target is not None:
-        _choose_chip(config, options.nki_target, "--nki-target")
-    elif setting := config.getini("nki_target"):
-        _choose_chip(config, setting, "nki_target")
+    release = options.nki, config.getini("nki_release")
+    _choose(config, "nki_release", release, releases.VARIABLE, releases.checked)
+    target = options.nki_target, config.getini("nki_target")
+    if any(target):
+        from . import hardware
+
+        name = "nki_target"
+        chosen_by = _choose(config, name, target, hardware.TARGET_VARIABLE, hardware.chip)
+        if chosen_by:
+            config.stash[_target] = chosen_by
 
 
 def _keep_asserts(config: pytest.Config) -> None:
@@ -70,24 +80,31 @@ def _keep_asserts(config: pytest.Config) -> None:
     marked.difference_update(("nki_kernels", "trnfft"))
 
 
-def _choose_chip(config: pytest.Config, name: str, chosen_by: str) -> None:
-    """Set the variable that names the chip: threads and processes of tests see it, too.
+def _choose(
+    config: pytest.Config,
+    setting: str,
+    given: tuple[str | None, str],
+    variable: str,
+    check: Callable[[str], object],
+) -> str:
+    """Set a variable to an option's value, else to a setting's, which yields to the variable.
 
-    A test can set it, or use ``hardware.select``.
+    Threads and processes of tests see it, too, and a test can set it. Returns what chose; "" is
+    nothing.
     """
-    from . import hardware
-
-    variable = hardware.TARGET_VARIABLE
-    if chosen_by == "nki_target" and os.environ.get(variable):
-        return
+    option, configured = given
+    name = configured if option is None else option
+    if option is None and (not configured or os.environ.get(variable)):
+        return ""
+    chosen_by = setting if option is None else _OPTIONS[setting]
     try:
-        hardware.chip(name)
+        check(name)
     except ValueError as error:
         raise pytest.UsageError(f"{chosen_by}: {error}") from None
     patch = pytest.MonkeyPatch()
     patch.setenv(variable, name)
     config.add_cleanup(patch.undo)
-    config.stash[_target] = chosen_by
+    return chosen_by
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -123,11 +140,12 @@ def _tell(config: pytest.Config) -> str:
 
     try:
         chip, why = hardware.current_and_why()
+        release = releases.current()
     except ValueError as error:
         return f"nki: simulator, but {error}"
     strict = ", strict" if config.stash[_strict] else ""
     why = config.stash.get(_target, why)
-    return f"nki: simulator of {chip.name}, modelled{strict} (chip: {why})"
+    return f"nki: simulator of {chip.name}, NKI {release}, modelled{strict} (chip: {why})"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,7 @@
-"""Names and arguments that earlier releases of NKI had, and what to write instead.
+"""Names and arguments that a release of NKI has no longer, and what to write instead.
 
-Sources: nki/migration/index.rst and release-notes/components/nki.rst of the Neuron SDK 2.32.
+Sources: nki/migration/index.rst and release-notes/components/nki.rst of the Neuron SDK 2.32 and,
+for NKI 0.7, of 2.33.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from . import releases
+
+_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 SHORT = {"nki.language": "nl", "nki.isa": "nisa"}
 
 
@@ -21,9 +25,22 @@ class Removed(NamedTuple):
 
     since: str
     instead: str
+    until: str = ""  # the release that has the name again, for another thing
 
     def __str__(self) -> str:
         return f"removed in NKI {self.since}: write {self.instead}"
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the current release is without it."""
+        current = _numbers(releases.current())
+        return _numbers(self.since) <= current and not (
+            self.until and _numbers(self.until) <= current
+        )
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
 
 
 _SLICES = Removed("0.2", "slices, as tile[0:128, 0:512], or tensor.ap(pattern)")
@@ -33,7 +50,10 @@ _DTYPE = Removed("0.2", "dst=nl.ndarray(shape, dtype, buffer=nl.sbuf): the resul
 _RMW = Removed("0.3", "nisa.dma_compute(dst, [src, dst], reduce_op=nl.add)")
 _DYNAMIC_COPY = Removed("0.4", "nisa.tensor_copy with tensor.ap(pattern, scalar_offset=index)")
 _TIMES = Removed("0.2", "nothing in the kernel: `nki-sim profile`, or a profiler on the device")
+_CORES = Removed("0.2", f"{_VARIABLE}=2 for two cores, which NKI 0.6 takes as kernel[2], too")
 _RUN = Removed("0.2", "nki.simulate(kernel)(...), or call the kernel")
+FORI_LOOP = Removed("0.7", "nl.fori_loop(lower, upper, body), which traces its body once")
+WHILE_LOOP = Removed("0.7", "nl.while_loop(register, body), as a register has no value yet")
 
 NAMES = {
     "nki.language.arange": _SLICES,
@@ -42,15 +62,16 @@ NAMES = {
     "nki.language.fp32": Removed("0.2", "the number, as -3.4028235e38"),
     "nki.language.atomic_rmw": _RMW,
     "nki.language.loop_reduce": Removed("0.2", "nisa.tensor_tensor(dst=sum, ...) in a loop"),
-    "nki.language.spmd_dim": Removed("0.2", "kernel[2] for two cores"),
-    "nki.language.nc": Removed("0.2", "kernel[2] for two cores"),
+    "nki.language.spmd_dim": _CORES,
+    "nki.language.nc": _CORES,
+    "nki.language.dynamic_range": FORI_LOOP,
     "nki.isa.tensor_copy_dynamic_src": _DYNAMIC_COPY,
     "nki.isa.tensor_copy_dynamic_dst": _DYNAMIC_COPY,
     "nki.benchmark": _TIMES,
     "nki.profile": _TIMES,
     "nki.baremetal": _RUN,
     "nki.simulate_kernel": _RUN,
-    "nki.compiler": Removed("0.2", "nl.ndarray(..., address=(partition, byte)), or no address"),
+    "nki.compiler": Removed("0.2", "nl.ndarray(..., address=(partition, byte)), or none", "0.7"),
 }
 _ARGUMENTS = {
     ("dma_copy", "dst_rmw_op"): _RMW,
@@ -67,6 +88,12 @@ _ARGUMENTS = {
 NEURONXCC = Removed("0.4", "import nki, nki.language as nl, nki.isa as nisa")
 
 
+def removed_name(path: str) -> Removed | None:
+    """What became of a full name, as ``nki.language.arange``; None where the release has it."""
+    found = NAMES.get(path)
+    return found if found and found.is_gone else None
+
+
 def removed_argument(module: str, function: str, keyword: str) -> Removed | None:
     """What became of a keyword of ``nki.isa.tensor_copy``, say; None where it never was one."""
     found = _ARGUMENTS.get((function, keyword))
@@ -77,15 +104,34 @@ def removed_argument(module: str, function: str, keyword: str) -> Removed | None
     return found
 
 
+# Names that came with a release.
+NEW = {
+    "0.7": frozenset(
+        [f"nki.language.{name}" for name in ("tiles", "blocks", "alloc_tiles", "alloc_blocks")]
+        + [f"nki.language.{name}" for name in ("NkiGrid", "NkiTileGrid", "NkiBlockGrid", "int64")]
+        + [f"nki.isa.{name}" for name in ("NkiScalar", "scalar_load", "scalar_store")]
+    )
+}
+
+
+def is_new(path: str) -> str:
+    """The release that brings a name which the current one has not; "" for all other names."""
+    current = _numbers(releases.current())
+    later = (release for release, names in NEW.items() if path in names)
+    return next((release for release in later if _numbers(release) > current), "")
+
+
 def unknown(module: str, name: str, known: list[str]) -> str:
-    """What to say of a name that a module of NKI 0.6 does not have."""
+    """What to say of a name that a module of NKI does not have in the current release."""
     short = SHORT.get(module, module)
-    removed = NAMES.get(f"{module}.{name}")
+    removed = removed_name(f"{module}.{name}")
     if removed:
         return f"{short}.{name} was {removed}"
+    if since := is_new(f"{module}.{name}"):
+        return f"NKI {releases.current()} has no {short}.{name}, which came with NKI {since}"
     near = difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean {short}.{near[0]}?" if near else ""
-    return f"NKI 0.6 has no {short}.{name}{hint}"
+    return f"NKI {releases.current()} has no {short}.{name}{hint}"
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -99,14 +145,23 @@ def public_names(module: ModuleType) -> list[str]:
     ]
 
 
-def no_attribute(module: ModuleType | str, called: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module, or of its name: it says what to write instead."""
+def no_attribute(
+    module: ModuleType | str, called: str, new: Mapping[str, Any] | None = None
+) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module, or of its name: it says what to write instead.
+
+    ``new`` holds names that came with a release: they are there in that one and later.
+    """
+    later = new or {}
 
     def missing(name: str) -> Any:
+        if name in later and not is_new(f"{called}.{name}"):
+            return later[name]
         if name.startswith("__"):
             raise AttributeError(f"module {called!r} has no attribute {name!r}")
         found = sys.modules[module] if isinstance(module, str) else module
-        raise AttributeError(unknown(called, name, public_names(found)))
+        known = [n for n in later if not is_new(f"{called}.{n}")]
+        raise AttributeError(unknown(called, name, public_names(found) + known))
 
     return missing
 
@@ -134,4 +189,5 @@ def signature(called: str, function: Any) -> str:
     """The parameters of a function of ``nki.language`` or ``nki.isa``, in words."""
     names = ", ".join(inspect.signature(function).parameters)
     returns = "; it returns no tensor, dst is the result" if called == "nki.isa" else ""
-    return f"NKI 0.6 has {SHORT[called]}.{function.__name__}({names}){returns}"
+    release = releases.current()
+    return f"NKI {release} has {SHORT[called]}.{function.__name__}({names}){returns}"

@@ -75,7 +75,7 @@ def test_within(timeline):
 def test_import_nki_and_timeline_just_work(run):
     result = run(WITHIN)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["nki: simulator of trn1, modelled (chip: the default*"])
+    result.stdout.fnmatch_lines(["nki: simulator of trn1, NKI 0.7, modelled (chip: the default*"])
 
 
 def test_a_budget_that_is_exceeded_fails_at_its_line(run):
@@ -129,7 +129,7 @@ def test_the_option_chooses_the_chip_for_all_but_who_choose_another(run, monkeyp
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn3")
     result = run(TARGET, "--nki-target", "trn2")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["nki: simulator of trn2, modelled (chip: --nki-target)"])
+    result.stdout.fnmatch_lines(["nki: simulator of trn2, NKI 0.7, modelled (chip: --nki-target)"])
     assert os.environ[hardware.TARGET_VARIABLE] == "trn3"
 
 
@@ -137,7 +137,7 @@ def test_the_setting_chooses_the_chip_where_nothing_else_does(run, pytester, mon
     pytester.makepyprojecttoml('[tool.pytest.ini_options]\nnki_target = "trn2"\n')
     result = run(TARGET)
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["nki: simulator of trn2, modelled (chip: nki_target)"])
+    result.stdout.fnmatch_lines(["nki: simulator of trn2, NKI 0.7, modelled (chip: nki_target)"])
     assert hardware.TARGET_VARIABLE not in os.environ
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn3")
     run(TARGET, "-k", "test_chip").assert_outcomes(failed=1, deselected=2)
@@ -148,6 +148,43 @@ def test_an_unknown_chip_is_one_sentence(run, arguments):
     result = run(WITHIN, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *nki*target: target 'trn9' is not known: use one of *"])
+
+
+RELEASE = """
+import nki
+from nki_kernels.lint import lint
+
+
+def test_release():
+    assert nki.__version__ == "0.6.0"
+    assert not hasattr(nl, "tiles") and hasattr(nl, "dynamic_range")
+
+
+@nki.jit
+def comprehending(x):
+    return [t for t in (x,)][0]
+
+
+def test_lint():
+    assert [found.rule for found in lint(comprehending)] == ["comprehension"]
+"""
+
+
+@pytest.mark.parametrize("arguments", [("--nki=0.6",), ("-o", "nki_release=0.6")])
+def test_option_and_setting_choose_the_release(run, monkeypatch, arguments):
+    result = run(RELEASE, "--nki-target=trn2", *arguments)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["nki: simulator of trn2, NKI 0.6, modelled (chip: --nki-target)"])
+    monkeypatch.setenv("TRNFFT_NKI_RELEASE", "0.7")
+    outcome = {"passed": 2} if arguments == ("--nki=0.6",) else {"failed": 2}
+    run(RELEASE, *arguments).assert_outcomes(**outcome)
+
+
+@pytest.mark.parametrize("arguments", [("--nki=7",), ("-o", "nki_release=7")])
+def test_an_unknown_release_is_one_sentence(run, arguments):
+    result = run(WITHIN, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *nki*: * is '7', allowed is '0.6' or '0.7'"])
 
 
 UNWRITTEN = """
@@ -161,7 +198,10 @@ def test_strict_makes_errors_of_warnings(run, arguments):
     result = run(UNWRITTEN, *arguments)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["nki: simulator of trn1, modelled, strict *", "E *reads memory that nothing has written"]
+        [
+            "nki: simulator of trn1, NKI 0.7, modelled, strict *",
+            "E *reads memory that nothing has written",
+        ]
     )
 
 
@@ -177,7 +217,7 @@ def test_a_conftest_can_name_the_plugin(run, pytester):
     pytester.makepyfile(KERNELS + TARGET)
     result = pytester.runpytest_inprocess("--nki-target=trn2", "--nki-strict")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["nki: simulator of trn2, modelled, strict *"])
+    result.stdout.fnmatch_lines(["nki: simulator of trn2, NKI 0.7, modelled, strict *"])
 
 
 def test_a_real_nki_is_used_and_named(run, pytester):
@@ -233,7 +273,8 @@ def test_who_never_imports_nki_pays_nothing(installed, pytester):
     pytester.makepyfile("def test_other():\n    pass\n")
     result = pytester.runpytest_subprocess(*installed)
     result.assert_outcomes(passed=1)
-    light = ["nki_kernels", "nki_kernels.nki_finder", "nki_kernels.pytest_plugin"]
+    modules = ("nki_finder", "pytest_plugin", "releases")
+    light = ["nki_kernels", *(f"nki_kernels.{name}" for name in modules)]
     assert f"loaded: [] {light}" in result.outlines
     assert "nki:" not in result.stdout.str()
 
@@ -258,4 +299,4 @@ def test_with_xdist_and_importlib(installed, pytester):
     options = "-n", "1", "--import-mode=importlib", "--nki-target=trn2", "--nki-strict"
     result = pytester.runpytest_subprocess(*installed, *options)
     result.assert_outcomes(passed=4, failed=1)
-    assert "nki: simulator of trn2, modelled, strict" in result.stdout.str()
+    assert "nki: simulator of trn2, NKI 0.7, modelled, strict" in result.stdout.str()

@@ -76,8 +76,7 @@ def simulated(kernel: Any, lnc: int, arguments: tuple[Any, ...]) -> Any:
     """The kernel's result by the simulator, whatever rules it breaks."""
     with warnings.catch_warnings(), simulator.allow(*RULES):
         warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
-        ready: Any = simulator.simulate(kernel)
-        return ready[lnc](*arguments)
+        return simulator.simulate(kernel).with_programs(lnc)(*arguments)
 
 
 def on_device(argument: Any, device: str) -> Any:

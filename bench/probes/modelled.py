@@ -23,8 +23,8 @@ def total_us(probe: Probe, kernel: Any, arguments: tuple[Any, ...], core: Neuron
         hardware.select(core),
     ):
         warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
-        ready: Any = simulator.simulate(kernel)
-        return simulator.dry_run(ready[probe.lnc], *arguments).total_ns / 1e3
+        ready = simulator.simulate(kernel).with_programs(probe.lnc)
+        return simulator.dry_run(ready, *arguments).total_ns / 1e3
 
 
 def times_us(probe: Probe, core: NeuronCore, count: int | None = None) -> tuple[float, float]:

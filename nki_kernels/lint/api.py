@@ -1,4 +1,4 @@
-"""Which names and arguments NKI has: those of the simulator, which are the SDK's of NKI 0.6."""
+"""Which names and arguments NKI has: those of the simulator in the current release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import inspect
 from types import ModuleType
 
-from nki_kernels.removed_api import NAMES, SHORT, public_names, signature, unknown
+from nki_kernels.removed_api import SHORT, public_names, removed_name, signature, unknown
 
 from .names import SIMULATOR
 
@@ -20,7 +20,7 @@ def missing(path: str) -> tuple[str, str] | None:
     """The rule and the message for the full name of something that NKI does not have."""
     module = next((name for name in SHORT if path.startswith(f"{name}.")), "nki")
     name = path.removeprefix(f"{module}.").partition(".")[0]
-    if f"{module}.{name}" in NAMES:
+    if removed_name(f"{module}.{name}"):
         return "removed", unknown(module, name, [])
     if module == "nki" or hasattr(_module(module), name):
         return None

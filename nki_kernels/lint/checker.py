@@ -11,10 +11,12 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
-from nki_kernels.removed_api import SHORT, removed_argument
+from nki_kernels import releases
+from nki_kernels.removed_api import SHORT, WHILE_LOOP, removed_argument
 
 from . import api
 from .calls import MUTATORS, contested_call, names_a_key
+from .later_values import LaterValues
 from .names import (
     ALIASES,
     UNKNOWN,
@@ -27,16 +29,19 @@ from .names import (
 )
 from .rules import (
     BUILTINS,
-    CONTESTED,
     FORBIDDEN_SYNTAX,
     IMPURE,
     LOOPS,
     NO_INSTRUCTION,
     NUMPY_DTYPE,
-    RULES,
+    RANGES,
     TENSOR_MAKERS,
+    message_of,
+    rules_of,
+    severity_of,
 )
 from .source import (
+    Loop,
     assigned_to,
     assigned_values,
     bound_names,
@@ -44,53 +49,66 @@ from .source import (
     definition_of,
     last_name,
     loop_bodies,
-    registers,
+    results_of,
     unwrap,
 )
 from .violation import Violation
 
 
-class Checker(ast.NodeVisitor):
-    """Checks one function and collects the functions it refers to."""
+class Checker(LaterValues):
+    """Checks one function in the current release, and collects the functions it refers to."""
 
     def __init__(self, function: FunctionType, is_kernel: bool) -> None:
+        super().__init__()
         self.function = function
         self.is_kernel = is_kernel
+        self.rules = rules_of(releases.current())
+        self.is_traced = releases.is_traced()
         self.helpers: list[FunctionType] = []
         self.found: list[Violation] = []
         self.line = function.__code__.co_firstlineno
         self.no_reorder = 0
-        self.names = Names(function.__globals__, frozenset())
-        self.registers: set[str] = set()
+        self.outside = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+        self.names = Names(self.outside, frozenset())
         self.lists: set[str] = set()
         self.dicts: set[str] = set()
         self.counters: set[str] = set()
         self.tensors: set[str] = set()
-        self.loop_bodies: dict[str, str] = {}
+        self.loop_bodies: dict[str | ast.Lambda, Loop] = {}
 
     def run(self) -> list[Violation]:
         definition = definition_of(self.function)
         if definition is None:
-            self.report("lambda" if self.function.__name__ == "<lambda>" else "no-source")
+            self.report("no-source")
             return self.found
         self.line = definition.lineno
-        self.names = Names(self.function.__globals__, frozenset(bound_names(definition)))
-        self.registers = set(registers(definition))
+        self.names = Names(self.outside, frozenset(bound_names(definition)))
+        self.registers = set(results_of(definition, "register_alloc"))
+        self.scalars = set(results_of(definition, "scalar_load"))
         self.lists = set(assigned_to(definition, ast.List, "list"))
         self.dicts = set(assigned_to(definition, ast.Dict, "dict"))
         self.counters = set(counters(definition))
         self.tensors = {
             name for name, values in assigned_values(definition).items() if self.are_tensors(values)
         }
-        self.loop_bodies = loop_bodies(definition)
+        self.loop_bodies = loop_bodies(definition, self.registers)
         if self.function.__code__.co_freevars:
             self.report("closure", ", ".join(self.function.__code__.co_freevars))
         if isinstance(definition, ast.AsyncFunctionDef):
             self.report("async")
         if self.is_kernel:
             self.check_kernel_signature(definition.args)
+            if self.function.__code__.co_flags & inspect.CO_GENERATOR:
+                yields = (
+                    n for n in ast.walk(definition) if isinstance(n, ast.Yield | ast.YieldFrom)
+                )
+                self.report("generator-kernel", line=min(node.lineno for node in yields))
         self.visit(definition.args)
-        self.visit_all(definition.body)
+        if isinstance(definition, ast.Lambda):
+            self.report("lambda")
+            self.visit(definition.body)
+        else:
+            self.visit_all(definition.body)
         return self.found
 
     def are_tensors(self, values: list[ast.expr]) -> bool:
@@ -98,12 +116,14 @@ class Checker(ast.NodeVisitor):
         return len(calls) == len(values) and {self.names.path(f) for f in calls} <= TENSOR_MAKERS
 
     def report(self, rule: str, what: str = "", line: int | None = None, message: str = "") -> None:
-        severity = "contested" if rule in CONTESTED else "error"
-        message = message or (CONTESTED if rule in CONTESTED else RULES)[rule][1]
+        """Add a violation of a rule that the release has."""
+        if rule not in self.rules:
+            return
+        message = message or message_of(rule)
         name = self.function.__name__
         file = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
         text = f"{what}: {message}" if what else message
-        self.found.append(Violation(file, line or self.line, name, rule, text, severity))
+        self.found.append(Violation(file, line or self.line, name, rule, text, severity_of(rule)))
 
     def check_kernel_signature(self, args: ast.arguments) -> None:
         if args.kwonlyargs:
@@ -153,11 +173,12 @@ class Checker(ast.NodeVisitor):
         self.check_condition(node.test)
         self.generic_visit(node)
 
-    def visit_Raise(self, node: ast.Raise) -> None:
-        """Stop here: naming the exception's class as well would only repeat the finding."""
+    def visit_Raise(self, node: ast.Raise | ast.ClassDef) -> None:
+        """A parser takes neither errors nor inner classes: to name what is in them repeats it."""
+        if self.is_traced:
+            self.generic_visit(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Stop here: the class has to leave the function first."""
+    visit_ClassDef = visit_Raise
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         self.visit_all(node.body)
@@ -174,29 +195,67 @@ class Checker(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         loop = self.loop_bodies.get(node.name)
-        if loop:
-            self.check_loop_body(node, loop)
-        else:
+        if loop is None:
             self.report("inner-function", node.name)
-        self.visit(node.args)
-        self.visit_all(node.body)
+        self.visit_function(node, loop)
 
-    def check_loop_body(self, body: ast.FunctionDef, loop: str) -> None:
-        parameters = {arg.arg for arg in body.args.args}
-        local = set(bound_names(body))
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self.visit_function(node, self.loop_bodies.get(node))
+
+    def visit_function(self, node: ast.FunctionDef | ast.Lambda, loop: Loop | None) -> None:
+        """Check an inner function, which may be the body of a loop on the device."""
+        self.visit(node.args)
+        parameters = {arg.arg for arg in node.args.args}
+        if loop is not None:
+            self.check_loop_body(node, loop, parameters)
+        with self.later_values(parameters, loop):
+            if isinstance(node, ast.Lambda):
+                self.visit(node.body)
+            else:
+                self.visit_all(node.body)
+
+    def check_loop_body(
+        self, body: ast.FunctionDef | ast.Lambda, loop: Loop, parameters: set[str]
+    ) -> None:
+        local = set(bound_names(body)) - self.check_rebound(body)
         for node in ast.walk(body):
             if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
                 self.report("nested-loop", ast.unparse(node.func), node.lineno)
             changed = self.changed_name(node)
             if changed and changed not in local:
                 line = getattr(node, "lineno", body.lineno)
-                self.report("loop-body", ast.unparse(node), line)
+                self.report(self.rule_of_change(node, body), ast.unparse(node), line)
             if isinstance(node, ast.BinOp | ast.AugAssign):
                 operands = ast.iter_child_nodes(node)
                 if any(isinstance(n, ast.Name) and n.id in parameters for n in operands):
-                    self.report("loop-body", ast.unparse(node), node.lineno)
-            if isinstance(node, ast.Return) and node.value and loop == "fori_loop":
+                    self.report("loop-variable", ast.unparse(node), node.lineno)
+            if isinstance(node, ast.Return) and node.value and loop.kind == "fori_loop":
                 self.report("loop-body", ast.unparse(node), node.lineno)
+
+    def check_rebound(self, body: ast.FunctionDef | ast.Lambda) -> set[str]:
+        """Report variables from around a loop that its body binds anew; their names."""
+        if not self.is_traced:
+            return set()  # `nonlocal` itself is a violation
+        nodes = list(ast.walk(body))
+        kinds = ast.Nonlocal | ast.Global
+        names = {name for node in nodes if isinstance(node, kinds) for name in node.names}
+        for node in nodes:
+            if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Store):
+                tensor = node.id in self.made_in(body)
+                self.report("loop-tensor" if tensor else "loop-body", node.id, node.lineno)
+        return names
+
+    def made_in(self, body: ast.AST) -> set[str]:
+        """The names that hold tensors which a loop's body makes."""
+        assignments = [node for node in ast.walk(body) if isinstance(node, ast.Assign)]
+        targets = [t for a in assignments if self.are_tensors([a.value]) for t in a.targets]
+        return {target.id for target in targets if isinstance(target, ast.Name)}
+
+    def rule_of_change(self, node: ast.AST, body: ast.AST) -> str:
+        """The rule that a body breaks which changes a list or the like of outside."""
+        given = node.args if isinstance(node, ast.Call) else []
+        names = {value.id for value in given if isinstance(value, ast.Name)}
+        return "loop-tensor" if self.is_traced and names & self.made_in(body) else "loop-body"
 
     def changed_name(self, node: ast.AST) -> str:
         """The name of the Python object that a node changes; '' of none or of a tensor."""
@@ -233,6 +292,8 @@ class Checker(ast.NodeVisitor):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
             self.check_condition(node.operand)
+        else:
+            self.check_operator(node, node.operand)
         self.generic_visit(node)
 
     def check_condition(self, test: ast.expr) -> None:
@@ -244,25 +305,33 @@ class Checker(ast.NodeVisitor):
                 self.report("tensor-condition", ast.unparse(test))
         elif self.is_tensor(test):
             self.report("tensor-condition", ast.unparse(test))
+        elif rule := self.rule_of(test):
+            self.report(rule, ast.unparse(test))
 
     def is_tensor(self, node: ast.expr) -> bool:
         inner = node.value if isinstance(node, ast.Subscript) else node
         return isinstance(inner, ast.Name) and inner.id in self.tensors
 
     def visit_While(self, node: ast.While) -> None:
-        self.check_condition(node.test)
         if isinstance(node.test, ast.Name) and node.test.id in self.registers:
-            self.report("deprecated-dynamic-loop", f"while {node.test.id}")
+            text = f"while {node.test.id}"
+            self.report("deprecated-dynamic-loop", text)
+            if WHILE_LOOP.is_gone:
+                self.report("removed", text, message=f"a loop of a register was {WHILE_LOOP}")
+        else:
+            self.check_condition(node.test)
         if node.orelse:
             self.report("loop-else")
         self.generic_visit(node)
 
     def visit_With(self, node: ast.With) -> None:
-        if [ast.unparse(item).rpartition(".")[2] for item in node.items] != ["no_reorder()"]:
+        items = [ast.unparse(item).rpartition(".")[2] for item in node.items]
+        if items != ["no_reorder()"]:
             self.report("with")
-        self.no_reorder += 1
+        depth = sum(item.startswith("no_reorder(") for item in items)
+        self.no_reorder += depth
         self.visit_all(node.body)
-        self.no_reorder -= 1
+        self.no_reorder -= depth
 
     # Expressions
 
@@ -277,6 +346,7 @@ class Checker(ast.NodeVisitor):
         is_dict = isinstance(node.value, ast.Name) and node.value.id in self.dicts
         if is_dict and not names_a_key(node.slice, self.counters):
             self.report("dict-key", ast.unparse(node))
+        self.check_index(node)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -302,6 +372,8 @@ class Checker(ast.NodeVisitor):
                 self.report(rule, what)
         self.check_arguments(path, node)
         self.check_dict_method(node)
+        if isinstance(node.func, ast.Subscript) and self.is_kernel_name(node.func.value):
+            self.report("launch-bracket", ast.unparse(node.func))
         if self.no_reorder and last_name(node.func) in LOOPS:
             self.report("loop-body", ast.unparse(node.func))
         self.generic_visit(node)
@@ -321,6 +393,12 @@ class Checker(ast.NodeVisitor):
         wrong = api.misfit(module, function, node)
         if wrong:
             self.report("arguments", message=wrong)
+
+    def is_kernel_name(self, node: ast.expr) -> bool:
+        """Whether a name is that of a kernel under nki.jit, or of another wrapped function."""
+        value = self.names.resolve(node)
+        inner = unwrap(value)
+        return inner is not None and inner is not value
 
     def check_dict_method(self, node: ast.Call) -> None:
         function = node.func
@@ -348,8 +426,10 @@ class Checker(ast.NodeVisitor):
             self.report("neuronxcc", ast.unparse(node))
         elif path in NO_INSTRUCTION:
             self.report("no-instruction", ast.unparse(node))
-        elif path == "nki.language.dynamic_range":
+        elif path == "nki.language.dynamic_range" and not self.is_traced:
             self.report("deprecated-dynamic-loop", ast.unparse(node))
+        elif path in RANGES:
+            self.report("deprecated-range", ast.unparse(node))
         elif path in ALIASES.values():
             return True
         else:
@@ -370,7 +450,7 @@ class Checker(ast.NodeVisitor):
     def check_value(self, name: str, value: Any) -> None:
         if origin(value).partition(".")[0] in IMPURE:
             self.report("impure", name)
-        elif isinstance(value, set | frozenset | bytes | complex):
+        elif isinstance(value, frozenset | bytes | complex):
             self.report("unsupported-value", name)
         elif vars(builtins).get(name, UNKNOWN) is value:
             if callable(value) and value not in BUILTINS:
@@ -393,18 +473,23 @@ class Checker(ast.NodeVisitor):
             return
         if not is_nki_class(cls):
             self.report("plain-class", name)
-            return
-        if not has_one_base(cls):
+            if not self.is_traced:
+                return
+        elif not has_one_base(cls):
             bases = ", ".join(base.__name__ for base in cls.__bases__)
             self.report("base-classes", f"{name} of {bases}")
-        if not issubclass(cls, Enum):
-            for attribute, value in vars(cls).items():
+        if issubclass(cls, Enum):
+            return
+        for base in cls.__mro__ if self.is_traced else (cls,):
+            for attribute, value in vars(base).items() if is_user_module(base.__module__) else ():
                 self.check_method(f"{name}.{attribute}", value)
 
     def check_method(self, name: str, value: Any) -> None:
         if isinstance(value, property | functools.cached_property):
             self.report("method-decorator", name)
-            return
+            if not self.is_traced:
+                return
+        value = value.fget if isinstance(value, property) else value
         method = unwrap(value)
         if method is None or not is_user_module(method.__module__):
             return  # Python 3.13 gives a dataclass a function of its own module

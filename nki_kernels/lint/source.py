@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -27,7 +28,20 @@ def unwrap(kernel: Any) -> FunctionType | None:
     return kernel if isinstance(kernel, FunctionType) else None
 
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop on the device.
+
+    Attributes:
+        kind: "fori_loop" or "while_loop".
+        gives_scalar: whether its body gets an NkiScalar in a traced kernel, else a register.
+    """
+
+    kind: str
+    gives_scalar: bool
 
 
 def definition_of(function: FunctionType) -> Definition | None:
@@ -49,6 +63,8 @@ def _definitions(text: str) -> dict[tuple[str, int], Definition]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             found.setdefault((node.name, first), node)
+        elif isinstance(node, ast.Lambda):
+            found.setdefault(("<lambda>", node.lineno), node)
     return found
 
 
@@ -63,12 +79,12 @@ def bound_names(definition: ast.AST) -> Iterator[str]:
             yield node.name
 
 
-def registers(definition: ast.AST) -> Iterator[str]:
-    """The names that hold a hardware register."""
+def results_of(definition: ast.AST, function: str) -> Iterator[str]:
+    """The names that hold what a function of the API returns, as `register_alloc` a register."""
     for node in ast.walk(definition):
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
-        if last_name(node.value.func) == "register_alloc":
+        if last_name(node.value.func) == function:
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
@@ -105,14 +121,20 @@ def counters(definition: ast.AST) -> Iterator[str]:
                 yield node.target.id
 
 
-def loop_bodies(definition: ast.AST) -> dict[str, str]:
-    """Map each function that is passed to nl.fori_loop or nl.while_loop to that loop."""
-    bodies: dict[str, str] = {}
+def loop_bodies(definition: ast.AST, registers: set[str]) -> dict[str | ast.Lambda, Loop]:
+    """Map each function that is passed to nl.fori_loop or nl.while_loop, by its name, to that loop.
+
+    A bound that is one of the ``registers`` makes the loop's variable a register, too.
+    """
+    bodies: dict[str | ast.Lambda, Loop] = {}
     for node in ast.walk(definition):
         if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
-            for value in [*node.args, *(keyword.value for keyword in node.keywords)]:
-                if isinstance(value, ast.Name):
-                    bodies[value.id] = last_name(node.func)
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            names = {value.id for value in given if isinstance(value, ast.Name)}
+            kind = last_name(node.func)
+            loop = Loop(kind, kind == "fori_loop" and not names & registers)
+            bodies.update(dict.fromkeys(names, loop))
+            bodies.update({value: loop for value in given if isinstance(value, ast.Lambda)})
     return bodies
 
 

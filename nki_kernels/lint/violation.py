@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Violation:
-    """One place where a kernel leaves the accepted subset.
+    """One place where a kernel breaks a rule.
 
     Attributes:
         file: Path of the source file.
         line: Line in that file, starting at 1.
         function: Name of the kernel or helper that holds the line.
-        rule: Key into `RULES` or `CONTESTED`.
+        rule: Key into `RULES`, `DEPRECATED` or `CONTESTED`.
         message: What is wrong and what to write instead.
-        severity: "error", or "contested" where the sources disagree, see `CONTESTED`.
+        severity: "error", "deprecated", or "contested" where the sources disagree.
     """
 
     file: str

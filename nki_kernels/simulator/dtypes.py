@@ -12,6 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from nki_kernels import releases
+
 Array = np.ndarray[Any, Any]
 
 # name: (bytes an element, NumPy type that holds it)
@@ -20,6 +22,7 @@ _TYPES: dict[str, tuple[int, Any]] = {
     "int8": (1, np.int8),
     "int16": (2, np.int16),
     "int32": (4, np.int32),
+    "int64": (8, np.int64),  # of NkiScalars, in NKI 0.7
     "uint8": (1, np.uint8),
     "uint16": (2, np.uint16),
     "uint32": (4, np.uint32),
@@ -36,7 +39,7 @@ _TYPES: dict[str, tuple[int, Any]] = {
     "float4_e2m1fn_x4": (2, np.uint16),
 }
 NAMES = tuple(_TYPES)
-INTEGERS = frozenset({"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"})
+INTEGERS = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
 PACKED = frozenset({"float8_e5m2_x4", "float8_e4m3fn_x4", "float4_e2m1fn_x4"})
 FLOATS = frozenset(NAMES) - INTEGERS - PACKED
 _LOW_PRECISION = frozenset(
@@ -49,6 +52,15 @@ _HELD = {name: np.dtype(held) for name, (_, held) in _TYPES.items()}
 
 def canonical(dtype: Any) -> str:
     """The NKI name of a dtype given as NKI name, NumPy dtype or torch dtype (else TypeError)."""
+    name = _canonical(dtype)
+    if name and (name != "int64" or releases.is_traced()):
+        return name
+    known = ", ".join(n for n in NAMES if n != "int64" or releases.is_traced())
+    raise TypeError(f"dtype {dtype!r} is not an NKI dtype; known: {known}")
+
+
+def _canonical(dtype: Any) -> str:
+    """The name of a dtype; "" of one that no release has."""
     if isinstance(dtype, str):
         if dtype in _TYPES:
             return dtype
@@ -58,12 +70,10 @@ def canonical(dtype: Any) -> str:
             return name
     else:
         try:
-            name = _BY_NUMPY.get(np.dtype(dtype), "")
+            return _BY_NUMPY.get(np.dtype(dtype), "")
         except TypeError:
-            name = ""
-        if name:
-            return name
-    raise TypeError(f"dtype {dtype!r} is not an NKI dtype; known: {', '.join(NAMES)}")
+            return ""
+    return ""
 
 
 def itemsize(name: str) -> int:

@@ -15,7 +15,7 @@ from . import shadow
 from .errors import NkiValidationError
 from .issue import Issue
 from .layout import extent
-from .register import VirtualRegister
+from .register import RunTimeValue
 from .tensor import Indirection, NkiTensor
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def index_tiles(issue: Issue, operands: list[NkiTensor]) -> list[NkiTensor]:
     """The tiles that hold the operands' indices."""
     found = []
     for t in operands:
-        if t._dynamic is None or isinstance(t._dynamic.index, VirtualRegister):
+        if t._dynamic is None or isinstance(t._dynamic.index, RunTimeValue):
             continue
         index = t._dynamic.index
         if t._dynamic.kind == "vector" and index.shape != (t.shape[0], 1):
@@ -60,7 +60,7 @@ def _place(t: NkiTensor, issue: Issue) -> Any:
     if t._dynamic.kind == "vector":
         return _Rows(t, issue)
     index = t._dynamic.index
-    value = index.value if isinstance(index, VirtualRegister) else int(index.array().reshape(-1)[0])
+    value = index.value if isinstance(index, RunTimeValue) else int(index.array().reshape(-1)[0])
     static = _at(t, t._dynamic, t.shape, value)
     if 0 <= value < t._dynamic.count and _is_inside(static, t):
         return static

@@ -7,10 +7,12 @@ import importlib.util
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from nki_kernels import releases
 from nki_kernels.nki_finder import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, NkiFinder, answer
 from nki_kernels.removed_api import no_attribute
 
@@ -83,14 +85,15 @@ def install() -> None:
 def simulated_nki() -> dict[str, ModuleType]:
     """The simulator's modules by the names the SDK gives them."""
     from . import isa, language, typing
+    from .compiler import public_name
     from .kernel import Kernel, jit, simulate
 
     nki = ModuleType("nki", "CPU simulator of the Neuron Kernel Interface (trnfft).")
     collectives = ModuleType("nki.collectives", "Not simulated: one device.")
+    compiler = ModuleType("nki.compiler", "What a kernel asks of the compiler (NKI 0.7).")
     contents: dict[str, Any] = {
         "__simulator__": True,
         "__path__": [],
-        "__version__": "0.6.0",
         "dtype": str,
         "jit": jit,
         "simulate": simulate,
@@ -101,7 +104,8 @@ def simulated_nki() -> dict[str, ModuleType]:
         "collectives": collectives,
     }
     nki.__dict__.update(contents)
-    nki.__getattr__ = no_attribute(nki, "nki")  # type: ignore[method-assign]
+    nki.__getattr__ = _attributes(nki, compiler)  # type: ignore[method-assign]
+    compiler.__getattr__ = public_name  # type: ignore[method-assign]
     collectives.__getattr__ = _no_collective  # type: ignore[method-assign]
     return {
         "nki": nki,
@@ -111,6 +115,21 @@ def simulated_nki() -> dict[str, ModuleType]:
         "nki.typing": typing,
         "nki.collectives": collectives,
     }
+
+
+def _attributes(nki: ModuleType, compiler: ModuleType) -> Callable[[str], Any]:
+    """The ``__getattr__`` of nki: what depends on the release, and what to write instead.
+
+    ``import nki.compiler`` is answered by the finder, from here.
+    """
+    others = no_attribute(nki, "nki")
+
+    def found(name: str) -> Any:
+        if name == "__version__":
+            return f"{releases.current()}.0"
+        return compiler if name == "compiler" and releases.is_traced() else others(name)
+
+    return found
 
 
 def _no_collective(name: str) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,11 +17,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_kernels import hardware
+from nki_kernels import hardware, releases
 from nki_kernels.removed_api import removed_argument
 
 from . import dtypes
 from .arguments import integers
+from .compiler import NO_CONFIG, CompileConfig, Config, SpecializationConfig
 from .device_rules import Break
 from .enums import MemoryRegion
 from .errors import NkiValidationError
@@ -28,7 +31,7 @@ from .instruction_notes import are_wanted
 from .launch_arguments import check_call, naming_arguments
 from .order import is_program_order_kept, kept_order
 from .pair import PROGRAMS, Pair
-from .session import Session, is_running, running, strict
+from .session import Session, active, is_running, running, strict
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
 from .tracebacks import ending_in_kernel
@@ -53,31 +56,61 @@ class Kernel:
     def __init__(
         self,
         func: Callable[..., Any],
-        grid: tuple[int, ...] = (),
-        schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
+        config: Config = NO_CONFIG,
     ) -> None:
         self.func = func
-        self.grid = grid
-        self.schedule = schedule
+        self.config = config
+        self.grid: tuple[int, ...] = ()
+        self.is_bracketed = False  # whether a bracket gave the grid
+        self.schedule: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        self.release: str | None = None  # None: the current one
         functools.update_wrapper(self, func)
 
+    def _but(self, **changes: Any) -> Kernel:
+        """The same kernel, with other attributes."""
+        kernel = copy.copy(self)
+        kernel.__dict__.update(changes)
+        return kernel
+
     def __getitem__(self, grid: Any) -> Kernel:
-        """``kernel[2](...)`` runs on two NeuronCores, where the chip of the launch has LNC."""
+        """``kernel[2](...)`` runs on two NeuronCores, where the chip of the launch has LNC.
+
+        Deprecated since NKI 0.7, in which a launch has the degree of NEURON_LOGICAL_NC_CONFIG.
+        """
         sizes = _grid_sizes(grid)
         if len(sizes) > 1 and max(sizes) > 1:
             raise NotImplementedError(f"grid {grid}: the bracket holds one number, as kernel[2]")
-        return Kernel(self.func, sizes, self.schedule)
+        if releases.is_traced():
+            warnings.warn(
+                f"kernel[{sizes[0]}] is deprecated since NKI 0.7: call the kernel, under "
+                f"{hardware.LNC_VARIABLE}={sizes[0]}",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        return self._but(grid=sizes, is_bracketed=True)
+
+    def with_programs(self, count: int) -> Kernel:
+        """The same kernel on so many cores, whatever NEURON_LOGICAL_NC_CONFIG says.
+
+        This is the simulator's own: to price or to test a launch of another process.
+        """
+        return self._but(grid=_grid_sizes(count), is_bracketed=False)
+
+    def with_release(self, release: str) -> Kernel:
+        """The same kernel under a release of NKI; ValueError for one that is not known."""
+        return self._but(release=releases.checked(release))
 
     def with_schedule(self, edges: Any) -> Kernel:
         """The same kernel with extra edges ``(consumer, producer or list of producers)``."""
-        return Kernel(self.func, self.grid, self.schedule + _named_edges(edges))
+        return self._but(schedule=self.schedule + _named_edges(edges))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A launch; with tensors of a kernel that runs its instructions are those of that one."""
         given = (*args, *kwargs.values())
         if is_running() and not any(isinstance(v, np.ndarray) or _is_torch(v) for v in given):
+            active().config.check_nested(self.config, repr(self))
             return self.func(*args, **kwargs)
-        with ending_in_kernel():
+        with ending_in_kernel(), releases.select(self.release):
             return _launch(self, args, kwargs)
 
     def __repr__(self) -> str:
@@ -89,14 +122,34 @@ class Kernel:
 
 def _programs(kernel: Kernel) -> int:
     """Programs of a launch; NkiValidationError where the chip does not run as many."""
-    count, chip = max(kernel.grid, default=1), hardware.current()
+    chip = hardware.current()
+    count = max(kernel.grid) if kernel.grid else _degree()
     if count > chip.programs_per_launch:
-        allowed = " or ".join([f"kernel[{n + 1}]" for n in range(chip.programs_per_launch)])
-        rule = f"{chip.name} runs {allowed} (LNC; nki/get-started/about/lnc.rst)"
+        allowed = " or ".join([f"{n + 1}" for n in range(chip.programs_per_launch)])
+        rule = f"{chip.name} runs {allowed} a launch (LNC; nki/get-started/about/lnc.rst)"
         if count == PROGRAMS:
-            rule += f"; set {hardware.TARGET_VARIABLE} to trn2 or trn3 for kernel[{count}]"
-        raise NkiValidationError("launch", "grid", count, rule)
+            rule += f"; set {hardware.TARGET_VARIABLE} to trn2 or trn3 for {count}"
+        raise NkiValidationError("launch", "cores", count, rule)
+    given = os.environ.get(hardware.LNC_VARIABLE)
+    if kernel.is_bracketed and given and releases.is_traced() and count != hardware.degree():
+        rule = (
+            f"the compiler has {hardware.LNC_VARIABLE}={given}, and refuses another degree "
+            f"(NCC_EVRF066): call the kernel without a bracket"
+        )
+        raise NkiValidationError("launch", f"kernel[{count}]", count, rule)
     return count
+
+
+def _degree() -> int:
+    """Cores of a launch without a bracket: in NKI 0.7 those of the variable, else one."""
+    if releases.is_traced() and os.environ.get(hardware.LNC_VARIABLE):
+        return hardware.degree()
+    return 1
+
+
+def _dimensions(kernel: Kernel) -> int:
+    """Of the launch grid."""
+    return len(kernel.grid) or int(_degree() > 1)
 
 
 def _named_edges(edges: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -125,10 +178,17 @@ def _grid_sizes(grid: Any) -> tuple[int, ...]:
     return tuple([int(n) for n in counts])
 
 
-def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    compile_config: CompileConfig | None = None,
+    specialization_config: SpecializationConfig | None = None,
+    **kwargs: Any,
+) -> Any:
     """Decorator of kernels. ``platform_target`` is refused, as in the SDK.
 
-    ``mode`` is ignored, and so are settings of the compiler that no document explains.
+    ``mode`` is ignored, and so are settings of the compiler that no document explains. The two
+    configurations, of nki.compiler, came with NKI 0.7.
     """
     if "platform_target" in kwargs:
         removed = removed_argument("nki", "jit", "platform_target")
@@ -136,31 +196,41 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     unknown = set(kwargs) - _IGNORED_SETTINGS
     if unknown:
         raise TypeError(f"nki.jit: unknown argument {', '.join(sorted(unknown))}")
+    config = Config.of(compile_config, specialization_config)
     if fn is None:
-        return jit
+        return functools.partial(
+            jit, compile_config=compile_config, specialization_config=specialization_config
+        )
     if not callable(fn):
         raise TypeError(f"argument 'fn' of nki.jit is {fn!r}, allowed is a function")
-    return Kernel(fn)
+    return Kernel(fn, config)
 
 
-def simulate(kernel: Any) -> Callable[..., Any]:
+def simulate(kernel: Any, release: str | None = None) -> Kernel:
     """A callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
+
+    ``release``, "0.7" or "0.6", is that of NKI; by default it is the current one.
 
     Results come back as the arguments came: NumPy arrays or torch tensors. Arrays that the
     kernel writes are updated in place. Raises NkiValidationError where a rule is broken, TypeError
     for a kernel that the real nki has decorated, other than those of this package.
     """
+    found = _simulated(kernel)
+    return found if release is None else found.with_release(release)
+
+
+def _simulated(kernel: Any) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if inspect.isfunction(kernel):
         return Kernel(kernel)
-    copy = None if isinstance(kernel, _NO_KERNEL) else twin(kernel)
-    if copy is None:
+    copied = None if isinstance(kernel, _NO_KERNEL) else twin(kernel)
+    if copied is None:
         raise TypeError(
             f"argument 'kernel' is {kernel!r}, allowed are functions and kernels of this "
             f"simulator; where the real nki is installed, set {SIMULATOR_VARIABLE}=1 to use it"
         )
-    return copy
+    return copied
 
 
 @contextmanager
@@ -206,7 +276,8 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
     with ending_in_kernel(), _no_collections():
         kernel = simulate(kernel)
         check_call(kernel.func, specs, kwargs)
-        return _dry(kernel, specs, kwargs)
+        with releases.select(kernel.release):
+            return _dry(kernel, specs, kwargs)
 
 
 @contextmanager
@@ -233,7 +304,7 @@ def _dry(
     session = Session(dry=True, kernel=kernel.func)
     session.log = [] if logs else None
     session.notes = [] if are_wanted() else None
-    session.program_dimensions = len(kernel.grid)
+    session.program_dimensions, session.config = _dimensions(kernel), kernel.config
     timeline = Timeline()
     with running(session):
         _check_sequences(session, specs, lambda item: isinstance(_as_spec(item), tuple))
@@ -251,7 +322,7 @@ def _dry(
 
 
 def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
-    pair = Pair(kernel, dry=True, notes=are_wanted())
+    pair = Pair(kernel, _dimensions(kernel), dry=True, notes=are_wanted())
     first = pair.sessions[0]
     with running(first):
         _check_sequences(first, specs, lambda item: isinstance(_as_spec(item), tuple))
@@ -338,7 +409,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     timelines = _recording()
     session = Session(record=bool(timelines), kernel=kernel.func)
     session.notes = [] if timelines else None
-    session.program_dimensions = len(kernel.grid)
+    session.program_dimensions, session.config = _dimensions(kernel), kernel.config
     check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
@@ -362,7 +433,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     timelines = _recording()
-    pair = Pair(kernel, dry=False, notes=bool(timelines))
+    pair = Pair(kernel, _dimensions(kernel), dry=False, notes=bool(timelines))
     first = pair.sessions[0]
     check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)

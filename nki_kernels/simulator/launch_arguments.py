@@ -52,7 +52,10 @@ def _named(
 ) -> str | None:
     """The name of the argument that has no such attribute, where a tensor has it; else None."""
     signature = _signature(func)
-    if signature is None or not error.name or not hasattr(NkiTensor, error.name):
+    is_other = (
+        error.name and hasattr(NkiTensor, error.name) and not isinstance(error.obj, NkiTensor)
+    )
+    if signature is None or not is_other:
         return None
     bound = signature.bind(*args, **kwargs).arguments
     return next((name for name, value in bound.items() if value is error.obj), None)

@@ -152,7 +152,7 @@ class Pair:
     the numbers of the two instructions of every core_barrier and sendrecv.
     """
 
-    def __init__(self, kernel: Any, dry: bool, notes: bool = False) -> None:
+    def __init__(self, kernel: Any, dimensions: int, dry: bool, notes: bool = False) -> None:
         self.told: set[str] = set()
         self.tensors: list[list[Storage | None]] = []
         self.meetings: list[tuple[int, int]] = []
@@ -162,7 +162,7 @@ class Pair:
         self.func = kernel.func
         self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
         for session in self.sessions:
-            session.program_dimensions = len(kernel.grid)
+            session.program_dimensions, session.config = dimensions, kernel.config
             session.notes = [] if notes else None
         self.sessions[1].waived = self.sessions[0].waived
 
@@ -221,6 +221,7 @@ class Pair:
         if not isinstance(value, NkiTensor):
             return value
         first, second = self.sessions
+        second.holds_int64 = first.holds_int64
         storage = Storage(value.shape, value.dtype, _SHARED, "")
         storage.is_argument = storage.written = True
         storage.data = value.storage.data

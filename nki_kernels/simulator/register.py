@@ -7,6 +7,8 @@ import re
 import sys
 from typing import Any
 
+from nki_kernels.removed_api import WHILE_LOOP
+
 from .errors import NkiValidationError
 from .no_arithmetic import NoArithmetic
 
@@ -32,11 +34,22 @@ def _note_test(goes_on: bool) -> None:
     active().enters_loop("while", int(goes_on))
 
 
-class VirtualRegister(NoArithmetic):
+class RunTimeValue(NoArithmetic):
+    """An integer that is known at run time only: a register, or an NkiScalar of NKI 0.7."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The value, for the simulator."""
+        raise NotImplementedError
+
+
+class VirtualRegister(RunTimeValue):
     """A 32-bit register whose value is known at run time only.
 
-    ``while reg:`` works, as the SDK's parser frontend allows; ``int(reg)``, ``range(reg)``,
-    ``if reg:`` and comparisons raise TypeError, as its tracer does. Frozen registers are loop
+    ``int(reg)``, ``range(reg)``, ``if reg:`` and comparisons raise TypeError, as the SDK's tracer
+    does. In NKI 0.6 ``while reg:`` works, as its parser allows. Frozen registers are loop
     variables.
     """
 
@@ -68,6 +81,8 @@ class VirtualRegister(NoArithmetic):
         self._state = fits(value)
 
     def __bool__(self) -> bool:
+        if WHILE_LOOP.is_gone:
+            raise TypeError(f"{_UNKNOWN}: it has no truth value; `while reg:` was {WHILE_LOOP}")
         caller = sys._getframe(1)
         line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
         if not _WHILE.match(line):

@@ -18,6 +18,7 @@ from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
 from . import accumulation, device_rules, dtypes, indirect, shadow
+from .compiler import NO_CONFIG
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .full_memory import full_memory
@@ -33,6 +34,7 @@ from .instruction_notes import (
 )
 from .issue import Issue
 from .issue_cache import shared_cache
+from .scalar import check_int64
 from .tensor import NkiTensor, Storage
 from .waits import NO_REORDER
 
@@ -108,6 +110,8 @@ class Session:
         self.generators: dict[str, Any] = {}  # of random numbers, by engine
         self.program_dimensions = 0
         self.program, self.programs = 0, 1  # of the launch grid
+        self.holds_int64 = False
+        self.config = NO_CONFIG  # of the kernel
         self.warned = 0  # warnings so far
         self.warnings: list[KernelWarning] = []
         self.is_over = False  # the kernel has returned
@@ -152,6 +156,7 @@ class Session:
 
     def _check_size(self, storage: Storage) -> None:
         what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
+        self.holds_int64 = self.holds_int64 or storage.dtype == "int64"
         if buffer in ON_CHIP:
             if storage.shape[0] > hardware.PARTITIONS:
                 rule = f"at most {hardware.PARTITIONS} partitions"
@@ -188,6 +193,8 @@ class Session:
         self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str | None
     ) -> int:
         """Run one instruction; returns its number."""
+        if self.holds_int64:
+            check_int64(issue, writes, reads)
         n = self.count
         self.count = n + 1
         dynamic, open_scopes = issue.is_dynamic, self.open_scopes

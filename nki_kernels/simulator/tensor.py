@@ -18,13 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from nki_kernels import releases
+
 from . import dtypes
 from .arguments import integer, integers
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
 from .layout import Layout, extent, layout_of
 from .no_arithmetic import NoArithmetic
-from .register import VirtualRegister
+from .register import RunTimeValue
+from .scalar import check_offset
 
 Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
@@ -366,6 +369,15 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     # Views.
 
+    @property
+    def data(self) -> NkiTensor:
+        """The tensor itself, as of a tile of a grid; it came with NKI 0.7."""
+        if not releases.is_traced():
+            raise AttributeError(
+                "an NkiTensor has no attribute 'data' in NKI 0.6: it came with NKI 0.7"
+            )
+        return self
+
     __iter__ = None  # not by __getitem__ until an index is out of bounds
 
     def __getitem__(self, key: Any) -> NkiTensor:
@@ -410,7 +422,7 @@ class NkiTensor(NoArithmetic, NKIObject):
                 new_strides.append(stride * step)
             elif isinstance(item, DynamicSlice):
                 start, size = item.start, item.size
-                if isinstance(start, (VirtualRegister, NkiTensor)):
+                if isinstance(start, (RunTimeValue, NkiTensor)):
                     self._check_dynamic(dim, start, dynamic)
                     dynamic = (dim, start, n - size + 1)
                     start = 0
@@ -420,7 +432,7 @@ class NkiTensor(NoArithmetic, NKIObject):
                 offset += start * stride
                 new_shape.append(size)
                 new_strides.append(stride)
-            elif isinstance(item, (VirtualRegister, NkiTensor)):
+            elif isinstance(item, (RunTimeValue, NkiTensor)):
                 self._check_dynamic(dim, item, dynamic)
                 dynamic = (dim, item, n)
             else:
@@ -470,7 +482,7 @@ class NkiTensor(NoArithmetic, NKIObject):
     def select(self, dim: int, index: Any) -> NkiTensor:
         """One element of dimension ``dim``, which is removed; ``index`` may be a tensor."""
         dim = self._dim(dim)
-        if isinstance(index, (NkiTensor, VirtualRegister)):
+        if isinstance(index, (NkiTensor, RunTimeValue)):
             if self._dynamic is not None:
                 raise _fail("select", "a dynamic index", "only one dynamic select a tensor")
             if self._free and dim == 0:
@@ -542,7 +554,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             rule = "vector_offset needs an HBM tensor and indirect_dim=0"
             raise _fail("ap", f"{self.buffer.value}, indirect_dim={indirect_dim}", rule)
         for name, value in (("scalar_offset", scalar_offset), ("vector_offset", vector_offset)):
-            if not isinstance(value, (NkiTensor, VirtualRegister, type(None))):
+            if not isinstance(value, (NkiTensor, RunTimeValue, type(None))):
                 rule = "must be a tensor in SBUF or a register; add an int to offset"
                 raise _fail(f"ap {name}", repr(value), rule)
         indirect_dim = integer("NkiTensor", "ap indirect_dim", indirect_dim)
@@ -720,6 +732,8 @@ class NkiTensor(NoArithmetic, NKIObject):
         return dim
 
     def _as_dtype(self, dtype: str) -> NkiTensor:
+        if dtype != self.dtype and "int64" in (dtype, self.dtype):
+            raise _fail("view", dtype, "reinterpreting bits to or from int64 is not documented")
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
         free, is_exact = self._free * old // new, dtypes.is_exact(dtype)
         layout = layout_of(self.shape, self.strides, dtype, is_exact, free)
@@ -738,6 +752,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         index, is_vector = found.index, found.kind == "vector"
         if source._dynamic is not None:
             raise _fail("dynamic index", found.kind, "only one dynamic select a tensor")
+        check_offset(index, self._free != 0)
         if is_vector and self.dtype != self.storage.dtype:
             value = f"{self.storage.dtype} as {self.dtype}"
             raise _fail("vector_offset", value, "not supported on a reinterpreted tensor")
@@ -750,7 +765,7 @@ class NkiTensor(NoArithmetic, NKIObject):
                 raise _fail("dynamic index", "an indirect view", "must have a static address")
             if not is_vector and index.size != 1:
                 raise _fail("dynamic index", f"shape {index.shape}", "must have one element")
-        elif is_vector or not isinstance(index, VirtualRegister):
+        elif is_vector or not isinstance(index, RunTimeValue):
             rule = (
                 "must be a tile of indices" if is_vector else "must be a register or an SBUF tile"
             )

@@ -16,7 +16,7 @@ from .install import simulated_nki
 
 PACKAGE = __name__.partition(".")[0]
 TWIN = f"{PACKAGE}_in_simulator"
-SHARED = ("hardware", "lint", "simulator")  # no kernels in them: one copy serves both
+SHARED = ("hardware", "lint", "releases", "simulator")  # no kernels in them: one copy serves both
 
 
 def twin(kernel: Any) -> Any | None:

@@ -1,4 +1,4 @@
-"""No kernel breaks any rule of the compiler's subset, contested ones too."""
+"""No kernel breaks any rule of either release of NKI, contested ones too."""
 
 import importlib
 import pkgutil
@@ -7,6 +7,7 @@ import pytest
 
 import nki_kernels.kernels
 from nki_kernels.lint import lint
+from nki_kernels.releases import RELEASES
 from nki_kernels.simulator import Kernel
 
 
@@ -21,6 +22,8 @@ def kernels():
 KERNELS = dict(kernels())
 
 
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("name", KERNELS)
-def test_no_kernel_breaks_a_rule(name):
-    assert [str(violation) for violation in lint(KERNELS[name], contested=True)] == []
+def test_no_kernel_breaks_a_rule(name, release):
+    found = lint(KERNELS[name], contested=True, release=release)
+    assert [str(violation) for violation in found] == []

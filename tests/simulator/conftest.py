@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+from nki_kernels import releases, simulator
 from nki_kernels.nki_api import nisa, nki, nl
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
@@ -22,6 +22,13 @@ NUMPY = {
         *("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
     )
 }
+
+
+@pytest.fixture
+def parsed() -> Iterator[None]:
+    """NKI 0.6, whose loops over registers NKI 0.7 has no longer."""
+    with releases.select("0.6"):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -186,6 +186,7 @@ def test_a_dry_run_does_not_grow_with_the_trips():
     assert len(timeline.events) == 1
 
 
+@pytest.mark.usefixtures("parsed")
 def test_registers_end_as_after_all_iterations():
     def kernel():
         last = nisa.register_alloc(0)
@@ -295,6 +296,7 @@ def test_edges_hold_in_every_iteration(way):
 
 
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
+@pytest.mark.usefixtures("parsed")
 def test_dynamic_range_costs_what_fori_loop_does():
     def deprecated(x):
         out = nl.zeros(x.shape, FLOAT, nl.shared_hbm)
@@ -313,6 +315,7 @@ def test_dynamic_range_costs_what_fori_loop_does():
 
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
 @pytest.mark.parametrize("trips", [1, 3, 20])
+@pytest.mark.usefixtures("parsed")
 def test_a_dynamic_range_that_is_left(trips):
     def kernel():
         held, seen = filled(), itertools.count(1)
@@ -484,6 +487,7 @@ def test_cores_that_meet_in_every_iteration():
     assert (found == 2 * (2**5 - 1)).all()  # s -> 2 (s + 1), five times
 
 
+@pytest.mark.usefixtures("parsed")
 def test_hazards_of_two_cores_in_later_iterations():
     def kernel(x):
         out = nl.ndarray((1024, N), FLOAT, nl.shared_hbm)
@@ -527,6 +531,7 @@ def test_empty_loops_follow_each_other():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("parsed")
 def test_loops_that_run_beside_each_other_are_refused():
     def kernel():
         for _ in zip(nl.dynamic_range(3), nl.dynamic_range(3), strict=True):

@@ -43,7 +43,7 @@ def shared(x):
 
 def on_two_cores(run):
     with hardware.select(hardware.chip("trn2")):
-        return run(nki.simulate(shared)[2])
+        return run(nki.simulate(shared).with_programs(2))
 
 
 def recorded():

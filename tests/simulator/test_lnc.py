@@ -55,7 +55,7 @@ def loaded(source: Any) -> Any:
 
 
 def launch(body: Any, *arrays: Any) -> Any:
-    return simulator.simulate(nki.jit(body)[2])(*arrays)
+    return simulator.simulate(nki.jit(body)).with_programs(2)(*arrays)
 
 
 def recorded(body: Any, *arrays: Any) -> Any:
@@ -135,11 +135,11 @@ def test_an_axis_is_one_of_the_grid(axis: Any) -> None:
         (
             "trn1",
             2,
-            r"trn1 runs kernel\[1\] .* set NEURON_PLATFORM_TARGET_OVERRIDE to trn2 or trn3",
+            "trn1 runs 1 a launch .* set NEURON_PLATFORM_TARGET_OVERRIDE to trn2 or trn3",
         ),
-        ("trn2", 3, r"trn2 runs kernel\[1\] or kernel\[2\]"),
-        ("trn2", 8, r"trn2 runs kernel\[1\] or kernel\[2\]"),
-        ("trn3", (3,), r"trn3 runs kernel\[1\] or kernel\[2\]"),
+        ("trn2", 3, "trn2 runs 1 or 2 a launch"),
+        ("trn2", 8, "trn2 runs 1 or 2 a launch"),
+        ("trn3", (3,), "trn3 runs 1 or 2 a launch"),
     ],
 )
 def test_a_launch_has_as_many_programs_as_the_chip_allows(
@@ -148,7 +148,7 @@ def test_a_launch_has_as_many_programs_as_the_chip_allows(
     kernel = nki.jit(doubled)[grid]  # the chip is known at the launch
     with hardware.select(hardware.chip(chip)):
         for call in (lambda: kernel(ROWS), lambda: simulator.dry_run(kernel, SPECS)):
-            with pytest.raises(RULE, match=f"launch: grid = .: {allowed}"):
+            with pytest.raises(RULE, match=f"launch: cores = .: {allowed}"):
                 call()
     np.testing.assert_array_equal(nki.jit(doubled)[(2,)](ROWS), 2 * ROWS)
 
@@ -896,6 +896,7 @@ def dynamic(trips: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range:DeprecationWarning")
 @pytest.mark.parametrize("loop", [fori, while_loop, bare_while, dynamic])
+@pytest.mark.usefixtures("parsed")
 def test_both_programs_loop_as_often(loop: Any) -> None:
     launch(lambda x: loop(3), ROWS)
     with pytest.raises(RULE, match="kernel: loops = .* in program 0, .* in program 1: .*NCC_IXGM0"):
@@ -1189,6 +1190,7 @@ def test_a_returned_tile_of_sbuf_is_no_output() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("parsed")
 def test_deprecated_loops_differ_by_depth_and_where_they_do_not_run() -> None:
     def run(trips: int, inside: int) -> None:
         for _ in nl.dynamic_range(trips):

@@ -173,6 +173,7 @@ def test_the_body_of_a_while_loop_too():
 
 # What nearly breaks the rule: reads of Python state, tensors of the body, the loop variable as
 # an offset and in a tensor, state in SBUF, a loop inside that has other trips.
+@pytest.mark.usefixtures("parsed")
 def test_a_body_that_repeats_itself_passes():
     columns, scale = [4, 4], {"factor": 2.0}
 

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+from nki_kernels import releases, simulator
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.simulator import NkiSimulationWarning, NkiValidationError
 
@@ -30,16 +30,17 @@ class Rule:
     match: str
     chip: str
     accepted_on: str
+    release: str
 
 
 RULES: list[Rule] = []
 
 
-def rule(instruction, operand, match, chip="trn1", accepted_on=""):
+def rule(instruction, operand, match, chip="trn1", accepted_on="", release="0.7"):
     """Register a rule's kernel."""
 
     def register(kernel):
-        RULES.append(Rule(kernel, instruction, operand, match, chip, accepted_on))
+        RULES.append(Rule(kernel, instruction, operand, match, chip, accepted_on, release))
         return kernel
 
     return register
@@ -1500,7 +1501,7 @@ def registers_are_written_before_use(broken):
     nisa.register_store(raw(1, 1, dtype=nl.int32), nisa.register_alloc(None if broken else 1))
 
 
-@rule("VirtualRegister", "loop variable", "read-only")
+@rule("VirtualRegister", "loop variable", "read-only", release="0.6")
 def the_variable_of_dynamic_range_is_read_only(broken):
     other = nisa.register_alloc()
     with pytest.warns(DeprecationWarning, match="fori_loop"):
@@ -1940,12 +1941,12 @@ def the_step_is_known_at_compile_time(broken):
     nl.fori_loop(0, 2, lambda i: None, step=nisa.register_alloc(1) if broken else 1)
 
 
-@rule("nl.fori_loop", "bound", "must be an int or a VirtualRegister")
+@rule("nl.fori_loop", "bound", "must be an int, a VirtualRegister, or in NKI 0.7 an NkiScalar")
 def loop_bounds_are_integers(broken):
     nl.fori_loop(0, 1.5 if broken else nisa.register_alloc(1), lambda i: None)
 
 
-@rule("nl.dynamic_range", "loop", "cannot sit inside nl.no_reorder")
+@rule("nl.dynamic_range", "loop", "cannot sit inside nl.no_reorder", release="0.6")
 def no_dynamic_range_inside_no_reorder(broken):
     with pytest.warns(DeprecationWarning, match="fori_loop"):
         if broken:
@@ -2205,7 +2206,7 @@ def dma_written_budget(broken):
 @pytest.mark.parametrize("case", RULES, ids=lambda case: case.kernel.__name__)
 def test_rule(case, monkeypatch):
     monkeypatch.setenv(TARGET, case.chip)
-    with simulator.strict():
+    with simulator.strict(), releases.select(case.release):
         with pytest.raises(NkiValidationError) as caught:
             run(lambda: case.kernel(True))
         error = caught.value

@@ -152,6 +152,7 @@ def test_a_register_has_no_truth_value(kernel):
         simulator.simulate(kernel)()
 
 
+@pytest.mark.usefixtures("parsed")
 def test_while_register_still_runs():
     def kernel():
         register = nisa.register_alloc(1)

@@ -104,8 +104,7 @@ class Nki(Backend):
             return list(y) if isinstance(y, (tuple, list)) else [y]
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
         arguments = algorithm.arguments(recipe, inverse, scale)
-        simulated: Any = simulator.simulate(algorithm.kernel)
-        y = simulated[cores](*arrays, *arguments)
+        y = simulator.simulate(algorithm.kernel).with_programs(cores)(*arrays, *arguments)
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -117,8 +117,8 @@ def transform(frames: FloatArray, chip: hardware.NeuronCore, cores: int = 1) -> 
     im = np.zeros_like(re)
     with hardware.select(chip), simulator.record() as timeline:
         table = dft_matrix(re.shape[1], False, 1.0)
-        kernel: Any = simulator.simulate(dft_gemm)
-        out_re, out_im = kernel[cores](re, im, table)
+        kernel = simulator.simulate(dft_gemm).with_programs(cores)
+        out_re, out_im = kernel(re, im, table)
     spectra = np.asarray(out_re, np.float64) + 1j * np.asarray(out_im, np.float64)
     expected = np.fft.fft(re.astype(np.float64))
     distance = float(np.linalg.norm(spectra - expected))

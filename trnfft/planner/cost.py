@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from nki_kernels import hardware, simulator
 from nki_kernels.hardware import NeuronCore
@@ -36,11 +35,11 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
             small, or its programs on two cores do not share the work.
     """
     algorithm = ALGORITHMS[recipe.algorithm]
-    kernel: Any = simulator.simulate(algorithm.kernel)
+    kernel = simulator.simulate(algorithm.kernel)
     inputs = [(shape, "float32") for shape in _inputs(recipe, batch)]
     try:
         with hardware.select(chip), simulator.strict():
-            return simulator.dry_run(kernel[cores], *inputs, *algorithm.specs(recipe))
+            return simulator.dry_run(kernel.with_programs(cores), *inputs, *algorithm.specs(recipe))
     except (simulator.NkiValidationError, ValueError) as error:
         raise CannotRun(str(error)) from error
 

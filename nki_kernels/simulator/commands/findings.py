@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(__file__).parents[1])  # the simulator
 _LINT = Path(__file__).parents[2] / "lint"
+_LEVELS = {"error": "error", "deprecated": "warning", "contested": "note"}
 _FINDER = Path(__file__).parents[2] / "nki_finder.py"
 
 
@@ -44,10 +45,7 @@ class Finding:
 
 def of_violations(violations: Iterable[Violation]) -> list[Finding]:
     """What the lint says; what its sources disagree on is a note."""
-    return [
-        Finding(v.file, v.line, v.rule, v.message, "error" if v.severity == "error" else "note")
-        for v in violations
-    ]
+    return [Finding(v.file, v.line, v.rule, v.message, _LEVELS[v.severity]) for v in violations]
 
 
 def of_warnings(timeline: Timeline) -> list[Finding]:

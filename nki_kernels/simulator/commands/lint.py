@@ -1,4 +1,4 @@
-"""``nki-sim lint``: what the compiler would reject in the kernels of files, which are imported."""
+"""``nki-sim lint``: what NKI would refuse in the kernels of files, which are imported."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from nki_kernels import releases
 from nki_kernels.lint import lint
 
-from . import findings, kernel_file, outputs
+from . import findings, kernel_file, outputs, settings
 from .errors import FINE, FOUND, UNUSABLE, CommandError
 from .findings import Finding
 from .sarif import sarif
 
-ABOUT = "what the NKI compiler would reject, without running the kernels"
+ABOUT = "what NKI would refuse in kernels, without running them"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="files with kernels, functions under @nki.jit; or folders of such files. They are "
         "imported",
     )
+    settings.add_release(parser)
     parser.add_argument(
         "--contested", action="store_true", help="also what documents or records disagree on"
     )
@@ -37,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print what is found; 1 where that is anything, 2 where no kernel could be checked."""
+    settings.apply_release(options)
     kernel_file.answer_imports()
     found: list[Finding] = []
     files = [file for given in options.files for file in _files(given)]
@@ -57,8 +60,8 @@ def _verdict(files: list[str], counts: list[int | None], found: list[Finding]) -
     kernels = sum(count or 0 for count in counts)
     errors = sum(one.level == "error" for one in found)
     outputs.say(
-        f"{_number(kernels, 'kernel')} in {_number(len(files), 'file')} checked, "
-        f"{_number(errors, 'error')}"
+        f"{_number(kernels, 'kernel')} in {_number(len(files), 'file')} checked for NKI "
+        f"{releases.current()}, {_number(errors, 'error')}"
     )
     if None in counts:
         return UNUSABLE

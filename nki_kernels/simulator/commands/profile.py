@@ -121,8 +121,8 @@ def _dry(kernel: Kernel, given: list[tuple[str, Any]], lnc: int | None) -> Timel
             f"{error}: give {kernel.func.__name__}{signature} a --shape or --arg for each, in this "
             f"order or as name=..."
         ) from None
-    if lnc and lnc > 1:
-        kernel = kernel[lnc]
+    if lnc:
+        kernel = kernel.with_programs(lnc)
     with sources(), warnings.catch_warnings():
         warnings.simplefilter("ignore", NkiSimulationWarning)  # they are printed as findings
         return dry_run(kernel, *positional, **named)

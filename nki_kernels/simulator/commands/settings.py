@@ -1,4 +1,4 @@
-"""--target, --lnc and --strict: which chip is simulated, and how strictly."""
+"""--nki, --target, --lnc and --strict: what is simulated, and how strictly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 from contextlib import AbstractContextManager, nullcontext
 
-from nki_kernels import hardware
+from nki_kernels import hardware, releases
 from nki_kernels.simulator.kernel import strict_launches
 
 from .errors import CommandError
@@ -14,10 +14,31 @@ from .errors import CommandError
 TARGETS = ("trn1", "trn2", "trn3")
 
 
+def add_release(parser: argparse.ArgumentParser) -> None:
+    """--nki alone."""
+    parser.add_argument(
+        "--nki",
+        choices=releases.RELEASES,
+        help=f"release whose rules and names hold; default: {releases.VARIABLE}, else "
+        f"{releases.NEWEST}",
+    )
+
+
+def apply_release(options: argparse.Namespace) -> None:
+    """Set the variable that names the release; CommandError where it names none."""
+    if options.nki:
+        os.environ[releases.VARIABLE] = options.nki
+    try:
+        releases.current()
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
 def add_options(
     parser: argparse.ArgumentParser, lnc: str = "cores of the launch, as kernel[2]"
 ) -> None:
-    """The three options; ``lnc`` is what the second one means."""
+    """The four options; ``lnc`` is what the third one means."""
+    add_release(parser)
     group = parser.add_argument_group("simulated chip")
     group.add_argument(
         "--target",
@@ -29,11 +50,12 @@ def add_options(
 
 
 def apply(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Set the variables that name chip and degree, for processes that are started, too.
+    """Set the variables of release, chip and degree, for processes that are started, too.
 
     Raises:
-        CommandError: the chip has no launches on so many cores.
+        CommandError: a variable names nothing known, or the chip has no launches on so many cores.
     """
+    apply_release(options)
     if options.target:
         os.environ[hardware.TARGET_VARIABLE] = options.target
     try:

@@ -1,4 +1,4 @@
-"""nki.isa: the instructions of a NeuronCore, as the Neuron SDK documents them (NKI 0.6)."""
+"""nki.isa: the instructions of a NeuronCore, as the Neuron SDK documents them (NKI 0.6, 0.7)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..enums import (
 from ..errors import NkiValidationError
 from ..issue import NkiInstruction
 from ..register import VirtualRegister
+from ..scalar import NkiScalar as _NkiScalar
 from . import constants
 from .activation_pipeline import activate2
 from .cores import core_barrier, sendrecv
@@ -55,6 +56,8 @@ from .reductions import (
     tensor_tensor_scan,
 )
 from .registers import register_alloc, register_load, register_move, register_store
+from .scalars import scalar_load as _scalar_load
+from .scalars import scalar_store as _scalar_store
 from .search import nc_find_index8, nc_match_replace8, nonzero_with_count, topk
 from .selection import affine_select, iota, range_select, select_reduce
 from .target import get_nc_sub_version, get_nc_version
@@ -68,4 +71,6 @@ scalar_engine = engine.scalar
 gpsimd_engine = engine.gpsimd
 unknown_engine = engine.unknown
 
-__getattr__ = _no_attribute(__name__, "nki.isa")
+# Those of NKI 0.7, by name, as NKI 0.6 does not have them.
+_new = {"NkiScalar": _NkiScalar, "scalar_load": _scalar_load, "scalar_store": _scalar_store}
+__getattr__ = _no_attribute(__name__, "nki.isa", _new)

@@ -44,7 +44,7 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         value.append(int(ins[0].reshape(-1)[0]))
 
-    issue = _issue(label, run, (), ("src",))
+    issue = sequencer_issue(label, run, (), ("src",))
     issue.is_dynamic = src.is_indirect()
     session.issue(issue, [], [src], None)
     if session.dry:
@@ -63,7 +63,7 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = number
 
-    issue = _issue(label, run, ("dst",), ())
+    issue = sequencer_issue(label, run, ("dst",), ())
     issue.is_dynamic = dst.is_indirect()
     active().issue(issue, [dst], [], None)
 
@@ -81,7 +81,8 @@ def _stored(dst: NkiTensor, number: int) -> int:
     return number
 
 
-def _issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Issue:
+def sequencer_issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Issue:
+    """An instruction that moves one number between a tensor and the sequencers."""
     # A sequencer access, about one tensor access long; SyncE runs it, shown as gpsimd's clock.
     chip = active().chip
     issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)

@@ -1,4 +1,4 @@
-"""nki.language: tensors, loops and wrappers, as the Neuron SDK documents them (NKI 0.6)."""
+"""nki.language: tensors, loops and wrappers, as the Neuron SDK documents them (NKI 0.6, 0.7)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .grids import NkiBlockGrid as _NkiBlockGrid
+from .grids import NkiGrid as _NkiGrid
+from .grids import NkiTileGrid as _NkiTileGrid
+from .grids import alloc_blocks as _alloc_blocks
+from .grids import alloc_tiles as _alloc_tiles
+from .grids import blocks as _blocks
+from .grids import tiles as _tiles
 from .loops import (
     affine_range,
     dynamic_range,
@@ -173,4 +180,15 @@ def is_sbuf(buffer: MemoryRegion) -> bool:
     return buffer is sbuf
 
 
-__getattr__ = _no_attribute(__name__, "nki.language")
+# Those of NKI 0.7, by name, as NKI 0.6 does not have them.
+_new = {
+    "NkiBlockGrid": _NkiBlockGrid,
+    "NkiGrid": _NkiGrid,
+    "NkiTileGrid": _NkiTileGrid,
+    "alloc_blocks": _alloc_blocks,
+    "alloc_tiles": _alloc_tiles,
+    "blocks": _blocks,
+    "int64": "int64",
+    "tiles": _tiles,
+}
+__getattr__ = _no_attribute(__name__, "nki.language", _new)

@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import NkiValidationError
-from ..register import VirtualRegister
+from ..register import RunTimeValue
 from ..session import Session
 from ..tensor import NKIObject, NkiTensor
 
 _ONCE = "the body is traced once"
 _BY_VALUE = (int, float, str, type(None), Enum, np.generic)
 _LARGEST_ARRAY = 4096  # elements that are compared; of larger ones only which array it is
-_OF_REGISTERS = ("nisa.register_load", "nisa.register_store")  # their values change legally
+# Their values change legally.
+_OF_REGISTERS = tuple(
+    f"nisa.{of}_{moves}" for of in ("register", "scalar") for moves in ("load", "store")
+)
 
 
 class LoopBody:
@@ -37,7 +40,7 @@ class LoopBody:
         self.state = _state(body_fun)
         self.first: list[Any] | None = None
 
-    def __call__(self, register: VirtualRegister) -> Any:
+    def __call__(self, register: RunTimeValue) -> Any:
         """Run one iteration; NkiValidationError where it is not a repetition of the first."""
         issued: list[Any] = []
         with self._recording(issued):
@@ -150,7 +153,7 @@ def _value(value: Any, seen: dict[int, Any]) -> Any:
     """A copy of what can change in a value; of tensors and registers which one it is."""
     if isinstance(value, _BY_VALUE):
         return type(value), repr(value)
-    if isinstance(value, (NkiTensor, VirtualRegister)) or id(value) in seen:
+    if isinstance(value, (NkiTensor, RunTimeValue)) or id(value) in seen:
         return id(value)
     seen[id(value)] = value
     if isinstance(value, (list, tuple)):

@@ -7,33 +7,52 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nki_kernels import releases
+from nki_kernels.removed_api import FORI_LOOP
+
 from ..arguments import integer, integers
 from ..device_loops import DeviceLoop, device_loop
 from ..errors import NkiValidationError
-from ..register import VirtualRegister, fits
+from ..register import RunTimeValue, VirtualRegister, fits
+from ..scalar import NkiScalar, scalar
 from ..session import active
 from .loop_body import LoopBody
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled."""
-    bounds = (start,) if stop is None else (start, stop, step)
-    rule = "start, stop and step must be compile-time ints; nl.fori_loop takes registers"
-    return range(*integers("nl.affine_range", "bounds", bounds, rule))
+    """``range``: a loop that is unrolled (deprecated since NKI 0.7)."""
+    return _range("nl.affine_range", start, stop, step)
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled."""
-    return affine_range(start, stop, step)
+    """``range``: a loop that is unrolled (deprecated since NKI 0.7)."""
+    return _range("nl.sequential_range", start, stop, step)
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled."""
-    return affine_range(start, stop, step)
+    """``range``: a loop that is unrolled (deprecated since NKI 0.7)."""
+    return _range("nl.static_range", start, stop, step)
+
+
+def _range(label: str, start: int, stop: int | None, step: int) -> range:
+    if releases.is_traced():
+        warnings.warn(
+            f"{label} is deprecated since NKI 0.7, in which it is Python's range: write range",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    bounds = (start,) if stop is None else (start, stop, step)
+    rule = "start, stop and step must be compile-time ints; nl.fori_loop takes registers"
+    return range(*integers(label, "bounds", bounds, rule))
 
 
 def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[VirtualRegister]:
-    """A loop on the device over registers (deprecated: ``nl.fori_loop``)."""
+    """A loop on the device over registers, of NKI 0.6 alone (deprecated: ``nl.fori_loop``).
+
+    Raises TypeError in NKI 0.7.
+    """
+    if FORI_LOOP.is_gone:
+        raise TypeError(f"nl.dynamic_range was {FORI_LOOP}")
     warnings.warn(
         "nl.dynamic_range is deprecated since NKI 0.6: use nl.fori_loop",
         DeprecationWarning,
@@ -60,14 +79,20 @@ def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
     if isinstance(step, bool) or not isinstance(step, int) or step < 1:
         raise NkiValidationError(label, "step", step, "must be a positive compile-time int")
     for bound in (lower, upper):
-        if not isinstance(bound, VirtualRegister) and not hasattr(bound, "__index__"):
-            rule = "must be an int or a VirtualRegister"
+        if not isinstance(bound, RunTimeValue) and not hasattr(bound, "__index__"):
+            rule = "must be an int, a VirtualRegister, or in NKI 0.7 an NkiScalar of int32"
             raise NkiValidationError(label, "bound", repr(bound), rule)
+    if {NkiScalar, VirtualRegister} == {type(lower), type(upper)}:
+        rule = "whether an NkiScalar and a VirtualRegister go together is not documented"
+        raise NkiValidationError(label, "bounds", f"{lower} and {upper}", rule)
     return range(_value(label, lower), _value(label, upper), step)
 
 
 def _value(label: str, bound: Any) -> int:
-    if isinstance(bound, VirtualRegister):
+    if isinstance(bound, NkiScalar) and bound.dtype != "int32":
+        rule = "must be an int32: a count of iterations has no 64-bit form"
+        raise NkiValidationError(label, "bound", f"NkiScalar of {bound.dtype}", rule)
+    if isinstance(bound, RunTimeValue):
         return bound.value
     return fits(int(bound), label, "bound")
 
@@ -101,15 +126,20 @@ def _body(loop: DeviceLoop) -> Iterator[None]:
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
-    """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive); ``i`` is a register."""
+    """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive).
+
+    ``i`` is an NkiScalar of int32; in NKI 0.6, and where a bound is one, it is a VirtualRegister.
+    """
     _check_body("nl.fori_loop", body_fun)
     body = LoopBody("nl.fori_loop", body_fun, active())
     values = _bounds("nl.fori_loop", lower, upper, step)
+    is_register = VirtualRegister in (type(lower), type(upper)) or not releases.is_traced()
+    made: Callable[[int], RunTimeValue] = VirtualRegister if is_register else scalar
     active().enters_loop("nl.fori_loop", len(values))
     with device_loop(active(), "nl.fori_loop") as loop:
         for value in loop.values(values):
             with _body(loop):
-                if body(VirtualRegister(value)) is not None:
+                if body(made(value)) is not None:
                     rule = "must not return a value: carry state in SBUF or HBM"
                     raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
 

@@ -119,7 +119,8 @@ def here(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["nki-sim"])
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for variable in ("TRNFFT_SIMULATOR", "NKI_SIMULATOR", "NEURON_PLATFORM_TARGET_OVERRIDE"):
+    chip = "NEURON_PLATFORM_TARGET_OVERRIDE"
+    for variable in ("TRNFFT_SIMULATOR", "NKI_SIMULATOR", "TRNFFT_NKI_RELEASE", chip):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "")

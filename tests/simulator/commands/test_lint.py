@@ -4,19 +4,40 @@ import pytest
 
 
 def test_right_kernels_are_counted(here):
-    assert here("lint", "kernels.py") == (0, "", "3 kernels in 1 file checked, 0 errors\n")
+    assert here("lint", "kernels.py") == (
+        0,
+        "",
+        "3 kernels in 1 file checked for NKI 0.7, 0 errors\n",
+    )
 
 
 def test_findings_have_file_and_line_and_an_exit_code(here):
-    code, out, err = here("lint", "kernels.py", "bad.py")
+    code, out, err = here("lint", "--nki", "0.6", "kernels.py", "bad.py")
     assert code == 1
     assert out.startswith("bad.py:8: error: comprehensions are not supported")
     assert out.endswith("[comprehension]\n") and out.count("\n") == 1
-    assert err == "4 kernels in 2 files checked, 1 error\n"
+    assert err == "4 kernels in 2 files checked for NKI 0.6, 1 error\n"
+
+
+def test_what_is_deprecated_is_a_warning(here, folder):
+    lines = ["import nki", "import nki.language as nl", "", "@nki.jit", "def k(x):"]
+    lines += ["    for i in nl.affine_range(2):", "        print(i)", "    return x"]
+    (folder / "ranges.py").write_text("\n".join(lines) + "\n")
+    code, out, err = here("lint", "ranges.py", "bad.py")
+    assert (code, err) == (0, "2 kernels in 2 files checked for NKI 0.7, 0 errors\n")
+    assert out.startswith("ranges.py:6: warning: nl.affine_range: these ranges are Python")
+
+
+def test_the_release_is_one_that_is_known(here, folder, monkeypatch):
+    code, _, err = here("lint", "--nki", "0.8", "bad.py")
+    assert code == 2 and "invalid choice: '0.8' (choose from" in err
+    monkeypatch.setenv("TRNFFT_NKI_RELEASE", "next")
+    said = "nki-sim: TRNFFT_NKI_RELEASE is 'next', allowed is '0.6' or '0.7'\n"
+    assert here("lint", "bad.py") == (2, "", said)
 
 
 def test_the_module_lint_is_the_same_command(nki_sim):
-    done = nki_sim("bad.py", module="nki_kernels.lint")
+    done = nki_sim("bad.py", "--nki=0.6", module="nki_kernels.lint")
     assert done.returncode == 1 and "bad.py:8: error: comprehensions" in done.stdout
     done = nki_sim("absent.py", module="nki_kernels.lint")
     assert done.returncode == 2 and done.stderr == "nki_kernels.lint: absent.py: no such file\n"
@@ -24,7 +45,7 @@ def test_the_module_lint_is_the_same_command(nki_sim):
 
 def test_a_folder_stands_for_its_files_that_speak_of_nki(here, folder):
     (folder / "other.py").write_text("raise OSError('not imported')\n")
-    code, out, err = here("lint", folder)
+    code, out, err = here("lint", "--nki", "0.6", folder)
     assert code == 1 and "bad.py:8" in out
     assert err.startswith("4 kernels in 2 files checked")
 
@@ -36,7 +57,7 @@ def test_a_folder_without_what_is_hidden_or_installed(here, folder):
     (folder / "venv" / "pyvenv.cfg").touch()
     (folder / "bad.py").unlink()
     (folder / "locked.py").symlink_to("nothing")
-    assert here("lint", ".") == (0, "", "3 kernels in 1 file checked, 0 errors\n")
+    assert here("lint", ".") == (0, "", "3 kernels in 1 file checked for NKI 0.7, 0 errors\n")
 
 
 def test_siblings_of_one_name_in_two_folders(here, folder):
@@ -47,8 +68,8 @@ def test_siblings_of_one_name_in_two_folders(here, folder):
             "    return tiles(x)[0]\n"
         )
         (folder / name / "helpers.py").write_text(f"def tiles(x):\n    return {tiles}\n")
-    code, out, err = here("lint", "a/kernels.py", "b/kernels.py")
-    assert (code, err) == (1, "2 kernels in 2 files checked, 1 error\n")
+    code, out, err = here("lint", "--nki", "0.6", "a/kernels.py", "b/kernels.py")
+    assert (code, err) == (1, "2 kernels in 2 files checked for NKI 0.6, 1 error\n")
     assert out.startswith("b/helpers.py:2: error: comprehensions")
 
 
@@ -58,9 +79,9 @@ def test_kernels_in_packages_may_import_each_other(here, folder):
     (package / "__init__.py").write_text("")
     (package / "again.py").write_text(AGAIN)
     (package / "bad.py").write_text(HELPER)
-    code, out, err = here("lint", package / "again.py")
+    code, out, err = here("lint", "--nki", "0.6", package / "again.py")
     assert code == 1 and out.startswith("mine/bad.py:2: error: comprehensions")
-    assert err == "1 kernel in 1 file checked, 1 error\n"
+    assert err == "1 kernel in 1 file checked for NKI 0.6, 1 error\n"
 
 
 HELPER = """def helper(x):
@@ -91,7 +112,7 @@ def test_a_file_that_cannot_be_imported_is_a_finding(here, folder, text, finding
     code, out, err = here("lint", "broken.py", "kernels.py")
     assert code == 2
     assert out.startswith(f"broken.py:1: error: {finding}")
-    assert err == "3 kernels in 2 files checked, 1 error\n"
+    assert err == "3 kernels in 2 files checked for NKI 0.7, 1 error\n"
 
 
 def test_a_file_without_kernels_was_not_checked(here, folder):
@@ -132,7 +153,7 @@ def test_an_interrupt_is_a_sentence(here, folder):
 
 
 def test_json_and_sarif(here, folder):
-    code, out, _ = here("lint", "bad.py", "--json", "-", "--sarif", "found.sarif")
+    code, out, _ = here("lint", "--nki", "0.6", "bad.py", "--json", "-", "--sarif", "found.sarif")
     assert code == 1
     (finding,) = json.loads(out)
     assert finding["line"] == 8 and finding["rule"] == "comprehension"
@@ -161,5 +182,5 @@ def test_contested_findings_are_notes(here, folder):
     ]
     (folder / "asserts.py").write_text("\n".join(lines) + "\n")
     assert here("lint", "asserts.py")[0] == 0
-    code, out, _ = here("lint", "--contested", "asserts.py")
+    code, out, _ = here("lint", "--nki", "0.6", "--contested", "asserts.py")
     assert code == 0 and out.startswith("asserts.py:5: note:")

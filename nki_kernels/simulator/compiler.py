@@ -1,0 +1,138 @@
+"""nki.compiler of NKI 0.7: what a kernel asks of the compiler.
+
+nki/api/generated/nki.jit and _modules/nki/compiler of the Neuron SDK 2.33.1. The simulator takes
+and checks the fields; none changes a value or a modelled time. What barrier_check asks for, the
+check of barriers between two cores, the simulator does in every launch.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+from nki_kernels import releases
+from nki_kernels.removed_api import NAMES
+
+_RING = "NKI_PREFETCH_RING_SIZE"
+
+
+class AddressRotation(Enum):
+    """Whether the backend rotates addresses of the kernel's tensors."""
+
+    AUTO = "auto"
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileConfig:
+    """Settings of the compiler for one kernel; None is the compiler's default.
+
+    Raises:
+        TypeError: a field is no bool, or address_rotation no AddressRotation.
+        ValueError: prefetch_auto beside a manual NKI_PREFETCH_RING_SIZE.
+    """
+
+    address_rotation: AddressRotation = AddressRotation.AUTO
+    non_ssa_legalization: bool | None = None
+    dead_code_elim: bool | None = None
+    barrier_check: bool | None = None
+    prefetch_auto: bool = False
+    nki_alloc_fallback: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.address_rotation, AddressRotation):
+            raise TypeError(
+                f"argument 'address_rotation' of CompileConfig is {self.address_rotation!r}, "
+                f"allowed is AddressRotation.AUTO, ENABLE or DISABLE"
+            )
+        _check_bools(self)
+        if self.prefetch_auto and os.environ.get(_RING):
+            raise ValueError(f"argument 'prefetch_auto' of CompileConfig is True: unset {_RING}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecializationConfig:
+    """How a kernel is specialised.
+
+    Attributes:
+        allow_nested_config_override: warn, and do not raise, where a kernel under nki.jit that this
+            one calls has another CompileConfig.
+    """
+
+    allow_nested_config_override: bool = False
+
+    def __post_init__(self) -> None:
+        _check_bools(self)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What nki.jit was given for a kernel."""
+
+    compile: CompileConfig | None = None
+    specialization: SpecializationConfig | None = None
+
+    @classmethod
+    def of(cls, compile_config: Any, specialization_config: Any) -> Config:
+        """Both, checked: TypeError for another type, or for any of them in NKI 0.6."""
+        given = (
+            ("compile_config", compile_config, CompileConfig),
+            (
+                "specialization_config",
+                specialization_config,
+                SpecializationConfig,
+            ),
+        )
+        for name, value, kind in given:
+            if value is not None and not releases.is_traced():
+                raise TypeError(
+                    f"nki.jit has no argument {name!r} in NKI 0.6: it came with NKI 0.7"
+                )
+            if not isinstance(value, (kind, type(None))):
+                raise TypeError(
+                    f"argument {name!r} of nki.jit is {value!r}, allowed is nki.compiler."
+                    f"{kind.__name__}(...)"
+                )
+        return cls(compile_config, specialization_config)
+
+    def check_nested(self, other: Config, called: str) -> None:
+        """ValueError, or a warning where it is allowed, for a kernel inside with another config."""
+        if other.compile is None or other.compile == self.compile:
+            return
+        text = (
+            f"{called}, which another kernel calls, has {other.compile}, and the other has "
+            f"{self.compile}"
+        )
+        if self.specialization is None or not self.specialization.allow_nested_config_override:
+            raise ValueError(
+                f"{text}: give both the same, or the outer one "
+                f"SpecializationConfig(allow_nested_config_override=True)"
+            )
+        warnings.warn(f"{text}, which holds", stacklevel=3)
+
+
+NO_CONFIG = Config()
+
+
+def _check_bools(config: Any) -> None:
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.name != "address_rotation" and not isinstance(value, (bool, type(None))):
+            name = type(config).__name__
+            raise TypeError(f"argument {field.name!r} of {name} is {value!r}, allowed is a bool")
+
+
+def public_name(name: str) -> Any:
+    """The ``__getattr__`` of the module nki.compiler, which NKI 0.6 does not have."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'nki.compiler' has no attribute {name!r}")
+    if not releases.is_traced():
+        raise AttributeError(f"nki.compiler was {NAMES['nki.compiler']}")
+    public = {one.__name__: one for one in (AddressRotation, CompileConfig, SpecializationConfig)}
+    if name not in public:
+        raise AttributeError(f"nki.compiler has no {name}; it has {', '.join(public)}")
+    return public[name]

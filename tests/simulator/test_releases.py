@@ -1,0 +1,248 @@
+"""What differs between the releases of NKI that the simulator follows."""
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, nki_finder, releases, simulator
+
+simulator.install()
+
+import nki  # noqa: E402
+import nki.isa as nisa  # noqa: E402
+import nki.language as nl  # noqa: E402
+
+X = np.arange(256, dtype=np.float32).reshape(128, 2)
+
+
+@pytest.fixture(params=releases.RELEASES)
+def release(request):
+    with releases.select(request.param):
+        yield request.param
+
+
+@nki.jit
+def copied(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def kernel_of(body):
+    """A kernel that runs a function and copies its input."""
+
+    def kernel(x):
+        body()
+        return copied(x)
+
+    return nki.jit(kernel)
+
+
+def test_the_version_and_the_names_are_those_of_the_release(release):
+    assert nki.__version__ == f"{release}.0"
+    for module, name in ((nl, "tiles"), (nl, "int64"), (nisa, "scalar_load"), (nki, "compiler")):
+        assert hasattr(module, name) == (release == "0.7")
+    if release == "0.6":
+        for module, name in ((nl, "nl.alloc_tiles"), (nisa, "nisa.NkiScalar")):
+            with pytest.raises(AttributeError, match=f"NKI 0.6 has no {name}, which came with NKI"):
+                getattr(module, name.partition(".")[2])
+        with pytest.raises(AttributeError, match=r"nki.compiler was removed in NKI 0.2"):
+            _ = nki.compiler
+        with pytest.raises(TypeError, match="'int64' is not an NKI dtype"):
+            kernel_of(lambda: nl.ndarray((1, 1), "int64", buffer=nl.sbuf))(X)
+
+
+def test_an_unknown_name_is_of_the_release(release):
+    with pytest.raises(
+        AttributeError, match=rf"NKI {release} has no nl.ndaray; did you mean nl.nd"
+    ):
+        _ = nl.ndaray
+
+
+def test_a_loop_of_python_over_registers_is_of_the_parser(release):
+    def dynamic():
+        for _ in nl.dynamic_range(2):
+            pass
+
+    def conditional():
+        reg = nisa.register_alloc(1)
+        while reg:
+            nisa.register_move(reg, 0)
+
+    if release == "0.6":
+        with pytest.warns(DeprecationWarning, match="nl.dynamic_range is deprecated"):
+            kernel_of(dynamic)(X)
+        kernel_of(conditional)(X)
+        return
+    with pytest.raises(
+        TypeError, match=r"nl.dynamic_range was removed in NKI 0.7: write nl.fori_l"
+    ):
+        kernel_of(dynamic)(X)
+    with pytest.raises(
+        TypeError, match=r"`while reg:` was removed in NKI 0.7: write nl.while_loop"
+    ):
+        kernel_of(conditional)(X)
+
+
+@pytest.mark.parametrize("name", ["affine_range", "sequential_range", "static_range"])
+def test_ranges_are_pythons(release, name, recwarn):
+    found = []
+    kernel_of(lambda: found.extend(getattr(nl, name)(1, 7, 2)))(X)
+    assert found == [1, 3, 5]
+    said = [str(w.message) for w in recwarn if w.category is DeprecationWarning]
+    assert bool(said) == (release == "0.7")
+    if said:
+        assert said[0].startswith(f"nl.{name} is deprecated since NKI 0.7") and len(said) == 1
+        assert recwarn[0].filename == __file__
+
+
+def test_a_bracket_is_deprecated(release, recwarn):
+    with hardware.select(hardware.TRN2):
+        np.testing.assert_array_equal(copied[2](X), X)
+        np.testing.assert_array_equal(copied.with_programs(2)(X), X)
+    said = [str(w.message) for w in recwarn if w.category is DeprecationWarning]
+    expected = "kernel[2] is deprecated since NKI 0.7: call the kernel, under NEURON_LOGICAL_NC_CO"
+    assert [text[: len(expected)] for text in said] == [expected] * (release == "0.7")
+
+
+def test_a_launch_has_the_degree_of_the_variable(release, monkeypatch):
+    seen = []
+
+    def note():
+        seen.append((nl.num_programs(0), nl.program_ndim()))
+
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
+    kernel = kernel_of(note)
+    kernel(X)
+    assert seen.pop() == (1, 0)
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "2")
+    kernel(X)
+    assert seen == ([(2, 1)] * 2 if release == "0.7" else [(1, 0)])
+    seen.clear()
+    simulator.dry_run(nki.jit(lambda x: note()), (X.shape, "float32"))
+    assert seen == ([(2, 1)] * 2 if release == "0.7" else [(1, 0)])
+
+
+@pytest.mark.filterwarnings("ignore:kernel:DeprecationWarning")
+def test_a_bracket_that_differs_from_the_variable_is_refused(release, monkeypatch):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "2")
+    np.testing.assert_array_equal(copied[2](X), X)
+    np.testing.assert_array_equal(copied.with_programs(1)(X), X)
+    if release == "0.6":
+        np.testing.assert_array_equal(copied[1](X), X)
+        return
+    for launch in (copied[1], copied[1].with_schedule([])):
+        with pytest.raises(simulator.NkiValidationError, match=r"kernel\[1\] = 1: .*NCC_EVRF066"):
+            launch(X)
+
+
+def test_a_registers_value_is_not_known(release):
+    for operate in (lambda r: r + 1, lambda r: 2 * r, lambda r: -r, lambda r: r < 2, int, range):
+        with pytest.raises(TypeError, match="value is not known while the kernel is built"):
+            kernel_of(lambda operate=operate: operate(nisa.register_alloc(1)))(X)
+
+
+def test_the_body_of_a_loop_gets_what_the_release_gives(release):
+    seen = []
+
+    def loop():
+        nl.fori_loop(0, 2, lambda i: seen.append(type(i).__name__) if not seen else None)
+        nl.fori_loop(0, nisa.register_alloc(1), lambda i: names.append(type(i).__name__))
+
+    names = []
+    with pytest.raises(simulator.NkiValidationError, match="cannot change Python state"):
+        kernel_of(loop)(X)  # it does, to see it
+    assert seen == ["NkiScalar" if release == "0.7" else "VirtualRegister"]
+    with pytest.raises(simulator.NkiValidationError, match="cannot change Python state"):
+        kernel_of(lambda: nl.fori_loop(0, nisa.register_alloc(1), lambda i: names.append(i)))(X)
+    assert isinstance(names[0], nisa.VirtualRegister)
+
+
+def test_a_tensor_of_a_loops_body_ends_with_it(release):
+    def escaping():
+        tiles = {}
+
+        def body(i):
+            tiles["t"] = nl.ndarray((128, 2), nl.float32, buffer=nl.sbuf)
+            nisa.memset(tiles["t"], 0.0)
+
+        nl.fori_loop(0, 1, body)
+        nisa.memset(tiles["t"], 1.0)
+
+    with pytest.raises(simulator.NkiValidationError):
+        kernel_of(escaping)(X)
+
+
+def test_configurations_are_checked(release):
+    if release == "0.6":
+        with pytest.raises(ImportError, match="nki.compiler was removed|cannot import name"):
+            from nki.compiler import CompileConfig
+        with pytest.raises(TypeError, match="no argument 'compile_config' in NKI 0.6"):
+            nki.jit(copied.func, compile_config=True)
+        return
+    from nki.compiler import AddressRotation, CompileConfig, SpecializationConfig
+
+    config = CompileConfig(barrier_check=True, address_rotation=AddressRotation.DISABLE)
+    one = nki.jit(compile_config=config, specialization_config=SpecializationConfig())(copied.func)
+    np.testing.assert_array_equal(one(X), X)
+    for make in (
+        lambda: CompileConfig(dead_code_elim=1),
+        lambda: CompileConfig(address_rotation=True),
+        lambda: CompileConfig(speed=3),
+        lambda: CompileConfig(True),
+        lambda: SpecializationConfig(allow_nested_config_override="yes"),
+        lambda: nki.jit(compile_config=SpecializationConfig())(copied.func),
+        lambda: nki.jit(copied.func, specialization_config={}),
+    ):
+        with pytest.raises(TypeError):
+            make()
+    with pytest.raises(AttributeError, match="nki.compiler has no Compile; it has AddressRotation"):
+        _ = nki.compiler.Compile
+
+
+def test_a_ring_of_ones_own_excludes_an_automatic_one(monkeypatch):
+    monkeypatch.setenv("NKI_PREFETCH_RING_SIZE", "4")
+    with pytest.raises(ValueError, match="unset NKI_PREFETCH_RING_SIZE"):
+        nki.compiler.CompileConfig(prefetch_auto=True)
+
+
+def test_the_configuration_of_a_kernel_inside_of_another():
+    from nki.compiler import CompileConfig, SpecializationConfig
+
+    inner = nki.jit(compile_config=CompileConfig(barrier_check=True))(copied.func)
+
+    def outer(x):
+        return inner(x)
+
+    same = nki.jit(compile_config=CompileConfig(barrier_check=True))(outer)
+    np.testing.assert_array_equal(same(X), X)
+    with pytest.raises(ValueError, match=r"copied.* which another kernel calls, has CompileConfig"):
+        nki.jit(outer)(X)
+    allowing = SpecializationConfig(allow_nested_config_override=True)
+    with pytest.warns(UserWarning, match="which holds"):
+        nki.jit(specialization_config=allowing)(outer)(X)
+    np.testing.assert_array_equal(inner(X), X)
+
+
+def test_the_annotation_of_the_documentation():
+    def annotated(x: nl.NkiTensor, n: int = 2) -> nl.NkiTensor:
+        return copied(x.data)
+
+    np.testing.assert_array_equal(nki.jit(annotated)(X), X)
+    with pytest.raises(AttributeError, match="no attribute 'data' in NKI 0.6"):
+        nki.simulate(annotated, release="0.6")(X)
+
+
+def test_simulate_takes_a_release():
+    def comprehending(x):
+        return copied([x for _ in range(1)][0])
+
+    assert nki_finder.SIMULATOR_VARIABLE  # the module that answers `import nki`
+    seen = []
+    simulator.simulate(kernel_of(lambda: seen.append(nki.__version__)), release="0.6")(X)
+    simulator.simulate(comprehending)(X)
+    assert seen == ["0.6.0"] and nki.__version__ == "0.7.0"
+    with pytest.raises(ValueError, match="argument 'release' is '1', allowed is '0.6' or '0.7'"):
+        simulator.simulate(comprehending, release="1")
