@@ -26,7 +26,7 @@ SYSTEM_PACKAGES = (  # Debian's way to list them, and Amazon Linux's
     ("rpm", "-qa", "--qf", "%{NAME} %{VERSION}\n", "aws-neuronx-*"),
 )
 REVISION_VARIABLE = "TRNFFT_REVISION"
-SDK_OF_NKI = {"0.3": "2.29", "0.4": "2.30", "0.5": "2.31", "0.6": "2.32"}
+SDK_OF_NKI = {"0.3": "2.29", "0.4": "2.30", "0.5": "2.31", "0.6": "2.32", "0.7": "2.33"}
 
 
 def environment(root: Path = ROOT) -> Environment:

@@ -2,9 +2,8 @@
 
 ``nki``, ``nl`` and ``nisa`` are what kernels use; ``REAL_NKI`` tells which they are. The name
 ``nki`` on the public index is a placeholder: it is recognised, and the simulator is used. With the
-environment variable TRNFFT_SIMULATOR=1 it is used in any case. The real wheel is served by the
-Neuron repository only:
-pip install nki --extra-index-url https://pip.repos.neuron.amazonaws.com
+environment variable TRNFFT_SIMULATOR=1 it is used in any case. The real wheel is served by AWS's
+index only: `neuron_packages` says how to install it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from .neuron_packages import how_to_install
 from .simulator.install import real_nki, simulated_nki
 
 _real = real_nki()
@@ -36,6 +36,5 @@ def require_real_nki() -> None:
     if not REAL_NKI:
         raise ImportError(
             "the real nki package is not installed (the one on the public index is an empty "
-            "placeholder): pip install nki neuronx-cc torch-neuronx "
-            "--extra-index-url https://pip.repos.neuron.amazonaws.com"
+            f"placeholder): {how_to_install('nki', 'neuronx-cc')}"
         )

@@ -2,9 +2,8 @@
 
     python scripts/compare_simulators.py --out comparison.json
 
-It needs NumPy, ml_dtypes and the real nki, and runs on any CPU:
-
-    pip install nki --extra-index-url https://pip.repos.neuron.amazonaws.com
+It needs NumPy, ml_dtypes and the real nki, and runs on any CPU. Where nki is missing, it prints how
+to install it.
 
 Kernels are bound to one nki when they are imported, so that each simulator has a process of its
 own; TRNFFT_SIMULATOR=1 chooses ours. `nki.simulate` is described in nki/guides/nki_simulator.rst of

@@ -7,11 +7,11 @@
 It has never run against the real compiler. What it calls, `StandaloneKernel` of NKI 0.6 with an
 executor that runs nothing, is how public programs compile; it is tested with a stand-in of that.
 
-It needs the Neuron wheels and trnfft: pip install . nki neuronx-cc --extra-index-url
-https://pip.repos.neuron.amazonaws.com. Each launch is compiled in a process of its own, in an empty
-folder, with zeros for data. A refusal, a crash or a process that takes too long is a row of the
-table, and the others go on. Exit codes: 0 if all were compiled, 1 if some were not, 2 if there is
-nothing to compile with.
+It needs trnfft (`pip install .`) and the wheels nki and neuronx-cc. Where the wheels are missing,
+it prints how to install them. Each launch is compiled in a process of its own, in an empty folder,
+with zeros for data. A refusal, a crash or a process that takes too long is a row of the table, and
+the others go on. Exit codes: 0 if all were compiled, 1 if some were not, 2 if there is nothing to
+compile with.
 """
 
 from __future__ import annotations

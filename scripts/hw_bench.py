@@ -61,7 +61,10 @@ def run(
     hours: Annotated[float | None, typer.Option(help="Time limit; 2 by default.")] = None,
     venv: Annotated[
         str | None,
-        typer.Option(help="Environment on the instance; by default one is made of pinned wheels."),
+        typer.Option(
+            help="Environment on the instance, such as that of AWS's image; by default one is made "
+            "of pinned wheels."
+        ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the instance running.")] = False,
     resume: Annotated[

@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
+from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.simulator.install import find_nki
 
-INSTALL = "pip install nki neuronx-cc --extra-index-url https://pip.repos.neuron.amazonaws.com"
+INSTALL = how_to_install("nki", "neuronx-cc")
 WITHOUT_NKI = {
     "absent": "nki is not installed",
     "placeholder": "the installed nki is the placeholder of the public index",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nki_kernels.neuron_packages import INDEX
+
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parent.parent
@@ -131,10 +133,11 @@ def test_an_action_names_the_version_of_its_commit(name):
 
 
 def test_packages_of_aws_come_from_its_index_alone():
+    assert INDEX not in load("neuron")["env"]["PIP_EXTRA_INDEX_URL"]
     for job in load("neuron")["jobs"].values():
         installs = [step for step in job["steps"] if "pip install" in step.get("run", "")]
         first = installs[0]
-        assert "--index-url https://pip.repos.neuron.amazonaws.com --no-deps" in first["run"]
+        assert f"--index-url {INDEX} --no-deps" in first["run"]
         assert first["env"] == {"PIP_EXTRA_INDEX_URL": ""}
         assert {"nki", "neuronx-cc"} <= set(first["run"].split())
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from nki_kernels.neuron_packages import how_to_install
 from trnfft.checks import shown
 
 BACKENDS = {
@@ -157,9 +158,8 @@ def _checked_backend(name: str, source: str) -> str:
     if name == "nki" and not has_nki():
         raise ImportError(
             f"{source} is 'nki', but the real nki package is not installed (the one on the public "
-            f"index is an empty placeholder): pip install nki neuronx-cc torch-neuronx "
-            f'--extra-index-url https://pip.repos.neuron.amazonaws.com; or use "nki-sim" for the '
-            f'simulator, "matmul" for any device'
+            f"index is an empty placeholder): {how_to_install('nki', 'neuronx-cc')}; or use "
+            f'"nki-sim" for the simulator, "matmul" for any device'
         )
     return name
 

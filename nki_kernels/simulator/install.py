@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from nki_kernels import releases
+from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.nki_finder import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, NkiFinder, answer
 from nki_kernels.removed_api import no_attribute
 
@@ -59,7 +60,7 @@ def real_nki() -> ModuleType | None:
     if found.state == "broken":
         warnings.warn(
             f"the installed nki cannot be imported ({found.error}), the simulator stands in for "
-            f"it: reinstall nki from https://pip.repos.neuron.amazonaws.com",
+            f"it; to install it again: {how_to_install('nki')}",
             stacklevel=2,
         )
     return found.module if found.state == "real" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import boto3
@@ -20,9 +21,15 @@ S3: dict[str, Any] = {
 
 
 class Aws:
-    """Clients of one region; boto3's environment variables and files say whose and where."""
+    """Clients of one region; boto3's environment variables and files say whose and where.
+
+    region: that of an earlier job; without it AWS_REGION, else AWS_DEFAULT_REGION, else that of the
+    profile, as for AWS's command line.
+    """
 
     def __init__(self, region: str | None = None, session: boto3.Session | None = None) -> None:
+        # boto3 looks for the others by itself, and does not know AWS_REGION.
+        region = region or os.environ.get("AWS_REGION") or None
         with translated():
             self.session = session or boto3.Session(region_name=region)
         self.clients: dict[str, Any] = {}

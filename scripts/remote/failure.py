@@ -122,6 +122,10 @@ class Interrupted(BaseException):
         super().__init__(f"ended by {signal.Signals(number).name}")
 
 
+SET_A_REGION = (
+    "set AWS_REGION, AWS_DEFAULT_REGION or the region of the profile (aws configure) to a region "
+    "such as us-west-2; the first of these three that is set counts"
+)
 SKEW = 60.0  # seconds between the clocks here and at AWS that are worth a word
 
 KINDS: dict[str, type[Failure]] = {
@@ -227,7 +231,9 @@ def translate(error: ClientError | BotoCoreError) -> Failure:
     if isinstance(error, (exceptions.HTTPClientError, exceptions.IncompleteReadError)):
         return NetworkLost(str(error))
     if isinstance(error, exceptions.NoRegionError):
-        return BadRequest("no region is chosen: set AWS_REGION, such as us-west-2")
+        return BadRequest(f"no region is chosen: {SET_A_REGION}")
+    if isinstance(error, exceptions.InvalidRegionError):
+        return BadRequest(f"{str(error).rstrip('.')}: {SET_A_REGION}")
     if isinstance(error, (exceptions.ProfileNotFound, exceptions.ParamValidationError)):
         return BadRequest(str(error))
     return AwsRefused(str(error), type(error).__name__)

@@ -34,7 +34,9 @@ ON_INSTANCE = (
     "whole_file.py",
     "worker.py",
 )
-# What the Neuron SDK installs for each chip, as files of the revision.
+# How AWS's packages are installed, which nki_kernels has for messages, too.
+INSTALLING = Path(__file__).parents[2] / "nki_kernels" / "neuron_packages.py"
+# What is installed of the Neuron SDK for each chip, as files of the revision.
 WHEELS = {
     "trn1": "scripts/wheels-neuron-trn1.txt",
     "inf2": "scripts/wheels-neuron-trn1.txt",
@@ -60,6 +62,8 @@ def worker_archive() -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ON_INSTANCE:
             archive.write(Path(__file__).with_name(name), f"remote/{name}")
+        archive.writestr("nki_kernels/__init__.py", "")
+        archive.write(INSTALLING, f"nki_kernels/{INSTALLING.name}")
         archive.writestr("__main__.py", "from remote.worker import main\n\nmain()\n")
     return buffer.getvalue()
 

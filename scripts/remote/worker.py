@@ -5,7 +5,7 @@
 Arguments come through stdin, and signed URLs go no further than memory: arguments of a process and
 files are there to be read for as long as the URLs work. Every verb may be repeated: where a reply
 is lost, the caller sends the command again. The reply is a sealed payload of JSON
-(`remote.payload`). Only the standard library of Python 3.9 is used.
+(`remote.payload`). Only the archive and the standard library of Python 3.9 are used.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nki_kernels.neuron_packages import FROM_AWS_ALONE, INDEX
 from remote.benchmark_summary import summarise
 from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
@@ -32,7 +33,6 @@ from remote.whole_file import write_whole
 
 # The Neuron SDK needs the very packages that it came with: pip must not replace them.
 PINNED = "(torch|neuron|nki|nrt|lib|jax|numpy|ml.dtypes|protobuf)"
-NEURON_INDEX = "https://pip.repos.neuron.amazonaws.com"
 STOP_LIMIT = 30.0  # seconds
 BOOT_LIMIT = 600.0  # seconds
 BOOT_SCRIPT = Path("/var/lib/cloud/scripts/per-boot/trnfft-limit")  # remote.instance writes it
@@ -267,7 +267,7 @@ def prepare(job: Job, plan: dict[str, Any], deadline: float) -> str:
 
 
 def made_venv(job: Job, wheels: Path, deadline: float) -> str:
-    """The Python of an environment with pinned wheels, made unless an earlier job did."""
+    """The Python of an environment with pinned wheels of AWS, made unless an earlier job did."""
     folder = job.folder.parent / f"environment-{digest(wheels.read_bytes())[:16]}"
     python = str(folder / "bin" / "python")
     done = folder / "complete"
@@ -282,17 +282,31 @@ def made_venv(job: Job, wheels: Path, deadline: float) -> str:
             run(line, job, python, deadline)
         if run(create, job, python, deadline):
             raise RuntimeError("python3 -m venv failed; its log says why")
-    install = [python, "-m", "pip", "install", "-q", "--extra-index-url", NEURON_INDEX]
-    if run([*install, "-r", str(wheels)], job, python, deadline):
-        raise RuntimeError(f"pip could not install {wheels.name}; its log says why")
+    install_wheels(job, wheels, python, deadline)
     done.touch()
     return python
+
+
+def install_wheels(job: Job, wheels: Path, python: str, deadline: float) -> None:
+    """Installs AWS's packages from AWS's index alone, then what they need from the public index."""
+    install = [python, "-m", "pip", "install", "-q", "-r", str(wheels)]
+    # No file of pip's settings is read: one of the image may name another index, too.
+    from_aws = ["env", f"PIP_CONFIG_FILE={os.devnull}", *install, *FROM_AWS_ALONE]
+    if run(from_aws, job, python, deadline):
+        raise RuntimeError(
+            f"pip could not install {wheels.name} from {INDEX}; the log says why, and the head of "
+            "that file which systems its wheels are for. Launch an image with such a system, or "
+            "name an environment that is on the image with --venv"
+        )
+    if run(install, job, python, deadline):
+        raise RuntimeError(f"pip could not install what {wheels.name} needs; the log says why")
 
 
 def choose_venv(pattern: str) -> Path:
     """The newest virtual environment among the folders that match a pattern.
 
-    Those of plain PyTorch, aws_neuronx_venv_pytorch_2_9, come before special ones.
+    Those of plain PyTorch, aws_neuronx_venv_torch_neuronx_2_14_0 and aws_neuronx_venv_pytorch_2_9,
+    come before special ones.
     """
     path = Path(pattern)
     found = [path] if path.is_dir() else list(path.parent.glob(path.name))
@@ -304,7 +318,7 @@ def choose_venv(pattern: str) -> Path:
 
 def venv_age(folder: Path) -> tuple[bool, list[int]]:
     """Sorts environments: plain ones last, then by their version."""
-    is_plain = re.search(r"pytorch(_\d+)+$", folder.name) is not None
+    is_plain = re.search(r"torch(_neuronx)?(_\d+)+$", folder.name) is not None
     return is_plain, [int(number) for number in re.findall(r"\d+", folder.name)]
 
 

@@ -157,9 +157,9 @@ def test_versions_of_a_device(tmp_path, monkeypatch):
     (tmp_path / "instance_type").write_text("Trn1\n")
     monkeypatch.setattr(environment, "DEVICE", tmp_path)
     monkeypatch.setattr(environment.nki_api, "REAL_NKI", True)
-    versions = {"nki": "0.6.0+1234.abc", "neuronx-cc": "2.30"}
+    versions = {"nki": "0.7.0+1234.abc", "neuronx-cc": "2.30"}
     monkeypatch.setattr(environment, "version", lambda name: versions.get(name, ""))
     found = environment.environment()
     assert (found.device, found.instance) == ("Trainium1", "Trn1")
-    assert (found.nki, found.sdk) == ("0.6.0+1234.abc", "2.32")
+    assert (found.nki, found.sdk) == ("0.7.0+1234.abc", "2.33")
     assert found.packages["neuronx-cc"] == "2.30"

@@ -19,6 +19,7 @@ import pytest
 import compare_simulators
 import nki_kernels.kernels
 from nki_kernels import simulator
+from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.nki_finder import NkiFinder
 from nki_kernels.simulator.install import SIMULATOR_VARIABLE
 from simulator_cases import all_cases
@@ -182,8 +183,8 @@ def test_without_the_real_nki_it_ends_with_2(compare, tmp_path):
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        (None, "nki is not installed; pip install nki"),
-        ("", "the placeholder of the public index; pip install nki"),
+        (None, "nki is not installed; pip install "),
+        ("", "the placeholder of the public index; pip install "),
         ("raise ImportError('WRONG PACKAGE.')", "the placeholder of the public index: WRONG"),
         ("raise OSError('no libnrt')", "cannot be imported: no libnrt"),
     ],
@@ -202,7 +203,7 @@ def test_without_the_real_nki_it_says_so(tmp_path, monkeypatch, capsys, source, 
     finally:
         sys.modules.pop("nki", None)
     said = capsys.readouterr().err
-    assert sentence in said and "pip.repos.neuron.amazonaws.com" in said
+    assert sentence in said and how_to_install("nki", "neuronx-cc") in said
     assert not (tmp_path / "comparison.json").exists()
 
 

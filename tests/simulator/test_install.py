@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nki_kernels.neuron_packages import how_to_install
+
 SCRIPT = """
 import sys
 import numpy as np
@@ -92,7 +94,7 @@ def test_nki_api_recognises_the_placeholder(tmp_path, body):
     assert done.stdout == f"{body == REAL}\n"
     assert (done.returncode == 0) == (body == REAL)
     if body != REAL:
-        assert "https://pip.repos.neuron.amazonaws.com" in done.stderr
+        assert how_to_install("nki", "neuronx-cc") in done.stderr
 
 
 def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
@@ -101,6 +103,7 @@ def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
     assert done.stdout == "False\n"
     assert "cannot be imported (libnrt.so.1: no such file)" in done.stderr
+    assert how_to_install("nki") in done.stderr
 
 
 def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from nki_kernels import hardware
+from nki_kernels.neuron_packages import how_to_install
 from trnfft import cache
 
 # Where each function is, the first that is there: TorchNeuron before its lite part.
@@ -73,7 +74,8 @@ def _wrapped(kernel: Any) -> tuple[Any, tuple[str, ...]]:
     if wrap_nki is None:
         raise ImportError(
             "no package has wrap_nki, which launches kernels on a device 'neuron': install "
-            "torch-neuronx 2.11 or later (TorchNeuron), or libtorch-neuronx-lite"
+            "torch-neuronx 2.11 or later (TorchNeuron): "
+            f"{how_to_install('nrtpy', 'torch-neuronx')}"
         )
     return wrap_nki(kernel), tuple(inspect.signature(getattr(kernel, "func", kernel)).parameters)
 

@@ -27,6 +27,7 @@ from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.stockham import stockham
 from nki_kernels.kernels.stockham_stages import stockham_tables
+from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.packing import pack
 from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from trnfft import config
@@ -46,17 +47,16 @@ TOOLS = ("neuron-ls", "neuron-explorer")
 ADD_TOOLS = "install aws-neuronx-tools, and add /opt/aws/neuron/bin to PATH"
 COMPILER_VARIABLE = "NEURON_CC_FLAGS"
 
-FROM_NEURON = "--extra-index-url https://pip.repos.neuron.amazonaws.com"
-NATIVE_SINCE = (
-    2,
-    10,
-)  # torch-neuronx: versions before are PyTorch/XLA (release-notes, pytorch.rst)
-TORCH_NEURONX = f'pip install "trnfft[neuron]" {FROM_NEURON} (TorchNeuron, a closed beta)'
-TORCH_LITE = f"pip install libtorch_neuronx_lite {FROM_NEURON}"
-TORCH_FOR_CHIPS = (
-    f"for trn2 and trn3 {TORCH_LITE}, or {TORCH_NEURONX}; "
-    f'for trn1 and inf2 pip install "trnfft[neuron-xla]" {FROM_NEURON}'
+# torch-neuronx: versions before are PyTorch/XLA (release-notes, pytorch.rst).
+NATIVE_SINCE = (2, 10)
+TORCH_NEURON = how_to_install("nki", "neuronx-cc", "nrtpy", "torch-neuronx")
+# libneuronxla 3 is for JAX (src/helperscripts/n2-manifest.json).
+TORCH_XLA = how_to_install("nki", "neuronx-cc", "libneuronxla==2.2.*", "torch-neuronx==2.9.*")
+TORCH_NEURONX = (
+    f"TorchNeuron, a public beta, for trn2 and trn3: {TORCH_NEURON}; "
+    f"PyTorch/XLA for trn1 and inf2: {TORCH_XLA}"
 )
+TORCH_LITE = how_to_install("libtorch_neuronx_lite")
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,12 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _placeholder(distribution: str) -> Check | None:
+def _placeholder(distribution: str, install: str) -> Check | None:
     """A broken check where this is the public index's placeholder, whose description says so."""
     if PLACEHOLDER_MARK not in str(metadata.metadata(distribution).json.get("description", "")):
         return None
     detail = f"{_version(distribution)}, the placeholder of the public index"
-    advice = f"pip install --force-reinstall {distribution} {FROM_NEURON}"
-    return Check(distribution, BROKEN, detail, advice)
+    return Check(distribution, BROKEN, detail, install)
 
 
 def _importable(distribution: str, module: str, install: str, use: str) -> Check:
@@ -144,7 +143,7 @@ def _importable(distribution: str, module: str, install: str, use: str) -> Check
     version = _version(distribution)
     if version is None:
         return Check(distribution, NOTE, "not installed", install)
-    if placeholder := _placeholder(distribution):
+    if placeholder := _placeholder(distribution, install):
         return placeholder
     if error := import_error(module):
         detail = f"{version} cannot be imported: {error}"
@@ -167,22 +166,22 @@ def import_error(module: str) -> str:
 
 
 def _compiler() -> Check:
-    install = f"pip install neuronx-cc {FROM_NEURON}"
+    install = how_to_install("neuronx-cc")
     version = _version("neuronx-cc")
     if version is None:
         return Check("neuronx-cc", NOTE, "not installed", install)
-    if placeholder := _placeholder("neuronx-cc"):
+    if placeholder := _placeholder("neuronx-cc", install):
         return placeholder
     if importlib.util.find_spec("neuronxcc") is None:
         detail = f"{version} lacks its module neuronxcc"
-        return Check("neuronx-cc", BROKEN, detail, f"{install} --force-reinstall")
+        return Check("neuronx-cc", BROKEN, detail, install)
     return Check("neuronx-cc", OK, version)
 
 
 def _nki() -> Check:
     """Whether nki is the real package, as nki_kernels/nki_api.py finds it."""
     found, version = find_nki(), _version("nki") or "of unknown version"
-    install = f"pip install --force-reinstall nki {FROM_NEURON}"
+    install = how_to_install("nki")
     if found.state == "absent":
         return Check("nki", NOTE, "not installed: the simulator stands in", install)
     if found.state == "placeholder":
@@ -385,7 +384,7 @@ def neuron_checks() -> list[Check]:
     return [
         _driver(),
         _required(_nki()),
-        _program("neuronx-cc", f"pip install neuronx-cc {FROM_NEURON}"),
+        _program("neuronx-cc", how_to_install("neuronx-cc")),
         _target_variable(),
         _torch_device(),
         *(_program(tool, ADD_TOOLS) for tool in TOOLS),
@@ -435,7 +434,7 @@ def _torch_device() -> Check:
     if found:
         return Check("device of torch", OK, f"by {', '.join(found)}")
     missing = "none of the three packages"
-    return Check("device of torch", BROKEN, missing, TORCH_FOR_CHIPS)
+    return Check("device of torch", BROKEN, missing, TORCH_NEURONX)
 
 
 def _required(check: Check) -> Check:

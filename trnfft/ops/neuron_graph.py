@@ -18,6 +18,7 @@ from torch._dynamo import nonstrict_trace
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
+from nki_kernels.neuron_packages import how_to_install
 from trnfft import cache, config
 from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts
@@ -117,7 +118,8 @@ def operators() -> dict[str, Any]:
     if nki_op is None:
         raise ImportError(
             "no package has nki_op, which makes operators for torch.compile(backend='neuron'): "
-            "install torch-neuronx 2.11 or later (TorchNeuron), or call trnfft in eager mode"
+            "call trnfft in eager mode, or install torch-neuronx 2.11 or later (TorchNeuron): "
+            f"{how_to_install('nrtpy', 'torch-neuronx')}"
         )
     made = {}
     for kind in ADJOINT:

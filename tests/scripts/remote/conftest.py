@@ -90,7 +90,8 @@ def python(tmp_path_factory):
 
 def set_environment(patch):
     """No credentials, files or endpoints of anybody."""
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+    others = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL")
+    for name in (*others, "PIP_CONFIG_FILE"):
         patch.delenv(name, raising=False)
     for name, value in {
         "AWS_ACCESS_KEY_ID": "testing",

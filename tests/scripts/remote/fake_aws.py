@@ -42,7 +42,7 @@ VENV_PYTHON = """\
 #!/bin/sh
 venv="${{0%/bin/python}}"
 if [ "$1 $2" = "-m pip" ]; then
-    echo "$*" >> "$venv/pip.log"
+    echo "${{PIP_CONFIG_FILE:+PIP_CONFIG_FILE=$PIP_CONFIG_FILE }}$*" >> "$venv/pip.log"
     [ "$3" = list ] && echo torch==2.9.0 || echo installed
     exit
 fi

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from remote.job import WHEELS
 from tests import sweeps
 from trnfft.cli.health_checks import Check
 
@@ -194,13 +195,18 @@ def test_the_policy_holds_launches_and_roles_to_what_is_meant():
     assert passed == {"iam:PassedToService": "ec2.amazonaws.com"}
 
 
-def test_the_documentation_launches_a_base_image_on_trn2():
+def test_the_documentation_launches_the_image_of_torch_neuronx_on_trn2():
     text = DOCUMENTATION.read_text()
     data = json.loads(re.search(r"--launch-template-data '(\{.*?\})'\n```", text, re.DOTALL)[1])
-    image = data["ImageId"]
-    assert image == "resolve:ssm:/aws/service/neuron/dlami/base/ubuntu-24.04/latest/image_id"
+    assert re.fullmatch("ami-[0-9a-f]+", data["ImageId"]) and text.count(data["ImageId"]) == 2
     assert data["InstanceType"] == "trn2.3xlarge"
-    assert "pytorch-2.9" not in text
+    # No other parameter of AWS's images was read.
+    parameters = set(re.findall(r"/aws/service/neuron/[\w./-]+", text))
+    assert parameters == {"/aws/service/neuron/dlami/base/ubuntu-24.04/latest/image_id"}
+    for file in set(WHEELS.values()):
+        wheels = (Path(SCRIPTS).parent / file).read_text()
+        version = re.search(r"^torch-neuronx==(\d+\.\d+)", wheels, re.MULTILINE)[1]
+        assert f"`torch-neuronx` {version}" in text
 
 
 def test_the_dry_run_folds_calls_that_repeat(call, aws, repository):
@@ -243,13 +249,15 @@ def test_documented_options_exist(hw_bench):
 
 
 def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
-    from remote.job import ON_INSTANCE
+    from remote.job import INSTALLING, ON_INSTANCE
 
-    source = "".join((Path(SCRIPTS) / "remote" / name).read_text() for name in ON_INSTANCE)
+    files = [Path(SCRIPTS) / "remote" / name for name in ON_INSTANCE]
+    source = "".join(file.read_text() for file in (*files, INSTALLING))
     imported = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE))
-    assert imported - set(sys.stdlib_module_names) == {"remote"}
+    assert imported - set(sys.stdlib_module_names) == {"remote", "nki_kernels"}
     inner = set(re.findall(r"from remote\.(\w+)", source))
     assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
+    assert set(re.findall(r"from nki_kernels[. ](\w+)", source)) == {INSTALLING.stem}
 
 
 def test_doctor(hw_bench, monkeypatch):

@@ -590,10 +590,51 @@ def test_signed_urls_are_in_no_argument_and_in_no_file(call, aws, gate, midway):
     assert found == []
 
 
-def test_no_region(call, aws, monkeypatch):
+REGIONS = {
+    "the first variable": ({"AWS_REGION": "eu-west-1"}, "eu-west-1"),
+    "the second": ({"AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-2"),
+    "both": ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-1"),
+    "an empty one": ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "eu-west-2"}, "eu-west-2"),
+    "neither": ({}, None),
+}
+
+
+@pytest.mark.parametrize(("variables", "expected"), REGIONS.values(), ids=REGIONS)
+@pytest.mark.parametrize("has_profile", [False, True], ids=["no file", "profile"])
+def test_region(call, aws, monkeypatch, tmp_path, variables, expected, has_profile):
+    """What the first request is signed for is the region that it goes to."""
+    config = tmp_path / "config"
+    if has_profile:
+        config.write_text("[default]\nregion = eu-west-3\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.delenv("AWS_DEFAULT_REGION")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     result = call("run", "--instance", "i-0123")
-    assert result.exit_code == 2 and "no region is chosen: set AWS_REGION" in result.output
+    expected = expected or ("eu-west-3" if has_profile else None)
+    if expected is None:
+        assert result.exit_code == 2 and not aws.requests
+        assert "no region is chosen: set AWS_REGION, AWS_DEFAULT_REGION or" in result.output
+    else:
+        assert result.exit_code == 10, result.output  # there is no such instance
+        assert f"/{expected}/ec2/" in aws.requests[0].headers["Authorization"]
+
+
+def test_a_job_goes_on_in_its_region(call, aws, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 0
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    count = len(aws.requests)
+    assert call("status").exit_code == 0
+    assert all("/us-east-1/" in one.headers["Authorization"] for one in aws.requests[count:])
+    assert len(aws.requests) > count
+
+
+def test_what_is_no_region(call, aws, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "us west")
+    result = call("run", "--instance", "i-0123")
+    assert result.exit_code == 2 and not aws.requests
+    assert "'us west'" in result.output and "set AWS_REGION, AWS_DEFAULT_REGION or" in result.output
 
 
 @pytest.mark.sweep

@@ -89,12 +89,14 @@ def test_a_report_without_raw_samples_is_left_as_it_is():
 
 
 def test_the_newest_environment_is_chosen(tmp_path):
-    for name in ("pytorch_2_8", "pytorch_2_10", "pytorch_2_9", "pytorch_2_11_nxd", "jax_0_6"):
+    plain = ("pytorch_2_8", "pytorch_2_10", "pytorch_2_9", "torch_neuronx_2_14_0")
+    for name in (*plain, "pytorch_2_11_nxd", "pytorch_inference_vllm_2_29", "jax_0_6"):
         (tmp_path / f"aws_neuronx_venv_{name}" / "bin").mkdir(parents=True)
         (tmp_path / f"aws_neuronx_venv_{name}" / "bin" / "python").touch()
     (tmp_path / "aws_neuronx_venv_pytorch_3_0").mkdir()  # without Python
     chosen = choose_venv(str(tmp_path / "aws_neuronx_venv_pytorch_*"))
     assert chosen.name == "aws_neuronx_venv_pytorch_2_10"
     assert choose_venv(str(tmp_path / "aws_neuronx_venv_jax_0_6")).name.endswith("jax_0_6")
+    assert choose_venv(str(tmp_path / "aws_neuronx_venv_*")).name.endswith("torch_neuronx_2_14_0")
     with pytest.raises(FileNotFoundError, match="matches"):
         choose_venv(str(tmp_path / "nothing_*"))

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from nki_kernels.neuron_packages import FROM_AWS_ALONE, INDEX
 from remote.cost import PRICES
 from remote.job import WHEELS
 from remote.sets import SETS
@@ -164,14 +165,27 @@ def test_an_environment_is_made_of_pinned_wheels(call, aws, wheels, kind, name, 
     result = call("run", "--instance", instance, "--sets", "parity", venv=False)
     assert result.exit_code == 0, result.output
     installs = (aws.venv / "pip.log").read_text().splitlines()
-    assert "--extra-index-url https://pip.repos.neuron.amazonaws.com -r" in installs[0]
-    assert installs[0].endswith(f"scripts/wheels-neuron-{name}.txt")
+    of_aws, of_others = (
+        line.partition(f"scripts/wheels-neuron-{name}.txt") for line in installs[:2]
+    )
+    assert of_aws[0].startswith("PIP_CONFIG_FILE=/dev/null -m pip install")
+    assert of_aws[2] == f" {' '.join(FROM_AWS_ALONE)}"
+    assert of_others[0].startswith("-m pip install -q -r") and of_others[1:] == (of_aws[1], "")
+    assert not any("--extra-index-url" in line for line in installs)
     assert installs[-1].endswith("constraints.txt -e .[dev]")
     two = ("--out", tmp_path / "two")
     other = call("run", "--instance", instance, "--sets", "parity", *two, venv=False)
     assert other.exit_code == 0, other.output
     installs = (aws.venv / "pip.log").read_text().splitlines()
-    assert sum("wheels-neuron" in line for line in installs) == 1  # it is made once
+    assert sum("wheels-neuron" in line for line in installs) == 2  # it is made once
+
+
+def test_wheels_that_the_image_cannot_have(call, aws, wheels):
+    aws.program(aws.venv / "bin" / "python", "exit 1")
+    result = call("run", "--instance", aws.new_instance(), "--sets", "parity", venv=False)
+    assert result.exit_code == 1, result.output
+    assert f"pip could not install wheels-neuron-trn1.txt from {INDEX}" in result.output
+    assert "an environment that is on the image with --venv" in result.output
 
 
 def test_venv_of_a_base_image_comes_from_apt(call, aws, wheels):
@@ -187,14 +201,17 @@ def test_venv_of_a_base_image_comes_from_apt(call, aws, wheels):
 
 
 def test_wheels_are_pinned_and_those_of_the_workflow():
-    constraints = (SCRIPTS / "constraints-neuron-2.32.0.txt").read_text()
+    constraints = (SCRIPTS / "constraints-neuron-2.33.txt").read_text()
     pins = set(re.findall(r"^[\w.-]+==[\d.]+$", constraints, re.M))
     files = sorted(SCRIPTS.glob("wheels-neuron-*.txt"))
     assert {f"scripts/{file.name}" for file in files} == set(WHEELS.values())
     for file in files:
         lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-        assert all(re.fullmatch(r"[\w-]+==[\d.]+\*?", line) for line in lines)
+        assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lines)
         assert pins <= set(lines)
+        # All of them come from AWS's index: what others publish is no part of the list.
+        names = {line.partition("==")[0] for line in lines}
+        assert names <= {"libneuronxla", "neuronx-cc", "nki", "nrtpy", "torch-neuronx"}
 
 
 def test_environment_on_the_instance(call, aws, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from contextvars import ContextVar
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import trnfft
 from nki_kernels import hardware
+from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.simulator.install import FoundNki
 from trnfft import cli, config
 from trnfft.backends import torch_neuron
@@ -123,7 +125,8 @@ def test_every_broken_thing_is_named_with_advice(install, monkeypatch):
     assert result.exit_code == 1, result.output
     advice = dict(line.split(": ", 1) for line in result.stderr.splitlines())
     assert set(advice) == {"torch-neuronx", "neuronx-cc", "nki", "backend", "chip", "trn2"}
-    assert all(ADVICE in advice[name] for name in ("torch-neuronx", "neuronx-cc", "nki"))
+    assert all(how_to_install(name) == advice[name] for name in ("neuronx-cc", "nki"))
+    assert advice["torch-neuronx"] == health_checks.TORCH_NEURONX
     assert "unset TRNFFT_BACKEND" in advice["backend"] and "matmul" in advice["backend"]
     assert f"unset {hardware.TARGET_VARIABLE}" in advice["chip"]
     assert str(file) in advice["trn2"]
@@ -415,6 +418,16 @@ def test_a_driver_without_nki_is_broken(neuron_machine, monkeypatch):
     broken = [one.name for checks in sections.values() for one in checks if one.status == "broken"]
     assert broken == ["nki"]
     assert ADVICE in by_name(sections["NeuronCore"])["nki"].advice
+
+
+def test_the_page_has_the_commands_of_the_doctor():
+    page = (Path(__file__).parents[3] / "docs" / "index.md").read_text("utf-8")
+    lines = re.sub(r"\\\n *", "", page).splitlines()
+    found = [
+        shlex.split(line) for line in lines if line.startswith("pip install --force-reinstall")
+    ]
+    said = health_checks.TORCH_NEURON, health_checks.TORCH_XLA
+    assert found == [shlex.split(command.split(" && ")[0]) for command in said]
 
 
 def test_each_package_of_torch_makes_a_device(neuron_machine, install):
