@@ -44,6 +44,9 @@ TRNFFT = '''"""The modules of trnfft that the layers of this kernel import."""
 
 __version__ = "{version}"
 '''
+OF_TRNFFT = ("__version__",)  # what that has beside modules
+# By the name of a package no copy is found.
+BY_NAME = re.compile(rf"(?:import_module|files)\(f?[\"'](?:{'|'.join(PACKAGES)})\b")
 # Where operators are named: in schemas, in torch.ops and in torch.library. A kernel's have to be in
 # the namespace that its metadata call id; those for TorchNeuron's graphs get names of their own.
 OPERATORS = re.compile(r'\btrnfft(?=::)|(?<=torch\.ops\.)trnfft\b|(?<=Library\(")trnfft\b')
@@ -207,7 +210,7 @@ def imports(source: str, package: str, modules: dict[str, Path]) -> Iterator[Imp
     """What a module in a package imports of this tree.
 
     Raises:
-        ValueError: by a statement that has no relative form.
+        ValueError: by a statement that has no relative form, or what a copy has not.
     """
     depth = len(package.split(".")) if package else 0
     top = "." * (depth + 1)  # the package that holds the copies
@@ -220,6 +223,8 @@ def imports(source: str, package: str, modules: dict[str, Path]) -> Iterator[Imp
             if base.partition(".")[0] not in PACKAGES:
                 continue
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+            if base == "trnfft":
+                check_names([alias.name for alias in node.names], modules)
             old = f"from {node.module} import" if not node.level else ""
             new = f"from {top}{node.module} import" if not node.level else ""
             yield Import(node.lineno, old, new, tuple(name for name in names if name in modules))
@@ -236,13 +241,36 @@ def imports(source: str, package: str, modules: dict[str, Path]) -> Iterator[Imp
                 yield Import(node.lineno, f"import {alias.name}", new, (alias.name,))
 
 
+def check_names(names: list[str], modules: dict[str, Path]) -> None:
+    """ValueError where one of the names imported of trnfft is none that the kernel's has."""
+    for name in names:
+        if f"trnfft.{name}" not in modules and name not in OF_TRNFFT:
+            raise ValueError(
+                f"'from trnfft import {name}' imports no module, and the kernel's trnfft has "
+                f"{', '.join(OF_TRNFFT)} alone; import it from the module that defines it"
+            )
+
+
 def rewritten(path: Path, found: list[Import]) -> bytes:
-    """A file with its imports of this tree relative."""
-    lines = path.read_text("utf-8").splitlines(keepends=True)
+    """A file with its imports of this tree relative.
+
+    Raises:
+        ValueError: it has others.
+    """
+    source = path.read_text("utf-8")
+    if named := BY_NAME.search(source):
+        raise ValueError(
+            f"{path.relative_to(ROOT)} has {named[0]!r}, which finds no copy; derive the name of "
+            f"the package from __name__"
+        )
+    lines = source.splitlines(keepends=True)
     for one in found:
         line = lines[one.line - 1]
         if one.old not in line:
-            raise ValueError(f"line {one.line} of {path} does not begin with {one.old!r}")
+            raise ValueError(
+                f"line {one.line} of {path.relative_to(ROOT)} is {line.strip()!r}, allowed is one "
+                f"that begins with {one.old!r}; write the import in this form"
+            )
         lines[one.line - 1] = line.replace(one.old, one.new, 1)
     return "".join(lines).encode()
 

@@ -9,6 +9,7 @@ _folder = Path(__file__).parent.parent
 _id = json.loads((_folder / "metadata.json").read_text("utf-8"))["id"]
 if _id not in sys.modules:
     _spec = importlib.util.spec_from_file_location(_id, _folder / "__init__.py")
+    assert _spec and _spec.loader  # as the file is there
     sys.modules[_id] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[_id])
 

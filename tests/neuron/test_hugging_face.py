@@ -117,6 +117,15 @@ def test_from_pretrained(hub, fnet, words, launches):
     assert launches == [("transform_axes", 2)] * 2, "one a layer"
 
 
+def test_prices_are_of_its_own_copy_of_the_simulator(hub, fnet, words):
+    """The kernels are those of the package nki; dry runs take them as this tree would: twice."""
+    loaded(fnet, (LAYER, {"version": 1, "trust_remote_code": True}))(words.to("neuron"))
+    own = {name for name in sys.modules if name.startswith("_trnfft_fnet_neuron_")}
+    package = min(own)
+    assert f"{package}.nki_kernels_in_simulator.kernels.axes" in own
+    assert sys.modules[f"{package}.nki_kernels.nki_api"].REAL_NKI
+
+
 def test_other_models_compute_on(hub, fnet, words, launches):
     """Made later, where transformers puts the layer's layout in as well, but not its forward."""
     expected = unchanged(fnet)(words).last_hidden_state

@@ -70,7 +70,7 @@ def run(folder, tmp_path):
 
     def run(code):
         pytest.importorskip("torch")
-        variables = {**os.environ, "PYTHONPATH": "", "XDG_CACHE_HOME": str(tmp_path)}
+        variables = {**os.environ, "PYTHONPATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
         command = [sys.executable, "-c", code.replace("{folder!r}", repr(str(folder)))]
         done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -252,3 +252,19 @@ def test_imports_become_relative(source, new):
 def test_imports_that_cannot_are_refused(source):
     with pytest.raises(ValueError, match="has no relative form here; write 'from"):
         list(hugging_face_kernel.imports(source, "trnfft", hugging_face_kernel.own_modules()))
+
+
+def test_what_the_copy_of_trnfft_has_not_is_refused():
+    with pytest.raises(ValueError, match="'from trnfft import fft' imports no module"):
+        list(
+            hugging_face_kernel.imports(
+                "from trnfft import fft", "trnfft.nn", hugging_face_kernel.own_modules()
+            )
+        )
+
+
+def test_modules_that_are_found_by_name_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(hugging_face_kernel, "ROOT", tmp_path)
+    (tmp_path / "lazy.py").write_text('module = import_module(f"trnfft.{name}")\n')
+    with pytest.raises(ValueError, match="lazy.py has .* derive the name"):
+        hugging_face_kernel.rewritten(tmp_path / "lazy.py", [])
