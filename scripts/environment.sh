@@ -68,7 +68,7 @@ install_pinned() {
     "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
 }
 
-# install_project demo|dev|xla
+# install_project demo|dev|hugging-face|xla
 install_project() {
     local extra=$1 key log=$venv/pip.log
     local requirements=$root/scripts/requirements-$extra.txt

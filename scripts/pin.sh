@@ -32,6 +32,8 @@ pinned=(--constraint scripts/constraints.txt --constraint scripts/requirements-d
 # setuptools installs the project itself, without an environment of its own for that.
 pin demo 3.10 pyproject.toml <(echo "setuptools>=77") --extra demo "${pinned[@]}"
 pin simulator 3.10 <(printf '%s\n' numpy ml_dtypes allpairspy hypothesis jinja2 perfetto protobuf pytest pytest-xdist scipy) "${pinned[@]}"
+# For tests/neuron. transformers 5.22 is the last that takes kernels 0.17; it needs Python 3.11.
+pin hugging-face 3.10 <(printf '%s; python_version >= "3.11"\n' accelerate 'kernels==0.17.*' 'transformers==5.22.*') "${pinned[@]}"
 
 # Another torch, and so an environment of its own.
 pin xla 3.10 pyproject.toml <(echo "setuptools>=77") --extra xla-dev --constraint scripts/constraints-xla.txt \

@@ -4,12 +4,14 @@
 # With --xla first: those of tests/xla, on the CPU device of PyTorch-XLA, in an environment of their
 # own, because torch_xla 2.9 needs torch 2.9 and wheels exist for Python 3.10 to 3.13 only.
 # With --neuron first: those of tests/neuron, on a stand-in for TorchNeuron's device, which they build
-# with the C++ compiler of the machine, in processes of their own.
+# with the C++ compiler of the machine, in processes of their own; with transformers and what it needs.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
 if [ "${1:-}" = --neuron ]; then
     shift
+    install_project dev
+    install_project hugging-face
     set -- tests/neuron "$@"
 fi
 if [ "${1:-}" = --all ]; then

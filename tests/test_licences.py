@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 ALLOWED = {
     "0BSD",
     "3-Clause BSD License",
+    "Apache 2.0 License",
     "Apache Software License",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -35,8 +36,11 @@ ALLOWED = {
     "Mozilla Public License 2.0 (MPL 2.0)",
     "PSF-2.0",
     "Python Software Foundation License",
+    "The Unlicense (Unlicense)",
     "Zlib",
 }
+
+IN_FILES = {"sigstore-models": "MIT"}  # of packages whose metadata name no licence
 
 
 def name_of(requirement):
@@ -49,11 +53,13 @@ def installed():
     pytest.importorskip("piplicenses")
     command = [sys.executable, "-m", "piplicenses", "--from=mixed", "--with-system", "--format"]
     done = subprocess.run([*command, "json"], capture_output=True, text=True, check=True)
-    pins = (ROOT / "scripts" / "requirements-dev.txt").read_text("utf-8")
+    files = (ROOT / "scripts" / f"requirements-{name}.txt" for name in ("dev", "hugging-face"))
+    pins = "".join(file.read_text("utf-8") for file in files)
     ours = {"torch", *map(name_of, re.findall(r"^[\w.-]+(?===)", pins, re.M))}
     found = {
         name_of(row["Name"]): (row["Version"], row["License"]) for row in json.loads(done.stdout)
     }
+    found |= {name: (found[name][0], IN_FILES[name]) for name in IN_FILES if name in found}
     return {name: row for name, row in found.items() if name in ours}
 
 

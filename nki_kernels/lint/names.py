@@ -20,7 +20,7 @@ ALIASES = {
     "np": "numpy",
     "numpy": "numpy",
 }
-SIMULATOR = "nki_kernels.simulator"
+SIMULATOR = __name__.removesuffix("lint.names") + "simulator"
 LIBRARIES = frozenset({"nki", "neuronxcc", "numpy", "ml_dtypes"}) | sys.stdlib_module_names
 UNKNOWN = object()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .install import simulated_nki
 
-PACKAGE = __name__.partition(".")[0]
+PACKAGE = __name__.removesuffix(".simulator.twin")  # which may lie in another package
 TWIN = f"{PACKAGE}_in_simulator"
 SHARED = ("hardware", "lint", "releases", "simulator")  # no kernels in them: one copy serves both
 
@@ -46,9 +46,9 @@ def twin_module(path: str) -> ModuleType:
         )
         for name in SHARED:
             importlib.import_module(f"{PACKAGE}.{name}")
+        shared = tuple(f"{PACKAGE}.{name}." for name in SHARED)
         for loaded, module in list(sys.modules.items()):  # with the modules inside of them
-            top, *rooms = loaded.split(".")
-            if top == PACKAGE and rooms and rooms[0] in SHARED:
-                sys.modules[".".join([TWIN, *rooms])] = module
+            if f"{loaded}.".startswith(shared):
+                sys.modules[TWIN + loaded.removeprefix(PACKAGE)] = module
         sys.modules.update({TWIN: copy, api.__name__: api})
     return importlib.import_module(TWIN + path.removeprefix(PACKAGE))

@@ -1,7 +1,8 @@
 """Models on every backend against themselves in float64 by torch.
 
 Their packages are installed for these tests alone: pip install --no-deps neuraloperator==2.0.0
-tensorly==0.10.0 tensorly-torch==0.5.0 opt-einsum==3.4.0, and pip install transformers==5.23.0.
+tensorly==0.10.0 tensorly-torch==0.5.0 opt-einsum==3.4.0. transformers is there once
+./scripts/test.sh --neuron has run.
 """
 
 import copy

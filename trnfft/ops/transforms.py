@@ -160,6 +160,17 @@ def c2r(
     return _moved_back(y, dims)
 
 
+def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
+    """The parts of a forward `c2c`, without a factor, over so many of the last dimensions.
+
+    Always by an operator, with no complex tensor on the way: a copy of this package inside of
+    another one, which torch's functions do not know, has this alone (packages/hugging_face).
+    """
+    backend, precision = _settings(real.device)
+    call = Call(tuple(real.shape[-dims:]), False, 1.0, precision)
+    return _by_operator("c2c", (real, imag), call, _flat(call, backend))
+
+
 def prepared(
     kind: str,
     like: torch.Tensor | ComplexTensor,

@@ -47,6 +47,7 @@ from trnfft.planner.schema import PlanRow
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+PACKAGE = __name__.removesuffix(".planner.wisdom")  # trnfft, or a copy inside of another package
 FORMAT = 1  # of the shipped files
 FULL = 2**24  # bytes of a user's file, beyond which the next plan starts another
 EXAMINED = 500  # rows of a file that `examine` checks against their problems
@@ -248,7 +249,7 @@ def render(chip: str, plans: list[dict[str, Any]]) -> str:
 
 
 def _shipped_file(chip: str) -> Traversable:
-    return files("trnfft") / "plans" / f"{chip}.json"
+    return files(PACKAGE) / "plans" / f"{chip}.json"
 
 
 class _ShippedFile(msgspec.Struct):

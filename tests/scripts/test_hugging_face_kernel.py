@@ -1,0 +1,270 @@
+"""The kernel for the Hugging Face Hub: its files, and that it runs beside trnfft and without."""
+
+import ast
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hugging_face_kernel
+
+ROOT = Path(__file__).parents[2]
+# Loaded as `kernels` does it: a package that no folder on the path holds, named by its metadata.
+LOAD = """
+import importlib.util, json, pkgutil, sys
+from pathlib import Path
+import torch
+
+folder = Path({folder!r})
+name = json.loads((folder / "metadata.json").read_text())["id"]
+spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
+kernel = sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(kernel)
+"""
+BESIDE = "import trnfft\ntorch.manual_seed(0)\n"
+WITHOUT = "import sys\nsys.modules['trnfft'] = sys.modules['nki_kernels'] = None\n"
+COMPUTE = """
+config = importlib.import_module(f"{name}.trnfft.config")
+layer = kernel.layers.FourierMixing()
+x = torch.randn(2, 6, 8, requires_grad=True)
+weights = torch.randn(2, 6, 8)
+
+
+def output_and_gradient(layer):
+    y = layer(x)[0]
+    return torch.stack([y, *torch.autograd.grad((y * weights).sum(), x)])
+
+
+expected = output_and_gradient(lambda x: (torch.fft.fftn(x, dim=(1, 2)).real,))
+for backend in ("torch", "matmul", "nki-sim"):
+    with config.backend(backend):
+        torch.testing.assert_close(output_and_gradient(layer), expected)
+compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+torch.testing.assert_close(output_and_gradient(compiled), expected)
+assert torch.autograd.gradcheck(layer, x.double())
+assert torch.autograd.gradgradcheck(layer, x.double())
+half = x.detach().bfloat16()
+torch.testing.assert_close(layer(half)[0], layer(half.float())[0].bfloat16())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A kernel, as the script leaves it."""
+    out = tmp_path_factory.mktemp("kernel") / "out"
+    script = ROOT / "scripts" / "hugging_face_kernel.py"
+    command = [sys.executable, str(script), str(out), "--repository", "org/trnfft-fnet"]
+    subprocess.run(command, check=True, capture_output=True)
+    return out / "build" / "torch-neuron"
+
+
+@pytest.fixture
+def run(folder, tmp_path):
+    """Runs Python code in a folder of its own, which may know of trnfft only as installed."""
+
+    def run(code):
+        pytest.importorskip("torch")
+        variables = {**os.environ, "PYTHONPATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        command = [sys.executable, "-c", code.replace("{folder!r}", repr(str(folder)))]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def sources(folder):
+    return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+
+
+@pytest.mark.parametrize("first", [LOAD + BESIDE, WITHOUT + LOAD], ids=["beside", "without"])
+def test_it_computes(run, first):
+    run(first + COMPUTE)
+
+
+def test_beside_trnfft_each_has_its_own_operators_and_settings(run):
+    code = """
+x = torch.randn(2, 6, 8)
+config = importlib.import_module(f"{name}.trnfft.config")
+with trnfft.backend("matmul"):
+    assert config.get_backend() == "auto"
+    ours = trnfft.nn.FNetMixer()(x)
+    torch.testing.assert_close(kernel.layers.FourierMixing()(x)[0], ours)
+    ops = getattr(torch.ops, name).c2c, torch.ops.trnfft.c2c
+for op in ops:
+    real, imag = op(x, torch.zeros_like(x), False, 1.0, "matmul", "fast", 2)
+    torch.testing.assert_close(real, ours)
+z = trnfft.as_complex_tensor(torch.randn(3, dtype=torch.cfloat)).requires_grad_()
+(z * z).real.sum().backward()
+assert type(z.grad) is trnfft.ComplexTensor
+"""
+    run(LOAD + BESIDE + code)
+    run(BESIDE.replace("torch.manual_seed(0)", "import torch") + LOAD + code)
+
+
+def test_every_module_is_importable_without_trnfft(run):
+    code = """
+found = [one.name for one in pkgutil.walk_packages(kernel.__path__, f"{name}.")]
+for module in found:
+    importlib.import_module(module)
+print(len(found))
+assert not [one for one in sys.modules if one.partition(".")[0] in ("trnfft", "nki_kernels")
+            and sys.modules[one]]
+"""
+    assert int(run(WITHOUT + LOAD + code)) > 200
+
+
+def test_it_has_shipped_plans(run):
+    code = """
+wisdom = importlib.import_module(f"{name}.trnfft.planner.wisdom")
+print(*(len(wisdom.shipped(chip)) for chip in ("trn1", "trn2", "trn3")))
+"""
+    assert all(int(count) > 100 for count in run(WITHOUT + LOAD + code).split())
+
+
+def test_metadata(folder):
+    metadata = json.loads((folder / "metadata.json").read_text("utf-8"))
+    assert re.fullmatch(r"_trnfft_fnet_neuron_[0-9a-f]{7}", metadata["id"])
+    assert (metadata["name"], metadata["version"]) == ("trnfft-fnet", 1)
+    assert metadata["backend"] == {"type": "neuron"}
+    assert metadata["python-depends"] == ["nki"]
+    files = {
+        path.relative_to(folder).as_posix(): base64.b64encode(
+            hashlib.sha256(path.read_bytes()).digest()
+        ).decode()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "metadata.json"
+    }
+    assert metadata["digest"] == {"algorithm": "sha256", "files": files}
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_a_kernel_is_the_same_each_time(folder, tmp_path):
+    hugging_face_kernel.build(tmp_path / "again", 1, "org/trnfft-fnet")
+    again = tmp_path / "again" / "build" / "torch-neuron" / "metadata.json"
+    assert again.read_bytes() == (folder / "metadata.json").read_bytes()
+
+
+def test_what_it_needs_is_said(folder):
+    """Packages from elsewhere: what trnfft depends on, and what only its optional parts import."""
+    found = set()
+    for path in sources(folder).values():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add(node.module.partition(".")[0])
+    needed = found - sys.stdlib_module_names - {"torch", "jinja2", "perfetto"}
+    stated = ast.literal_eval(
+        re.search(r"REQUIREMENTS = (\(.*?\))", (folder / "__init__.py").read_text(), re.S)[1]
+    )
+    assert {re.match(r"\w+", one)[0] for one in stated} == needed
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert all(f'"{one}"' in project for one in stated)
+
+
+def test_a_package_that_is_missing_is_named(folder, tmp_path):
+    code = f"""
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "msgspec" else find(name)
+exec(open({str(folder / "__init__.py")!r}).read())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "not installed: pip install 'msgspec>=0.22,<0.23'" in done.stderr
+
+
+@pytest.mark.parametrize("first", ["", LOAD], ids=["alone", "loaded before"])
+def test_a_folder_of_its_name_holds_it_too(run, first):
+    code = """
+import importlib.util, sys
+before = set(sys.modules)
+spec = importlib.util.spec_from_file_location("other", {folder!r} + "/trnfft_fnet/__init__.py")
+other = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(other)
+name = other.layers.FourierMixing.__module__.partition(".")[0]
+assert other.layers is sys.modules[name].layers
+"""
+    run(first + code + ("assert name not in before" if not first else "assert name in before"))
+
+
+def test_a_wrong_input_is_named(run):
+    code = """
+for x in (torch.ones(2, 3), torch.ones(2, 3, 4, dtype=torch.cfloat), [1.0]):
+    try:
+        kernel.layers.FourierMixing()(x)
+    except (IndexError, TypeError) as error:
+        print(error)
+"""
+    lines = run(LOAD + code).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("argument 'hidden_states' ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("version", "repository", "named"),
+    [
+        (0, "org/name", "version"),
+        (1, "name", "repository"),
+        (1, "org/Name", "repository"),
+        (1, "org/nki-kernels", "repository"),
+    ],
+)
+def test_wrong_arguments_are_refused(version, repository, named, tmp_path):
+    with pytest.raises(ValueError, match=f"argument '{named}' is .* allowed is"):
+        hugging_face_kernel.build(tmp_path / "out", version, repository)
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(ValueError, match="argument 'out' is .* remove it, or name another"):
+        hugging_face_kernel.build(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize(
+    ("source", "new"),
+    [
+        ("from trnfft import config", "from ...trnfft import"),
+        ("from trnfft.planner import cost", "from ...trnfft.planner import"),
+        ("import nki_kernels", "from ... import nki_kernels"),
+        ("def f():\n    from nki_kernels.hardware import (\n        chip,\n    )", "from ...nki_k"),
+        ("from .plan import Plan", ""),
+    ],
+)
+def test_imports_become_relative(source, new):
+    modules = hugging_face_kernel.own_modules()
+    (found,) = hugging_face_kernel.imports(source, "trnfft.planner", modules)
+    assert found.new.startswith(new)
+    assert found.modules and set(found.modules) <= set(modules)
+
+
+@pytest.mark.parametrize(
+    "source", ["import trnfft.config", "import os, trnfft", "import trnfft as t"]
+)
+def test_imports_that_cannot_are_refused(source):
+    with pytest.raises(ValueError, match="has no relative form here; write 'from"):
+        list(hugging_face_kernel.imports(source, "trnfft", hugging_face_kernel.own_modules()))
+
+
+def test_what_the_copy_of_trnfft_has_not_is_refused():
+    with pytest.raises(ValueError, match="'from trnfft import fft' imports no module"):
+        list(
+            hugging_face_kernel.imports(
+                "from trnfft import fft", "trnfft.nn", hugging_face_kernel.own_modules()
+            )
+        )
+
+
+def test_modules_that_are_found_by_name_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(hugging_face_kernel, "ROOT", tmp_path)
+    (tmp_path / "lazy.py").write_text('module = import_module(f"trnfft.{name}")\n')
+    with pytest.raises(ValueError, match="lazy.py has .* derive the name"):
+        hugging_face_kernel.rewritten(tmp_path / "lazy.py", [])
