@@ -5,6 +5,7 @@
 # own, because torch_xla 2.9 needs torch 2.9 and wheels exist for Python 3.10 to 3.13 only.
 # With --neuron first: those of tests/neuron, on a stand-in for TorchNeuron's device, which they build
 # with the C++ compiler of the machine, in processes of their own; with transformers and what it needs.
+# They run twice: on a device that refuses complex numbers, and on one that stores them.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
@@ -13,6 +14,7 @@ if [ "${1:-}" = --neuron ]; then
     install_project dev
     install_project hugging-face
     set -- tests/neuron "$@"
+    TRNFFT_STAND_IN_COMPLEX=1 "$venv/bin/python" -m pytest -n 2 --dist loadgroup "$@"
 fi
 if [ "${1:-}" = --all ]; then
     shift

@@ -1,6 +1,7 @@
 """Fast Fourier transforms for AWS Trainium, with the signatures of torch.fft.
 
-A NeuronCore has no complex dtype. There, complex numbers are pairs of real tensors, ComplexTensors.
+A NeuronCore computes on real numbers. There, complex numbers are pairs of real tensors,
+ComplexTensors.
 The same code runs on a CPU or GPU, where native tensors give native complex ones, as in torch.fft.
 """
 
@@ -15,10 +16,13 @@ from trnfft.complex.kinds import as_complex_tensor, as_native
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
     backend,
+    complex_storage,
     get_backend,
+    get_complex_storage,
     get_precision,
     precision,
     set_backend,
+    set_complex_storage,
     set_precision,
 )
 from trnfft.convolution.bloom import BloomFilter, bloom
@@ -69,6 +73,7 @@ __all__ = [
     "as_complex_tensor",
     "as_native",
     "backend",
+    "complex_storage",
     "bloom",
     "convolve",
     "czt",
@@ -88,6 +93,7 @@ __all__ = [
     "fhtoffset",
     "forget_wisdom",
     "get_backend",
+    "get_complex_storage",
     "get_precision",
     "hfft",
     "hfft2",
@@ -125,6 +131,7 @@ __all__ = [
     "rfftn",
     "scipy_backend",
     "set_backend",
+    "set_complex_storage",
     "set_precision",
     "stft",
     "unpack_spectrum",

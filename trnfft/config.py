@@ -33,9 +33,11 @@ PRECISIONS = {
 # The backend that was chosen last in this process, whatever the context. Compiled code cannot look
 # into context-local settings; this it can, and torch.compile compiles anew where it has changed.
 LATEST = FROM_ENVIRONMENT or "auto"
+LATEST_STORAGE = False  # of complex numbers, likewise
 
 _backend: ContextVar[str | None] = ContextVar("trnfft_backend", default=None)
 _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
+_complex_storage: ContextVar[bool] = ContextVar("trnfft_complex_storage", default=False)
 
 
 def get_backend() -> str:
@@ -139,6 +141,55 @@ def precision(name: str) -> Iterator[None]:
         yield
     finally:
         _precision.reset(token)
+
+
+def get_complex_storage() -> bool:
+    """Whether NeuronCores are taken to store complex numbers in this context."""
+    return _complex_storage.get()
+
+
+def set_complex_storage(stored: bool) -> None:
+    """Choose whether NeuronCores are taken to store complex numbers, from now on.
+
+    By default no complex storage is assumed on devices "neuron" and "xla": whether PyTorch's
+    tensors of complex64 have it there is not known. With True, complex results of native tensors
+    on these devices are native tensors, as on a CPU. Native complex inputs are taken either way.
+
+    Args:
+        stored: whether they do.
+
+    Raises:
+        TypeError: `stored` is no bool.
+    """
+    global LATEST_STORAGE
+    _complex_storage.set(_checked_bool("stored", stored))
+    LATEST_STORAGE = stored
+
+
+@contextmanager
+def complex_storage(stored: bool = True) -> Iterator[None]:
+    """Take NeuronCores to store complex numbers inside a `with` block, or not to.
+
+    Args:
+        stored: as for `set_complex_storage`.
+
+    Raises:
+        TypeError: `stored` is no bool.
+    """
+    global LATEST_STORAGE
+    token = _complex_storage.set(_checked_bool("stored", stored))
+    LATEST_STORAGE, before = stored, LATEST_STORAGE
+    try:
+        yield
+    finally:
+        _complex_storage.reset(token)
+        LATEST_STORAGE = before
+
+
+def _checked_bool(name: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"argument '{name}' is {shown(value)}, allowed is True or False")
+    return value
 
 
 def check_precision(name: str, argument: str = "name") -> None:

@@ -1,7 +1,8 @@
 """`patch_torch`: models that call torch.fft, torch.stft and torch.istft run on this library.
 
-On devices without complex dtypes their complex tensors are ComplexTensors, too: those of
-torch.zeros, ones and empty, torch.complex, torch.polar and torch.view_as_complex.
+Where complex storage is not assumed (see `trnfft.set_complex_storage`) their complex tensors are
+ComplexTensors, too: those of torch.zeros, ones and empty, torch.complex, torch.polar and
+torch.view_as_complex.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from trnfft import backward_pass, signal, transforms
-from trnfft.backends.choice import COMPLEX_DEVICES
+from trnfft.backends.choice import stores_complex
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, join
 
 _lock = threading.Lock()
@@ -39,8 +40,8 @@ class patch_torch(TorchFunctionMode):
 
     Inside a `with` block, and from `start` to `stop`. Complex results are of the kind that this
     library's functions give for the input, the device and the backend: docs/complex_tensor.md. On
-    devices without complex dtypes torch.zeros, ones, empty, complex, polar and view_as_complex make
-    ComplexTensors, and `model.to(device)` makes such of complex parameters.
+    devices where complex storage is not assumed torch.zeros, ones, empty, complex, polar and
+    view_as_complex make ComplexTensors, and `model.to(device)` makes such of complex parameters.
 
     A `with` block is for its own thread and asyncio task, and for every call in it, of functions
     kept before it and of what `backward()` runs as well; blocks nest, and torch.compile traces
@@ -149,7 +150,7 @@ def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[...,
 
 def _has_complex_dtypes(device: torch.device | str | int | None) -> bool:
     device = torch.get_default_device() if device is None else torch.device(device)
-    return device.type in COMPLEX_DEVICES
+    return stores_complex(device)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -157,7 +158,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if not self.is_complex() or isinstance(self, ComplexTensor):
         return self.to(*args, **kwargs)
     device = torch._C._nn._parse_to(*args, **kwargs)[0]
-    if device is None or device.type in COMPLEX_DEVICES:
+    if device is None or stores_complex(device):
         return self.to(*args, **kwargs)
     return ComplexTensor.from_complex(self).to(*args, **kwargs)
 
@@ -178,7 +179,7 @@ def _of_parts(
 
     def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
         first = next(iter((*args, *kwargs.values())), None)
-        if not isinstance(first, torch.Tensor) or first.device.type in COMPLEX_DEVICES:
+        if not isinstance(first, torch.Tensor) or stores_complex(first.device):
             return function(*args, **kwargs)
         return ComplexTensor(*parts(*args, **kwargs))
 

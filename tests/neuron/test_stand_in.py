@@ -8,6 +8,7 @@ from nki_kernels.nki_api import nisa, nki, nl
 from trnfft.ops.transforms import _c2c
 
 from .stand_in import compile_backend, nki_hop
+from .stand_in.device import stores_complex
 
 
 @pytest.fixture(autouse=True)
@@ -15,12 +16,34 @@ def fresh():
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float64])
+LACKED = [torch.complex128, torch.float64, *([] if stores_complex() else [torch.complex64])]
+
+
+@pytest.mark.parametrize("dtype", LACKED, ids=str)
 def test_it_has_no_storage_for_what_a_neuron_core_lacks(dtype):
     with pytest.raises(TypeError, match="no storage"):
         torch.empty(3, dtype=dtype, device="neuron")
     with pytest.raises(TypeError, match="no storage"):
         torch.ones(3, dtype=dtype).to("neuron")
+
+
+@pytest.mark.skipif(not stores_complex(), reason="the device stores none")
+def test_it_stores_complex_numbers_and_decomposes_them_in_graphs():
+    z = torch.randn(3, dtype=torch.complex64)
+    device = z.to("neuron")
+    torch.testing.assert_close((device * device.conj()).cpu(), z * z.conj())
+    compiled = torch.compile(lambda z: z * z + 1, backend="neuron", fullgraph=True)
+    torch.testing.assert_close(compiled(device).cpu(), z * z + 1)
+    assert {"aten::mul.Tensor", "aten::view_as_real", "aten::complex"} <= {
+        node.target.name()
+        for graph in compile_backend.GRAPHS
+        for node in graph.graph.nodes
+        if node.op == "call_function"
+    }
+    with pytest.raises(RuntimeError, match="_fft_c2c"):
+        torch.compile(torch.fft.fft, backend="neuron", fullgraph=True)(device)
+    with pytest.raises(RuntimeError, match="_fft_r2c has torch.complex64"):
+        torch.compile(torch.fft.rfft, backend="neuron", fullgraph=True)(device.real.contiguous())
 
 
 def test_it_counts_what_crosses_the_bus(counted):

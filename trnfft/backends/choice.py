@@ -13,6 +13,15 @@ from trnfft.backends.torch_native import TorchNative
 COMPLEX_DEVICES = ("cpu", "cuda", "meta")
 
 
+def stores_complex(device: torch.device) -> bool:
+    """Whether a device is taken to have storage for complex numbers, by the settings of now."""
+    if device.type in COMPLEX_DEVICES:
+        return True
+    tracing = torch.compiler.is_compiling()
+    stored = config.LATEST_STORAGE if tracing else config.get_complex_storage()
+    return stored and device.type in config.NEURON_DEVICES
+
+
 def backend_for(device: torch.device) -> str:
     """The name of the backend for tensors on a device: the chosen one, or what "auto" takes."""
     return choose_backend(device)[0]
@@ -30,11 +39,11 @@ def choose_backend(device: torch.device) -> tuple[str, str]:
     if device.type in COMPLEX_DEVICES:
         return "torch", "the device has complex dtypes"
     if device.type not in config.NEURON_DEVICES:
-        return "matmul", "no complex dtypes, and no NeuronCore"
+        return "matmul", "no complex storage is assumed, and it is no NeuronCore"
     if not config.has_nki():
-        return "matmul", "no complex dtypes, and no real nki"
+        return "matmul", "a NeuronCore, but no real nki is installed"
     if device.type != "xla" and not torch_neuron.has_launches():
-        return "matmul", "no complex dtypes, and no package with wrap_nki"
+        return "matmul", "a NeuronCore, but no package launches kernels"
     return "nki", "a NeuronCore, and the real nki is installed"
 
 

@@ -1,8 +1,8 @@
-"""Derivatives of torch's views of parts, on devices that have no complex dtypes.
+"""Derivatives of torch's views of parts, on devices where complex storage is not assumed.
 
 Inside of torch.func's transforms torch has the last word on `z.real`: by torch.view_as_real, of
-which the derivative is a native complex tensor. Devices of other makers have none; there it is that
-of the two parts.
+which the derivative is a native complex tensor. Devices of other makers may have none; there it is
+that of the two parts, for a ComplexTensor. A native tensor, where there is one, has a native one.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.function import _SingleLevelFunction
 
-from trnfft.complex.tensor import join
+from trnfft.complex.tensor import ComplexTensor, join
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 
@@ -21,13 +21,22 @@ class _Split(_SingleLevelFunction):
 
     @staticmethod
     def forward(ctx: Any, z: torch.Tensor) -> Any:
+        ctx.is_split = _is_split(z)
         with torch._C._AutoDispatchBelowAutograd():
             pairs = torch.ops.aten.view_as_real.default(z)
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
 
     @staticmethod
     def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        return join(real, imag)
+        return join(real, imag) if ctx.is_split else torch.complex(real, imag)
+
+
+def _is_split(z: torch.Tensor) -> bool:
+    """Whether it is a ComplexTensor, below the wrappers of torch.func."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(z):
+        z = functorch.get_unwrapped(z)
+    return isinstance(z, ComplexTensor)
 
 
 def _view_as_real(z: torch.Tensor) -> torch.Tensor:

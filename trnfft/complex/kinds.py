@@ -1,8 +1,9 @@
 """Which kind of complex tensor a result is: kind in, kind out.
 
 Native numbers, real ones too, give native complex tensors where complex numbers have storage: where
-the backend is "torch". A ComplexTensor gives a ComplexTensor everywhere, and so does anything on
-the other backends, which are for devices without complex storage, or stand for such.
+the backend is "torch", and on NeuronCores by `set_complex_storage(True)`. A ComplexTensor gives a
+ComplexTensor everywhere, and so does anything on the other backends, which are for devices without
+complex storage, or stand for such.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from trnfft import config
-from trnfft.backends.choice import COMPLEX_DEVICES, backend_for
+from trnfft.backends.choice import COMPLEX_DEVICES, backend_for, stores_complex
 from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, join_to_read, parts_of
 from trnfft.ops.sharded import is_sharded
 
@@ -28,6 +29,8 @@ def has_native(device: torch.device) -> bool:
     A graph knows the backend that was chosen last when it was compiled, and is compiled anew for
     another one.
     """
+    if device.type not in COMPLEX_DEVICES and stores_complex(device):
+        return True
     if torch.compiler.is_compiling():
         return device.type in COMPLEX_DEVICES and config.LATEST in ("auto", "torch")
     return backend_for(device) == "torch"

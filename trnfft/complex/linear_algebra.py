@@ -224,11 +224,14 @@ def cholesky_ex(
     return (factor.mH.contiguous() if upper else factor), info.to(torch.int32)
 
 
-@implements(aten.cholesky.default)
 def cholesky_old(self: torch.Tensor, upper: bool = False) -> torch.Tensor:
     factor, info = cholesky_ex(self, upper=upper)
     _check(info, "cholesky", True)
     return factor
+
+
+if hasattr(aten, "cholesky"):  # torch 2.14 has torch.cholesky no longer
+    implements(aten.cholesky.default)(cholesky_old)
 
 
 @implements(aten.cholesky_solve.default)

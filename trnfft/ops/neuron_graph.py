@@ -94,8 +94,10 @@ def _precision(device: torch.device) -> str:
 def _tables(kind: str, shapes: Any, call: Call, device: torch.device) -> Tensors:
     from trnfft.backends.graph_nki import tables_of  # here, so that only its users load the kernels
 
-    # Aliases, as only what the graph has computed can go from the forward graph to the backward.
-    return [table.view_as(table) for table in tables_of(kind, shapes, call, device)]
+    # Lifted, as only what the graph has computed can go from the forward graph to the backward, and
+    # as PyTorch's decomposition of complex operations traces graphs again, with fake tensors.
+    lift = torch.ops.aten.lift_fresh_copy.default
+    return [lift(table) for table in tables_of(kind, shapes, call, device)]
 
 
 def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:

@@ -2,7 +2,7 @@
 //
 // Views, storage and copies are its own; every other operator runs by the CPU fallback, and is
 // counted by name. Copies between host and device are counted, too, but for those of the fallback.
-// What a NeuronCore has no storage for raises: complex dtypes and float64.
+// What a NeuronCore has no storage for raises: float64, and complex dtypes in the first of two modes.
 
 #include <ATen/autocast_mode.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -12,6 +12,8 @@
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -95,12 +97,18 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 at::Tensor on_host(const at::Tensor& x) {
   if (x.is_cpu()) return x;
   auto options = at::TensorOptions().dtype(x.dtype()).device(at::kCPU);
-  return at::from_blob(x.data_ptr(), x.sizes(), x.strides(), options);
+  auto host = at::from_blob(x.data_ptr(), x.sizes(), x.strides(), options);
+  host._set_conj(x.is_conj());
+  host._set_neg(x.is_neg());
+  return host;
 }
+
+bool has_complex = false;  // the second mode: complex64 has storage
 
 void check_dtype(at::ScalarType dtype) {
   TORCH_CHECK_TYPE(
-      !at::isComplexType(dtype) && dtype != at::kDouble,
+      (!at::isComplexType(dtype) || (has_complex && dtype == at::kComplexFloat)) &&
+          dtype != at::kDouble,
       "neuron: a NeuronCore has no storage for ", dtype);
 }
 
@@ -220,6 +228,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", &at::native::view);
   m.impl("unfold", &at::native::unfold);
+  m.impl("view_as_real", &at::native::view_as_real);
+  m.impl("view_as_complex", &at::native::view_as_complex);
   m.impl("_reshape_alias", &at::native::_reshape_alias);
   m.impl("resize_", &at::native::resize_);
   m.impl("set_.source_Tensor", &set_source_tensor);
@@ -230,6 +240,15 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
   m.impl("convolution_overrideable", &convolution);
   m.impl("convolution_backward_overrideable", &convolution_backward);
+}
+
+// Copies see to the bits of lazy conjugates and negatives, which would else be resolved by copies.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 py::dict read_counts() {
@@ -257,6 +276,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   m.def("read_counts", &read_counts);
   m.def("reset_counts", &reset_counts);
+  m.def("store_complex", [](bool stored) { has_complex = stored; });
   // Tensors that share memory: for kernels, which run in a simulator on the host.
   m.def("on_host", &on_host);
 }

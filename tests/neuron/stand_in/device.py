@@ -1,4 +1,9 @@
-"""The device "neuron" of the tests: built from device.cpp by the C++ compiler of the machine."""
+"""The device "neuron" of the tests: built from device.cpp by the C++ compiler of the machine.
+
+It has two modes. Whether TorchNeuron's device stores complex numbers is not known: in the first mode
+it refuses complex dtypes, in the second it stores complex64, and `compile_backend` decomposes complex
+operations as PyTorch's flag `enable_complex_wrapper` does.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,12 @@ import torch
 from torch.utils import cpp_extension
 
 SOURCE = Path(__file__).with_name("device.cpp")
+MODE_VARIABLE = "TRNFFT_STAND_IN_COMPLEX"  # 1: the second mode
+
+
+def stores_complex() -> bool:
+    """Whether the device is in the second mode."""
+    return os.environ.get(MODE_VARIABLE) == "1"
 
 
 @dataclass
@@ -40,6 +51,7 @@ def install(folder: Path) -> Any:
     library = cpp_extension.load(
         "neuron_device", [str(SOURCE)], extra_cflags=["-O0"], build_directory=str(folder)
     )
+    library.store_complex(stores_complex())
     torch.utils.rename_privateuse1_backend("neuron")
     module = types.ModuleType("torch.neuron")
     module.__dict__.update(

@@ -117,7 +117,7 @@ def simulated(kernel: int, grid: Any, names: Any, key: int, arrays: Any) -> Any:
     """The kernel's results for NumPy arrays. Strict: what a device may refuse is an error."""
     arguments = {**dict(zip(names, arrays, strict=True)), **constants[key]}
     with simulator.strict():
-        return simulator.simulate(kernels[kernel][grid or (1,)])(**arguments)
+        return simulator.simulate(kernels[kernel]).with_programs(*(grid or (1,)))(**arguments)
 
 
 def array_of(x: torch.Tensor) -> Any:
@@ -175,6 +175,22 @@ def trace(mode: Any, **arguments: Any) -> Any:
     name = f"{kernels[arguments['kernel']].__name__}_proxy"
     node = mode.tracer.create_proxy("call_function", nki_kernel_wrapper, (), proxies, name=name)
     return track_tensor_tree(result, node, constant=None, tracer=mode.tracer)
+
+
+def take_no_complex(mode: Any, **arguments: Any) -> Any:
+    """A launch in a graph whose complex operations are decomposed: its operands are real.
+
+    That TorchNeuron's operator passes its own decomposition is assumed.
+    """
+    return nki_kernel_wrapper(**arguments)
+
+
+try:
+    from torch._subclasses.complex_tensor import WrapComplexMode
+except ImportError:  # PyTorch 2.12 and earlier have no such decomposition
+    pass
+else:
+    nki_kernel_wrapper.py_impl(WrapComplexMode)(take_no_complex)
 
 
 @nki_kernel_wrapper.py_functionalize_impl
