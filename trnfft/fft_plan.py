@@ -166,7 +166,7 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
 
 def _computed(name: str, x: Input) -> Input:
     """The tensor in a dtype to compute in."""
-    return widened(floating_point(name, x, RuntimeError))
+    return widened(floating_point(name, x, NotImplementedError))
 
 
 def _keys(like: Input) -> tuple[_Key | None, _Key | None]:

@@ -128,7 +128,7 @@ def _transformed(
 
 
 def _prepared(name: str, a: Input) -> torch.Tensor:
-    a = floating_point(name, a, RuntimeError)
+    a = floating_point(name, a, NotImplementedError)
     if isinstance(a, ComplexTensor) or a.is_complex():
         raise RuntimeError(
             f"argument '{name}' has dtype {a.dtype}, allowed are real dtypes only; transform its "

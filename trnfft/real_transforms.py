@@ -411,4 +411,4 @@ def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Ten
 
 def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
     """`x` with a dtype to compute in."""
-    return widened(of_given_kind(floating_point("x", x, RuntimeError)))
+    return widened(of_given_kind(floating_point("x", x, NotImplementedError)))

@@ -37,6 +37,10 @@ PAD_MODES = ("constant", "reflect", "replicate", "circular")
 _LEAST_ENVELOPE = 1e-11
 
 
+# What torch's own istft raises for real numbers.
+NOT_COMPLEX = RuntimeError if torch.__version__ < (2, 14) else TypeError
+
+
 def stft(
     input: Input,
     n_fft: int,
@@ -135,9 +139,9 @@ def istft(
 
     Raises:
         TypeError: an argument is of the wrong type.
-        RuntimeError: `input` is real, empty or of another shape than above; not
-            0 < hop_length <= win_length <= n_fft; `window` has another shape or is complex where
-            the result is real; squared windows add up to less than 1e-11 at some sample (the
+        RuntimeError: `input` is real (a TypeError from torch 2.14 on, as torch's own is), empty or
+            of another shape than above; not 0 < hop_length <= win_length <= n_fft; `window` has
+            another shape or is complex where the result is real; squared windows add up to less than 1e-11 at some sample (the
             condition "nonzero overlap add"), there is no sample, or no memory for `length` of them.
             On other devices than the CPU, and compiled, samples with such sums come back infinite
             or NaN instead: to read a sum would stop the device, and break the graph.
@@ -150,7 +154,7 @@ def istft(
     x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     if not x.is_complex() or x.ndim not in (2, 3) or x.numel() == 0:
-        raise RuntimeError(
+        raise (RuntimeError if x.is_complex() else NOT_COMPLEX)(
             f"argument 'input' has shape {tuple(x.shape)} and dtype {x.dtype}, allowed are "
             f"[F, T] and [B, F, T], not empty, of complex numbers; make them with stft"
         )
@@ -298,7 +302,9 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _samples(x: Input) -> torch.Tensor:
     """Argument 'input': real, or complex of the kind that it gives; in float32 or float64."""
-    return widened(of_given_kind(floating_point("input", x, RuntimeError, with_integers=False)))
+    return widened(
+        of_given_kind(floating_point("input", x, NotImplementedError, with_integers=False))
+    )
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:

@@ -733,7 +733,7 @@ def several(
 
 def _prepared(name: str, kind: Kind, input: Input) -> Input:
     """`input` with a dtype to compute in."""
-    x = floating_point("input", input, RuntimeError)
+    x = floating_point("input", input, NotImplementedError)
     if kind.operation is ops.r2c and x.is_complex():
         raise RuntimeError(
             f"argument 'input' has dtype {x.dtype}, {name} allows real dtypes only; "

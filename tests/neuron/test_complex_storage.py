@@ -1,4 +1,4 @@
-"""Native complex tensors on the device: they go in in both modes, and come out where it is asked for.
+"""Native complex tensors on the device: they go in, and come out where it is asked for.
 
 The mode of the stand-in that stores complex numbers is the second one, of two runs of these tests.
 """
@@ -60,7 +60,7 @@ TRANSFORMS = {
 }
 
 
-# What PyTorch's decomposition has no rule for, and says so; a ComplexTensor gets through all of them.
+# What PyTorch's decomposition has no rule for, and says so; a ComplexTensor gets through.
 UNDECOMPOSED = {"fftshift": "aten.roll.default"}
 
 

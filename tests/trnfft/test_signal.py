@@ -266,9 +266,9 @@ def test_errors_of_stft_as_torch(arguments, name):
 )
 def test_errors_of_istft_as_torch(arguments, name):
     arguments = dict(dict(input=SPECTRA, n_fft=8), **arguments)
-    with pytest.raises(RuntimeError):
+    with pytest.raises((RuntimeError, TypeError)) as expected:
         torch.istft(**arguments)
-    with pytest.raises(RuntimeError, match=name):
+    with pytest.raises(expected.type, match=name):
         trnfft.istft(**arguments)
 
 

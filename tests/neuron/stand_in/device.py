@@ -1,8 +1,8 @@
 """The device "neuron" of the tests: built from device.cpp by the C++ compiler of the machine.
 
-It has two modes. Whether TorchNeuron's device stores complex numbers is not known: in the first mode
-it refuses complex dtypes, in the second it stores complex64, and `compile_backend` decomposes complex
-operations as PyTorch's flag `enable_complex_wrapper` does.
+It has two modes. Whether TorchNeuron's device stores complex numbers is not known: in the first
+mode it refuses complex dtypes, in the second it stores complex64, and `compile_backend` decomposes
+complex operations as PyTorch's flag `enable_complex_wrapper` does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""ComplexTensors in graphs whose complex operations PyTorch decomposes, as TorchNeuron does by default.
+"""ComplexTensors in graphs whose complex operations PyTorch decomposes, as TorchNeuron does by
+default.
 
-PyTorch's own decomposition, the flag `enable_complex_wrapper`, has no rules for FFTs: a ComplexTensor
-gets through, as its graphs hold real numbers alone.
+PyTorch's own decomposition, the flag `enable_complex_wrapper`, has no rules for FFTs: a
+ComplexTensor gets through, as its graphs hold real numbers alone.
 """
 
 import pytest
