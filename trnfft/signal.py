@@ -38,7 +38,7 @@ _LEAST_ENVELOPE = 1e-11
 
 
 # What torch's own istft raises for real numbers.
-NOT_COMPLEX = RuntimeError if torch.__version__ < (2, 14) else TypeError
+NOT_COMPLEX = RuntimeError if torch.__version__ < "2.14" else TypeError
 
 
 def stft(
@@ -141,9 +141,9 @@ def istft(
         TypeError: an argument is of the wrong type.
         RuntimeError: `input` is real (a TypeError from torch 2.14 on, as torch's own is), empty or
             of another shape than above; not 0 < hop_length <= win_length <= n_fft; `window` has
-            another shape or is complex where the result is real; squared windows add up to less than 1e-11 at some sample (the
-            condition "nonzero overlap add"), there is no sample, or no memory for `length` of them.
-            On other devices than the CPU, and compiled, samples with such sums come back infinite
+            another shape or is complex where the result is real; squared windows add up to less
+            than 1e-11 at some sample (the condition "nonzero overlap add"), there is no sample, or
+            no memory for `length` of them. On other devices than the CPU, and compiled, samples with such sums come back infinite
             or NaN instead: to read a sum would stop the device, and break the graph.
     """
     if is_sharded(input):

@@ -1,6 +1,7 @@
 """torch.compile(backend="neuron"): values and gradients, the graphs, what crosses the bus."""
 
 import functools
+import warnings
 
 import pytest
 import torch
@@ -89,16 +90,52 @@ def test_a_graph_break_leaves_a_transform_to_eager_mode(launches):
     assert launches == []
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-def test_no_rows(dynamic, launches):
-    run = compiled(lambda x: trnfft.rfft(x).real, dynamic=dynamic)
+def test_no_rows(launches):
+    run = compiled(lambda x: trnfft.rfft(x).real)
     y = run(torch.ones(0, 8, device="neuron"))
     assert (y.shape, y.device.type) == ((0, 5), "neuron")
     assert launches == []
 
 
-def test_dynamic_shapes_are_settled(launches):
-    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)), dynamic=True)
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_dynamic_shapes_are_refused_before_the_backend_does(launches, fullgraph):
+    def doubled(x):
+        return trnfft.irfft(trnfft.rfft(x)) * 2
+
+    x = torch.ones(3, 8, device="neuron")
+    run = torch.compile(doubled, backend="neuron", dynamic=True, fullgraph=fullgraph)
+    with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True, allowed"):
+        run(x)
+    torch._dynamo.reset()
+    torch._dynamo.mark_dynamic(x, 0)
+    run = torch.compile(doubled, backend="neuron", fullgraph=fullgraph)
+    with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
+        run(x)
+    torch._dynamo.reset()
+    y = torch.ones(3, 8, device="neuron")
+    torch._dynamo.maybe_mark_dynamic(y, 0)
+    assert_close([run(y)], [2 * torch.ones(3, 8)])
+    assert len(launches) == 2
+
+
+def test_the_last_graph_of_a_function_is_told_once(launches):
+    run = torch.compile(lambda x: trnfft.rfft(x).real, backend="neuron")
+    limit = torch._dynamo.config.recompile_limit
+    told = []
+    for rows in range(1, limit + 3):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            x = torch.randn(rows, 8)
+            assert_close([run(x.to("neuron"))], [torch.fft.rfft(x).real])
+        told += [(rows, str(w.message)) for w in found if "recompile_limit" in str(w.message)]
+    ((rows, text),) = told
+    assert rows == limit and text.startswith(f"this is graph {limit} of one compiled function")
+    assert len(launches) == limit + 2
+
+
+def test_shapes_that_vary_are_settled(launches):
+    """Dynamo keeps numbers open that differ between calls, unless it is told otherwise."""
+    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
     for shape in ((3, 8), (3, 12), (5, 12)):
         x = torch.randn(shape)
         assert_close([run(x.to("neuron"))], [x])

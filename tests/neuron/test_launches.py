@@ -1,5 +1,6 @@
 """Launches: the packages, the contract of `wrap_nki`, the chip, the degree of LNC."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -21,10 +22,12 @@ nl = nki_api.nl
 
 
 @pytest.fixture
-def new_process():
-    """The runtime has not launched anything yet."""
+def new_process(monkeypatch):
+    """The runtime has not launched anything yet, and the degree is the chip's default."""
     before = list(torch_neuron._first_degree)
     torch_neuron._first_degree.clear()
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "")
+    monkeypatch.delenv(hardware.LNC_VARIABLE)
     yield
     torch_neuron._first_degree[:] = before
 
@@ -37,14 +40,29 @@ def operands(n=16):
 
 
 @pytest.mark.parametrize("name", packages.PACKAGES)
-def test_both_packages(name, launches):
+def test_all_packages(name, launches, new_process):
     with packages.installed(name):
         x = torch.randn(3, 16)
         assert relative_error(trnfft.fft(x.to("neuron")), torch.fft.fft(x)) < BOUND
-    assert len(launches) == 1
+    assert [degree for _, degree in launches] == [2]
+    assert os.environ[hardware.LNC_VARIABLE] == "2", "where NKI 0.7 reads the degree of LNC"
 
 
-@pytest.mark.parametrize("name", packages.PACKAGES)
+def test_a_kernel_is_called_where_nothing_wraps_it(launches, monkeypatch):
+    x = torch.randn(3, 16)
+    with packages.installed("torch_neuronx without wrap_nki"):
+        assert torch_neuron.has_launches() and torch_neuron.found("wrap_nki") is None
+        assert choose_backend(torch.device("neuron"))[0] == "nki"
+        compiled = torch.compile(lambda x: trnfft.rfft(x).real, backend="neuron", fullgraph=True)
+        for run in (lambda x: trnfft.rfft(x).real, compiled):
+            assert relative_error(run(x.to("neuron")), torch.fft.rfft(x).real) < BOUND
+        monkeypatch.delenv(hardware.LNC_VARIABLE, raising=False)
+        with pytest.raises(RuntimeError, match="compiled for LNC=1, the runtime has LNC=2"):
+            dft_gemm(*operands())
+    assert [degree for _, degree in launches] == [2] * len(launches) and launches
+
+
+@pytest.mark.parametrize("name", ["torch_neuronx", "libtorch_neuronx_lite"])
 def test_callers_take_arguments_by_position_and_by_name(name):
     x_re, x_im, matrix = operands()
     with packages.installed(name):
@@ -63,7 +81,7 @@ def test_without_a_package_the_backend_is_matmul():
     with packages.absent():
         assert not torch_neuron.has_launches()
         assert choose_backend(torch.device("neuron"))[0] == "matmul"
-        with trnfft.backend("nki"), pytest.raises(ImportError, match="torch-neuronx 2.11"):
+        with trnfft.backend("nki"), pytest.raises(ImportError, match="torch-neuronx 2.13"):
             trnfft.fft(torch.ones(2, 16, device="neuron"))
 
 

@@ -1,9 +1,11 @@
-"""Launches of kernels on TorchNeuron's device "neuron": by `wrap_nki`, of the package that has it.
+"""Launches of kernels on TorchNeuron's device "neuron": by `wrap_nki`, or by a call of the kernel.
 
-`torch_neuronx` is TorchNeuron (2.11 and later), `libtorch_neuronx_lite` its part in SDK 2.32's
-inference stack. Both take only top-level tensors as operands and hash every other argument; the
-bracket holds the degree of LNC, which must be the runtime's, as a tuple: torch_neuronx takes no
-plain number there (hardware records: wrap_nki of both packages).
+`torch_neuronx` is TorchNeuron (2.13 and 2.14 in SDK 2.33), `libtorch_neuronx_lite` its part in SDK
+2.32's inference stack. Both take only top-level tensors as operands and hash every other argument.
+The bracket of a caller by `wrap_nki` holds the degree of LNC, which must be the runtime's, as a
+tuple: one works in torch_neuronx 2.14.3 (hardware records). Where `wrap_nki` is not there, AWS's
+guide calls the kernel itself, whose degree NKI 0.7 reads in NEURON_LOGICAL_NC_CONFIG. So that
+variable is set before the first launch of a process.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def found(name: str) -> Callable[..., Any] | None:
 
 def has_launches() -> bool:
     """Whether kernels can be launched on a device "neuron"."""
-    return found("wrap_nki") is not None
+    return found("wrap_nki") is not None or found("nki_op") is not None
 
 
 def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments: Any) -> Any:
@@ -64,29 +66,33 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
     caller, names = _wrapped(kernel)
     # By name, as AWS documents the caller; it takes arguments by position, too.
     named = dict(zip(names, (*operands, *arguments), strict=False))
-    return caller[(cores,)](**named)
+    return kernel(**named) if caller is None else caller[(cores,)](**named)
 
 
 @cache.cached(KERNELS)  # as every call of wrap_nki registers the kernel once more
 def _wrapped(kernel: Any) -> tuple[Any, tuple[str, ...]]:
-    """The caller of a kernel, and the names of the kernel's arguments."""
+    """The caller of a kernel, None for the kernel itself; the names of the kernel's arguments."""
     wrap_nki = found("wrap_nki")
-    if wrap_nki is None:
+    if wrap_nki is None and not has_launches():
         raise ImportError(
-            "no package has wrap_nki, which launches kernels on a device 'neuron': install "
-            "torch-neuronx 2.11 or later (TorchNeuron): "
-            f"{how_to_install('nrtpy', 'torch-neuronx')}"
+            "no package launches kernels on a device 'neuron': install torch-neuronx 2.13 or later "
+            f"(TorchNeuron): {how_to_install('nrtpy', 'torch-neuronx')}"
         )
-    return wrap_nki(kernel), tuple(inspect.signature(getattr(kernel, "func", kernel)).parameters)
+    names = tuple(inspect.signature(getattr(kernel, "func", kernel)).parameters)
+    return None if wrap_nki is None else wrap_nki(kernel), names
 
 
 _first_degree: list[int] = []
 
 
 def _check_runtime(cores: int) -> None:
-    """Warn once of what makes launches slow; RuntimeError where the degree of LNC has changed."""
+    """Set the degree of LNC before the first launch; RuntimeError where it has changed since.
+
+    Warn once of what makes launches slow.
+    """
     if not _first_degree:
         _first_degree.append(cores)
+        os.environ.setdefault(hardware.LNC_VARIABLE, str(cores))
         if not os.environ.get(hardware.TARGET_VARIABLE):
             name = hardware.current().name
             warnings.warn(

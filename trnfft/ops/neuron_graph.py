@@ -10,11 +10,13 @@ as nothing can be uploaded where a backward graph is traced.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch._dynamo import nonstrict_trace
+from torch._guards import CompileContext, TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
@@ -29,7 +31,51 @@ ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}
 Tensors = list[torch.Tensor]
 
 
-@nonstrict_trace
+@torch.compiler.assume_constant_result
+def check_shapes_are_static() -> None:
+    """Raise while Dynamo traces: TorchNeuron's backend refuses dynamic shapes, and later.
+
+    Raises:
+        NotImplementedError: torch.compile has dynamic=True, or a dimension of an input is
+            marked by torch._dynamo.mark_dynamic.
+    """
+    advice = "each shape makes a graph of its own; pad inputs to few shapes where they vary"
+    if not torch._dynamo.config.assume_static_by_default:
+        asked = "argument 'dynamic' of torch.compile is True, allowed is False or None"
+    elif _is_any_marked():
+        asked = "an input is marked by torch._dynamo.mark_dynamic: remove the mark"
+    else:
+        return
+    text = f"{asked}: TorchNeuron's backend takes graphs of static shapes alone; {advice}"
+    raise NotImplementedError(text)
+
+
+@torch.compiler.assume_constant_result
+def warn_of_the_last_graph() -> None:
+    """Tell, while Dynamo traces, of the last graph that it makes of a function.
+
+    Afterwards other shapes run in eager mode, which Dynamo tells nobody by default.
+    """
+    made, limit = CompileContext.current_compile_id(), torch._dynamo.config.recompile_limit
+    if made is None or made.frame_compile_id is None or made.frame_compile_id + 1 != limit:
+        return
+    warnings.warn(
+        f"this is graph {limit} of one compiled function, which is torch._dynamo.config."
+        f"recompile_limit: with other shapes it will run in eager mode, at a launch for each "
+        f"transform. Pad inputs to few shapes, or set a higher limit",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _is_any_marked() -> bool:
+    """Whether a dimension of an input, of those met so far, is to stay open: a strict mark."""
+    context = TracingContext.try_get()
+    found = context.tensor_to_context.values() if context else ()
+    constraints = [c for one in found for c in getattr(one, "constraint_sizes", ())]
+    return any(c is not None and not getattr(c, "warn_only", True) for c in constraints)
+
+
 def transform(
     kind: str,
     parts: Parts,
@@ -37,6 +83,21 @@ def transform(
     inverse: bool,
     scale: float,
     planned: bool = False,
+) -> Parts:
+    """As `_transform`, which Dynamo calls and does not trace, after a check of the shapes."""
+    check_shapes_are_static()
+    warn_of_the_last_graph()
+    return _transform(kind, parts, sizes, inverse, scale, planned)
+
+
+@nonstrict_trace
+def _transform(
+    kind: str,
+    parts: Parts,
+    sizes: tuple[int, ...],
+    inverse: bool,
+    scale: float,
+    planned: bool,
 ) -> Parts:
     """The transform `kind` of split parts along their last dimensions. Differentiable.
 
@@ -120,7 +181,7 @@ def operators() -> dict[str, Any]:
     if nki_op is None:
         raise ImportError(
             "no package has nki_op, which makes operators for torch.compile(backend='neuron'): "
-            "call trnfft in eager mode, or install torch-neuronx 2.11 or later (TorchNeuron): "
+            "call trnfft in eager mode, or install torch-neuronx 2.13 or later (TorchNeuron): "
             f"{how_to_install('nrtpy', 'torch-neuronx')}"
         )
     made = {}

@@ -59,6 +59,8 @@ def check_value(node: torch.fx.Node) -> None:
 
 
 def compiled(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
+    if not torch._dynamo.config.assume_static_by_default:
+        raise Refused("torch.compile(dynamic=True) is rejected")
     run = aot_autograd(fw_compiler=check_and_run, bw_compiler=check_and_run_backward)
     with functorch_config.patch(enable_complex_wrapper=device.stores_complex()):
         return run(graph, example_inputs)

@@ -14,8 +14,11 @@ Stricter than published: the degree must be that of the runtime, operands lie on
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -97,6 +100,25 @@ def wrap_nki(kernel: Any) -> Caller:
     if kernel not in kernels:
         kernels.append(kernel)
     return Caller(kernels.index(kernel))
+
+
+@contextlib.contextmanager
+def kernels_are_called() -> Iterator[None]:
+    """Kernels take tensors of the device, at the degree of NEURON_LOGICAL_NC_CONFIG, else 1."""
+    simulated_call = simulator.Kernel.__call__
+
+    def call(kernel: simulator.Kernel, *args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        if not any(isinstance(x, torch.Tensor) and x.device.type == "neuron" for x in given):
+            return simulated_call(kernel, *args, **kwargs)
+        degree = int(os.environ.get(hardware.LNC_VARIABLE) or 1)
+        return wrap_nki(kernel)[(degree,)](*args, **kwargs)
+
+    simulator.Kernel.__call__ = call
+    try:
+        yield
+    finally:
+        simulator.Kernel.__call__ = simulated_call
 
 
 def check(grid: tuple[int, ...], operands: Any) -> None:

@@ -15,6 +15,7 @@ from . import nki_hop
 # Module names, the functions in them, and whether the bracket must hold a tuple.
 PACKAGES = {
     "torch_neuronx": ({"torch_neuronx": ("wrap_nki", "nki_op")}, True),
+    "torch_neuronx without wrap_nki": ({"torch_neuronx": ("nki_op",)}, True),
     "libtorch_neuronx_lite": (
         {
             "libtorch_neuronx_lite": (),
@@ -41,7 +42,8 @@ def installed(name: str) -> Iterator[None]:
         torch_neuron.found.cache_clear()
         nki_hop.wants_tuple = wants_tuple
         try:
-            yield
+            with nki_hop.kernels_are_called():
+                yield
         finally:
             for module in made:
                 del sys.modules[module]
@@ -50,7 +52,8 @@ def installed(name: str) -> Iterator[None]:
 @contextmanager
 def absent() -> Iterator[None]:
     """Neither package is there inside a `with` block."""
-    names = [name for modules, _ in PACKAGES.values() for name in modules if name in sys.modules]
+    known = {name for modules, _ in PACKAGES.values() for name in modules}
+    names = [name for name in known if name in sys.modules]
     before = {name: sys.modules.pop(name) for name in names}, nki_hop.wants_tuple
     forget()
     try:
