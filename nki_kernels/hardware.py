@@ -150,6 +150,13 @@ class NeuronCore:
     all_to_all_start_ns: float = 2e6
     message_ns: float = 700.0  # one more message: no document. A DMA from trigger to first byte
 
+    def __post_init__(self) -> None:
+        if self.reading_of_ap not in (RELATIVE, ABSOLUTE):
+            raise ValueError(
+                f"argument 'reading_of_ap' is {self.reading_of_ap!r}, "
+                f"allowed are {RELATIVE}, {ABSOLUTE}"
+            )
+
     @property
     def dma_total_bytes_per_ns(self) -> float:
         """All DMA engines together."""

@@ -53,21 +53,19 @@ def index_steps(view: NkiTensor, dim: int, is_vector: bool) -> tuple[int, int]:
     which has to lie in the tensor (nki.isa.dma_copy: "dynamic address or index"); AWS's nki-library
     (core/utils/tensor_view.py) takes any dimension of the right step, whatever its size.
     """
-    relative = _steps(view.shape, view.strides, dim)
-    shape = view.storage.shape
-    absolute = _steps(shape, [math.prod(shape[d + 1 :]) for d in range(len(shape))], dim)
-    places = 1 if is_vector else 0  # of what has to agree
-    chosen = relative
-    if relative[: 1 + places] != absolute[: 1 + places]:
+    shape, whole = view.shape, view.storage.shape
+    relative = _steps(shape, view.strides, dim)
+    absolute = _steps(whole, [math.prod(whole[d + 1 :]) for d in range(len(whole))], dim)
+    step, count = relative
+    if step != absolute[0] or (is_vector and count != absolute[1]):
         value = (
-            f"{dim} of a view {view.shape} of {view.storage.describe()}: an index counts "
+            f"{dim} of a view of shape {shape} of {view.storage.describe()}: an index counts "
             f"{_words(relative)} or {_words(absolute)}"
         )
-        chosen = absolute if _is_absolute("ap indirect_dim", value) else relative
-    step, count = chosen
+        if _is_absolute("ap indirect_dim", value):
+            shape, (step, count) = whole, absolute
     if step is None or count is None:
-        rule = f"out of range for shape {view.shape}"
-        raise NkiValidationError("NkiTensor", "ap indirect_dim", dim, rule)
+        raise NkiValidationError("NkiTensor", "ap indirect_dim", dim, f"out of range for {shape}")
     if is_vector:
         return step, count
     elements = view._free or view.storage.size_bytes // dtypes.itemsize(view.dtype)
@@ -81,7 +79,9 @@ def _steps(shape: Any, strides: Any, dim: int) -> tuple[int | None, int | None]:
 
 def _words(steps: tuple[int | None, int | None]) -> str:
     step, count = steps
-    return "nothing" if step is None else f"{step} elements, of {count} places"
+    if step is None:
+        return "nothing"
+    return f"{step} {'element' if step == 1 else 'elements'} of {count}"
 
 
 def _is_absolute(operand: str, value: str) -> bool:
