@@ -3,7 +3,8 @@
 RELATIVE is the docstring of ``NkiTensor.ap`` (nki/api/nki/language/__init__.py):
 
 - The pattern begins ``offset`` elements after the view's first one; None adds nothing.
-- An index counts ``view.strides[indirect_dim]`` elements.
+- An index counts ``view.strides[indirect_dim]`` elements. Five kernels of AWS's nki-library index
+  reshaped tensors so; none depends on the offset of a view.
 
 ABSOLUTE is nki/deep-dives/nki-aps.rst, "Composition and .ap on a view" and "Scalar Dynamic Access",
 and a warning in nki/get-started/nki-language-guide.rst. Both say that shape, strides and offset of
