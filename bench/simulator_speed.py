@@ -83,9 +83,9 @@ def of_block_circulant(p: int, q: int, k: int, rows: int) -> Launch:
     layout = layouts(p, q, k)[-1]
     tables = pack((*block_circulant_tables(k), product_masks(q, layout[0])))
     return block_circulant, (
-        sample(rows, q * k),
+        sample(rows, q, k),
         sample(p, q, k),
-        sample(1, p * k),
+        sample(1, p, k),
         *tables,
         layout,
     )

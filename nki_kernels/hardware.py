@@ -49,6 +49,9 @@ SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 # What is known of a construct on a chip: records of wrong results or refusals, a record of another
 # chip or one that contradicts others, a hint, or that it works.
 WRONG, CONTESTED, DOUBTFUL, FINE = "wrong", "contested", "doubtful", "fine"
+# What `.ap` counts from where it is called on a view: the view, or the whole tensor. AWS's
+# documents say either: simulator/access_patterns.py.
+RELATIVE, ABSOLUTE = "relative", "absolute"
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class NeuronCore:
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
     nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 takes them
+    ap_of_views: str = CONTESTED  # where the readings differ: no record of any chip
+    reading_of_ap: str = RELATIVE  # no verdict: how the simulator reads it
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
     dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 all: hardware records
@@ -144,6 +149,13 @@ class NeuronCore:
     # though documents speak of 1 to 10 us inside an instance of trn2 [collectives].
     all_to_all_start_ns: float = 2e6
     message_ns: float = 700.0  # one more message: no document. A DMA from trigger to first byte
+
+    def __post_init__(self) -> None:
+        if self.reading_of_ap not in (RELATIVE, ABSOLUTE):
+            raise ValueError(
+                f"argument 'reading_of_ap' is {self.reading_of_ap!r}, "
+                f"allowed are {RELATIVE}, {ABSOLUTE}"
+            )
 
     @property
     def dma_total_bytes_per_ns(self) -> float:

@@ -22,7 +22,7 @@ _RAMPED = 3  # blocks, from which the first and the last are halved
 class HbmRows(nl.NKIObject):
     """Rows of an HBM tensor, of which the first numbers hold data."""
 
-    tensor: Any  # HBM [B, pitch], whole, so that its rows can be addressed in a device loop
+    tensor: Any  # HBM [..., pitch], whole, so that its rows can be addressed in a device loop
     columns: int  # of a row that hold data
     is_made: bool = False  # whether the launch itself makes them, in a pass before
 
@@ -93,11 +93,27 @@ def ramped(blocks: Any, together: int) -> Any:
     return found
 
 
+def row_count(x: Any) -> int:
+    """Rows of HBM x [..., N]."""
+    count = 1
+    for size in x.shape[0 : len(x.shape) - 1]:
+        count *= size
+    return count
+
+
 def rows_in_hbm(x: Any, rows: Rows, low: int, high: int) -> Any:
-    """Columns low..high of a block's rows of HBM x [B, N], as [partitions, each, high - low]."""
-    pitch = x.shape[1]
-    pattern = [[rows.each * pitch, rows.partitions], [pitch, rows.each], [1, high - low]]
-    return x.ap(pattern, rows.first * pitch + low, scalar_offset=rows.base)
+    """Columns low..high of a block's rows of HBM x [..., N], as [partitions, each, high - low]."""
+    return part_of_rows(x, rows, 0, rows.each, low, high)
+
+
+def part_of_rows(x: Any, rows: Rows, row: int, count: int, low: int, high: int) -> Any:
+    """The same of ``count`` rows of each partition, from the one with number ``row`` on."""
+    last = len(x.shape) - 1
+    pitch = x.shape[last]
+    pattern = [[rows.each * pitch, rows.partitions], [pitch, count], [1, high - low]]
+    offset = (rows.first + row) * pitch + low
+    # The register counts rows of all dimensions before the last, so by the step of that one.
+    return x.ap(pattern, offset, scalar_offset=rows.base, indirect_dim=last - 1)
 
 
 def descriptors(base: Any) -> Any:
@@ -115,6 +131,6 @@ def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
 
 
 def store_rows(y: Any, tile: Any, rows: Rows, columns: int) -> None:
-    """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [B, N]."""
+    """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [..., N]."""
     target = rows_in_hbm(y, rows, 0, columns)
     nisa.dma_copy(dst=target, src=tile[:, :, 0:columns], dge_mode=descriptors(rows.base))

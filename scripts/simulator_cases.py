@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +114,10 @@ def of_complex_rows() -> list[Case]:
         rest = lambda: (*pack(tables(n, radices)), radices)  # noqa: E731
         return Case(kernel.__name__, kernel, both(batch, n), rest)
 
+    def split(*radices: int) -> tuple[Any, ...]:
+        matrices, *others = split_four_step_tables(math.prod(radices), radices)
+        return matrices, *pack(tuple(others)), radices
+
     def gemm(name: str, tolerance: float = FLOAT32, **options: Any) -> Case:
         rest = lambda: (dft_gemm_matrix(60, False, 1.0, **options),)  # noqa: E731
         return Case(name, dft_gemm, both(150, 60), rest, tolerance)
@@ -131,7 +136,7 @@ def of_complex_rows() -> list[Case]:
         Case("bluestein", bluestein, both(5, 67), bluestein_rest),
         Case("folded_dft", folded_dft, both(5, 131), lambda: pack(folded_dft_tables(131))),
         stages(four_step, four_step_tables, 3, 693, 7, 9, 11),
-        stages(split_four_step, split_four_step_tables, 2, 4096, 16, 16, 16),
+        Case("split_four_step", split_four_step, both(2, 4096), lambda: split(16, 16, 16)),
         stages(long_bluestein, long_bluestein_tables, 2, 131, 128, 3),
         stages(split_bluestein, split_bluestein_tables, 2, 601, 65, 3, 14),
     ]
@@ -264,11 +269,13 @@ def of_products() -> list[Case]:
             lambda: (*pack(convolution_tables(60, stages)), stages, 50),
         ),
         Case("convolve_images", convolve_images, [(3, 16, 24), *both(1, 13, 16)], image_rest),
-        Case("block_circulant", block_circulant, [(rows, 24), (2, 3, 8), (1, 16)], circulant_rest),
+        Case(
+            "block_circulant", block_circulant, [(rows, 3, 8), (2, 3, 8), (1, 2, 8)], circulant_rest
+        ),
         Case(
             "block_circulant_gradients",
             block_circulant_gradients,
-            [(rows, 16), *spectra],
+            [(rows, 2, 8), *spectra],
             circulant_rest,
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.probes import (
+    access_patterns,
     array_tiles,
     device_loops,
     kernel_arguments,
@@ -23,6 +24,7 @@ TOPICS = (
     array_tiles,
     kernel_arguments,
     device_loops,
+    access_patterns,
     logical_cores,
     transfers,
 )

@@ -199,17 +199,12 @@ def as_array(x: Any) -> Any:
 def as_rows(part: Any) -> Any:
     """An Array's rows along its last axis."""
     last = len(part.shape) - 1
-    return HbmRows(part.tensor.flatten_dims(0, last - 1), part.shape[last], part.is_made)
+    return HbmRows(part.tensor, part.shape[last], part.is_made)
 
 
 def as_columns(part: Any, axis: int) -> Any:
     """An Array as [A, N, C], N along ``axis``."""
-    last = len(part.shape) - 1
-    members = 1
-    for size in part.shape[0:axis]:
-        members *= size
     columns = 1
     for size in part.shape[axis + 1 :]:
         columns *= size
-    pitch = part.tensor.shape[last] if axis == last - 1 else columns
-    return HbmColumns(part.tensor.reshape((members, part.shape[axis], pitch)), columns)
+    return HbmColumns(part.tensor, axis, columns)

@@ -171,7 +171,7 @@ def pieces_of(blocks: int, k: int, most: int) -> int:
 def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no-untyped-def]
     """Rows times a block circulant matrix, plus a bias, and the spectra of both.
 
-    x: float32 HBM [B, q k]. weight: [p, q, k], 1 <= k <= 256. bias: [1, p k]. tables, places:
+    x: float32 HBM [B, q, k]. weight: [p, q, k], 1 <= k <= 256. bias: [1, p, k]. tables, places:
     ``pack((*block_circulant_tables(k), product_masks(q, side)))``. layout: one of
     ``layouts(p, q, k)``, whose first is the side. Returns y [B, p k], and [q, 2h, pitch] for x
     and for the weight.
@@ -179,13 +179,12 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     p, q, k = weight.shape
     rows = x.shape[0]
     height = spectrum_rows(k)
-    y = nl.ndarray((rows, p * k), dtype=nl.float32, buffer=nl.shared_hbm)
+    y = nl.ndarray((rows, p, k), dtype=nl.float32, buffer=nl.shared_hbm)
     of_x = nl.ndarray((q, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
     of_w = nl.ndarray((q, height, row_pitch(p)), dtype=nl.float32, buffer=nl.shared_hbm)
     of_y = nl.ndarray((p, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
     cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
     tools = load_tools(unpack(tables, places), k)
-    x = x.reshape((rows, q, k))
     transform(Transform(weight, of_w, cut.of_weight, cut.tiles, None, False, 0, False), tools)
     transform(Transform(x, of_x, cut.of_input, cut.tiles, None, False, 1, False), tools)
     fill_gap(of_x, rows)
@@ -194,42 +193,35 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     meet(of_x)
     multiply_spectra(Product(of_x, of_w, of_y, cut.side, False), tools, rows)
     meet(of_y)
-    result = y.reshape((rows, p, k))
-    transform(Transform(result, of_y, cut.of_output, cut.tiles, bias, True, 0, True), tools)
-    return y, of_x, of_w
+    transform(Transform(y, of_y, cut.of_output, cut.tiles, bias, True, 0, True), tools)
+    return y.reshape((rows, p * k)), of_x, of_w
 
 
 @nki.jit
 def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type: ignore[no-untyped-def]
     """Gradients of x and of the weight, from that of y and the spectra of ``block_circulant``.
 
-    grad: float32 HBM [B, p k]. of_x, of_w: [q, 2h, pitch]. The rest: as there. Returns (dx
+    grad: float32 HBM [B, p, k]. of_x, of_w: [q, 2h, pitch]. The rest: as there. Returns (dx
     [B, q k], dw [p, q k]). All of it shares the one transform of ``grad``.
     """
-    rows = grad.shape[0]
+    rows, p, k = grad.shape
     q, height, pitch = of_x.shape
-    tables = unpack(tables, places)
-    k = tables[0].shape[0] // (tables[0].shape[1] // height)
-    p = grad.shape[1] // k
-    by_x = nl.ndarray((rows, q * k), dtype=nl.float32, buffer=nl.shared_hbm)
-    by_w = nl.ndarray((p, q * k), dtype=nl.float32, buffer=nl.shared_hbm)
+    by_x = nl.ndarray((rows, q, k), dtype=nl.float32, buffer=nl.shared_hbm)
+    by_w = nl.ndarray((p, q, k), dtype=nl.float32, buffer=nl.shared_hbm)
     of_y = nl.ndarray((p, height, pitch), dtype=nl.float32, buffer=nl.shared_hbm)
     x_spectra = nl.ndarray(of_x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     w_spectra = nl.ndarray(of_w.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
-    tools = load_tools(tables, k)
-    grad = grad.reshape((rows, p, k))
+    tools = load_tools(unpack(tables, places), k)
     transform(Transform(grad, of_y, cut.of_output, cut.tiles, None, False, 0, False), tools)
     meet(of_y)
     multiply_spectra(Product(of_y, of_w, x_spectra, cut.side, True), tools, rows)
     correlate_spectra(Correlation(of_x, of_y, w_spectra, cut.side, 0, q, 1), tools, rows)
     meet(x_spectra)
     meet(w_spectra)
-    x = by_x.reshape((rows, q, k))
-    weight = by_w.reshape((p, q, k))
-    transform(Transform(x, x_spectra, cut.of_input, cut.tiles, None, False, 0, True), tools)
-    transform(Transform(weight, w_spectra, cut.of_weight, cut.tiles, None, False, 1, True), tools)
-    return by_x, by_w
+    transform(Transform(by_x, x_spectra, cut.of_input, cut.tiles, None, False, 0, True), tools)
+    transform(Transform(by_w, w_spectra, cut.of_weight, cut.tiles, None, False, 1, True), tools)
+    return by_x.reshape((rows, q * k)), by_w.reshape((p, q * k))
 
 
 def meet(tensor: Any) -> None:

@@ -36,7 +36,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nisa, nki, nl
-from ..packing import unpack
 from ..row_blocks import Rows, blocks_of, load_rows, share_rows, store_rows
 from ..tiles import PARTITIONS
 from .butterfly_stages import (
@@ -98,10 +97,10 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    tables = unpack(tables, places)
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    launch = Launch([x_re, x_im], [y_re, y_im], load_columns(tables), input_tiles(n, compensated))
+    held = load_columns(tables, places)
+    launch = Launch([x_re, x_im], [y_re, y_im], held, input_tiles(n, compensated))
     block = PARTITIONS * max(1, state_points(n, compensated) // n)
     share = share_rows(batch, block, block_instructions(n, compensated))
     last = share.first + share.trips * share.step
@@ -115,12 +114,14 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     return y_re, y_im
 
 
-def load_columns(tables: Any) -> Tables:
+def load_columns(packed: Any, places: Any) -> Tables:
     """The kernel's tables of HBM, with the columns on every partition of SBUF."""
-    constants = tables[0].shape[1]
+    first, shape, _ = places[0]
+    constants = shape[1]
     columns = sbuf((PARTITIONS, constants))
-    nisa.dma_copy(dst=columns, src=tables[0].ap([[0, PARTITIONS], [1, constants]]))
-    return Tables(columns, tables[1])
+    nisa.dma_copy(dst=columns, src=packed.ap([[0, PARTITIONS], [1, constants]], offset=first))
+    first, shape, _ = places[1]
+    return Tables(columns, packed, first, shape[0], shape[1])
 
 
 def input_tiles(n: int, compensated: bool) -> Any:
@@ -190,7 +191,7 @@ def split_rows(launch: Launch, rows: Rows) -> Any:
     for _ in range(2):
         tiles.append(sbuf((rows.partitions, 2, 4, 1, _PIECE)))
     for _ in range(3):
-        pieces.append(sbuf((rows.partitions, tables.factors.shape[0], _PIECE)))
+        pieces.append(sbuf((rows.partitions, tables.rows, _PIECE)))
     for first in range(0, length, _PIECE):
         tile = tiles[first // _PIECE % 2]
         for part in range(2):
@@ -214,7 +215,7 @@ def split_piece(tile: Any, states: Any, first: int, tables: Tables, pieces: Any)
         outputs.append(output)
     radix_4([tile[:, :, 0:2]], [tile[:, :, 2:4]], outputs, [], tables.columns)
     for leg in range(1, 4):
-        load_factors(pieces[leg - 1], tables.factors, (leg - 1) * length + first)
+        load_factors(pieces[leg - 1], tables, (leg - 1) * length + first)
         views = factor_views(pieces[leg - 1], 0, [[1, _PIECE]])
         finish_twiddle(begin_twiddle(outputs[leg], views))
 

@@ -16,12 +16,15 @@ class Tables(nl.NKIObject):
     """The kernel's tables, those of constants loaded."""
 
     columns: Any  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
-    factors: Any  # HBM [2 or 6, L]: twiddles; six rows are those of the compensated mode
+    packed: Any  # HBM, all tables, whole: `ap` of a view may be read in two ways
+    first: int  # its number that the twiddles [rows, length] begin at
+    rows: int  # 2, or 6 in the compensated mode
+    length: int  # entries
 
 
 def is_compensated(tables: Tables) -> bool:
     """The table of the compensated mode has six rows: high bits, rest and whole of a factor."""
-    return bool(tables.factors.shape[0] == 6)
+    return bool(tables.rows == 6)
 
 
 def fresh_words(shape: Any, tables: Tables) -> Any:
@@ -42,11 +45,11 @@ def scaled_sum(dst: Any, words: Any, columns: Any) -> None:
     nisa.activation(dst=dst, op=nl.copy, data=total, scale=scale)
 
 
-def load_factors(tile: Any, factors: Any, first: int) -> None:
-    """Entries of the table from ``first`` on, on every partition of tile [P, 2 or 6, size]."""
+def load_factors(tile: Any, tables: Tables, first: int) -> None:
+    """Entries of the twiddles from ``first`` on, on every partition of tile [P, 2 or 6, size]."""
     partitions, rows, size = tile.shape
-    pattern = [[0, partitions], [factors.shape[1], rows], [1, size]]
-    nisa.dma_copy(dst=tile, src=factors.ap(pattern, offset=first))
+    pattern = [[0, partitions], [tables.length, rows], [1, size]]
+    nisa.dma_copy(dst=tile, src=tables.packed.ap(pattern, offset=tables.first + first))
 
 
 def factor_views(tile: Any, first: int, pattern: Any) -> Factors:
@@ -76,7 +79,7 @@ def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
     if stage.has_table:
         entries = table_entries(stage, is_compensated(tables))
         for _ in range(2):
-            pieces.append(sbuf((state[0].shape[0], tables.factors.shape[0], entries)))
+            pieces.append(sbuf((state[0].shape[0], tables.rows, entries)))
     has_constants = stage.following > 0 and not stage.has_table
     products: Any = None
     # The quarter without twiddles comes last, so that ScalarE's products are always ready.
@@ -87,7 +90,7 @@ def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
         if has_constants and turn > 0:
             finish_twiddle(products)
         if stage.has_table:
-            multiply_by_table(result, stage, quarter, tables.factors, pieces)
+            multiply_by_table(result, stage, quarter, tables, pieces)
         elif has_constants and quarter > 0:
             words = twiddled(result, stage, quarter * run_of_p(stage), run_of_p(stage))
             products = begin_twiddle(words, constant_factors(stage, quarter, tables, words))
@@ -182,21 +185,21 @@ def table_entries(stage: Stage, compensated: bool) -> int:
     return min(most, run_of_p(stage) * stage.outputs)
 
 
-def multiply_by_table(result: Any, stage: Stage, quarter: int, factors: Any, pieces: Any) -> None:
+def multiply_by_table(result: Any, stage: Stage, quarter: int, tables: Tables, pieces: Any) -> None:
     """Multiply a quarter of a stage's outputs by its table, which comes to two tiles in turn."""
     rows = result[0].shape[2]
     outputs, each = stage.outputs, run_of_p(stage)
     step = pieces[0].shape[2] // outputs
     for first in range(quarter * each, (quarter + 1) * each, step):
         piece = pieces[first // step % 2]
-        load_factors(piece, factors, stage.place + first * outputs)
+        load_factors(piece, tables, stage.place + first * outputs)
         views = factor_views(piece, 1, [[0, rows], [outputs, step], [1, outputs - 1]])
         finish_twiddle(begin_twiddle(twiddled(result, stage, first, step), views))
 
 
 def constant_factors(stage: Stage, quarter: int, tables: Tables, words: Any) -> Factors:
     """The columns of constants that multiply the outputs of a quarter."""
-    rows = tables.factors.shape[0]
+    rows = tables.rows
     total = (tables.columns.shape[1] - FIRST_CONSTANT) // rows
     width = stage.outputs - 1
     views = []

@@ -114,22 +114,19 @@ def copy(dst: Any, src: Any, area: Any) -> None:
 
 def in_spectra(spectra: Any, pattern: Any, area: Any) -> Any:
     """A view of HBM [blocks, 2h, pitch] whose pattern begins where the area does."""
-    blocks, height, pitch = spectra.shape
+    _, height, pitch = spectra.shape
     offset = (area.block * height + area.slot) * pitch + area.row
-    if area.axis == GRID:
-        numbers = spectra.reshape((blocks * height * pitch,))
-        return numbers.ap(pattern, offset, scalar_offset=area.base)
-    axis = max(0, area.axis)
+    axis = 2 if area.axis == GRID else max(0, area.axis)  # a place in a grid counts numbers
     return spectra.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
 
 
 def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
     """A view of HBM [rows, blocks, k] whose pattern begins where the area does."""
-    rows, blocks, k = numbers.shape
+    _, blocks, k = numbers.shape
     offset = (area.row * blocks + area.block) * k
-    if area.axis == GRID:
-        return numbers.reshape((rows * blocks * k,)).ap(pattern, offset, scalar_offset=area.base)
     axis = 1 if area.axis == BLOCKS else 0
+    if area.axis == GRID:
+        axis = 2
     return numbers.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
 
 

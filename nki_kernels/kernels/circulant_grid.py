@@ -90,11 +90,11 @@ def positions_of(grid: Any) -> int:
 def table_of(grid: Any) -> Any:
     """Where positions are in each tensor, int32 HBM [positions, tensors], counted from the area."""
     inner, innermost = grid.counts[1], grid.counts[2]
-    shape = (grid.counts[0], inner * innermost, TENSORS)
-    table = nl.ndarray(shape, dtype=nl.int32, buffer=nl.private_hbm)
+    each = inner * innermost
+    table = nl.ndarray((positions_of(grid), TENSORS), dtype=nl.int32, buffer=nl.private_hbm)
     for low in range(0, grid.counts[0], PARTITIONS):
         rows = min(PARTITIONS, grid.counts[0] - low)
-        tile = nl.ndarray((rows, shape[1], TENSORS), dtype=nl.int32, buffer=nl.sbuf)
+        tile = nl.ndarray((rows, each, TENSORS), dtype=nl.int32, buffer=nl.sbuf)
         for tensor in range(TENSORS):
             steps = grid.steps[tensor]
             nisa.iota(
@@ -103,8 +103,9 @@ def table_of(grid: Any) -> Any:
                 offset=low * steps[0] + grid.first * steps[grid.shared],
                 channel_multiplier=steps[0],
             )
-        nisa.dma_copy(dst=table[low : low + rows], src=tile, dge_mode=nisa.dge_mode.none)
-    return table.reshape((positions_of(grid), TENSORS))
+        part = table[low * each : (low + rows) * each].reshape_dim(0, (rows, each))
+        nisa.dma_copy(dst=part, src=tile, dge_mode=nisa.dge_mode.none)
+    return table
 
 
 def area_at(table: Any, position: Any, area: Any) -> Any:

@@ -40,7 +40,7 @@ def make_rows(transform: Any, tools: Any, area: Any) -> None:
 
 
 def repeat_bias(transform: Any, tools: Any, area: Any) -> Any:
-    """A bias HBM [1, N] of an area's blocks on partitions (piece, row), by a product.
+    """A bias HBM [1, blocks, k] of an area's blocks on partitions (piece, row), by a product.
 
     DMA would have to move it once a partition.
     """
@@ -53,12 +53,11 @@ def repeat_bias(transform: Any, tools: Any, area: Any) -> Any:
     own = tools.identity.ap([[PARTITIONS, split], [1, split], [0, rows]])
     nisa.tensor_copy(dst=one[:, 0 : split * rows], src=own, engine=nisa.engine.vector)
     result = nl.ndarray((PARTITIONS, width), dtype=nl.float32, buffer=nl.sbuf)
-    flat = transform.bias.reshape((1, blocks, k))
     for low in range(0, width, STAGED):
         high = min(low + STAGED, width)
         row = tools.staged[low // STAGED % 2][0:split]
         pattern = [[blocks // split * k, split], [1, high - low]]
-        source = bias_columns(flat, pattern, area, low)
+        source = bias_columns(transform.bias, pattern, area, low)
         copy(row[:, 0 : high - low], source, area)
         for first in range(low, high, PSUM_BANK):
             last = min(first + PSUM_BANK, high)
@@ -74,8 +73,7 @@ def bias_columns(bias: Any, pattern: Any, area: Any, low: int) -> Any:
     if area.axis == BLOCKS:
         return bias.ap(pattern, offset, scalar_offset=area.base, indirect_dim=1)
     if area.axis == GRID:
-        numbers = bias.reshape((bias.shape[1] * bias.shape[2],))
-        return numbers.ap(pattern, offset, scalar_offset=area.base[2])
+        return bias.ap(pattern, offset, scalar_offset=area.base[2], indirect_dim=2)
     return bias.ap(pattern, offset)
 
 

@@ -30,7 +30,7 @@ class Transform(nl.NKIObject):
     spectra: Any  # [blocks, 2h, pitch]
     split: int  # pieces that a row is cut into
     tiles: int  # of 128 rows, taken at once
-    bias: Any  # HBM [1, blocks k], of rows that are made; or None
+    bias: Any  # HBM [1, blocks, k], of rows that are made; or None
     has_bias: bool
     turn: int  # the first of the tiles that its loads take turns with
     makes_rows: bool  # of spectra, else spectra of rows

@@ -17,7 +17,8 @@ from ..tiles import NARROW, PSUM_BANK
 class HbmColumns(nl.NKIObject):
     """Data [A, N, C] in HBM, whose rows may be shorter than the way from one to the next."""
 
-    tensor: Any  # HBM [A, N, pitch], whole, so that it can be addressed in a device loop
+    tensor: Any  # HBM [..., N, ...], whole, so that it can be addressed in a device loop
+    axis: int  # of the tensor, that N is the size of
     columns: int  # C, of a row that hold data
 
 
@@ -169,14 +170,32 @@ def columns_of(place: Any) -> int:
     return int(place.members * place.columns)
 
 
+def member_count(part: Any) -> int:
+    """A of [A, N, C]."""
+    count = 1
+    for size in part.tensor.shape[0 : part.axis]:
+        count *= size
+    return count
+
+
+def rows_apart(part: Any) -> int:
+    """Numbers from row to row of [A, N, C]."""
+    pitch = 1
+    for size in part.tensor.shape[part.axis + 1 :]:
+        pitch *= size
+    return pitch
+
+
 def rows_in_hbm(part: Any, block: Any, first: int, partitions: int, step: int, count: int) -> Any:
     """HBM [partitions, members, count, columns]: from row ``first`` on ``count`` of every step."""
-    _, n, pitch = part.tensor.shape
+    n, pitch = part.tensor.shape[part.axis], rows_apart(part)
     place = block.place
     pattern = [[step * pitch, partitions], [n * pitch, place.members]]
     pattern += [[pitch, count], [1, place.columns]]
     offset = (place.member * n + first) * pitch + place.low
-    return part.tensor.ap(pattern, offset, scalar_offset=block.base, indirect_dim=block.dimension)
+    # The register counts members or columns of several dimensions, by the step of the last of them.
+    dimension = part.axis - 1 if block.dimension == 0 else len(part.tensor.shape) - 1
+    return part.tensor.ap(pattern, offset, scalar_offset=block.base, indirect_dim=dimension)
 
 
 def is_narrow(block: Any) -> bool:

@@ -50,7 +50,16 @@ from typing import Any
 import numpy as np
 
 from ..nki_api import nisa, nki, nl
-from ..row_blocks import HbmRows, Rows, blocks_of, load_rows, ramped, share_rows, store_rows
+from ..row_blocks import (
+    HbmRows,
+    Rows,
+    blocks_of,
+    load_rows,
+    ramped,
+    row_count,
+    share_rows,
+    store_rows,
+)
 from ..row_guard import advance_guard, begin_guard, guard_steps, transposes_mix_rows
 from ..tiles import (
     DMA_RUN,
@@ -202,7 +211,7 @@ def multiply_rows(source: Any, target: Any, product: Product, matrix: Any) -> No
     source, target: lists of ``HbmRows``, one for each part. matrix: HBM [rows of the contraction,
     columns of results], both times the rows of a slab; or two of them, which add up.
     """
-    batch = source[0].tensor.shape[0]
+    batch = row_count(source[0].tensor)
     is_refined = len(matrix.shape) > 2
     numbers = product.parts * product.contracted
     slab = slab_of(product, matrix.shape[len(matrix.shape) - 2] // numbers)
@@ -273,7 +282,7 @@ def is_data_first(rows: HbmRows, n: int) -> bool:
     """
     if rows.is_made:
         return False
-    batch = rows.tensor.shape[0]
+    batch = row_count(rows.tensor)
     if transposes_mix_rows():
         return bool(batch > 1)
     return bool(batch > NARROW and batch * n > _LITTLE)

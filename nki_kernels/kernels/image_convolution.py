@@ -51,6 +51,7 @@ from .column_blocks import (
     blocks_of,
     columns_of,
     groups_of,
+    member_count,
     rows_in_hbm,
     share_columns,
     walk_of,
@@ -210,7 +211,7 @@ def parts_in_hbm(shape: Any) -> Any:
 
 def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radices: Any) -> None:
     """HBM source [B, held, C] to target [B, kept, C], lists of two HbmColumns, times H."""
-    images, count = source[0].tensor.shape[0], spectrum[0].shape[0]
+    images, count = member_count(source[0]), spectrum[0].shape[0]
     found = load_tables(tables)
     stages = stages_of(radices, found, _PIECE, _RING)
     sides = share_columns(images, source[0].columns)
@@ -503,7 +504,8 @@ def make_rows(turned: Any, table: Any, flight: Any, marks: Any) -> None:
 
 def store_rows(target: Any, flight: Any, stages: Any) -> None:
     """Store a block's result as the rows that the target holds."""
-    block, length, kept = flight.block, stages.length, target[0].tensor.shape[1]
+    block, length = flight.block, stages.length
+    kept = target[0].tensor.shape[target[0].axis]
     full = kept // length
     rest = kept - full * length
     for part in range(2):

@@ -45,7 +45,7 @@ from typing import Any
 
 from ..nki_api import nki, nl
 from ..packing import unpack
-from ..row_blocks import HbmRows, Rows, blocks_of, share_rows
+from ..row_blocks import HbmRows, Rows, blocks_of, row_count, share_rows
 from ..row_guard import prepare_guard, transposes_mix_rows
 from ..tiles import DMA_RUN, PARTITIONS, load_identity
 from .real_stockham_blocks import (
@@ -138,7 +138,7 @@ def inverse_real_stockham_rows(source: Any, target: Any, radices: Any, tables: A
 
 def transform_rows(is_inverse: bool, source: Any, target: Any, radices: Any, tables: Any) -> None:
     """All rows of this program: a loop on the device, and what it leaves."""
-    batch = source[0].tensor.shape[0]
+    batch = row_count(source[0].tensor)
     most = rows_of_partition(radices, batch)
     share = share_rows(batch, most * PARTITIONS, instructions_of_block(radices, most))
     blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)

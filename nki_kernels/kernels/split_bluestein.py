@@ -49,7 +49,7 @@ from .bluestein import chirp_factors, parts_by_row
 from .four_step import transform_rows
 from .four_step_passage import Results
 from .four_step_plan import STORED
-from .four_step_tables import four_step_specs
+from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
     Geometry,
     Job,
@@ -62,10 +62,11 @@ from .split_four_step import (
     meet,
     pieces_of_pass,
     scratch_lanes,
-    scratch_parts,
+    scratch_lines,
     share_of,
-    split_four_step_tables,
+    split_matrices,
     split_of,
+    split_twiddles,
     tile_of,
 )
 from .spread_lines import RING, Inputs, Lines, Place, load_lines, loads_of, start_loads, store_lines
@@ -113,8 +114,8 @@ def split_bluestein_tables(
     """The kernel's tables for a convolution of length M = product of ``radices``: P, r1, ..., C.
 
     (chirp [rows, 2, Q], chirp [rows, 2, Q], spectrum [C, 2, P A], matrices [pieces, P, 2, 128],
-    *split_four_step's tables), float32, computed in float64. Raises ValueError unless M >= 2n - 1
-    and P > 64.
+    *split_four_step's tables, their matrices as [pieces, P, 2, P]), float32, computed in float64.
+    Raises ValueError unless M >= 2n - 1 and P > 64.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -126,13 +127,15 @@ def split_bluestein_tables(
     count, size, last = geometry.count, geometry.size, radices[-1]
     held = -(-n // size) * size
     by_row = spectrum.reshape(last, size // last, count).transpose(0, 2, 1)
-    forward = split_four_step_tables(m, radices)
+    matrices = split_matrices(geometry, -1)
     return (
         parts_by_row(opening[:held].reshape(-1, size)),
         parts_by_row(closing[:held].conj().reshape(-1, size)),  # of exchanged parts
         parts_by_row(by_row.reshape(last, -1)),
-        _closing_matrices(forward[0]),
-        *forward,
+        _closing_matrices(matrices),
+        matrices,
+        split_twiddles(geometry, -1),
+        *four_step_tables(size, radices[1:]),
     )
 
 
@@ -258,8 +261,8 @@ def part_side(weighted: Any, index: int, side: int, convolution: Convolution) ->
     """DFTs over p and twiddles of one of a pair of pieces, into the first scratch."""
     split, low = convolution.job.split, side * HALF
     geometry = split.geometry
-    target = scratch_lanes(scratch_parts(convolution.job.scratch[0]), None, geometry)
-    matrices = load_matrices(split.tables[0], None, index, low, convolution.rows)
+    target = scratch_lanes(convolution.job.scratch[0], None, geometry)
+    matrices = load_matrices(split.tables[0][index, 0 : convolution.rows], None, low)
     x = weighted[low : low + convolution.rows]
     result = nl.ndarray((geometry.lanes, 2, geometry.piece), dtype=nl.float32, buffer=nl.sbuf)
     for start in range(0, geometry.piece, PSUM_BANK):
@@ -323,19 +326,20 @@ def filter_rows(convolution: Convolution) -> None:
     job = convolution.job
     split = job.split
     size, spread = split.geometry.size, split.spread
-    first, second = scratch_parts(job.scratch[0]), scratch_parts(job.scratch[1])
+    first, second = job.scratch[0], job.scratch[1]
     share = share_of(split.geometry.count, spread.rows, 1, job)
     inputs = Inputs(split.tiles, [], [])
-    loads = loads_of(Lines(first, None, 0, size), inputs, spread, share.first, share.rest)
+    rows = scratch_lines(first, None, size)
+    loads = loads_of(rows, inputs, spread, share.first, share.rest)
     start_loads(loads, RING)
-    spectra = Lines(second, None, 0, size)
+    spectra = scratch_lines(second, None, size)
     results = Results(spectra, [convolution.spectrum], convolution.tiles, 0)
     transform_rows(loads, results, split.held[0])
-    exchanged = Lines([second[1], second[0]], None, 0, size)
+    starts = [spectra.starts[1], spectra.starts[0]]
+    exchanged = Lines(spectra.parts, None, 0, size, starts)
     loads = loads_of(exchanged, inputs, spread, share.first, share.rest)
     start_loads(loads, RING)
-    back = Lines(first, None, 0, size)
-    transform_rows(loads, Results(back, [], [], 0), split.held[0])
+    transform_rows(loads, Results(rows, [], [], 0), split.held[0])
 
 
 # The last pass.
@@ -363,7 +367,7 @@ def closing_of(pair: int, convolution: Convolution) -> Closing:
     """Loads of a pair of pieces."""
     job = convolution.job
     geometry, lanes = job.split.geometry, lanes_of_pair(pair, convolution)
-    source = scratch_lanes(scratch_parts(job.scratch[0]), None, geometry)
+    source = scratch_lanes(job.scratch[0], None, geometry)
     pieces, matrices = [], []
     for side in range(sides_of(pair, geometry)):
         index = 2 * pair + side
@@ -372,7 +376,7 @@ def closing_of(pair: int, convolution: Convolution) -> Closing:
             view = lanes_of(source, part, index, geometry)
             nisa.dma_copy(dst=tile[:, part], src=view, dge_mode=nisa.dge_mode.none)
         pieces.append(tile)
-        matrices.append(load_matrices(convolution.matrices, None, index, 0, geometry.lanes))
+        matrices.append(load_matrices(convolution.matrices[index], None, 0))
     result = nl.ndarray((lanes, 2, geometry.piece), dtype=nl.float32, buffer=nl.sbuf)
     return Closing(pair, pieces, matrices, load_chirp(pair, 1, convolution), result)
 

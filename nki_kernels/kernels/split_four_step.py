@@ -67,6 +67,7 @@ from .spread_lines import (
     load_lines,
     loads_of,
     start_loads,
+    view_of,
 )
 from .stockham_stages import length_of
 from .table_terms import table_spec
@@ -94,9 +95,9 @@ class Geometry(nl.NKIObject):
 class Lanes(nl.NKIObject):
     """Vectors in HBM as [L, N/L], a piece at a time."""
 
-    parts: Any  # two tensors: real and imaginary part
-    base: Any  # register with the row of the tensors that an iteration begins at, or None
-    skip: int  # numbers before the first lane
+    tensor: Any  # both parts, whole
+    base: Any  # register with the column that an iteration begins at, or None
+    starts: Any  # the number that each part begins at
     pitch: int  # from lane to lane
 
 
@@ -105,7 +106,7 @@ class Split(nl.NKIObject):
 
     geometry: Geometry
     spread: Spread  # of the transforms of length Q
-    tables: Any  # in HBM: matrices [pieces, L, 2, L], twiddles [L, 2, W], and four_step's
+    tables: Any  # in HBM: matrices, twiddles [L, 2, W], and four_step's
     held: Any  # [Tables] of four_step in SBUF, or nothing until they are needed
     twiddle: Any  # SBUF [L, 2, W]
     identity: Any  # SBUF [128, 128]
@@ -167,16 +168,34 @@ def split_four_step_tables(
     """The kernel's tables, float32: (matrices, twiddles, *four_step's tables).
 
     radices: P, then those of a four-step plan for Q = n / P. matrices: [pieces, L, 2, L], rows
-    (p, g), columns (k_p, g). twiddles: [L, 2, W]. Raises ValueError where it is no such plan.
+    (p, g), columns (k_p, g), as ``by_column`` lays them. twiddles: [L, 2, W]. Raises ValueError
+    where it is no such plan.
     """
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
     sign = 1 if inverse else -1
-    return split_matrices(geometry, sign), split_twiddles(geometry, sign), *plan
+    matrices = by_column(split_matrices(geometry, sign), geometry)
+    return matrices, split_twiddles(geometry, sign), *plan
+
+
+def by_column(matrices: np.ndarray[Any, Any], geometry: Geometry) -> np.ndarray[Any, Any]:
+    """Matrices as [pieces W, numbers]: those of a piece begin in the row of its first column.
+
+    So a register that counts columns of a vector's lanes counts its matrices, too.
+    """
+    pieces, each = len(matrices), column_numbers(geometry)
+    rows = np.zeros((pieces, geometry.piece * each), np.float32)
+    rows[:, : matrices[0].size] = matrices.reshape(pieces, -1)
+    return rows.reshape(pieces * geometry.piece, each)
+
+
+def column_numbers(geometry: Geometry) -> int:
+    """Numbers of a matrix for each of a piece's columns."""
+    return -(-2 * geometry.lanes * geometry.lanes // geometry.piece)
 
 
 def split_matrices(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
-    """W_P^(p k) W_N^(k (g N/L + s)), the first of ``split_four_step_tables``."""
+    """W_P^(p k) W_N^(k (g N/L + s)): [pieces, L, 2, L] of ``split_four_step_tables``."""
     count, size, blocks = geometry.count, geometry.size, geometry.blocks
     n = count * size
     p, k = np.arange(count)[:, None], np.arange(count)[None, :]
@@ -203,9 +222,8 @@ def split_twiddles(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
 def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """(shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
     geometry = checked_geometry(math.prod(radices), radices)
-    lanes = geometry.lanes
-    matrices = table_spec((pieces_of_pass(geometry), lanes, 2, lanes))
-    twiddles = table_spec((lanes, 2, geometry.piece))
+    matrices = table_spec((geometry.columns, column_numbers(geometry)))
+    twiddles = table_spec((geometry.lanes, 2, geometry.piece))
     return matrices, twiddles, *four_step_specs(radices[1:])
 
 
@@ -215,23 +233,31 @@ def pieces_of_pass(geometry: Geometry) -> int:
 
 
 @nki.jit
-def split_four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
+def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(split_four_step_tables(N, radices,
-    ...))``. Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. matrices: the first of ``split_four_step_tables(N, radices,
+    ...)``. tables, places: ``pack`` of the others. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_re, y_im]
-    split = split_of(radices, unpack(tables, places), RING)
+    # A register counts columns of the P results, of each of which there are P numbers here.
+    shape = (batch, n // radices[0], radices[0])
+    y_re = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    y_im = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    split = split_of(radices, [matrices] + unpack(tables, places), RING)
+    transform_batch([x_re, x_im], [y_re, y_im], split)
+    return y_re.reshape((batch, n)), y_im.reshape((batch, n))
+
+
+def transform_batch(x: Any, y: Any, split: Split) -> None:
+    """Transform all rows of x into y."""
+    batch, n = x[0].shape
     if transform_instructions(split) > _UNROLLED:
         hold_plan(split)
         job = job_of(split, nl.num_programs() > 1, batch)
         for row in range(batch):
             split_row(Lines(x, None, row * n, n), Lines(y, None, row * n, n), job)
-        return y_re, y_im
+        return
     share = share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
     if share.trips + share.rest > 0:
         alone = job_of(split, False, 0)
@@ -248,7 +274,6 @@ def split_four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     if batch % nl.num_programs() > 0:
         at = (batch - 1) * n
         split_row(Lines(x, None, at, n), Lines(y, None, at, n), job_of(split, True, 0))
-    return y_re, y_im
 
 
 def split_of(radices: Any, tables: Any, loaded: int) -> Split:
@@ -304,18 +329,19 @@ def share_of(count: int, block: int, instructions: int, job: Job) -> Share:
     return Share(first, 1, 0, count * (program + 1) // programs - first)
 
 
-def scratch_parts(tensor: Any) -> Any:
-    """Real and imaginary part of a scratch [2 P, ...]."""
-    count = tensor.shape[0] // 2
-    return [tensor[0:count], tensor[count : 2 * count]]
+def scratch_starts(tensor: Any) -> Any:
+    """The numbers of a scratch [2 P, ...] that real and imaginary part begin at."""
+    return [0, tensor.shape[0] // 2 * tensor.shape[1]]
 
 
-def by_piece(parts: Any, length: int) -> Any:
-    """The same numbers as rows of ``length``, which a register counts."""
-    rows = []
-    for part in parts:
-        rows.append(part.reshape((part.shape[0] * part.shape[1] // length, length)))
-    return rows
+def scratch_lines(tensor: Any, base: Any, size: int) -> Lines:
+    """A scratch as lines of ``size`` numbers."""
+    return Lines([tensor, tensor], base, 0, size, scratch_starts(tensor))
+
+
+def along(lines: Lines, column: Any) -> Lines:
+    """The same lines, in a loop that counts the second dimension of their tensors."""
+    return Lines(lines.parts, column, lines.skip, lines.held, lines.starts, 1)
 
 
 def split_row(source: Lines, target: Lines, job: Job) -> None:
@@ -333,35 +359,33 @@ def split_row(source: Lines, target: Lines, job: Job) -> None:
 
 def part_row(source: Lines, job: Job) -> None:
     """DFTs over p and twiddles, into the scratch."""
-    geometry, parts = job.split.geometry, scratch_parts(job.scratch[0])
+    geometry, scratch = job.split.geometry, job.scratch[0]
     share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
-    end = share.first + share.trips * share.step
+    end, piece = share.first + share.trips * share.step, geometry.piece
     if share.trips > 0:
 
-        def body(piece: Any) -> None:
-            rows = by_piece(source.parts, geometry.piece)
-            inside = Lines(rows, piece, source.skip, source.held)
-            lanes = scratch_lanes(by_piece(parts, geometry.piece), piece, geometry)
-            part_pieces(inside, lanes, 0, share.step, job.split)
+        def body(column: Any) -> None:
+            lanes = scratch_lanes(scratch, column, geometry)
+            part_pieces(along(source, column), lanes, 0, share.step, job.split)
 
-        nl.fori_loop(share.first, end, body, share.step)
-    part_pieces(source, scratch_lanes(parts, None, geometry), end, share.rest, job.split)
+        nl.fori_loop(share.first * piece, end * piece, body, share.step * piece)
+    part_pieces(source, scratch_lanes(scratch, None, geometry), end, share.rest, job.split)
 
 
-def scratch_lanes(parts: Any, base: Any, geometry: Geometry) -> Lanes:
+def scratch_lanes(tensor: Any, base: Any, geometry: Geometry) -> Lanes:
     """A scratch as lanes."""
-    return Lanes(parts, base, 0, geometry.columns + geometry.gap)
+    return Lanes(tensor, base, scratch_starts(tensor), geometry.columns + geometry.gap)
 
 
 def part_pieces(source: Lines, target: Lanes, first: int, count: int, split: Split) -> None:
-    """The first pass of ``count`` pieces; their matrices are counted by the target's base."""
+    """The first pass of ``count`` pieces; the target's base counts their matrices, too."""
     geometry = split.geometry
     for index in range(first, first + count):
         place = Place(0, index * geometry.piece, geometry.columns)
         tile = tile_of(split, index, geometry.lanes)
         for part in range(2):
             load_lines(tile[:, part].expand_dim(1), source, part, place)
-        matrices = load_matrices(split.tables[0], target.base, index, 0, geometry.lanes)
+        matrices = load_matrices(matrices_of(split, target.base, index), target.base, 0)
         result = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
         for low in range(0, geometry.piece, PSUM_BANK):
             high = min(low + PSUM_BANK, geometry.piece)
@@ -382,19 +406,24 @@ def tile_of(split: Split, index: int, lanes: int) -> Any:
 def lanes_of(lanes: Lanes, part: int, index: int, geometry: Geometry) -> Any:
     """A piece of one part of a vector in HBM, [L, W]."""
     pattern = [[lanes.pitch, geometry.lanes], [1, geometry.piece]]
-    at = lanes.skip + index * geometry.piece
-    return lanes.parts[part].ap(pattern, at, scalar_offset=lanes.base)
+    at = lanes.starts[part] + index * geometry.piece
+    return lanes.tensor.ap(pattern, at, scalar_offset=lanes.base, indirect_dim=1)
 
 
-def load_matrices(table: Any, base: Any, index: int, low: int, rows: int) -> Any:
-    """Wr, Wi and -Wi of a piece, from HBM [pieces, K, 2, M]: SBUF [128, 3, M].
+def matrices_of(split: Split, base: Any, index: int) -> Any:
+    """Wr and Wi of a piece in HBM, [L, 2, L]."""
+    lanes, table = split.geometry.lanes, split.tables[0]
+    pattern = [[2 * lanes, lanes], [lanes, 2], [1, lanes]]
+    return table.ap(pattern, index * split.geometry.piece * table.shape[1], scalar_offset=base)
 
-    low, rows: its first rows, and the partition that they begin at.
+
+def load_matrices(source: Any, base: Any, low: int) -> Any:
+    """Wr, Wi and -Wi from HBM [K, 2, M]: SBUF [128, 3, M], from partition ``low`` on.
+
+    base: the register in the source's address, or None.
     """
-    count, columns = table.shape[1], table.shape[3]
+    rows, _, columns = source.shape
     tile = nl.ndarray((PARTITIONS, 3, columns), dtype=nl.float32, buffer=nl.sbuf)
-    pattern = [[2 * columns, rows], [columns, 2], [1, columns]]
-    source = table.ap(pattern, index * 2 * count * columns, scalar_offset=base)
     held = tile[low : low + rows]
     nisa.dma_copy(dst=held[:, 0:2], src=source, dge_mode=descriptors(base))
     nisa.activation(dst=held[:, 2], op=nl.copy, data=held[:, 1], scale=-1.0)
@@ -420,18 +449,18 @@ def transform_scratch(job: Job) -> None:
     """The P transforms of length Q, from one scratch into the other."""
     split = job.split
     geometry, spread = split.geometry, split.spread
-    source, target = scratch_parts(job.scratch[0]), scratch_parts(job.scratch[1])
+    first, second = job.scratch[0], job.scratch[1]
     share = share_of(geometry.count, spread.rows, instructions_of(spread), job)
     end = share.first + share.trips * share.step
     if share.trips > 0:
 
         def body(row: Any) -> None:
-            lines = Lines(source, row, 0, geometry.size), Lines(target, row, 0, geometry.size)
-            transform_lines(lines[0], lines[1], 0, share.step, split)
+            target = scratch_lines(second, row, geometry.size)
+            transform_lines(scratch_lines(first, row, geometry.size), target, 0, share.step, split)
 
         nl.fori_loop(share.first, end, body, share.step)
-    lines = Lines(source, None, 0, geometry.size), Lines(target, None, 0, geometry.size)
-    transform_lines(lines[0], lines[1], end, share.rest, split)
+    target = scratch_lines(second, None, geometry.size)
+    transform_lines(scratch_lines(first, None, geometry.size), target, end, share.rest, split)
 
 
 def transform_lines(source: Lines, target: Lines, first: int, count: int, split: Split) -> None:
@@ -443,19 +472,17 @@ def transform_lines(source: Lines, target: Lines, first: int, count: int, split:
 
 def merge_row(target: Lines, job: Job) -> None:
     """The last pass: the P results of the scratch, interleaved."""
-    geometry, parts = job.split.geometry, scratch_parts(job.scratch[1])
+    geometry, scratch = job.split.geometry, job.scratch[1]
     share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
-    end = share.first + share.trips * share.step
+    end, piece = share.first + share.trips * share.step, geometry.piece
     if share.trips > 0:
 
-        def body(piece: Any) -> None:
-            lanes = scratch_lanes(by_piece(parts, geometry.piece), piece, geometry)
-            rows = by_piece(target.parts, geometry.piece * geometry.count)
-            inside = Lines(rows, piece, target.skip, target.held)
-            merge_pieces(lanes, inside, 0, share.step, job.split)
+        def body(column: Any) -> None:
+            lanes = scratch_lanes(scratch, column, geometry)
+            merge_pieces(lanes, along(target, column), 0, share.step, job.split)
 
-        nl.fori_loop(share.first, end, body, share.step)
-    merge_pieces(scratch_lanes(parts, None, geometry), target, end, share.rest, job.split)
+        nl.fori_loop(share.first * piece, end * piece, body, share.step * piece)
+    merge_pieces(scratch_lanes(scratch, None, geometry), target, end, share.rest, job.split)
 
 
 def merge_pieces(source: Lanes, target: Lines, first: int, count: int, split: Split) -> None:
@@ -472,7 +499,7 @@ def merge_pieces(source: Lanes, target: Lines, first: int, count: int, split: Sp
             result = interleave(tile[:, part], split)
             pattern = [[run, rows], [geometry.columns * radix, geometry.blocks], [1, run]]
             at = target.skip + index * piece * radix
-            view = target.parts[part].ap(pattern, at, scalar_offset=target.base)
+            view = view_of(target, part, pattern, at)
             nisa.dma_copy(dst=view, src=result, dge_mode=descriptors(target.base))
 
 

@@ -35,10 +35,12 @@ class Spread(nl.NKIObject):
 class Lines(nl.NKIObject):
     """Transforms in HBM, one a row, or parts of them."""
 
-    parts: Any  # two tensors [B, ...]: real and imaginary part
-    base: Any  # register with the row that a device loop's iteration begins at, or None
+    parts: Any  # two tensors [B, ...], whole: real and imaginary part, or both parts twice
+    base: Any  # register with where a device loop's iteration begins, or None
     skip: int  # numbers of a row before the first one
     held: int  # numbers that are there; zeros follow
+    starts: Any = (0, 0)  # the number of each tensor that its part begins at
+    dimension: int = 0  # of the tensors, that the register counts
 
 
 class Place(nl.NKIObject):
@@ -220,22 +222,27 @@ def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
     half the rate. Where they are not, a DMA costs a microsecond of GpSimdE, and moves all lines.
     """
     partitions, rows, size = shape
-    x = lines.parts[part]
-    line = x.shape[1]
+    line = lines.parts[part].shape[1]
     full = min(partitions, lines.held // place.pitch)
     rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
     together = 1 if lines.base == None else rows
     runs = []
     for row in range(0, rows, together):
-        offset = (place.row + row) * line + lines.skip + place.low
+        offset = lines.starts[part] + (place.row + row) * line + lines.skip + place.low
         if full > 0:
             pattern = [[place.pitch, full], [line, together], [1, size]]
-            runs.append(Run(x.ap(pattern, offset, scalar_offset=lines.base), 0, row))
+            runs.append(Run(view_of(lines, part, pattern, offset), 0, row))
         if rest > 0:
             pattern = [[place.pitch, 1], [line, together], [1, rest]]
             offset += full * place.pitch
-            runs.append(Run(x.ap(pattern, offset, scalar_offset=lines.base), full, row))
+            runs.append(Run(view_of(lines, part, pattern, offset), full, row))
     return runs
+
+
+def view_of(lines: Lines, part: int, pattern: Any, offset: int) -> Any:
+    """A pattern of one part of lines, ``offset`` numbers after what the register says."""
+    x = lines.parts[part]
+    return x.ap(pattern, offset, scalar_offset=lines.base, indirect_dim=lines.dimension)
 
 
 def weigh_inputs(chunk: Chunk, spread: Spread) -> None:

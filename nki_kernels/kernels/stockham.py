@@ -51,7 +51,7 @@ from typing import Any
 
 from ..nki_api import nki, nl
 from ..packing import unpack
-from ..row_blocks import HbmRows, blocks_of, ramped, share_rows
+from ..row_blocks import HbmRows, blocks_of, ramped, row_count, share_rows
 from ..row_guard import advance_guard
 from ..tiles import DMA_RUN, PARTITIONS, load_identity
 from .dft_gemm import is_data_first
@@ -114,7 +114,7 @@ def transform_rows(source: Any, target: Any, stages: Any, each: int, growth: int
     instructions = 0
     for stage in stages:
         instructions += stage_instructions(stage)
-    batch, n = source[0].tensor.shape[0], input_length(stages[0])
+    batch, n = row_count(source[0].tensor), input_length(stages[0])
     share = share_rows(batch, PARTITIONS * each, each * instructions)
     end = share.first + share.trips * share.step
     blocks = ramped(blocks_of(None, end, share.rest, each), _TOGETHER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nisa, nl
-from ..row_blocks import Rows, descriptors, load_rows, rows_in_hbm
+from ..row_blocks import Rows, descriptors, load_rows, part_of_rows, rows_in_hbm
 from ..row_guard import advance_guard, begin_guard, guard_steps, transposes_mix_rows
 from ..tiles import DMA_RUN, PARTITIONS
 from .stockham_stages import input_length, output_length, padding_of, pitch_of, row_numbers
@@ -120,13 +120,9 @@ def store_block(block: Any, target: Any) -> None:
     row = 0
     for tile in block.results:
         for part in range(2):
-            pitch, columns = target[part].tensor.shape[1], target[part].columns
-            pattern = [[block.rows.each * pitch, tile.shape[0]], [pitch, tile.shape[2]]]
-            place = target[part].tensor.ap(
-                pattern + [[1, columns]],
-                (block.rows.first + row) * pitch,
-                scalar_offset=block.rows.base,
-            )
+            columns = target[part].columns
+            y = target[part].tensor
+            place = part_of_rows(y, block.rows, row, tile.shape[2], 0, columns)
             data = tile[:, part, :, 0:columns]
             nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(block.rows.base))
         row += tile.shape[2]

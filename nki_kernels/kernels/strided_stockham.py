@@ -58,6 +58,7 @@ from .column_blocks import (
     columns_of,
     groups_of,
     is_narrow,
+    member_count,
     rows_in_hbm,
     share_columns,
     walk_of,
@@ -186,8 +187,8 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     columns = x_re.shape[2]
-    source = [HbmColumns(x_re, columns), HbmColumns(x_im, columns)]
-    target = [HbmColumns(y_re, columns), HbmColumns(y_im, columns)]
+    source = [HbmColumns(x_re, 1, columns), HbmColumns(x_im, 1, columns)]
+    target = [HbmColumns(y_re, 1, columns), HbmColumns(y_im, 1, columns)]
     transform_columns(source, target, radices, unpack(tables, places), 1)
     return y_re, y_im
 
@@ -199,7 +200,7 @@ def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passe
     """
     ring = _RING if passes == 1 else _SHARED_RING
     stages = stages_of(radices, load_tables(tables), _PIECE, ring)
-    sides = share_columns(source[0].tensor.shape[0], source[0].columns)
+    sides = share_columns(member_count(source[0]), source[0].columns)
     size = stages_block(sides, stages)
     cost = block_instructions(size, stages)
     walk = walk_of(sides, size, LAUNCH_INSTRUCTIONS * 2 // (5 * passes * cost))
@@ -311,8 +312,9 @@ def load_piece(piece: Any, source: Any, stages: Any) -> None:
     rows, length = stages.rows, stages.length
     size = piece.count * columns_of(block.place)
     tile = piece.tile[0 : 2 * rows, 0:size]
-    full = source[0].tensor.shape[1] // length
-    tail = min(piece.count, source[0].tensor.shape[1] - full * length - piece.first)
+    held = source[0].tensor.shape[source[0].axis]
+    full = held // length
+    tail = min(piece.count, held - full * length - piece.first)
     if full < rows:
         nisa.memset(dst=tile, value=0.0)
     if stages.radix > 1 and is_narrow(block):
@@ -511,7 +513,7 @@ def make_outputs(
 
 def store_block(target: Any, result: Any, block: Any, stages: Any) -> None:
     """Store the outputs q r + K of a block that the target holds."""
-    radix, kept = stages.radix, target[0].tensor.shape[1]
+    radix, kept = stages.radix, target[0].tensor.shape[target[0].axis]
     full = kept // radix
     rest = kept - full * radix
     for part in range(2):

@@ -96,6 +96,13 @@ RULES = {
         "kiln, trn1, NKI 0.6: refused; aws-neuron-sdk issue 1346: NCC_ICFG018 refused it up to NKI "
         "0.5, and AWS says of NKI 0.6 that the issue's kernel compiles",
     ),
+    "ap-of-views": Rule(
+        "ap_of_views",
+        "where .ap is called on a view, AWS's documents disagree on what it counts from: call .ap "
+        "on the tensor as it was allocated or passed, with an offset from its first element and an "
+        "indirect_dim of its own shape",
+        "NkiTensor.ap's docstring adds the view's offset, nki-aps.rst ignores its shape and offset",
+    ),
     "instruction-limit": Rule(
         "too_many_instructions",
         "a launch has at most 5 million instructions (a device loop's body counts once)",

@@ -1,7 +1,8 @@
 """Instructions with an operand whose address a register or a tile of indices holds.
 
 Documented in nki/deep-dives/nki-aps.rst and under nki.isa.dma_copy. An index must lie within the
-dimension of the view that it was applied to, and what it reaches within the tensor.
+dimension of the view that it was applied to, and what it reaches within the tensor. Of a
+``scalar_offset`` of ``ap`` the latter is all: access_patterns.py says why.
 """
 
 from __future__ import annotations

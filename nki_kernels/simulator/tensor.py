@@ -21,6 +21,7 @@ import numpy as np
 from nki_kernels import releases
 
 from . import dtypes
+from .access_patterns import first_element, index_steps
 from .arguments import integer, integers
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
@@ -529,9 +530,9 @@ class NkiTensor(NoArithmetic, NKIObject):
     ) -> NkiTensor:
         """View with an explicit ``[[stride, count], ...]`` pattern over the storage.
 
-        ``offset`` counts elements on top of the view's own offset. Raises NkiValidationError
-        for a pattern that leaves the storage, and on-chip for a partition stride other than the
-        storage's free size.
+        What ``offset`` and indices count from where this is a view: access_patterns.py. Raises
+        NkiValidationError for a pattern that leaves the storage, on-chip for a partition stride
+        other than the storage's free size, in strict mode where AWS's documents disagree.
         """
         if scalar_offset is not None and vector_offset is not None:
             raise _fail("ap", "scalar_offset and vector_offset", "give at most one of them")
@@ -541,7 +542,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
         strides, shape = _pattern(pattern)
         more = 0 if offset is None else integer("NkiTensor", "ap offset", offset)
-        view = base._view(shape, strides, base.offset + more)
+        view = base._view(shape, strides, first_element(base, more))
         if not shape or min(shape) < 1 or min(strides) < 0:
             raise _fail("ap pattern", pattern, "counts must be >= 1 and strides >= 0")
         if view._free and shape[0] > 1 and strides[0] != view._free:
@@ -558,14 +559,12 @@ class NkiTensor(NoArithmetic, NKIObject):
                 rule = "must be a tensor in SBUF or a register; add an int to offset"
                 raise _fail(f"ap {name}", repr(value), rule)
         indirect_dim = integer("NkiTensor", "ap indirect_dim", indirect_dim)
-        if not 0 <= indirect_dim < self.ndim:
-            raise _fail("ap indirect_dim", indirect_dim, f"out of range for shape {self.shape}")
         if self._free and indirect_dim == 0:
             rule = "a dynamic index cannot select a partition"
             raise _fail("ap indirect_dim", indirect_dim, rule)
         kind = "scalar" if vector_offset is None else "vector"
         index = scalar_offset if vector_offset is None else vector_offset
-        step, count = self.strides[indirect_dim], self.shape[indirect_dim]
+        step, count = index_steps(self, indirect_dim, kind == "vector")
         return view._with_dynamic(Indirection(kind, index, step, count), self)
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:

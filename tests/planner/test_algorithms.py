@@ -147,7 +147,7 @@ def test_a_layout_of_a_weight_takes_its_number_of_rows():
     assert limited
     for recipe in limited:
         most = block_circulant.most_rows(recipe.layout)
-        assert algorithm.inputs(recipe, most)[0] == (most, 512)
+        assert algorithm.inputs(recipe, most)[0] == (most, 4, 128)
         with pytest.raises(ValueError, match=f"takes up to {most} rows, not {most + 1}$"):
             algorithm.inputs(recipe, most + 1)
 

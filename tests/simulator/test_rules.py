@@ -1878,7 +1878,7 @@ def a_register_does_not_select_a_partition(broken):
 @rule("NkiTensor", "dynamic index", "only one dynamic select")
 def a_pattern_adds_no_second_index(broken):
     view = hbm(4, 8, 2)
-    view = view.select(0, index(1)) if broken else view[1]
+    view = view.select(0, index(1)) if broken else view
     view.ap([[2, 8], [1, 2]], scalar_offset=index(0))
 
 

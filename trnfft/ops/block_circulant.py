@@ -91,7 +91,8 @@ def _block_circulant(
     p, q, k = weight.shape
     row = x.new_zeros(p * k) if bias is None else bias
     recipe = plan_block_circulant((p, q, k), batch=x.shape[0]).recipe
-    y, of_x, of_w = named(backend).run(recipe, (x, weight, row[None]))
+    blocks, row = x.reshape(-1, q, k), row.reshape(1, p, k)
+    y, of_x, of_w = named(backend).run(recipe, (blocks, weight, row))
     return y, of_x, of_w
 
 
@@ -104,7 +105,8 @@ def _block_circulant_gradients(
 
     shape = (grad.shape[1] // k, of_x.shape[0], k)
     recipe = plan_block_circulant(shape, batch=grad.shape[0], gradients=True).recipe
-    by_x, by_w = named(backend).run(recipe, (grad, of_x, of_w))
+    blocks = grad.reshape(-1, shape[0], k)
+    by_x, by_w = named(backend).run(recipe, (blocks, of_x, of_w))
     return by_x, by_w
 
 

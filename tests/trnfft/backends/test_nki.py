@@ -23,7 +23,7 @@ def recipes():
         "axes": (plan(shape=(6, 8), batch=BATCH).recipe, [(BATCH, 6, 8)] * 2),
         "rows": (Recipe("convolve_rows", N, (3, 4)), [(BATCH, N), *[(1, N // 2 + 1)] * 2]),
         "images": (plan_convolution((20, 12), padded_from=(20, 12)).recipe, images),
-        "blocks": (blocks.recipe, [(BATCH, 12), (2, 3, 4), (1, 8)]),
+        "blocks": (blocks.recipe, [(BATCH, 3, 4), (2, 3, 4), (1, 2, 4)]),
     }
 
 

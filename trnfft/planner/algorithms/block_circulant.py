@@ -28,9 +28,9 @@ class BlockCirculant(ShapeAlgorithm):
         if most is not None and batch > most:
             raise ValueError(f"layout {recipe.layout}: takes up to {most} rows, not {batch}")
         if self.kind == CIRCULANT:
-            return [(batch, q * k), (p, q, k), (1, p * k)]
+            return [(batch, q, k), (p, q, k), (1, p, k)]
         spectra = [block_circulant.spectra_shape(q, k, rows) for rows in (batch, p)]
-        return [(batch, p * k), *spectra]
+        return [(batch, p, k), *spectra]
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         """A recipe for every layout of the partitions."""

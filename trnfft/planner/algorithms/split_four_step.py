@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels import hardware
+from nki_kernels import hardware, packing
 from nki_kernels.kernels import four_step_tables, split_four_step, stockham_stages
 from trnfft.cache import cached
-from trnfft.planner import accuracy
+from trnfft.planner import accuracy, tables
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput
 from trnfft.planner.factorization import prime_factors, radix_lists
@@ -51,6 +51,15 @@ class SplitFourStep(LengthAlgorithm):
         make = split_four_step.split_four_step_tables
         return make(recipe.n, recipe.radices, inverse, scale)
 
+    def specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        matrices, *others = self.table_specs(recipe)
+        return matrices, *packing.packed_spec(tuple(others)), *self.settings(recipe)
+
+    def arguments(
+        self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
+    ) -> tuple[Any, ...]:
+        return *tables.cached(_arrays, self, recipe, inverse, scale), *self.settings(recipe)
+
     def least_ns(self, recipe: Recipe, rows: float, chip: hardware.NeuronCore) -> float:
         return 0.95 * spread_ns(recipe.radices[1:], recipe.n * rows, chip)
 
@@ -58,6 +67,12 @@ class SplitFourStep(LengthAlgorithm):
         return accuracy.root_of_squares(
             accuracy.stages_error(recipe.radices), accuracy.UNIT, accuracy.UNIT
         )
+
+
+def _arrays(algorithm: SplitFourStep, recipe: Recipe, inverse: bool, scale: float) -> Any:
+    """The matrices, which a loop on the device addresses, and the other tables as one."""
+    matrices, *others = algorithm.tables(recipe, inverse, scale)
+    return matrices, *packing.pack(tuple(others))
 
 
 @cached(4096)

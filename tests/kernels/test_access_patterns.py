@@ -1,0 +1,81 @@
+"""Every kernel computes the same, however a compiler reads `.ap` of a view.
+
+AWS's documents disagree: see nki_kernels/simulator/access_patterns.py. Strict mode, in which all
+other tests run kernels, refuses what the two readings differ on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, row_blocks, simulator
+from nki_kernels.kernels import image_convolution, split_four_step, strided_stockham
+from tests import sweeps
+from tests.registry import REGISTRY
+from trnfft.planner.algorithms import STRIDED_STOCKHAM
+
+from .samples import real
+
+SHAPES = ((2, 3, 4), (4, 6), (16, 16), (3, 4, 5, 6))  # of kernels for shapes, those they take
+LENGTHS = (12, 64, 100, 131, 1000, 1024, 4096)  # of the others, the shortest
+ROWS = 6
+
+
+@pytest.fixture
+def loops(monkeypatch):
+    """Device loops at the sizes of these tests."""
+    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 1)
+    monkeypatch.setattr(strided_stockham, "LAUNCH_INSTRUCTIONS", 1)
+    monkeypatch.setattr(image_convolution, "_INSTRUCTIONS", 1)
+    monkeypatch.setattr(split_four_step, "_UNROLLED", 0)
+    monkeypatch.setattr(split_four_step, "_PIECE", 130)
+
+
+def recipes(algorithm):
+    """The likeliest recipe of a small size or, for shapes, of each."""
+    if algorithm.short:
+        return list(algorithm.short)
+    if not algorithm.takes_shapes:
+        n = next(n for n in LENGTHS if not algorithm.why_not(n))
+        return algorithm.recipes(n)[:1]
+    found = []
+    for shape in (*SHAPES, *algorithm.samples[:1]):
+        try:
+            found += algorithm.orders(shape, shape)[:1]
+        except NotImplementedError:  # another number of axes, or another size
+            continue
+    return found
+
+
+def run(algorithm, recipe, inputs, chip, cores):
+    """All outputs, with what the readings differ on allowed; and the rules that were waived."""
+    kernel = simulator.simulate(algorithm.kernel)
+    kernel = kernel[cores] if cores > 1 else kernel
+    waiver = simulator.allow("ap-of-views")
+    with hardware.select(chip), simulator.strict(), waiver, simulator.record() as timeline:
+        result = kernel(*inputs, *algorithm.arguments(recipe))
+    return result if isinstance(result, (tuple, list)) else [result], timeline.waived_rules
+
+
+@pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), sweeps.whole("trn2", 2)])
+@pytest.mark.parametrize("name", REGISTRY)
+def test_both_readings_give_the_same(loops, name, chip, cores):
+    algorithm = REGISTRY[name]
+    found = recipes(algorithm)
+    assert found
+    for recipe in found:
+        shapes = algorithm.inputs(recipe, ROWS)
+        if algorithm is STRIDED_STOCKHAM:
+            shapes = [(2, recipe.n, ROWS)] * 2
+        inputs = [real(*shape) for shape in shapes]
+        results = []
+        for reading in (hardware.RELATIVE, hardware.ABSOLUTE):
+            core = replace(hardware.chip(chip), reading_of_ap=reading)
+            outputs, waived = run(algorithm, recipe, inputs, core, cores)
+            assert waived == set()
+            results.append(outputs)
+        for one, other in zip(*results, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -1,0 +1,194 @@
+"""``.ap`` of a view: both readings of AWS's documents, and where strict mode refuses it.
+
+The documents are quoted in nki_kernels/simulator/access_patterns.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator.access_patterns import RULE as NAME
+
+from .conftest import RULE, new, to_hbm
+from .test_shadow import index
+from .test_views import inspect
+
+DATA = np.arange(24, dtype=np.float32).reshape(4, 6)
+READINGS = (hardware.RELATIVE, hardware.ABSOLUTE)
+
+
+def reading(name: str) -> Any:
+    """A chip with a reading, inside a ``with`` block."""
+    return hardware.select(replace(hardware.TRN1, reading_of_ap=name))
+
+
+def tile() -> Any:
+    return new((64, 32))
+
+
+# What is called, and where it begins as each reading has it.
+DIFFERENT = {
+    "columns": (lambda: tile()[:, 8:24].ap([[32, 64], [1, 4]]), 8, 0),
+    "columns and an offset": (lambda: tile()[:, 8:24].ap([[32, 64], [1, 4]], 2), 10, 2),
+    "an offset of 0": (lambda: tile()[:, 8:24].ap([[32, 64], [1, 4]], offset=0), 8, 0),
+    "partitions": (lambda: tile()[32:64].ap([[32, 32], [1, 4]], 2), 1026, 2),
+    "one column": (lambda: tile()[:, 3].ap([[32, 64], [1, 4]]), 3, 0),
+    "a pattern of a pattern": (
+        lambda: tile().ap([[32, 64], [1, 8]], 4).ap([[32, 64], [1, 4]], 1),
+        5,
+        1,
+    ),
+    "other numbers of a view": (  # 8 of float32 are 16 of bfloat16
+        lambda: tile()[:, 8:24].ap([[64, 64], [1, 4]], 2, dtype=nl.bfloat16),
+        18,
+        2,
+    ),
+    "rows in HBM": (lambda: new((8, 6), buffer=nl.shared_hbm)[2:4].ap([[6, 2], [1, 6]]), 12, 0),
+}
+ALIKE = {
+    "all of it": (lambda: tile().ap([[32, 64], [1, 4]], 2), 2),
+    "the first columns": (lambda: tile()[:, 0:8].ap([[32, 64], [1, 4]], 2), 2),
+    "every other column": (lambda: tile()[:, ::2].ap([[32, 64], [1, 4]], 2), 2),
+    "the first partitions": (lambda: tile()[0:32].ap([[32, 32], [1, 4]]), 0),
+    "another shape": (lambda: tile().reshape((64, 8, 4)).ap([[32, 64], [1, 4]], 2), 2),
+    "another order": (
+        lambda: tile().reshape((64, 8, 4)).permute((0, 2, 1)).ap([[32, 64], [1, 4]], 2),
+        2,
+    ),
+    "other numbers": (lambda: tile().view(nl.bfloat16).ap([[64, 64], [1, 4]], 2), 2),
+    "a pattern of a pattern": (lambda: tile().ap([[32, 64], [2, 8]]).ap([[32, 64], [1, 4]]), 0),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_both_readings_of_an_offset(case: str) -> None:
+    call, relative, absolute = DIFFERENT[case]
+    for name, offset in zip(READINGS, (relative, absolute), strict=True):
+        with reading(name), simulator.allow(NAME):
+            assert inspect(call).offset == offset
+
+
+@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_strict_mode_refuses_different_readings(case: str, name: str) -> None:
+    call, relative, absolute = DIFFERENT[case]
+    where = f"element {relative} or {absolute}: .*call .ap on the tensor as it was allocated"
+    with reading(name), pytest.raises(RULE, match=where) as caught:
+        inspect(call)
+    assert caught.value.name == NAME
+
+
+@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("case", ALIKE)
+def test_strict_mode_takes_equal_readings(case: str, name: str) -> None:
+    call, offset = ALIKE[case]
+    with reading(name):
+        assert inspect(call).offset == offset
+
+
+@pytest.mark.lenient
+def test_otherwise_it_warns_and_is_read_as_the_docstring_says() -> None:
+    call, relative, _ = DIFFERENT["columns"]
+    with pytest.warns(simulator.NkiSimulationWarning, match=NAME):
+        assert inspect(call).offset == relative
+
+
+def test_a_chip_of_which_it_is_known_does_not_refuse() -> None:
+    call, _, absolute = DIFFERENT["columns"]
+    known = {"reading_of_ap": hardware.ABSOLUTE, "ap_of_views": hardware.FINE}
+    with hardware.select(replace(hardware.TRN1, **known)):  # type: ignore[arg-type]
+        assert inspect(call).offset == absolute
+
+
+def test_a_chip_has_one_of_two_readings() -> None:
+    with pytest.raises(ValueError, match="'reading_of_ap' is 'both', allowed are relative, absol"):
+        replace(hardware.TRN1, reading_of_ap="both")
+
+
+def pair_at(view: Any, dim: int, place: int) -> Any:
+    """A kernel that reads two neighbours of DATA, at an index of a view's dimension."""
+
+    def kernel(table: Any) -> Any:
+        found = new((1, 2))
+        pattern = [[6, 1], [1, 2]]
+        source = view(table).ap(pattern, 1, scalar_offset=index(place), indirect_dim=dim)
+        nisa.dma_copy(found, source)
+        return to_hbm(found)
+
+    return kernel
+
+
+INDEXED = {
+    # A view, the dimension and the index, and the first number that each reading finds.
+    "lines of other lengths": (lambda t: t.reshape((12, 2)), 0, 2, (5, 13)),
+    "one long line": (lambda t: t.reshape((24,)), 0, 3, (4, 19)),
+    "rows of several dimensions": (lambda t: t.reshape((2, 2, 6)), 1, 3, (19, 4)),
+    "another order": (lambda t: t.permute((1, 0)), 0, 2, (3, 13)),
+    "every other row": (lambda t: t[0:4:2], 0, 1, (13, 7)),
+}
+INDEXED_ALIKE = {
+    "whole": (lambda t: t, 0, 3, 19),
+    "columns": (lambda t: t, 1, 3, 4),
+    "rows by the step of columns": (lambda t: t, 1, 18, 19),
+    "the first rows": (lambda t: t[0:2], 0, 3, 19),
+    "rows of parts": (lambda t: t.reshape((4, 2, 3)), 0, 3, 19),
+}
+
+
+@pytest.mark.parametrize("case", INDEXED)
+def test_both_readings_of_an_index(case: str) -> None:
+    *arguments, firsts = INDEXED[case]
+    kernel = nki.simulate(pair_at(*arguments))
+    for name, first in zip(READINGS, firsts, strict=True):
+        with reading(name):
+            with simulator.allow(NAME):
+                assert kernel(DATA).tolist() == [[first, first + 1]]
+            with pytest.raises(RULE, match=r"ap indirect_dim = .*an index counts .*ap-of-views"):
+                kernel(DATA)
+            with pytest.raises(RULE, match=NAME):
+                simulator.dry_run(pair_at(*arguments), ((4, 6), "float32"))
+
+
+@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("case", INDEXED_ALIKE)
+def test_strict_mode_takes_equal_indices(case: str, name: str) -> None:
+    *arguments, first = INDEXED_ALIKE[case]
+    with reading(name):
+        found = nki.simulate(pair_at(*arguments))(DATA)
+    assert found.tolist() == [[first, first + 1]]
+
+
+def test_a_dimension_that_one_reading_has() -> None:
+    kernel = nki.simulate(pair_at(lambda t: t.reshape((2, 2, 6)), 2, 3))
+    with simulator.allow(NAME):
+        with reading(hardware.RELATIVE):
+            assert kernel(DATA)[0, 0] == 4
+        with reading(hardware.ABSOLUTE), pytest.raises(RULE, match=r"2: out of range for \(4, 6\)"):
+            kernel(DATA)
+    with pytest.raises(RULE, match="counts 1 element of 6 or nothing"):
+        kernel(DATA)
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_rows_of_a_vector_are_those_of_the_dimension(name: str) -> None:
+    """Which of them are skipped, the readings differ on, though they count the same."""
+
+    def kernel(table: Any) -> Any:
+        found = nl.full((2, 6), -1.0, "float32")
+        rows = table[0:2].ap([[6, 2], [1, 6]], vector_offset=index(1, 3))
+        nisa.dma_copy(found, rows, oob_mode=nisa.oob_mode.skip)
+        return to_hbm(found)
+
+    with reading(name):
+        with pytest.raises(RULE, match="counts 6 elements of 2 or 6 elements of 4"):
+            nki.simulate(kernel)(DATA)
+        with simulator.allow(NAME):
+            found = nki.simulate(kernel)(DATA)
+    last = DATA[3] if name == hardware.ABSOLUTE else np.full(6, -1.0)
+    np.testing.assert_array_equal(found, np.stack([DATA[1], last]))
