@@ -21,6 +21,9 @@ Sources, as cited below:
   [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
   [lm-head]         a megakernel of Qwen3-8B, examples/lm-head-walkthrough (2026-10-10), trn2
   [top-k]           nki-library's chunked top-k kernel, its header
+  [split]           a log of split bf16 products on trn1 and trn2, SDK 2.29: three and six are as
+                    far off as one, 1.7e-3. Its author's cause is a rounding of products; that a
+                    compiler folded the split away, which XLA had to make, fits as well
 Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 """
 
@@ -95,6 +98,12 @@ class NeuronCore:
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
     nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 takes them
+    activation_column_scale: str = DOUBTFUL  # one report, which may be about something else
+    gpsimd_float32: str = CONTESTED  # refused on trn1; no record of others
+    dynamic_rows: str = FINE  # documents have such addresses
+    # Whether TensorE rounds a product to the dtype of its operands before PSUM adds it up.
+    rounds_bf16_products: bool = False  # a contested report says so [split]; no document does
+    rounds_tfloat32_products: bool = False  # no record
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
     dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 all: hardware records
@@ -179,6 +188,7 @@ TRN1 = NeuronCore(
     sbuf_partition_bytes=192 << 10,
     dma_bytes_per_ns=17.0,
     nested_device_loops=WRONG,
+    gpsimd_float32=WRONG,
     dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 with the launch counted in [kiln]
     cores_per_chip=2,
     chip_memory_bytes=32 << 30,
@@ -202,6 +212,7 @@ TRN2 = replace(
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
+    gpsimd_float32=CONTESTED,
     narrow_stationaries=FINE,
     shared_sbuf_port=False,
     shared_psum_port=False,
