@@ -104,7 +104,9 @@ def weigh_rule(
     today = getattr(core, name)
     is_whole = {a.probe for a in answers} == {p.name for p in PROBES.values() if p.rule == rule}
     why = ", ".join(in_words(answer) for answer in answers)
-    if any(answer.verdict in (WRONG, REFUSED) and value_of(answer) is None for answer in answers):
+    # A result that another value of a field explains is right, once the field has that value.
+    bad = [a for a in answers if a.verdict in (WRONG, REFUSED) and value_of(a) is None]
+    if bad or len({value_of(answer) for answer in answers}) > 1:
         add(found, core, name, today, hardware.WRONG, why)
     elif is_whole:
         add(found, core, name, today, AFTER_RIGHT[today], why)
