@@ -86,6 +86,9 @@ class NeuronCore:
     # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. By documents
     # all stacks give 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s, of which more is not reached.
     hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; who shares it: [isa core_barrier]
+    # Whether TensorE rounds a product to the dtype of its operands before PSUM adds it up.
+    rounds_bf16_products: bool = False  # a contested report says so [split]; no document does
+    rounds_tfloat32_products: bool = False  # no record
     # Verdicts of simulator/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
     stationary_free_dimensions: int = 1  # seen on trn2; no record of trn1
@@ -94,16 +97,13 @@ class NeuronCore:
     small_array_tiles: str = CONTESTED  # seen on v2; tiles of 32x32 are documented from v3 on
     narrow_stationaries: str = DOUBTFUL
     column_tiles: str = CONTESTED
+    activation_column_scale: str = DOUBTFUL  # one report, which may be about something else
+    gpsimd_float32: str = CONTESTED  # refused on trn1; no record of others
+    dynamic_rows: str = FINE  # documents have such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
     nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 takes them
-    activation_column_scale: str = DOUBTFUL  # one report, which may be about something else
-    gpsimd_float32: str = CONTESTED  # refused on trn1; no record of others
-    dynamic_rows: str = FINE  # documents have such addresses
-    # Whether TensorE rounds a product to the dtype of its operands before PSUM adds it up.
-    rounds_bf16_products: bool = False  # a contested report says so [split]; no document does
-    rounds_tfloat32_products: bool = False  # no record
     # The same on every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
     dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 all: hardware records

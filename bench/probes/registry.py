@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench.probes import (
-    activations,
     array_tiles,
+    column_operands,
     device_loops,
     dynamic_rows,
     gpsimd,
@@ -29,7 +29,7 @@ TOPICS = (
     kernel_arguments,
     device_loops,
     logical_cores,
-    activations,
+    column_operands,
     narrow_products,
     gpsimd,
     dynamic_rows,

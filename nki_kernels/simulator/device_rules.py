@@ -78,24 +78,6 @@ RULES = {
         "128 columns",
         "nki/api/nki/isa: nc_matmul, tile_size",
     ),
-    "dma-written-ahead": Rule(
-        "dma_written_ahead",
-        "SBUF that DMA writes and that is live at once stays within 64 KiB a partition, counted "
-        "when loads run as far ahead as they can: load less at a time, or copy what has to stay",
-        "spectral-dns (v2): beyond that the compiler serialises, four times slower past 96 KiB",
-    ),
-    "instruction-count": Rule(
-        "many_instructions",
-        "a launch of more than 300,000 instructions (a device loop's body counts once) compiles "
-        "for many minutes: loop over blocks on the device",
-        "kiln: 0.7 million take 350 to 560 s and 14 to 24 GB; 240,000 work",
-    ),
-    "nested-device-loops": Rule(
-        "nested_device_loops",
-        "a loop on the device holds no other one: unroll the inner one with range()",
-        "kiln, trn1, NKI 0.6: refused; aws-neuron-sdk issue 1346: NCC_ICFG018 refused it up to NKI "
-        "0.5, and AWS says of NKI 0.6 that the issue's kernel compiles",
-    ),
     "activation-column-scale": Rule(
         "activation_column_scale",
         "nisa.activation may compute wrong products where its scale is a column: use "
@@ -114,6 +96,24 @@ RULES = {
         "a dma_copy whose address a register holds moves one run of HBM: copy row by row",
         "kiln notes on trn1 that an indirect DMA reads within one row, of gathers by a tile of "
         "indices; nki-aps.rst and nki-library move several rows from the address of a register",
+    ),
+    "dma-written-ahead": Rule(
+        "dma_written_ahead",
+        "SBUF that DMA writes and that is live at once stays within 64 KiB a partition, counted "
+        "when loads run as far ahead as they can: load less at a time, or copy what has to stay",
+        "spectral-dns (v2): beyond that the compiler serialises, four times slower past 96 KiB",
+    ),
+    "instruction-count": Rule(
+        "many_instructions",
+        "a launch of more than 300,000 instructions (a device loop's body counts once) compiles "
+        "for many minutes: loop over blocks on the device",
+        "kiln: 0.7 million take 350 to 560 s and 14 to 24 GB; 240,000 work",
+    ),
+    "nested-device-loops": Rule(
+        "nested_device_loops",
+        "a loop on the device holds no other one: unroll the inner one with range()",
+        "kiln, trn1, NKI 0.6: refused; aws-neuron-sdk issue 1346: NCC_ICFG018 refused it up to NKI "
+        "0.5, and AWS says of NKI 0.6 that the issue's kernel compiles",
     ),
     "instruction-limit": Rule(
         "too_many_instructions",
