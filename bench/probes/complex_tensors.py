@@ -1,9 +1,10 @@
 """Complex tensors of PyTorch on the device "neuron": which operations are right there?
 
-trnfft assumes no complex storage on that device. TorchNeuron reads a variable when it is imported:
-with 1, the default of PyTorch 2.13 and later, its graphs have complex operations decomposed into
-real ones; with 0 the compiler lowers those that AWS has verified. So every operation is asked
-eagerly and compiled, with both values, in a process of its own. No kernel of NKI takes part.
+trnfft assumes no complex storage on that device, unless `set_complex_storage` says so. TorchNeuron
+reads a variable when it is imported: with 1, the default of PyTorch 2.13 and later, its graphs have
+complex operations decomposed into real ones; with 0 the compiler lowers those that AWS has
+verified. So every operation is asked eagerly and compiled, with both values, in a process of its
+own. No kernel of NKI takes part.
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ from trnfft.backends import torch_neuron
 
 DEVICE = "neuron"  # and the name of its compiler as a backend of torch.compile
 SIDE = 32  # of the matrices, which are symmetric in nothing
-FALLBACK = re.compile(
-    r"fall(s|en|ing)?[ _-]?back", re.IGNORECASE
-)  # what says that the CPU computed
+# How warnings and logs say that the CPU computed.
+FALLBACK = re.compile(r"fall(s|en|ing)?[ _-]?back", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

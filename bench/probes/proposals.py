@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ SOURCE = Path(hardware.__file__)
 SHOWN_SOURCE = "nki_kernels/hardware.py"
 NEAR = 0.05  # relative: times that repeat better than this are rare
 SHOWN = 100  # characters of a reason
-NO_COMPLEX = "the assumption of docs/complex_tensor.md that 'neuron' stores no complex tensors"
+STORED = "trnfft.set_complex_storage(True)"  # what answers about complex tensors are for
 DIGITS = 3  # of a proposed constant
 # What a field says once all probes of its rule are right: one chip does not take back a record of
 # wrong results, it contradicts it.
@@ -130,21 +131,17 @@ def weigh_readings(
 
 
 def weigh_tensors(tensors: list[TensorAnswer], found: Findings) -> None:
-    """What answers about complex tensors say of what trnfft assumes of the device "neuron"."""
-    if not tensors:
-        return
-    for mode in MODES:
-        for setting in SETTINGS:
-            here = [one for one in tensors if (one.mode, one.setting) == (mode, setting)]
-            wrong = [one for one in here if not one.is_of_device]
-            where = f"{mode}, with {DECOMPOSE}={setting}"
-            if here and not wrong:
-                names = ", ".join(one.operation for one in here)
-                found.notes.append(
-                    f"complex tensors are right {where} ({names}): {NO_COMPLEX} could change there"
-                )
-            for one in wrong:
-                found.agreed.append(f"{NO_COMPLEX} stays: {one.in_words}")
+    """What answers about complex tensors say of complex storage, of which trnfft assumes none."""
+    for mode, setting in itertools.product(MODES, SETTINGS):
+        here = [one for one in tensors if (one.mode, one.setting) == (mode, setting)]
+        others = [one for one in here if not one.is_of_device]
+        where = f"{mode} code with {DECOMPOSE}={setting}"
+        if here and not others:
+            names = ", ".join(one.operation for one in here)
+            found.notes.append(f"{names} are right: {STORED} fits {where}")
+        for one in others:
+            notes = found.notes if one.verdict == UNANSWERED else found.agreed
+            notes.append(f"{STORED} does not fit {where}: {one.in_words}")
 
 
 def value_of(answer: Answer) -> Any:
