@@ -21,6 +21,9 @@ Sources, as cited below:
   [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
   [lm-head]         a megakernel of Qwen3-8B, examples/lm-head-walkthrough (2026-10-10), trn2
   [top-k]           nki-library's chunked top-k kernel, its header
+  [split]           a log of split bf16 products on trn1 and trn2, SDK 2.29: three and six are as
+                    far off as one, 1.7e-3. Its author's cause is a rounding of products; that a
+                    compiler folded the split away, which XLA had to make, fits as well
 Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 """
 
@@ -86,6 +89,9 @@ class NeuronCore:
     # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. By documents
     # all stacks give 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s, of which more is not reached.
     hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; who shares it: [isa core_barrier]
+    # Whether TensorE rounds a product to the dtype of its operands before PSUM adds it up.
+    rounds_bf16_products: bool = False  # a contested report says so [split]; no document does
+    rounds_tfloat32_products: bool = False  # no record
     # Verdicts of simulator/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
     stationary_free_dimensions: int = 1  # seen on trn2; no record of trn1
@@ -94,6 +100,9 @@ class NeuronCore:
     small_array_tiles: str = CONTESTED  # seen on v2; tiles of 32x32 are documented from v3 on
     narrow_stationaries: str = DOUBTFUL
     column_tiles: str = CONTESTED
+    activation_column_scale: str = DOUBTFUL  # one report, which may be about something else
+    gpsimd_float32: str = CONTESTED  # refused on trn1; no record of others
+    dynamic_rows: str = FINE  # documents have such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
@@ -191,6 +200,7 @@ TRN1 = NeuronCore(
     sbuf_partition_bytes=192 << 10,
     dma_bytes_per_ns=17.0,
     nested_device_loops=WRONG,
+    gpsimd_float32=WRONG,
     dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 with the launch counted in [kiln]
     cores_per_chip=2,
     chip_memory_bytes=32 << 30,
@@ -214,6 +224,7 @@ TRN2 = replace(
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
+    gpsimd_float32=CONTESTED,
     narrow_stationaries=FINE,
     shared_sbuf_port=False,
     shared_psum_port=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
@@ -13,9 +13,9 @@ from bench import program
 from bench.environment import environment
 from bench.probes import proposals, report
 from bench.probes.asking import ask, ask_apart, modelled_answers, with_model
-from bench.probes.launcher import SIMULATOR, frameworks
+from bench.probes.launcher import SIMULATOR, XLA, frameworks
 from bench.probes.probe import Probe
-from bench.probes.registry import PROBES, chosen
+from bench.probes.registry import PROBES, asks_tensors, chosen
 from bench.results import ResultsError, save
 from nki_kernels import hardware
 from nki_kernels.nki_api import REAL_NKI
@@ -54,10 +54,13 @@ def run(
         typer.echo("no chip with a framework here: the simulator answers, which settles nothing")
     with hardware.select(core):
         answered = asked(probes, core, found)
+        if asks_tensors(tuple(names or ())):
+            answered = with_tensors(answered, found)
     save(answered, out)
     console().print(report.table(answered))
-    typer.echo(f"wrote {out}: {len(answered.answers)} answers, {len(answered.unasked)} not asked")
-    if silent := [one for one in answered.answers if one.verdict == report.UNANSWERED]:
+    answers: list[report.Answer | report.TensorAnswer] = [*answered.answers, *answered.tensors]
+    typer.echo(f"wrote {out}: {len(answers)} answers, {len(answered.unasked)} not asked")
+    if silent := [one for one in answers if one.verdict == report.UNANSWERED]:
         program.stop(f"{len(silent)} probes have no answer, the first: {silent[0].reason}", 1)
 
 
@@ -65,7 +68,7 @@ def asked(probes: list[Probe], core: hardware.NeuronCore, found: list[str]) -> r
     """The report on these probes by these frameworks."""
     answers, unasked = [], []
     is_chip = found != [SIMULATOR]
-    model = modelled_answers(probes) if is_chip else {}
+    model = modelled_answers(probes) if is_chip and probes else {}
     for probe in probes:
         if reason := probe.why_not(core):
             unasked.append(report.Unasked(probe=probe.name, reason=reason))
@@ -79,6 +82,35 @@ def asked(probes: list[Probe], core: hardware.NeuronCore, found: list[str]) -> r
     return report.Report(
         target=core.name, environment=environment(), answers=answers, unasked=unasked
     )
+
+
+def with_tensors(answered: report.Report, found: list[str]) -> report.Report:
+    """The report with answers of PyTorch's device "neuron", where a framework here has it."""
+    if not set(found) - {SIMULATOR, XLA}:
+        reason = "nothing here has PyTorch's device 'neuron'"
+        unasked = [*answered.unasked, report.Unasked(probe=report.COMPLEX, reason=reason)]
+        return answered.model_copy(update={"unasked": unasked})
+    from bench.probes import complex_tensors  # the simulator does without torch
+
+    tensors = []
+    for answer in complex_tensors.ask_all():
+        line = f"{report.COMPLEX}: {answer.in_words}"
+        program.console.print(escape(line), highlight=False, soft_wrap=True)
+        tensors.append(answer)
+    return answered.model_copy(update={"tensors": tensors})
+
+
+@app.command(hidden=True)
+def tensor(
+    name: str,
+    mode: str,
+    setting: str,
+    out: Annotated[Path, typer.Option()],
+) -> None:
+    """One answer about complex tensors, for the process that collects them."""
+    from bench.probes import complex_tensors
+
+    save(complex_tensors.ask(name, cast(report.Mode, mode), cast(report.Setting, setting)), out)
 
 
 @app.command(hidden=True)

@@ -52,8 +52,15 @@ def ask(probe: Probe, framework: str) -> Answer:
     verdict, reason = judged(kernel, twin, difference)
     if not kernel.refusal and not twin.refusal:
         kernel, twin = timed(probe, framework, kernel, twin)
-    return unanswered(probe, framework, reason).model_copy(
-        update={"verdict": verdict, "kernel": kernel, "twin": twin, "difference": difference}
+    answer = unanswered(probe, framework, reason)
+    return answer.model_copy(
+        update={
+            "verdict": verdict,
+            "kernel": kernel,
+            "twin": twin,
+            "difference": difference,
+            "reading": reading_of(probe, results) if verdict in (RIGHT, WRONG) else "",
+        }
     )
 
 
@@ -97,6 +104,15 @@ def relative(result: Array, exact: Array) -> float:
     with np.errstate(all="ignore"):
         distance = np.linalg.norm(result.astype(np.float64) - wide) / np.linalg.norm(wide)
     return float(distance) if np.isfinite(distance) else NOT_FINITE
+
+
+def reading_of(probe: Probe, results: list[Array]) -> str:
+    """The name of the reading that all results of the kernel agree with; "" where none does."""
+    for reading in probe.readings:
+        exact = [reading.exact(*probe.drawn(seed)) for seed in SEEDS]
+        if max(map(relative, results, exact)) <= TOLERANCE:
+            return reading.name
+    return ""
 
 
 def judged(kernel: Tried, twin: Tried, difference: float | None) -> tuple[Verdict, str]:

@@ -21,6 +21,21 @@ def unchanged(arguments: Arguments) -> Arguments:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One thing that a construct may mean to a chip.
+
+    Attributes:
+        name: a word or two, for reports.
+        exact: what the kernel computes then, in float64, from its arguments.
+        value: what the probe's field has on such a chip; None where no value of it says so.
+    """
+
+    name: str
+    exact: Callable[..., Array]
+    value: Any = None
+
+
+@dataclass(frozen=True)
 class Probe:
     """A question to a chip.
 
@@ -37,6 +52,8 @@ class Probe:
         constant: field of `NeuronCore` that the time settles; "" where times settle nothing.
         counts: repetitions: the first for correctness, all of them for the time.
         values: those that the constant can have; any number where empty.
+        shown: field of `NeuronCore` whose value the kernel's result shows; "" for none.
+        readings: what the result may be, by values of that field, the right one first.
         settles: in words, where it is neither a rule nor a constant.
         packed: how the kernel, other than its twin, takes the arguments.
         lnc: logical cores of a launch.
@@ -55,6 +72,8 @@ class Probe:
     constant: str = ""
     counts: tuple[int, ...] = (1,)
     values: tuple[int, ...] = ()
+    shown: str = ""
+    readings: tuple[Reading, ...] = ()
     settles: str = ""
     packed: Callable[[Arguments], Arguments] = field(default=unchanged)
     lnc: int = 1
@@ -67,8 +86,10 @@ class Probe:
 
     def settles_on(self, core: NeuronCore) -> str:
         """What an answer of a chip settles, with what is believed today, in a few words."""
-        name = RULES[self.rule].field if self.rule else self.constant
-        return f"hardware.{name}, today {getattr(core, name)}" if name else self.settles
+        rule = RULES[self.rule].field if self.rule else ""
+        fields = [name for name in (rule, self.constant, self.shown) if name]
+        today = [f"hardware.{name}, today {getattr(core, name)}" for name in fields]
+        return "; ".join(today) or self.settles
 
     def why_not(self, core: NeuronCore) -> str:
         """Why a chip cannot be asked; "" if it can."""

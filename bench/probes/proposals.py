@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,18 @@ from rich.markup import escape
 
 from bench.probes.modelled import constant_for
 from bench.probes.registry import PROBES
-from bench.probes.report import REFUSED, RIGHT, UNANSWERED, WRONG, Answer, Report
+from bench.probes.report import (
+    DECOMPOSE,
+    MODES,
+    REFUSED,
+    RIGHT,
+    SETTINGS,
+    UNANSWERED,
+    WRONG,
+    Answer,
+    Report,
+    TensorAnswer,
+)
 from nki_kernels import hardware
 from nki_kernels.simulator.device_rules import RULES
 
@@ -20,6 +32,7 @@ SOURCE = Path(hardware.__file__)
 SHOWN_SOURCE = "nki_kernels/hardware.py"
 NEAR = 0.05  # relative: times that repeat better than this are rare
 SHOWN = 100  # characters of a reason
+STORED = "trnfft.set_complex_storage(True)"  # what answers about complex tensors are for
 DIGITS = 3  # of a proposed constant
 # What a field says once all probes of its rule are right: one chip does not take back a record of
 # wrong results, it contradicts it.
@@ -62,18 +75,25 @@ def findings(report: Report) -> Findings:
         return found
     core = hardware.chip(report.target)
     by_rule: dict[str, list[Answer]] = {}
+    by_field: dict[str, list[Answer]] = {}
     for answer in report.answers:
         probe = PROBES.get(answer.probe)
         if probe is None:
             found.notes.append(f"{answer.probe}: this version has no such probe")
         elif answer.verdict == UNANSWERED:
             found.notes.append(in_words(answer))
-        elif probe.rule:
-            by_rule.setdefault(probe.rule, []).append(answer)
+        elif probe.rule or probe.shown:
+            if probe.rule:
+                by_rule.setdefault(probe.rule, []).append(answer)
+            if probe.shown:
+                by_field.setdefault(probe.shown, []).append(answer)
         else:
             weigh_other(answer, core, found)
     for rule, answers in by_rule.items():
         weigh_rule(rule, answers, core, found)
+    for name, answers in by_field.items():
+        weigh_readings(name, answers, core, found)
+    weigh_tensors(report.tensors, found)
     return found
 
 
@@ -85,7 +105,9 @@ def weigh_rule(
     today = getattr(core, name)
     is_whole = {a.probe for a in answers} == {p.name for p in PROBES.values() if p.rule == rule}
     why = ", ".join(in_words(answer) for answer in answers)
-    if any(answer.verdict in (WRONG, REFUSED) for answer in answers):
+    # A result that another value of a field explains is right, once the field has that value.
+    bad = [a for a in answers if a.verdict in (WRONG, REFUSED) and value_of(a) is None]
+    if bad or len({value_of(answer) for answer in answers}) > 1:
         add(found, core, name, today, hardware.WRONG, why)
     elif is_whole:
         add(found, core, name, today, AFTER_RIGHT[today], why)
@@ -93,10 +115,46 @@ def weigh_rule(
         found.notes.append(f"{name} stays {today}: not all of its probes have an answer; {why}")
 
 
+def weigh_readings(
+    name: str, answers: list[Answer], core: hardware.NeuronCore, found: Findings
+) -> None:
+    """What the results of all probes of a field say of its value: something if they agree."""
+    why = ", ".join(in_words(answer) for answer in answers)
+    values = {value_of(answer) for answer in answers}
+    today = getattr(core, name)
+    if len(values) > 1:
+        found.notes.append(f"{name} stays {today}: its probes do not agree; {why}")
+    elif None in values:
+        found.notes.append(f"{name} stays {today}: no value of it has such results; {why}")
+    else:
+        add(found, core, name, today, values.pop(), why)
+
+
+def weigh_tensors(tensors: list[TensorAnswer], found: Findings) -> None:
+    """What answers about complex tensors say of complex storage, of which trnfft assumes none."""
+    for mode, setting in itertools.product(MODES, SETTINGS):
+        here = [one for one in tensors if (one.mode, one.setting) == (mode, setting)]
+        others = [one for one in here if not one.is_of_device]
+        where = f"{mode} code with {DECOMPOSE}={setting}"
+        if here and not others:
+            names = ", ".join(one.operation for one in here)
+            found.notes.append(f"{names} are right: {STORED} fits {where}")
+        for one in others:
+            notes = found.notes if one.verdict == UNANSWERED else found.agreed
+            notes.append(f"{STORED} does not fit {where}: {one.in_words}")
+
+
+def value_of(answer: Answer) -> Any:
+    """What a result shows of the field of its probe; None where no value of it has such results."""
+    readings = PROBES[answer.probe].readings
+    return {reading.name: reading.value for reading in readings}.get(answer.reading)
+
+
 def in_words(answer: Answer) -> str:
-    """An answer in one line, with the begin of its reason."""
+    """An answer in one line, with its reading and the begin of its reason."""
     reason = " ".join(answer.reason.split())[:SHOWN]
-    return f"{answer.probe} {answer.verdict} by {answer.framework}" + (reason and f" ({reason})")
+    details = "; ".join(part for part in (answer.reading, reason) if part)
+    return f"{answer.probe} {answer.verdict} by {answer.framework}" + (details and f" ({details})")
 
 
 def weigh_other(answer: Answer, core: hardware.NeuronCore, found: Findings) -> None:

@@ -21,6 +21,12 @@ RIGHT: Final = "right"
 WRONG: Final = "wrong"
 REFUSED: Final = "refused"
 UNANSWERED: Final = "unanswered"
+COMPLEX: Final = "complex-tensors"  # the probe of tensors, which is no kernel
+DECOMPOSE: Final = "TORCH_NEURONX_COMPLEX_DECOMPOSE"
+Mode = Literal["eager", "compiled"]
+Setting = Literal["0", "1"]  # of that variable
+MODES: Final[tuple[Mode, ...]] = ("eager", "compiled")
+SETTINGS: Final[tuple[Setting, ...]] = ("0", "1")
 COLORS = {RIGHT: "green", WRONG: "red", REFUSED: "red", UNANSWERED: "yellow"}
 
 
@@ -40,8 +46,9 @@ class Tried(Strict):
 class Answer(Strict):
     """What one framework said to one probe.
 
-    `difference` is the relative one between the results of kernel and twin. "unanswered": even the
-    twin failed, or the process ended without a word, so that nothing is known of the construct.
+    `difference` is the relative one between the results of kernel and twin. `reading` names that of
+    the probe's readings which the kernel's results agree with, where it has some. "unanswered":
+    even the twin failed, or the process ended without a word: nothing is known of the construct.
     """
 
     probe: str
@@ -56,6 +63,7 @@ class Answer(Strict):
     kernel: Tried = Tried()
     twin: Tried = Tried()
     difference: FiniteFloat | None = None
+    reading: str = ""
 
     @property
     def measured_ns(self) -> float | None:
@@ -66,6 +74,34 @@ class Answer(Strict):
     def modelled_ns(self) -> float | None:
         """The same of the model."""
         return per_repetition_ns(self.counts, self.kernel.modelled_us, self.twin.modelled_us)
+
+
+class TensorAnswer(Strict):
+    """What PyTorch on the device "neuron" said to one operation on complex tensors.
+
+    `fell_back`: the result is not on the device, or a warning or a log says that the CPU computed;
+    a fallback that nothing tells of is not seen. `reason` has these words, or the error's.
+    """
+
+    operation: str
+    mode: Mode
+    setting: Setting
+    verdict: Verdict
+    reason: str = ""
+    relative_error: FiniteFloat | None = None
+    fell_back: bool = False
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether it is right, and the device computed it as far as can be seen."""
+        return self.verdict == RIGHT and not self.fell_back
+
+    @property
+    def in_words(self) -> str:
+        """The answer in one line."""
+        by = " by the CPU" if self.fell_back else ""
+        what = f"{self.operation} {self.mode}, {DECOMPOSE}={self.setting}: {self.verdict}{by}"
+        return what + (f" ({' '.join(self.reason.split())})" if self.reason else "")
 
 
 class Unasked(Strict):
@@ -84,6 +120,7 @@ class Report(Strict):
     environment: Environment
     answers: list[Answer]
     unasked: list[Unasked]
+    tensors: list[TensorAnswer] = []  # to COMPLEX
 
     @property
     def is_modelled(self) -> bool:
@@ -124,6 +161,16 @@ def table(report: Report) -> Table:
             measured,
             modelled,
             escape(answer.settles),
+        )
+    for tensor in report.tensors:
+        error = tensor.relative_error
+        shown.add_row(
+            f"{COMPLEX}: {tensor.operation}",
+            f"{tensor.mode}, decompose={tensor.setting}",
+            f"[{COLORS[tensor.verdict]}]{tensor.verdict}[/]" + " by the CPU" * tensor.fell_back,
+            "" if error is None else f"{error:.1e}",
+            *("", "", ""),
+            escape(tensor.reason),
         )
     for unasked in report.unasked:
         shown.add_row(unasked.probe, "", "not asked", "", "", "", "", escape(unasked.reason))

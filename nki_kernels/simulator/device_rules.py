@@ -78,6 +78,25 @@ RULES = {
         "128 columns",
         "nki/api/nki/isa: nc_matmul, tile_size",
     ),
+    "activation-column-scale": Rule(
+        "activation_column_scale",
+        "nisa.activation may compute wrong products where its scale is a column: use "
+        "nisa.tensor_scalar",
+        "BigVGAN's kernel for trn2 (TorchNeuron Beta 3): wrong with a column, right with "
+        "tensor_scalar; what was wrong may have been nl.sin. The document on nisa.activation has "
+        "columns",
+    ),
+    "gpsimd-float32": Rule(
+        "gpsimd_float32",
+        "nisa.tensor_tensor on GpSimdE takes no float32: use VectorE",
+        "NCC_IXCG965, by kiln on trn1; no record of trn2 and trn3, and no document forbids it",
+    ),
+    "dynamic-rows": Rule(
+        "dynamic_rows",
+        "a dma_copy whose address a register holds moves one run of HBM: copy row by row",
+        "kiln notes on trn1 that an indirect DMA reads within one row, of gathers by a tile of "
+        "indices; nki-aps.rst and nki-library move several rows from the address of a register",
+    ),
     "dma-written-ahead": Rule(
         "dma_written_ahead",
         "SBUF that DMA writes and that is live at once stays within 64 KiB a partition, counted "
@@ -187,6 +206,32 @@ def breaks_of_matmul(
         found.append(Break("narrow-stationary", "stationary", f"{k} partitions, {m} columns"))
     if tile_size and tile_size[1] < 128:
         found.append(Break("column-tiles", "tile_size", f"{tile_size}"))
+    return tuple(found)
+
+
+def breaks_of_activation(scale: Any) -> tuple[Break, ...]:
+    """Breaks that an activation with this scale shows by itself."""
+    if not isinstance(scale, NkiTensor):
+        return ()
+    return (Break("activation-column-scale", "scale", f"shape {scale.shape}"),)
+
+
+def breaks_of_gpsimd(tiles: tuple[NkiTensor, ...]) -> tuple[Break, ...]:
+    """Breaks that a tensor_tensor of these operands on GpSimdE shows by itself."""
+    if all(t.dtype != "float32" for t in tiles):
+        return ()
+    return (Break("gpsimd-float32", "engine", "gpsimd with float32 operands"),)
+
+
+def breaks_of_copy(dst: NkiTensor, src: NkiTensor) -> tuple[Break, ...]:
+    """Breaks that a dma_copy shows by itself: several runs of HBM at the address of a register."""
+    found = []
+    for operand, t in (("dst", dst), ("src", src)):
+        if t._free or t._dynamic is None or t._dynamic.kind != "scalar":
+            continue
+        runs = [stride for _, stride in coalesce(t.shape, t.strides)]
+        if len(runs) > 1:
+            found.append(Break("dynamic-rows", operand, f"shape {t.shape}, {len(runs)} strides"))
     return tuple(found)
 
 

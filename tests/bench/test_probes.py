@@ -1,5 +1,6 @@
 """Probes in the simulator, reports as a chip would write them, and what these propose."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -19,12 +20,16 @@ from bench.probes.report import RIGHT, WRONG, Answer, Report, Tried, load
 from bench.results import save
 from nki_kernels import hardware, simulator
 from nki_kernels.lint import lint
+from nki_kernels.releases import RELEASES
 from nki_kernels.simulator.device_rules import RULES
 from tests import sweeps
 from trnfft.backends import torch_neuron
 
 CHIPS = [hardware.chip(name) for name in hardware.NAMES]
 ASKED = [(n, core) for n, probe in PROBES.items() for core in CHIPS if not probe.why_not(core)]
+READ = [
+    (name, reading) for name, probe in PROBES.items() for reading in probe.readings
+]  # what results of probes show
 TIMED = [(n, core) for n, core in ASKED if PROBES[n].constant]
 
 
@@ -59,7 +64,9 @@ def test_kernel_and_twin_are_right_in_the_simulator(name, core):
 
 @pytest.mark.parametrize("name", [name for name, probe in PROBES.items() if probe.rule])
 def test_a_probe_breaks_the_rule_that_it_settles_and_its_twin_none(name):
-    probe, core = PROBES[name], hardware.TRN1  # on later chips small tiles are documented
+    probe = PROBES[name]
+    # Of TRN1, as on later chips small tiles are documented; a rule that is cleared has no breaks.
+    core = replace(hardware.TRN1, **{RULES[probe.rule].field: hardware.CONTESTED})
     arguments = probe.drawn(0)
     with hardware.select(core), simulator.allow(*RULES):
         of_kernel = simulator.dry_run(probe.kernel, *probe.packed(arguments)).waived_rules
@@ -67,17 +74,24 @@ def test_a_probe_breaks_the_rule_that_it_settles_and_its_twin_none(name):
     assert of_kernel == {probe.rule} and of_twin == set()
 
 
-def test_a_kernel_leaves_the_subset_of_the_compiler_only_where_it_asks_about_that():
-    intended = {
+# Kernels that ask about what the compiler takes, with the rule that they break of each release.
+INTENDED = {
+    "0.6": {
         "scaled_by_default": "helper-default",
         "scaled_by_keyword": "helper-keyword",
         "looped_twice": "nested-loop",
-    }
+    },
+    "0.7": {"looped_twice": "nested-loop"},  # which calls helpers as Python does
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_kernel_leaves_the_subset_of_the_compiler_only_where_it_asks_about_that(release):
     found = {}
     for kernel in {k for probe in PROBES.values() for k in (probe.kernel, probe.twin)}:
-        for violation in lint(kernel, contested=True):
+        for violation in lint(kernel, contested=True, release=release):
             found.setdefault(kernel.__name__, []).append(violation.rule)
-    assert found == {name: [rule] for name, rule in intended.items()}
+    assert found == {name: [rule] for name, rule in INTENDED[release].items()}
 
 
 def test_every_contested_rule_of_arguments_products_and_loops_has_a_probe():
@@ -103,6 +117,38 @@ def test_the_time_follows_its_constant_and_no_other(name, core):
 
 def test_a_time_below_every_value_settles_nothing():
     assert modelled.constant_for(PROBES["dma-issue-software"], hardware.TRN2, -50.0) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"), READ, ids=[f"{name}-{reading.name}" for name, reading in READ]
+)
+def test_a_chip_that_has_another_value_of_a_field_is_told(monkeypatch, name, reading):
+    """The simulator's, or, where no value of the field says so, one that computes it."""
+    probe, core = PROBES[name], hardware.TRN2
+    if reading.value is not None:
+        core = replace(core, **{probe.shown: reading.value})
+    else:
+
+        def launch(framework, kernel, lnc, arguments):
+            exact = reading.exact if kernel is probe.kernel else probe.exact
+            return lambda: exact(*arguments).astype(np.float32)
+
+        monkeypatch.setattr(asking, "launch", launch)
+        monkeypatch.setattr(asking, "timed", lambda probe, framework, *pair: pair)
+    with hardware.select(core):
+        answer = asking.ask(probe, launcher.SIMULATOR)
+    assert answer.reading == reading.name
+    assert answer.verdict == (RIGHT if reading is probe.readings[0] else WRONG)
+
+
+@pytest.mark.parametrize("name", [name for name, probe in PROBES.items() if probe.readings])
+def test_the_first_reading_is_the_right_one_and_the_others_differ(name):
+    probe = PROBES[name]
+    arguments = probe.drawn(0)
+    first, *others = [reading.exact(*arguments) for reading in probe.readings]
+    assert asking.relative(first, probe.exact(*arguments)) == 0
+    assert all(asking.relative(other, first) > 10 * asking.TOLERANCE for other in others)
+    assert probe.readings[0].value == getattr(hardware.TRN2, probe.shown)  # as assumed today
 
 
 # Reports as a chip would write them
@@ -173,6 +219,53 @@ def test_a_refusal_counts_as_wrong_and_silence_as_nothing(report_of):
     assert "it hung" in proposals.findings(silent).notes[0]
 
 
+BF16 = ("bf16-product", "bf16-split-3", "bf16-split-6")
+ROUNDED = "rounded to nearest"
+
+
+def test_what_results_show_changes_its_field(report_of):
+    rounded = [answer(name, WRONG, reading=ROUNDED) for name in BF16]
+    assert changes(report_of(*rounded)) == {("trn2", "rounds_bf16_products"): True}
+    exact = [answer(name, reading="exact") for name in BF16]
+    found = proposals.findings(report_of(*exact))
+    assert not found.changes and "rounds_bf16_products stays False" in found.agreed[0]
+
+
+@pytest.mark.parametrize(
+    ("readings", "why"),
+    [
+        (("exact", "largest parts alone", "exact"), "its probes do not agree"),
+        (("exact", ROUNDED, ROUNDED), "its probes do not agree"),
+        (("", "", ""), "no value of it has such results"),
+        (("cut off",), "no value of it has such results"),
+    ],
+)
+def test_results_that_no_one_value_has_change_nothing(report_of, readings, why):
+    answers = [
+        answer(name, RIGHT if reading == "exact" else WRONG, reading=reading)
+        for name, reading in zip(BF16, readings, strict=False)
+    ]
+    found = proposals.findings(report_of(*answers))
+    assert not found.changes and why in found.notes[0]
+    assert all(reading in found.notes[0] for reading in readings)
+
+
+@pytest.mark.parametrize(
+    ("names", "field", "when_right"),
+    [
+        (("activation-column", "activation-column-views"), "activation_column_scale", "fine"),
+        (("gpsimd-float32",), "gpsimd_float32", "fine"),
+        (("dynamic-rows-load", "dynamic-rows-store"), "dynamic_rows", None),
+    ],
+)
+def test_verdicts_of_the_rules_in_doubt(report_of, names, field, when_right):
+    right = changes(report_of(*map(answer, names)))
+    assert right == ({("trn2", field): when_right} if when_right else {})
+    for verdict in (WRONG, "refused"):
+        answers = [*map(answer, names[1:]), answer(names[0], verdict, reason="NCC_IXCG965")]
+        assert changes(report_of(*answers)) == {("trn2", field): hardware.WRONG}
+
+
 def test_times_change_their_constants(report_of):
     found = report_of(timed("dma-issue-hardware", 850.0), timed("lnc-2", 690.0))
     assert changes(found) == {("trn2", "hardware_dge_ns"): pytest.approx(851, abs=2)}
@@ -204,8 +297,9 @@ def test_places_in_the_source(field, chip, owner):
 
 def test_every_field_has_a_place():
     for probe in PROBES.values():
-        name = RULES[probe.rule].field if probe.rule else probe.constant
-        for core in CHIPS if name else ():
+        rule = RULES[probe.rule].field if probe.rule else ""
+        names = [name for name in (rule, probe.constant, probe.shown) if name]
+        for name, core in itertools.product(names, CHIPS):
             text = proposals.place_of(name, core.name).text
             value = re.split(r"[=,#]", text)[1].strip()
             assert value in (proposals.in_source(getattr(core, name)), repr(getattr(core, name)))

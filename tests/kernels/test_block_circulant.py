@@ -30,7 +30,7 @@ from nki_kernels.simulator import device_rules
 from tests import sweeps
 from tests.kernels.independence import BAD, check_rows_are_independent, spoiled
 
-from .samples import error, real
+from .samples import LISTED, error, real
 
 SHAPES = [  # rows, p, q, k
     (3, 2, 3, 4),
@@ -75,7 +75,7 @@ def fitting(rows, p, q, k):
 def run(kernel, *given, programs=1):
     with simulator.strict(), simulator.record() as timeline:
         result = simulator.simulate(kernel if programs == 1 else kernel[programs])(*given)
-    assert timeline.launches == 1 and timeline.waived_rules == set()
+    assert timeline.launches == 1 and timeline.waived_rules <= LISTED
     return result
 
 

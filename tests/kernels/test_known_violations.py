@@ -1,4 +1,4 @@
-"""No kernel breaks a device rule: in strict mode, on every chip, on one core or two."""
+"""No kernel breaks a device rule but listed ones: strictly, on every chip, on one core or two."""
 
 from __future__ import annotations
 
@@ -110,8 +110,16 @@ def test_the_largest_batch_compiles(monkeypatch, name, chip, cores):
         assert dry_run(algorithm, recipe, most_rows(algorithm, recipe), cores).launches == 1
 
 
-def test_no_kernel_is_listed():
-    assert device_rules.known_violations() == {}
+def test_what_is_listed_is_in_doubt_and_broken():
+    """Rules whose probes are to say whether kernels have to change, and no others."""
+    found = {}
+    for name, rules in device_rules.known_violations().items():
+        with hardware.select(hardware.TRN2):
+            for algorithm in KERNELS[name]:
+                timeline = dry_run(algorithm, counted_recipe(algorithm), 1000)
+                found.setdefault(name, set()).update(timeline.waived_rules)
+        assert rules <= {"activation-column-scale", "gpsimd-float32"}
+    assert found == device_rules.known_violations()
 
 
 @pytest.fixture

@@ -37,9 +37,10 @@ def strict_simulator(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.delenv(TARGET, raising=False)
     monkeypatch.delenv("NKI_PRECISE_FP", raising=False)
     lenient = request.node.get_closest_marker("lenient")
-    # Small tiles, tuples, loops in loops are handy here; test_device_rules.py has rules on them.
+    # Small tiles, tuples, loops in loops, GpSimdE are handy here; test_device_rules.py has rules on
+    # them.
     handy = ("small-array-tile", "narrow-stationary", "column-tiles", "tensors-in-sequences")
-    handy += ("nested-device-loops",)
+    handy += ("nested-device-loops", "gpsimd-float32")
     is_about_them = request.module.__name__.endswith("test_device_rules")
     mode = contextlib.nullcontext() if lenient else simulator.strict()
     with simulator.allow(*(() if is_about_them else handy)), mode:

@@ -6,6 +6,7 @@ The sources of the rules stand in nki_kernels/simulator/device_rules.py.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -299,6 +300,88 @@ def test_loops_follow_each_other_and_do_not_nest(chip):
     assert broken_rules(loops(False), chip) == set()
 
 
+def scaled(scale):
+    def body():
+        tile = operand((64, 16))
+        nisa.activation(dst=tile, op=nl.copy, data=tile, scale=scale())
+        return tile
+
+    return body
+
+
+@every_chip
+def test_a_column_as_scale_of_an_activation(chip):
+    assert broken_rules(scaled(lambda: operand((64, 1))), chip) == {"activation-column-scale"}
+    assert broken_rules(scaled(lambda: 2.0), chip) == set()
+
+
+def added(engine, dtype="float32", op=nl.add):
+    def body():
+        tile = new((64, 16), dtype)
+        nisa.memset(tile, value=1.0)
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=op, engine=engine)
+        return tile
+
+    return body
+
+
+@every_chip
+def test_float32_on_gpsimd(chip):
+    gpsimd = nisa.engine.gpsimd
+    assert broken_rules(added(gpsimd), chip) == {"gpsimd-float32"}
+    fine = (added(gpsimd, "bfloat16"), added(gpsimd, op=nl.power), added(nisa.engine.vector))
+    assert all(broken_rules(body, chip) == set() for body in fine)
+
+
+def at_dynamic_addresses(pitch):
+    """Rows of 8 numbers, so far apart, of an HBM tensor, from addresses that a loop has."""
+
+    def body():
+        table = new((64 * pitch,), buffer=nl.shared_hbm)
+        tile, total = operand((4, 8), 0.0), operand((4, 8), 0.0)
+        for row in range(4):
+            nisa.dma_copy(
+                table[row * pitch : row * pitch + pitch].reshape((1, pitch)), operand((1, pitch))
+            )
+
+        def step(i):
+            nisa.dma_copy(tile, table.ap([[pitch, 4], [1, 8]], scalar_offset=i))
+
+        nl.fori_loop(0, 1, step)
+        return total
+
+    return body
+
+
+def test_several_rows_at_a_dynamic_address():
+    doubtful = replace(hardware.TRN1, dynamic_rows=hardware.CONTESTED)
+    assert broken_rules(at_dynamic_addresses(pitch=16), doubtful) == {"dynamic-rows"}
+    assert broken_rules(at_dynamic_addresses(pitch=8), doubtful) == set()  # one run
+    assert broken_rules(at_dynamic_addresses(pitch=16), hardware.TRN1) == set()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "field", "factor"),
+    [
+        ("bfloat16", "rounds_bf16_products", 1 + 2**-7),
+        ("tfloat32", "rounds_tfloat32_products", 1 + 2**-10),
+    ],
+)
+def test_products_are_rounded_on_chips_that_round_them(dtype, field, factor):
+    """The square of a number whose last bit is set needs more bits than the number has."""
+
+    def kernel():
+        tile = new((1, 64), dtype)
+        nisa.memset(tile, value=factor)
+        total = new((64, 64))
+        nisa.tensor_copy(total, product(tile, tile))
+        return to_hbm(total)
+
+    assert (simulator.simulate(kernel)() == factor**2).all()
+    with hardware.select(replace(hardware.TRN1, **{field: True})):
+        assert (simulator.simulate(kernel)() == 2 * factor - 1).all()
+
+
 # Verdicts
 
 
@@ -319,6 +402,8 @@ BREAKS = {
     "small": (sized(16, 16), ("warning", "nothing", "nothing")),
     "narrow": (sized(64, 32), ("warning", "nothing", "nothing")),
     "nested": (loops(True), ("error", "warning", "warning")),  # AWS says that trn2 takes them
+    "scale": (scaled(lambda: operand((64, 1))), ("warning", "warning", "warning")),
+    "gpsimd": (added(nisa.engine.gpsimd), ("error", "warning", "warning")),
 }
 
 
@@ -332,7 +417,7 @@ def test_verdicts(name):
 @pytest.mark.parametrize("name", BREAKS)
 def test_strict_verdicts(name):
     body, expected = BREAKS[name]
-    if name != "narrow":  # which is a hint only
+    if name not in ("narrow", "scale"):  # which are hints only
         expected = tuple("error" if each == "warning" else each for each in expected)
     assert tuple(verdict(body, chip) for chip in CHIPS) == expected
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nki_kernels import hardware
 
-from .. import dtypes
+from .. import device_rules, dtypes
 from ..arguments import integers
 from ..enums import MemoryRegion, dge_mode, engine, oob_mode
 from ..issue import Issue, instruction
@@ -40,6 +40,7 @@ def dma_copy(
         raise rules.fail("src and dst", value, "must have the same number of elements")
     issue = _dma_issue("nisa.dma_copy", dst, src, _copy_run(dst, src), dge_mode, engine)
     issue.skips_out_of_bounds = oob_mode.name == "skip"
+    issue.breaks = device_rules.breaks_of_copy(dst, src)
     return issue
 
 

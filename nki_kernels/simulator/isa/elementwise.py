@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import device_rules, dtypes
 from ..enums import MemoryRegion, engine, reduce_cmd
 from ..errors import NkiValidationError
 from ..issue import Issue, instruction
@@ -55,7 +55,10 @@ def tensor_tensor(
     run = _binary_run(operator, dst, integer, data1.shape != dst.shape, data2.shape != dst.shape)
     fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
     reads = {"data1": data1, "data2": data2}
-    return stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
+    issue = stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
+    if chosen == "gpsimd" and not power:  # which no other engine computes
+        issue.breaks = device_rules.breaks_of_gpsimd(tiles)
+    return issue
 
 
 _engine = engine
@@ -405,6 +408,7 @@ def _activation(
             dtypes.store(outs[1], total.reshape(outs[1].shape), reduce_res.dtype)
 
     issue = stream(rules.instruction, "scalar", run, writes, reads)
+    issue.breaks = device_rules.breaks_of_activation(scale)
     issue.table = "" if operator.name == "copy" else operator.name
     return with_result_read(issue) if reduce_res is not None else issue
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nki_kernels import hardware
+
 from .. import accumulation, device_rules, dtypes, shadow
 from ..enums import MemoryRegion, engine, matmul_perf_mode
 from ..issue import Issue, instruction
@@ -71,7 +73,8 @@ def nc_matmul(
     issue.is_transpose = is_transpose
     issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
     issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
-    product = _matmul_run(rules, turns, double, claims)
+    rounded = _rounding(rules.chip, {stationary.dtype, moving.dtype})
+    product = _matmul_run(rules, turns, double, claims, rounded)
     issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     return issue
@@ -233,7 +236,29 @@ def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list
     return found
 
 
-def _matmul_run(rules: Rules, exact: bool, double: bool, claims: list[Any]) -> Any:
+def _rounding(chip: hardware.NeuronCore, dtypes_of_operands: set[str]) -> str:
+    """The dtype that the chip rounds products of these operands to, "" where it does not."""
+    if dtypes_of_operands == {"bfloat16"} and chip.rounds_bf16_products:
+        return "bfloat16"
+    if dtypes_of_operands == {"tfloat32"} and chip.rounds_tfloat32_products:
+        return "tfloat32"
+    return ""
+
+
+def _sum_of_rounded(left: Any, right: Any, dtype: str, out: Any) -> Any:
+    """left.T @ right with every product rounded to a dtype before the sum, which is float32."""
+    total = np.zeros((left.shape[1], right.shape[1]), np.float32) if out is None else out
+    total[...] = 0
+    product = np.empty(total.shape, dtypes.numpy_type(dtype))
+    for row, other in zip(left, right, strict=True):
+        dtypes.store(product, np.multiply.outer(row, other), dtype)
+        total += dtypes.to_float32(product)
+    return total
+
+
+def _matmul_run(
+    rules: Rules, exact: bool, double: bool, claims: list[Any], rounded: str = ""
+) -> Any:
     def run(ins: list[Any], out: Any = None) -> Any:
         for operand, place, value, holds, rule in claims:
             if not holds(ins[place]):
@@ -249,6 +274,8 @@ def _matmul_run(rules: Rules, exact: bool, double: bool, claims: list[Any]) -> A
             return value if out is None else np.copyto(out, value)
         left = dtypes.to_float32(stationary.reshape(k, -1))
         right = dtypes.to_float32(moving.reshape(k, -1))
+        if rounded:
+            return _sum_of_rounded(left, right, rounded, out)
         return np.matmul(left.T, right, out=out)
 
     return run

@@ -1,0 +1,147 @@
+"""`nisa.activation` with a column as scale, or as bias: is every row scaled by its own number?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bench.probes.moves import load, stored
+from bench.probes.probe import Arguments, Array, Probe, normal
+from nki_kernels.nki_api import nisa, nki, nl
+
+ROWS, WIDTH, RUNS = 128, 64, 4
+
+
+@nki.jit
+def scaled_by_activation(x, columns):
+    """x [128, 64] times the first of columns [128, 4], row by row, by ScalarE."""
+    data, factors = load(x), load(columns)
+    result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
+    nisa.activation(dst=result, op=nl.copy, data=data, scale=factors[:, 0:1])
+    return stored(result)
+
+
+@nki.jit
+def scaled_by_tensor_scalar(x, columns):
+    """The same by VectorE."""
+    data, factors = load(x), load(columns)
+    result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
+    multiply(result, data, factors[:, 0:1])
+    return stored(result)
+
+
+@nki.jit
+def runs_scaled_by_activation(x, columns):
+    """Each of the 4 runs of x [128, 64] times a column of its own; the runs end up interleaved."""
+    data, factors = load(x), load(columns)
+    result = nl.ndarray((ROWS, WIDTH // RUNS, RUNS), dtype=data.dtype, buffer=nl.sbuf)
+    for run in range(RUNS):
+        nisa.activation(
+            dst=result[:, :, run],
+            op=nl.copy,
+            data=run_of(data, run),
+            scale=factors[:, run : run + 1],
+        )
+    return stored(result)
+
+
+@nki.jit
+def runs_scaled_by_tensor_scalar(x, columns):
+    """The same by VectorE."""
+    data, factors = load(x), load(columns)
+    result = nl.ndarray((ROWS, WIDTH // RUNS, RUNS), dtype=data.dtype, buffer=nl.sbuf)
+    for run in range(RUNS):
+        multiply(result[:, :, run], run_of(data, run), factors[:, run : run + 1])
+    return stored(result)
+
+
+@nki.jit
+def shifted_by_activation(x, columns):
+    """2 x plus the first column, by ScalarE."""
+    data, terms = load(x), load(columns)
+    result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
+    nisa.activation(dst=result, op=nl.copy, data=data, bias=terms[:, 0:1], scale=2.0)
+    return stored(result)
+
+
+@nki.jit
+def shifted_by_tensor_scalar(x, columns):
+    """The same by VectorE."""
+    data, terms = load(x), load(columns)
+    result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
+    nisa.tensor_scalar(
+        dst=result,
+        data=data,
+        op0=nl.multiply,
+        operand0=2.0,
+        op1=nl.add,
+        operand1=terms[:, 0:1],
+        engine=nisa.engine.vector,
+    )
+    return stored(result)
+
+
+def run_of(data: Any, run: int) -> Any:
+    """Sixteen columns that follow each other."""
+    width = WIDTH // RUNS
+    return data[:, run * width : (run + 1) * width]
+
+
+def multiply(dst: Any, data: Any, column: Any) -> None:
+    """dst = data times a column, by VectorE."""
+    nisa.tensor_scalar(
+        dst=dst, data=data, op0=nl.multiply, operand0=column, engine=nisa.engine.vector
+    )
+
+
+def arguments(generator: np.random.Generator, count: int) -> Arguments:
+    return normal(generator, ROWS, WIDTH), normal(generator, ROWS, RUNS)
+
+
+def exact(x: Array, columns: Array) -> Array:
+    return x.astype(float) * columns[:, :1]
+
+
+def exact_runs(x: Array, columns: Array) -> Array:
+    runs = x.astype(float).reshape(ROWS, RUNS, WIDTH // RUNS)
+    return (runs * columns[:, :, None]).transpose(0, 2, 1)
+
+
+def exact_shifted(x: Array, columns: Array) -> Array:
+    return 2 * x.astype(float) + columns[:, :1]
+
+
+RECORD = "BigVGAN's kernel for trn2: wrong with a column as scale; perhaps nl.sin was"
+PROBES = (
+    Probe(
+        name="activation-column",
+        question="activation with a column as scale: does each row get its own factor?",
+        record=RECORD,
+        kernel=scaled_by_activation,
+        twin=scaled_by_tensor_scalar,
+        arguments=arguments,
+        exact=exact,
+        rule="activation-column-scale",
+    ),
+    Probe(
+        name="activation-column-views",
+        question="the same for runs of a tile, into a view with strides, as kernels here use it",
+        record=RECORD,
+        kernel=runs_scaled_by_activation,
+        twin=runs_scaled_by_tensor_scalar,
+        arguments=arguments,
+        exact=exact_runs,
+        rule="activation-column-scale",
+    ),
+    Probe(
+        name="activation-column-bias",
+        question="activation with a column as bias and a number as scale: right?",
+        record=RECORD,
+        kernel=shifted_by_activation,
+        twin=shifted_by_tensor_scalar,
+        arguments=arguments,
+        exact=exact_shifted,
+        settles="that a bias of activation may be a column",
+    ),
+)

@@ -1,0 +1,224 @@
+"""Products of bfloat16 and tfloat32: does TensorE round them before PSUM adds them up in float32?
+
+A number of bfloat16 has 8 bits, so a product of two has up to 16, which float32 holds exactly. A
+chip that rounds it to bfloat16 before the sum is seen by these bits in a single product. In sums
+it is seen by split products: a float32 number is the sum of two or three numbers of bfloat16, and
+the product of two such sums is three or six products, if the smallest are left out.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.probes.moves import evacuated, load, stored
+from bench.probes.probe import Arguments, Array, Probe, Reading, normal
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.simulator import dtypes
+
+ROWS, COLUMNS, WIDTH = 64, 64, 128
+MASKS = {"bfloat16": 0xFFFF0000, "tfloat32": 0xFFFFE000}  # of float32: the bits that are kept
+
+
+@nki.jit
+def narrow_product(left, right, name):
+    """left.T @ right of numbers that the narrow dtype ``name`` holds, converted to it."""
+    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(
+        dst=bank,
+        stationary=converted(load(left), narrow(name)),
+        moving=converted(load(right), narrow(name)),
+        accumulate=False,
+    )
+    return stored(evacuated(bank))
+
+
+@nki.jit
+def wide_product(left, right, name):
+    """The same in float32."""
+    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=bank, stationary=load(left), moving=load(right), accumulate=False)
+    return stored(evacuated(bank))
+
+
+@nki.jit
+def split_product(left, right, left_parts, right_parts, name):
+    """Sum of products of parts of left and right, which are made here: 0 and 0, 0 and 1, ..."""
+    count = left_parts.shape[0]
+    stationaries = parts_of(load(left), count, narrow(name))
+    movings = parts_of(load(right), count, narrow(name))
+    return stored(sum_of_products(stationaries, movings))
+
+
+@nki.jit
+def product_of_parts(left, right, left_parts, right_parts, name):
+    """The same in float32, of parts that the host made: [count, 64, 64] and [count, 64, 128]."""
+    stationaries, movings = [], []
+    for index in range(left_parts.shape[0]):
+        stationaries.append(load(left_parts[index]))
+        movings.append(load(right_parts[index]))
+    return stored(sum_of_products(stationaries, movings))
+
+
+def narrow(name: str) -> Any:
+    """The dtype of NKI with that name."""
+    return nl.tfloat32 if name == "tfloat32" else nl.bfloat16
+
+
+def converted(tile: Any, dtype: Any) -> Any:
+    """A tile in a dtype, by VectorE."""
+    result = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=result, src=tile, engine=nisa.engine.vector)
+    return result
+
+
+def parts_of(tile: Any, count: int, dtype: Any) -> Any:
+    """Tiles of a narrow dtype whose sum is nearly a float32 tile, the largest first."""
+    parts = []
+    rest = tile
+    for index in range(count):
+        part = converted(rest, dtype)
+        parts.append(part)
+        if index + 1 < count:
+            wide = converted(part, nl.float32)
+            left = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_tensor(
+                dst=left, data1=rest, data2=wide, op=nl.subtract, engine=nisa.engine.vector
+            )
+            rest = left
+    return parts
+
+
+def sum_of_products(stationaries: Any, movings: Any) -> Any:
+    """Products of parts i and j with i + j below their number, added up in one PSUM bank."""
+    count = len(stationaries)
+    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
+    for i in range(count):
+        for j in range(count - i):
+            nisa.nc_matmul(
+                dst=bank, stationary=stationaries[i], moving=movings[j], accumulate=i + j > 0
+            )
+    return evacuated(bank)
+
+
+def rounded(values: Array, name: str) -> Array:
+    """Values in a narrow dtype, to the nearest, as float32."""
+    out = np.empty(values.shape, dtypes.numpy_type(name))
+    dtypes.store(out, values.astype(np.float32), name)
+    return out.astype(np.float32)
+
+
+def cut(values: Array, name: str) -> Array:
+    """Values in a narrow dtype, with the bits that it lacks cut off, as float32."""
+    bits = values.astype(np.float32).view(np.uint32) & np.uint32(MASKS[name])
+    return bits.view(np.float32)
+
+
+def host_parts(values: Array, count: int, name: str) -> Array:
+    """What `parts_of` makes, as float32 [count, ...]."""
+    parts, rest = [], values
+    for _ in range(count):
+        parts.append(rounded(rest, name))
+        rest = rest - parts[-1]
+    return np.stack(parts)
+
+
+def single(generator: np.random.Generator, count: int, name: str) -> Arguments:
+    """Of a diagonal matrix: every element of the result is one product."""
+    factors = rounded(normal(generator, ROWS), name)
+    return np.diag(factors), rounded(normal(generator, ROWS, WIDTH), name), name
+
+
+def split(generator: np.random.Generator, count: int, name: str, parts: int) -> Arguments:
+    left, right = normal(generator, ROWS, COLUMNS), normal(generator, ROWS, WIDTH)
+    return left, right, host_parts(left, parts, name), host_parts(right, parts, name), name
+
+
+def exact_single(left: Array, right: Array, name: str) -> Array:
+    return left.astype(float).T @ right
+
+
+def rounded_single(left: Array, right: Array, name: str) -> Array:
+    return rounded(exact_single(left, right, name), name).astype(float)
+
+
+def cut_single(left: Array, right: Array, name: str) -> Array:
+    return cut(exact_single(left, right, name), name).astype(float)
+
+
+def exact_split(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
+    count = len(left)
+    pairs = [(i, j) for i in range(count) for j in range(count - i)]
+    return np.sum([left[i].astype(float).T @ right[j] for i, j in pairs], axis=0)
+
+
+def rounded_split(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
+    """The sum of products that are each rounded before."""
+    count, total = len(left), np.zeros((COLUMNS, WIDTH))
+    for i in range(count):
+        for j in range(count - i):
+            for row, other in zip(left[i], right[j], strict=True):
+                total += rounded(np.multiply.outer(row, other), name)
+    return total
+
+
+def largest_parts(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
+    """What is left where the other parts are zeros."""
+    return left[0].astype(float).T @ right[0]
+
+
+FIELDS = {"bfloat16": "rounds_bf16_products", "tfloat32": "rounds_tfloat32_products"}
+SHORT = {"bfloat16": "bf16", "tfloat32": "tf32"}
+RECORD = (
+    "a log of split products on trn1 and trn2, SDK 2.29: as far off as one product. Products may "
+    "be rounded before PSUM, or a compiler folded the split away, which XLA had to make"
+)
+
+
+def of_one(name: str) -> Probe:
+    """Single products of a narrow dtype."""
+    return Probe(
+        name=f"{SHORT[name]}-product",
+        question=f"one product of {name}: does it reach PSUM with all of its bits?",
+        record=RECORD,
+        kernel=narrow_product,
+        twin=wide_product,
+        arguments=partial(single, name=name),
+        exact=exact_single,
+        shown=FIELDS[name],
+        readings=(
+            Reading("exact", exact_single, False),
+            Reading("rounded to nearest", rounded_single, True),
+            Reading("cut off", cut_single),
+        ),
+    )
+
+
+def of_split(name: str, parts: int, products: int) -> Probe:
+    """Sums of products of parts that the kernel makes."""
+    return Probe(
+        name=f"{SHORT[name]}-split-{products}",
+        question=f"{products} products of {name} parts made in the kernel: are all terms there?",
+        record=RECORD,
+        kernel=split_product,
+        twin=product_of_parts,
+        arguments=partial(split, name=name, parts=parts),
+        exact=exact_split,
+        shown=FIELDS[name],
+        readings=(
+            Reading("exact", exact_split, False),
+            Reading("rounded to nearest", rounded_split, True),
+            Reading("largest parts alone", largest_parts),
+        ),
+    )
+
+
+PROBES = (
+    of_one("bfloat16"),
+    of_split("bfloat16", 2, 3),
+    of_split("bfloat16", 3, 6),
+    of_one("tfloat32"),
+    of_split("tfloat32", 2, 3),
+)

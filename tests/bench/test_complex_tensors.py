@@ -1,0 +1,222 @@
+"""What PyTorch answers about complex tensors: on the CPU, where it refuses, and as proposals."""
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from bench.probes import __main__ as programs
+from bench.probes import complex_tensors, proposals
+from bench.probes.report import (
+    COMPLEX,
+    DECOMPOSE,
+    MODES,
+    SETTINGS,
+    Report,
+    TensorAnswer,
+    load,
+    table,
+)
+from bench.results import save
+from nki_kernels import hardware
+from trnfft.backends import torch_neuron
+
+NAMES = ("complex", "view_as_real", "mm", "_fft_r2c", "_fft_c2c")
+
+
+def ask_cpu(name, mode="eager"):
+    return complex_tensors.ask(name, mode, "1", "cpu", "aot_eager")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cpu_is_right(name, mode):
+    answer = ask_cpu(name, mode)
+    assert answer.verdict == "right" and answer.relative_error < 1e-6, answer.reason
+    assert answer.is_of_device and answer.reason == ""
+
+
+def test_these_are_all():
+    assert tuple(complex_tensors.OPERATIONS) == NAMES
+
+
+def test_what_is_wrong_is_told(monkeypatch):
+    monkeypatch.setattr(torch, "mm", lambda a, b: a.conj() @ b)
+    answer = ask_cpu("mm")
+    assert answer.verdict == "wrong" and answer.relative_error > 0.1 and not answer.is_of_device
+
+
+def test_the_first_line_of_an_error_is_told():
+    def refuse(graph, inputs):
+        raise RuntimeError("[NCC_EVRF004] complex64 is not supported\nsecond line")
+
+    answer = complex_tensors.ask("_fft_c2c", "compiled", "0", "cpu", refuse)
+    assert answer.verdict == "refused" and answer.relative_error is None
+    assert answer.reason == "RuntimeError: [NCC_EVRF004] complex64 is not supported"
+
+
+def test_a_fallback_that_warns_is_told(monkeypatch):
+    product = torch.mm
+
+    def mm(a, b):
+        warnings.warn("The operator 'aten::mm' will fall back to run on the CPU", stacklevel=1)
+        return product(a, b)
+
+    monkeypatch.setattr(torch, "mm", mm)
+    answer = ask_cpu("mm")
+    assert answer.verdict == "right" and answer.fell_back and not answer.is_of_device
+    assert "aten::mm" in answer.reason
+
+
+def test_a_result_elsewhere_is_a_fallback(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
+    answer = complex_tensors.ask("mm", "eager", "0", "meta", "aot_eager")
+    assert answer.fell_back and answer.reason == "its result is on cpu"
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """What a process of its own does: writes an answer, prints to stderr, or nothing of both."""
+
+    def make(answer=None, stderr="", code=0):
+        seen = []
+
+        def run(words, out, seconds, variables):
+            seen.append((words, variables))
+            if answer is not None:
+                save(answer, out)
+            return subprocess.CompletedProcess(words, code, "", stderr)
+
+        monkeypatch.setattr(complex_tensors, "in_a_process", run)
+        return seen
+
+    return make
+
+
+def answer(name="mm", mode="eager", setting="0", verdict="right", **values):
+    return TensorAnswer(operation=name, mode=mode, setting=setting, verdict=verdict, **values)
+
+
+def test_every_case_has_a_process_with_the_variable(child):
+    seen = child(answer())
+    assert len(list(complex_tensors.ask_all())) == len(NAMES) * len(MODES) * len(SETTINGS)
+    assert {variables[DECOMPOSE] for _, variables in seen} == set(SETTINGS)
+    assert all(words[0] == "tensor" and words[3] == v[DECOMPOSE] for words, v in seen)
+    assert {(words[1], words[2]) for words, _ in seen} == {(n, m) for n in NAMES for m in MODES}
+
+
+def test_what_a_process_logs_or_leaves_is_told(child, monkeypatch):
+    child(answer(), "W1125 device.cpp:7] aten::mm: falling back to CPU\n")
+    found = complex_tensors.ask_apart("mm", "eager", "0")
+    assert found.verdict == "right" and found.fell_back and "aten::mm" in found.reason
+    child(None, "Segmentation fault", 139)
+    found = complex_tensors.ask_apart("mm", "eager", "0")
+    assert found.verdict == "unanswered" and "exit code 139: Segmentation fault" in found.reason
+
+    def hang(*_):
+        raise subprocess.TimeoutExpired("python", 7)
+
+    monkeypatch.setattr(complex_tensors, "in_a_process", hang)
+    assert "did not end within 7 s" in complex_tensors.ask_apart("mm", "eager", "0", 7.0).reason
+
+
+@pytest.mark.sweep
+def test_a_process_without_the_device_refuses():
+    with hardware.select(hardware.TRN2):
+        found = complex_tensors.ask_apart("mm", "eager", "1")
+    assert found.verdict == "refused" and "neuron" in found.reason
+
+
+# The command
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(programs, "WIDTH", 300)
+    return lambda *words: CliRunner().invoke(programs.app, [str(word) for word in words])
+
+
+def test_without_the_device_nothing_is_asked(invoke):
+    ran = invoke("run", COMPLEX, "--target", "trn2", "--out", "out.json")
+    assert ran.exit_code == 0, ran.output
+    found = load(Path("out.json"))
+    assert not found.tensors and [one.probe for one in found.unasked] == [COMPLEX]
+    assert "PyTorch's device 'neuron'" in found.unasked[0].reason
+
+
+def test_one_command_asks_all_of_the_device(invoke, monkeypatch):
+    given = [answer("complex"), answer(verdict="unanswered", reason="it hung")]
+    monkeypatch.setattr(complex_tensors, "ask_all", lambda: iter(given))
+    monkeypatch.setattr(programs, "frameworks", lambda: ["torch_neuronx", "torch_xla"])
+    ran = invoke("run", COMPLEX, "--target", "trn2", "--out", "out.json")
+    assert ran.exit_code == 1 and "1 probes have no answer, the first: it hung" in ran.output
+    assert load(Path("out.json")).tensors == given
+    monkeypatch.setattr(programs, "frameworks", lambda: ["torch_xla"])
+    assert invoke("run", COMPLEX, "--out", "out.json").exit_code == 0
+    assert load(Path("out.json")).unasked
+
+
+def test_the_child_writes_its_answer(invoke, monkeypatch):
+    asked = []
+    monkeypatch.setattr(complex_tensors, "ask", lambda *case: asked.append(case) or answer())
+    assert invoke("tensor", "mm", "eager", "0", "--out", "one.json").exit_code == 0
+    assert asked == [("mm", "eager", "0")]
+    assert json.loads(Path("one.json").read_text())["operation"] == "mm"
+
+
+# Proposals
+
+
+@pytest.fixture
+def report_of(environment_of_a_chip):
+    return lambda tensors: Report(
+        target="trn2", environment=environment_of_a_chip, answers=[], unasked=[], tensors=tensors
+    )
+
+
+def all_right(mode, setting):
+    return [answer(name, mode, setting) for name in NAMES]
+
+
+def test_right_answers_of_a_mode_question_the_assumption_there(report_of):
+    refused = answer("mm", "eager", "1", "refused", reason="TypeError: no storage")
+    found = proposals.findings(report_of([*all_right("compiled", "1"), refused]))
+    assert not found.changes
+    fits = f"trnfft.set_complex_storage(True) fits compiled code with {DECOMPOSE}=1"
+    assert len(found.notes) == 1 and found.notes[0] == f"{', '.join(NAMES)} are right: {fits}"
+    assert len(found.agreed) == 1 and "no storage" in found.agreed[0]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"verdict": "wrong"}, {"fell_back": True}, {"verdict": "unanswered"}]
+)
+def test_one_operation_that_is_not_the_devices_keeps_the_assumption(report_of, bad):
+    tensors = [*all_right("eager", "0")[1:], answer("complex", **bad)]
+    found = proposals.findings(report_of(tensors))
+    told = found.notes if bad.get("verdict") == "unanswered" else found.agreed
+    assert len(found.notes + found.agreed) == len(told) == 1
+    assert "set_complex_storage(True) does not fit eager code" in told[0]
+
+
+def test_the_table_has_them(report_of, capsys):
+    from rich.console import Console
+
+    report = report_of([answer(fell_back=True, reason="[aten::mm]", relative_error=1e-7)])
+    Console(width=200).print(table(report))
+    shown = re.sub(r" +", " ", capsys.readouterr().out)
+    assert "complex-tensors: mm" in shown and "eager, decompose=0" in shown
+    assert "right by the CPU" in shown and "[aten::mm]" in shown and "1.0e-07" in shown
+
+
+def test_it_looks_for_the_package_of_the_device(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch_neuron, "found", asked.append)
+    assert complex_tensors.ask("mm", "eager", "0").verdict == "refused"
+    assert asked == ["wrap_nki"] and "torch_neuronx" not in sys.modules
