@@ -144,8 +144,8 @@ def istft(
             another shape or is complex where the result is real; squared windows add up to less
             than 1e-11 at some sample (the condition "nonzero overlap add"), there is no sample, or
             no memory for `length` of them. On other devices than the CPU, and compiled, samples
-            with such sums come back infinite or NaN instead: to read a sum would stop the device, and
-            break the graph.
+            with such sums come back infinite or NaN instead: to read a sum would stop the device,
+            and break the graph.
     """
     if is_sharded(input):
         rest = (n_fft, hop_length, win_length, window, center, normalized, onesided, length)
