@@ -1,15 +1,18 @@
 """`.ap` of a view: does a compiler count from the view, or from the whole tensor?
 
 AWS's documents say either: nki_kernels/simulator/access_patterns.py. "right" is what the docstring
-says, "wrong" where a chip follows nki-aps.rst: then `reading_of_ap` of the chip is ABSOLUTE.
+says. Where a chip follows nki-aps.rst the result is what the other reading has.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bench.probes.moves import stored
-from bench.probes.probe import Arguments, Array, Probe, normal
+from bench.probes.probe import Arguments, Array, Probe, Reading, normal
+from nki_kernels import hardware
 from nki_kernels.nki_api import nisa, nki, nl
 
 N = 64  # numbers of a row
@@ -22,6 +25,23 @@ def of_a_slice(x, count):
     """x [2 count, 64]: its last ``count`` rows, by a pattern of a slice."""
     tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x[count : 2 * count].ap(pattern=[[N, count], [1, N]], offset=0))
+    return stored(tile)
+
+
+@nki.jit
+def of_a_slice_with_offset(x, count):
+    """x [4 count, 64]: its last ``count`` rows, by a pattern that begins inside of a slice."""
+    tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
+    half = x[2 * count : 4 * count]
+    nisa.dma_copy(dst=tile, src=half.ap(pattern=[[N, count], [1, N]], offset=count * N))
+    return stored(tile)
+
+
+@nki.jit
+def of_the_end(x, count):
+    """The same, by a pattern of the whole tensor."""
+    tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x.ap(pattern=[[N, count], [1, N]], offset=3 * count * N))
     return stored(tile)
 
 
@@ -59,6 +79,10 @@ def two_parts(generator: np.random.Generator, count: int) -> Arguments:
     return normal(generator, 2 * count, N), count
 
 
+def four_parts(generator: np.random.Generator, count: int) -> Arguments:
+    return normal(generator, 4 * count, N), count
+
+
 def one_part(generator: np.random.Generator, count: int) -> Arguments:
     return normal(generator, count, N), count
 
@@ -67,8 +91,32 @@ def last_rows(x: Array, count: int) -> Array:
     return x[count:].astype(float)
 
 
+def first_rows(x: Array, count: int) -> Array:
+    return x[:count].astype(float)
+
+
+def fourth_rows(x: Array, count: int) -> Array:
+    return x[3 * count :].astype(float)
+
+
+def second_rows(x: Array, count: int) -> Array:
+    return x[count : 2 * count].astype(float)
+
+
 def half_rows(x: Array, count: int) -> Array:
     return x.reshape(2 * count, HALF)[PLACE : PLACE + count].astype(float)
+
+
+def half_rows_from_row(x: Array, count: int) -> Array:
+    return x.reshape(2 * count, HALF)[2 * PLACE : 2 * PLACE + count].astype(float)
+
+
+def readings(relative: Any, absolute: Any) -> tuple[Reading, Reading]:
+    """Results by the two readings."""
+    return (
+        Reading(hardware.RELATIVE, relative, hardware.RELATIVE),
+        Reading(hardware.ABSOLUTE, absolute, hardware.ABSOLUTE),
+    )
 
 
 PROBES = (
@@ -81,7 +129,22 @@ PROBES = (
         arguments=two_parts,
         exact=last_rows,
         rule="ap-of-views",
+        shown="reading_of_ap",
+        readings=readings(last_rows, first_rows),
         counts=(64,),
+    ),
+    Probe(
+        name="ap-of-slice-with-offset",
+        question="the same where .ap is given an offset of its own",
+        record="NkiTensor.ap's docstring: yes; nki-aps.rst: no",
+        kernel=of_a_slice_with_offset,
+        twin=of_the_end,
+        arguments=four_parts,
+        exact=fourth_rows,
+        rule="ap-of-views",
+        shown="reading_of_ap",
+        readings=readings(fourth_rows, second_rows),
+        counts=(32,),
     ),
     Probe(
         name="ap-of-reshaped",
@@ -92,6 +155,8 @@ PROBES = (
         arguments=one_part,
         exact=half_rows,
         rule="ap-of-views",
+        shown="reading_of_ap",
+        readings=readings(half_rows, half_rows_from_row),
         counts=(64,),
     ),
 )

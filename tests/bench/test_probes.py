@@ -231,6 +231,20 @@ def test_what_results_show_changes_its_field(report_of):
     assert not found.changes and "rounds_bf16_products stays False" in found.agreed[0]
 
 
+AP = ("ap-of-slice", "ap-of-slice-with-offset", "ap-of-reshaped")
+
+
+def test_either_reading_of_ap_clears_its_rule_and_both_do_not(report_of):
+    field, rule = ("trn2", "reading_of_ap"), ("trn2", "ap_of_views")
+    relative = [answer(name, reading="relative") for name in AP]
+    absolute = [answer(name, WRONG, reading="absolute") for name in AP]
+    assert changes(report_of(*relative)) == {rule: hardware.FINE}
+    assert changes(report_of(*absolute)) == {rule: hardware.FINE, field: hardware.ABSOLUTE}
+    assert changes(report_of(*relative[:2], absolute[2])) == {rule: hardware.WRONG}
+    neither = [*absolute[:2], answer(AP[2], WRONG)]
+    assert changes(report_of(*neither)) == {rule: hardware.WRONG}
+
+
 @pytest.mark.parametrize(
     ("readings", "why"),
     [

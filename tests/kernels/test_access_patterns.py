@@ -75,7 +75,7 @@ def test_both_readings_give_the_same(loops, name, chip, cores):
         for reading in (hardware.RELATIVE, hardware.ABSOLUTE):
             core = replace(hardware.chip(chip), reading_of_ap=reading)
             outputs, waived = run(algorithm, recipe, inputs, core, cores)
-            assert waived == set()
+            assert "ap-of-views" not in waived
             results.append(outputs)
         for one, other in zip(*results, strict=True):
             np.testing.assert_array_equal(one, other)
