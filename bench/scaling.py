@@ -70,7 +70,7 @@ def main(
             typer.echo(markdown_of(chip))
         return
     found = {chip: {name: scaling(shape, chip) for name, shape in SHAPES.items()} for chip in chips}
-    console = Console(width=150)
+    console = Console(width=165)
     for plans in found.values():
         for name, line in plans.items():
             console.print(table_of(name, line))

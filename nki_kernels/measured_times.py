@@ -143,4 +143,6 @@ NKI_ALL_TO_ALL_16_MB = MeasuredTime(
 def about(ns: float) -> str:
     """A time that is known roughly, with its unit: "87 us", "450 us", "1.29 ms"."""
     rounded = float(f"{ns:.2g}")
-    return f"{rounded / 1e3:g} us" if rounded < 1e6 else f"{ns / 1e6:.3g} ms"
+    if rounded < 1e6:
+        return f"{rounded / 1e3:g} us"
+    return f"{ns / 1e6:.3g} ms" if ns < 1e9 else f"{ns / 1e6:.0f} ms"
