@@ -145,6 +145,7 @@ def modelled(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
     return result, {
         "kernel_us": timeline.total_ns / 1e3,
         "kernel_time_source": "modelled",
+        "with_launches_us": timeline.with_launches_ns / 1e3,
         "method": TIMELINE,
         "launches": timeline.launches,
     }

@@ -34,10 +34,9 @@ class MeasuredTime:
     @property
     def range(self) -> str:
         """What was measured, from the least to the most: "55 to 65 us"."""
-        if self.least_ns == self.most_ns:
-            return about(self.most_ns)
         size, unit = (1e6, "ms") if self.most_ns >= 1e6 else (1e3, "us")
-        return f"{self.least_ns / size:g} to {self.most_ns / size:g} {unit}"
+        ends = dict.fromkeys(f"{ns / size:g}" for ns in (self.least_ns, self.most_ns))
+        return f"{' to '.join(ends)} {unit}"
 
 
 @dataclass(frozen=True)

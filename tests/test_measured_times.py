@@ -1,6 +1,7 @@
 """Times that others measured: where each comes from, how it is shown, and which chip has which."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,7 @@ def test_ranges_have_one_unit():
     assert measured_times.TORCH_ALL_TO_ALL.range == "1.1 to 1.4 ms"
     assert measured_times.NKI_ALL_TO_ALL.range == "130 to 140 us"
     assert measured_times.XLA_ALL_TO_ALL.range == "2 ms"
+    assert measured_times.NKI_ALL_TO_ALL_16_MB.range == "405 us"
 
 
 TIMES = {
@@ -67,3 +69,10 @@ TIMES = {
 
 def test_times_that_are_known_roughly():
     assert {ns: about(ns) for ns in TIMES} == TIMES
+
+
+def test_the_page_has_the_records():
+    page = (Path(__file__).parents[1] / "docs/timing_model.md").read_text("utf-8")
+    section = page.split("## Launches\n")[1].split("\n## ")[0]
+    for record in (*RECORDS.values(), *LAUNCH_RECORDS):
+        assert record.range in section, record.what
