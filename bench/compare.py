@@ -19,6 +19,7 @@ from rich.table import Table
 from bench import plots, program
 from bench.results import Key, Missing, ResultsError, Row, load
 from bench.seed_article import figures as seed_figures
+from nki_kernels.measured_times import about
 from trnfft.cli import output_file
 
 
@@ -81,12 +82,18 @@ def time_columns(files: Sequence[plots.File]) -> list[str]:
     ratios = [f"{file.name} / {files[0].name}" for file in files[1:]]
     times = [f"{file.name} ({file.results.where}), us" for file in files]
     over = [f"{file.name} over floor" for file in files if has_floors(file)]
-    return [*times, *ratios, *over, "DMA floor, us"]
+    launched = [f"{file.name} with a launch, about" for file in files if has_launches(file)]
+    return [*times, *launched, *ratios, *over, "DMA floor, us"]
 
 
 def has_floors(file: plots.File) -> bool:
     """Whether times of a kernel alone are in it, which its DMA floor is a part of."""
     return any(row.kernel_us and row.dma_floor_us for row in file.rows.values())
+
+
+def has_launches(file: plots.File) -> bool:
+    """Whether times in it are modelled, without launches."""
+    return any(row.with_launches_us for row in file.rows.values())
 
 
 def shown_ratio(ratio: float) -> str:
@@ -101,6 +108,11 @@ def time_cells(files: Sequence[plots.File], rows: list[Row | None], absent: list
         instead if row is None or row.time_us is None else f"{row.time_us:,.1f} {row.time_source}"
         for row, instead in zip(rows, absent, strict=True)
     ]
+    launched = [
+        about(1e3 * row.with_launches_us) if row is not None and row.with_launches_us else ""
+        for file, row in zip(files, rows, strict=True)
+        if has_launches(file)
+    ]
     ratios = [shown_ratio(time / times[0]) if time and times[0] else "" for time in times[1:]]
     floors = [row.dma_floor_us for row in rows if row is not None and row.dma_floor_us is not None]
     over = [
@@ -110,7 +122,7 @@ def time_cells(files: Sequence[plots.File], rows: list[Row | None], absent: list
         for file, row in zip(files, rows, strict=True)
         if has_floors(file)
     ]
-    return [*shown, *ratios, *over, f"{floors[0]:.3g}" if floors else ""]
+    return [*shown, *launched, *ratios, *over, f"{floors[0]:.3g}" if floors else ""]
 
 
 def error_columns(files: Sequence[plots.File]) -> list[str]:

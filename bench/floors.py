@@ -20,6 +20,7 @@ from rich.table import Table
 
 from bench import program
 from nki_kernels import hardware
+from nki_kernels.measured_times import about
 from trnfft.planner import cost
 from trnfft.planner.planner import plan
 
@@ -88,6 +89,7 @@ class Measured:
 
     algorithm: str
     modelled_us: float
+    with_launches_ns: float
     ratio: float
     hbm_megabytes: float
     tensor_us: float
@@ -104,6 +106,7 @@ def measured(case: Case, target: str) -> Measured:
     return Measured(
         f"{found.algorithm} {radices}".strip(),
         timeline.total_ns / 1e3,
+        timeline.with_launches_ns,
         timeline.total_ns / found.dma_floor_ns,
         timeline.hbm_bytes / 1e6,
         busy["tensor"] / 1e3,
@@ -121,7 +124,7 @@ def main(
     only: Annotated[str, typer.Option(help="Part of the titles of the cases to run.")] = "",
 ) -> None:
     """Prints a table for each chip."""
-    console = Console(width=130)
+    console = Console(width=140)
     cases = [case for case in CASES if only in case.title]
     if not cases:
         titles = "; ".join(case.title for case in CASES)
@@ -134,7 +137,8 @@ def _table(target: str, cases: list[Case]) -> Table:
     table = Table(title=f"modelled on one core of {target}")
     for heading in ("transforms", "algorithm"):
         table.add_column(heading)
-    for heading in ("us", "over floor", "goal", "HBM MB", "tensor us", "instructions", "bound"):
+    headings = ("kernel us", "with a launch, about", "over floor", "goal", "HBM MB", "tensor us")
+    for heading in (*headings, "instructions", "bound"):
         table.add_column(heading, justify="right")
     for case in cases:
         found = measured(case, target)
@@ -144,6 +148,7 @@ def _table(target: str, cases: list[Case]) -> Table:
             case.title,
             found.algorithm,
             f"{found.modelled_us:.1f}",
+            about(found.with_launches_ns),
             f"{found.ratio:.2f}{star}",
             "" if goal is None else f"{goal:g}",
             f"{found.hbm_megabytes:.1f}",

@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 import trnfft
 from bench import program
 from nki_kernels import hardware, simulator
+from nki_kernels.measured_times import about
 from trnfft import nn
 
 
@@ -137,10 +138,12 @@ def main(
     """Prints a table for each chip."""
     console = Console(width=130)
     for target in targets or hardware.NAMES:
+        chip = hardware.chip(target)
         table = Table(title=f"a forward pass, modelled on one core of {target}")
         for heading in ("layer", "input"):
             table.add_column(heading)
-        for heading in ("launches", "MB in them", "us in them", "MB between", "us between"):
+        headings = ("launches", "MB in them", "us in them", "with them, about")
+        for heading in (*headings, "MB between", "us between"):
             table.add_column(heading, justify="right")
         for case in CASES:
             found = measured(case, target)
@@ -150,6 +153,7 @@ def main(
                 str(found.launches),
                 f"{found.launched_bytes / 1e6:.2f}",
                 f"{found.launched_us:.1f}",
+                about(chip.with_launches_ns(1e3 * found.launched_us, found.launches)),
                 f"{found.other_bytes / 1e6:.2f}",
                 f"{found.other_us:.1f}",
             )

@@ -18,6 +18,7 @@ from bench.environment import environment
 from bench.measurement import device_of, settings
 from bench.results import Missing, Program, Results, Row, save
 from nki_kernels import hardware
+from nki_kernels.measured_times import about
 
 BackendOption = Annotated[str, typer.Option(help="torch, matmul, nki-sim or nki.")]
 TargetOption = Annotated[
@@ -134,6 +135,9 @@ def line_of(row: Row) -> str:
     if row.time_us is not None:
         where = f" on {row.where}" if row.kernel_us is not None else ""
         parts.append(f"{row.time_us:,.1f} us {row.time_source}{where}")
+        if row.with_launches_us is not None:
+            a_launch = "a launch" if row.launches == 1 else f"{row.launches} launches"
+            parts.append(f"with {a_launch}, about {about(1e3 * row.with_launches_us)}")
     for name in ("relative_error", "round_trip_error", "relative_difference"):
         if (value := getattr(row, name)) is not None:
             parts.append(f"{name.replace('_', ' ')} {value:.1e}")

@@ -90,6 +90,8 @@ class Row(Asked):
     where `kernel_us` is None; `method` tells how it was separated from the launch. `latency` is
     always measured by the host's clock. `dma_floor_us` is the least time to read the inputs and to
     write the results once on `target` by `cores`, `predicted_us` the planner's price.
+    `with_launches_us` stands beside a modelled time: about the time with the launches, as others
+    measured them.
     """
 
     backend: str
@@ -99,6 +101,7 @@ class Row(Asked):
     latency: Latency | None = None
     kernel_us: FiniteFloat | None = None
     kernel_time_source: Literal["modelled", "measured", ""] = ""
+    with_launches_us: FiniteFloat | None = None
     launch_overhead_us: FiniteFloat | None = None
     fit_residual_us: FiniteFloat | None = None
     method: str = ""

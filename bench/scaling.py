@@ -3,7 +3,9 @@
 1024^3, 4096^3, 2^30 and 2^36 complex points, with the result placed as the input, by
 `trnfft.distributed.plan`: of all meshes of so many cores the one with the shortest modelled time.
 Cores are what the runtime calls so: of the chip's degree of LNC. Efficiency is against the time of
-one of them, as if its memory held everything. Nothing here was measured.
+one of them, as if its memory held everything. What a launch takes and the start of an exchange is
+what others measured (`nki_kernels.measured_times`), the rest is modelled. `--markdown` prints the
+table of docs/scaling_model.md.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ SHAPES = {
 }
 CORES = tuple(2**exponent for exponent in range(13))
 MARKERS = "osD^"
-DASHES = {"kernels": "-", HBM: "-", NEURONLINK: "--", EFA: "-.", "start": ":"}  # by what binds
+ON_PAGE = (1, 2, *(4**exponent for exponent in range(1, 7)))  # cores in docs/scaling_model.md
+LONG_DASHES = (0, (6, 3))
+DASHES: dict[str, Any] = {  # by what binds
+    **{"kernels": "-", HBM: "-", "launches": LONG_DASHES, NEURONLINK: "--", EFA: "-."},
+    "start": ":",
+}
 TargetOption = Annotated[
     str | None, typer.Option(help="trn1, trn2 or trn3. Default: all.", show_default=False)
 ]
@@ -45,15 +52,25 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def main(target: TargetOption = None, out: program.OutOption = Path("scaling.png")) -> None:
+def main(
+    target: TargetOption = None,
+    out: program.OutOption = Path("scaling.png"),
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table for the documentation, and no more.")
+    ] = False,
+) -> None:
     """Print a table for each chip, and draw efficiency over cores."""
     program.check_out(out)
     try:
         chips = [hardware.chip(target).name] if target else list(hardware.NAMES)
     except ValueError as error:
         program.stop(str(error), 2)
+    if markdown:
+        for chip in chips:
+            typer.echo(markdown_of(chip))
+        return
     found = {chip: {name: scaling(shape, chip) for name, shape in SHAPES.items()} for chip in chips}
-    console = Console(width=150)
+    console = Console(width=165)
     for plans in found.values():
         for name, line in plans.items():
             console.print(table_of(name, line))
@@ -82,6 +99,23 @@ def meshes(shape: tuple[int, ...], cores: int) -> Iterator[tuple[int, ...]]:
         first *= 2
 
 
+def markdown_of(target: str) -> str:
+    """A table of Markdown: milliseconds, efficiency, and what binds; a star beyond the memory."""
+    columns = [[fastest(shape, cores, target) for cores in ON_PAGE] for shape in SHAPES.values()]
+    lines = [f"| cores | {' | '.join(SHAPES)} |", "|---:" + "|---" * len(SHAPES) + "|"]
+    for plans in zip(*columns, strict=True):
+        cells = [_cell(plan, of) for plan, of in zip(plans, columns, strict=True)]
+        lines.append(f"| {plans[0].devices} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(plan: DistributedPlan, plans: list[DistributedPlan]) -> str:
+    ms, share = plan.total_ns / 1e6, 100 * efficiency(plan, plans)
+    time = f"{ms:#.3g}".removesuffix(".") if ms < 1000 else f"{float(f'{ms:.3g}'):.0f}"
+    percent = f"{share:.0f}%" if share >= 9.95 else f"{share:.1f}%"
+    return f"{time}, {percent}, {plan.bound}{'' if plan.fits else ' *'}"
+
+
 def efficiency(plan: DistributedPlan, plans: list[DistributedPlan]) -> float:
     """Time of one core, the first of the plans, over cores times the plan's time."""
     return plans[0].total_ns / (plan.devices * plan.total_ns)
@@ -90,12 +124,13 @@ def efficiency(plan: DistributedPlan, plans: list[DistributedPlan]) -> float:
 def table_of(name: str, plans: list[DistributedPlan]) -> Table:
     """A row a number of cores."""
     where = f"{plans[0].target}, LNC={plans[0].cores}"
-    table = Table(title=f"{name} on {where}, all modelled", title_justify="left")
-    headings = ("cores", "mesh", "by", "kernels, ms", "exchanges, ms", "total, ms", "efficiency")
-    for heading in (*headings, "bound by", f"MB by {HBM}", NEURONLINK, EFA, "memory"):
+    title = f"{name} on {where}, modelled, with launches and starts that others measured"
+    table = Table(title=title, title_justify="left")
+    headings = ("cores", "mesh", "by", "kernels, ms", "launches", "exchanges", "total, ms")
+    for heading in (*headings, "efficiency", "bound by", f"MB by {HBM}", NEURONLINK, EFA, "memory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for plan in plans:
-        times = (plan.kernels_ns, plan.exchanges_ns, plan.total_ns)
+        times = (plan.kernels_ns, plan.launches_ns, plan.exchanges_ns, plan.total_ns)
         sent = plan.link_bytes()
         table.add_row(
             str(plan.devices),
@@ -154,10 +189,10 @@ def draw_limits(axes: Axes, target: str, degree: int) -> None:
 def draw_legend(axes: Axes) -> None:
     """What markers and dashes mean."""
     axes.scatter([], [], edgecolors="0.3", facecolors="white", label="more than the memory")
-    for bound in ("kernels", NEURONLINK, EFA, "start"):
+    for bound in ("kernels", "launches", NEURONLINK, EFA, "start"):
         label = "bound by the start of exchanges" if bound == "start" else f"bound by {bound}"
         axes.plot([], [], color="0.3", linestyle=DASHES[bound], label=label)
-    axes.set_ylabel("efficiency against one core, modelled")
+    axes.set_ylabel("efficiency against one core, modelled with launches")
     axes.legend(loc="lower left", fontsize=9)
 
 

@@ -168,6 +168,8 @@ def plane_ns(chip):
 def test_table(strict_chip):
     """Prints the comparison."""
     print(f"\n{strict_chip}, LNC=1, modelled milliseconds; the article's, measured on an RTX 4060")
+    chip = hardware.chip(strict_chip)
+    print(f"Not counted in ours: {chip.launches.note(chip.name)}")
     print(f"{'':<25} {'article':>7} {'naive':>7} {'rows':>7} {'columns':>7} first; padded to")
     for case in CASES:
         found = {order: ours(strict_chip, case, order) for order in ORDERS}

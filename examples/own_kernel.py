@@ -22,6 +22,7 @@ import numpy as np
 
 from nki_kernels import hardware, simulator
 from nki_kernels.lint import lint
+from nki_kernels.measured_times import about
 from nki_kernels.nki_api import nisa, nki, nl
 
 FRAMES, POINTS = 4096, 128
@@ -89,12 +90,13 @@ def main() -> None:
     error = np.linalg.norm(power - wanted) / np.linalg.norm(wanted)
     print(f"relative L2 error against NumPy in float64: {error:.1e}\n")
 
-    print(f"{FRAMES} frames of {POINTS} points, modelled:")
+    print(f"{FRAMES} frames of {POINTS} points, modelled, and about the time with a launch:")
     for name in ("trn1", "trn2"):
         with hardware.select(hardware.chip(name)), simulator.sources():
             timeline = simulator.dry_run(power_spectrum, (frames.shape, "float32"), table)
         busy = ", ".join(f"{k} {t / 1e3:.1f}" for k, t in timeline.engine_busy_ns.items() if t)
-        print(f"  {timeline.where}  {timeline.total_ns / 1e3:.1f} us; engines busy for: {busy}")
+        times = f"{timeline.total_ns / 1e3:.1f} us, {about(timeline.with_launches_ns)}"
+        print(f"  {timeline.where}  {times}; engines busy for: {busy}")
         if arguments.trace and name == "trn1":
             timeline.save_perfetto(arguments.trace)
 

@@ -24,6 +24,7 @@ Sources, as cited below:
   [split]           a log of split bf16 products on trn1 and trn2, SDK 2.29: three and six are as
                     far off as one, 1.7e-3. Its author's cause is a rounding of products; that a
                     compiler folded the split away, which XLA had to make, fits as well
+Launches and exchanges have theirs in `measured_times`.
 Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
 """
 
@@ -37,6 +38,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from nki_kernels import measured_times
+from nki_kernels.measured_times import LaunchTimes
 
 PARTITIONS = 128  # rows of SBUF, PSUM and the systolic array [v2]
 HBM_TENSOR_BYTES = 2 << 30  # DMA offsets are 32 bits wide [hw]
@@ -75,6 +79,7 @@ class NeuronCore:
     chip_memory_bytes: int  # HBM of all its cores [chips]
     neuronlink_chip_bytes_per_ns: float  # out of a chip, by all of its links
     efa_instance_bytes_per_ns: float  # out of an instance [instances]
+    launches: LaunchTimes  # what the framework adds that runs on the chip; no part of a kernel
     # What v3 and v4 add.
     matmul_moving_max: int = 512  # elements [isa nc_matmul]
     smallest_row_tile: int = 64  # systolic array tiling [isa nc_matmul]
@@ -154,9 +159,9 @@ class NeuronCore:
     # record of other chips.
     neuronlink_reached: float = 0.59
     efa_latency_ns: float = 15e3  # HBM to HBM of another instance, trn2 [collectives]
-    # An all-to-all however small: about 2 ms on 32 cores of trn1 [hw]. No record of other chips,
-    # though documents speak of 1 to 10 us inside an instance of trn2 [collectives].
-    all_to_all_start_ns: float = 2e6
+    # An all-to-all however small. Documents speak of 1 to 10 us inside an instance of trn2
+    # [collectives], which the software that was measured does not reach.
+    all_to_all_start_ns: float = measured_times.XLA_ALL_TO_ALL.about_ns
     message_ns: float = 700.0  # one more message: no document. A DMA from trigger to first byte
 
     def __post_init__(self) -> None:
@@ -184,6 +189,10 @@ class NeuronCore:
         rate = min(cores * self.dma_total_bytes_per_ns, self.hbm_stack_bytes_per_ns)
         return points * bytes_per_point / rate
 
+    def with_launches_ns(self, kernel_ns: float, launches: int) -> float:
+        """About the time of kernels and so many launches, each by itself in eager mode."""
+        return kernel_ns + launches * self.launches.eager.about_ns
+
     def clock_ghz(self, engine: str) -> float:
         """Clock of ``tensor``, ``vector``, ``scalar`` or ``gpsimd``."""
         return float(getattr(self, f"{engine}_ghz"))
@@ -206,6 +215,7 @@ TRN1 = NeuronCore(
     chip_memory_bytes=32 << 30,
     neuronlink_chip_bytes_per_ns=192.0,  # half of 384 GB/s [chips]
     efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice that [instances]
+    launches=measured_times.XLA_LAUNCHES,
 )
 TRN2 = replace(
     TRN1,
@@ -238,6 +248,8 @@ TRN2 = replace(
     chip_memory_bytes=96 << 30,
     neuronlink_chip_bytes_per_ns=512.0,  # half of 1024 GB/s inside an instance [instances]
     efa_instance_bytes_per_ns=400.0,  # 3200 Gbit/s [instances]
+    launches=measured_times.TORCH_NEURON_LAUNCHES,
+    all_to_all_start_ns=measured_times.TORCH_ALL_TO_ALL.about_ns,
 )
 TRN3 = replace(
     TRN2,
@@ -254,6 +266,7 @@ TRN3 = replace(
     fast_16_bit_scalar=True,
     psum_bank_groups=CONTESTED,
     chip_memory_bytes=144 << 30,
+    # launches and all_to_all_start_ns: no record, those of trn2.
     # Switched: 320 GB/s to the 12 chips of other boards, which get four fifths of the bytes. The
     # same page has a table with 2048 GiB/s, which these links do not add up to [instances].
     neuronlink_chip_bytes_per_ns=400.0,

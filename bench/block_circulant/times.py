@@ -106,6 +106,7 @@ def show_times(console: Console) -> None:
             + ", ".join(f"{name} {time:,.0f} us" for name, time in steps.items())
         )
     console.print(table)
+    console.print(f"Not counted above: {hardware.TRN1.launches.note('trn1')}")
     console.print(
         plan_block_circulant((blocks,) * 2 + (BLOCK,), batch=32, target="trn1", cores=1).tree()
     )

@@ -97,8 +97,9 @@ class Timeline:
     partition; ``psum_peak_banks``; ``waived_rules``, the rules of ``device_rules`` that were broken
     and waived; ``warnings``, what the launches warned of; ``critical_path`` (the events that bound
     ``total_ns``, first to last); ``events``; ``event_count``; ``loops`` on the device;
-    ``launches``; ``where``, the chip and the degree of LNC, as "trn2, LNC=2"; several where
-    launches differ.
+    ``launches``; ``with_launches_ns``, about the total with what each launch adds;
+    ``launch_notes``, what is known of that; ``where``, the chip and the degree of LNC, as
+    "trn2, LNC=2"; several where launches differ.
 
     A launch of two programs ends with the later core; ``engine_busy_ns`` has each engine of the
     core where it is busier, as do the two peaks; bytes, descriptors and instructions are sums.
@@ -258,6 +259,20 @@ class Timeline:
     def kernels(self) -> list[str]:
         """The name of each launch's kernel."""
         return [launch.kernel for launch in self._launches]
+
+    @property
+    def with_launches_ns(self) -> float:
+        """About the total with what each launch adds: see `measured_times`. No part of the model.
+
+        As if none was launched while another one runs.
+        """
+        added = [launch.schedule.chip.with_launches_ns(0.0, 1) for launch in self._launches]
+        return self.total_ns + sum(added)
+
+    @property
+    def launch_notes(self) -> list[str]:
+        """For each chip what was measured of its launches, and on what."""
+        return [chip.launches.note(chip.name) for chip in self.chips]
 
     def chip_of_launch(self, number: int) -> NeuronCore:
         """The chip of a launch, from 0."""

@@ -16,8 +16,10 @@ def summary(timeline: Timeline) -> dict[str, Any]:
     """What `Timeline.summary` returns."""
     total = timeline.total_ns
     return {
-        "modelled": True,  # no time here was measured
+        "modelled": True,  # no time here was measured, but for launches, by others
         "total_ns": total,
+        "with_launches_ns": timeline.with_launches_ns,
+        "launch_notes": timeline.launch_notes,
         "where": timeline.where,
         "chips": [asdict(chip) for chip in timeline.chips],
         "launches": timeline.launches,

@@ -105,6 +105,10 @@ def test_run_writes_results(invoke, tmp_path, tiny_operation):
     assert (found.program, found.backend, found.where) == ("run", "nki-sim", "trn1, LNC=1")
     assert [row.case for row in found.rows] == [c.name for c in OPERATIONS["block_circulant"]]
     assert result.output.count("us modelled on trn1, LNC=1") == 2
+    assert "with a launch, about 440 us" in result.output
+    assert "with 2 launches, about 880 us" in result.output
+    for row in found.rows:
+        assert row.with_launches_us == pytest.approx(row.kernel_us + 420 * row.launches)
 
 
 @pytest.mark.parametrize("degree", ["1", "2"])

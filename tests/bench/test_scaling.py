@@ -71,10 +71,27 @@ def test_the_program_prints_tables_and_draws(small, tmp_path):
     out = tmp_path / "scaling.png"
     done = CliRunner().invoke(scaling.app, ["--target", "trn1", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert "64^3 on trn1, LNC=1, all modelled" in done.output
+    assert "64^3 on trn1, LNC=1, modelled, with launches and starts that others" in done.output
     rows = [line for line in done.output.splitlines() if line.startswith("│")]
     assert [row.split("│")[1].strip() for row in rows] == ["1", "8", "64"] * 2
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.sweep
+def test_the_page_has_the_table_of_the_program():
+    """In its text, the table is the one after the picture."""
+    table = scaling.markdown_of("trn2")
+    assert table in PAGE.read_text()
+
+
+def test_a_table_of_markdown(small, monkeypatch):
+    monkeypatch.setattr(scaling, "ON_PAGE", (1, 8))
+    done = CliRunner().invoke(scaling.app, ["--target", "trn1", "--markdown"])
+    assert done.exit_code == 0, done.output
+    head, _, one, eight = done.output.splitlines()
+    assert head == "| cores | 64^3 | 2^13 |"
+    assert re.fullmatch(r"\| 1 \| 0\.\d{3}, 100%, launches \| 0\.\d{3}, 100%, launches \|", one)
+    assert eight.count(", start") == 2
 
 
 def test_efficiency_is_against_one_core(small):
@@ -87,8 +104,9 @@ def test_the_picture_has_every_size_and_what_binds(small):
     plans = {name: scaling.scaling(shape, "trn1") for name, shape in scaling.SHAPES.items()}
     (axes,) = scaling.draw({"trn1": plans}).axes
     labels = axes.get_legend_handles_labels()[1]
-    assert labels[-4:] == [
+    assert labels[-5:] == [
         "bound by kernels",
+        "bound by launches",
         "bound by NeuronLink",
         "bound by EFA",
         "bound by the start of exchanges",

@@ -27,6 +27,7 @@ from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.stockham import stockham
 from nki_kernels.kernels.stockham_stages import stockham_tables
+from nki_kernels.measured_times import about
 from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.packing import pack
 from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
@@ -347,8 +348,9 @@ def _simulated(kernel: Any, n: int, *arguments: Any) -> Check:
         y_re, y_im = simulator.simulate(kernel)(re, im, *arguments)
     exact = np.fft.fft(re + 1j * im.astype(np.float64))
     error = _relative_error(y_re + 1j * y_im.astype(np.float64), exact)
-    modelled = f"{timeline.total_ns / 1e3:.3g} us modelled on {timeline.where}"
-    return _judged(error, f"simulator: error {error:.1e}, {modelled}")
+    modelled = f"kernel {timeline.total_ns / 1e3:.3g} us, modelled on {timeline.where}"
+    launched = f"with a launch, about {about(timeline.with_launches_ns)}"
+    return _judged(error, f"simulator: error {error:.1e}; {modelled}; {launched}")
 
 
 def _matmul_against_torch() -> Check:

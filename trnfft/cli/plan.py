@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nki_kernels import hardware, simulator
+from nki_kernels.measured_times import about
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
 from trnfft.planner import algorithms, cost
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLOTTED = 2**16  # longest transform in the plot of prices
+KERNEL, WITH_A_LAUNCH = "kernel,\nmodelled", "with a launch,\nabout"  # headings
 
 
 def plan(
@@ -100,11 +102,15 @@ def plan(
     except (ValueError, NotImplementedError) as error:
         stop(str(error), 2)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        printed = {**found.to_dict(), "with_launches_ns": found.with_launches_ns}
+        typer.echo(json.dumps(printed, indent=1))
         return
     console = Console()
     console.print(found.tree(), markup=False, highlight=False, soft_wrap=True)
     console.print(candidate_table(found, everything))
+    if found.launches:
+        note = hardware.chip(found.target).launches.note(found.target)
+        console.print(note, highlight=False, soft_wrap=True)
     if perfetto is not None:
         save_timeline(found, perfetto)
     if plot is not None:
@@ -136,8 +142,9 @@ def candidate_table(found: Plan, everything: bool) -> Table:
     """The candidates, the choice first: all, or the first of every algorithm."""
     title = "Candidates" if everything else "Candidates, the best of each algorithm"
     table = Table(title=f"{title}: modelled on {found.where}" if found.launches else title)
-    for name in ("recipe", "time", "bound", "error", "launches", "verdict"):
-        is_number = name in ("time", "error", "launches")
+    numbers = (KERNEL, WITH_A_LAUNCH, "error", "launches")
+    for name in ("recipe", KERNEL, WITH_A_LAUNCH, "bound", "error", "launches", "verdict"):
+        is_number = name in numbers
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     shown = found.candidates if everything else best_of_each(found.candidates)
     rows = [(str(one.recipe), one) for one in shown] if everything else folded(shown)
@@ -146,6 +153,7 @@ def candidate_table(found: Plan, everything: bool) -> Table:
         table.add_row(
             escape(recipe),
             time_of(candidate),
+            with_launches_of(found, candidate),
             candidate.bound,
             "" if error is None else f"{error:.1e}",
             str(candidate.launches or ""),
@@ -159,6 +167,12 @@ def time_of(candidate: Candidate) -> str:
     if candidate.predicted_ns is not None:
         return f"{candidate.predicted_ns / 1e3:.4g} us"
     return "" if candidate.least_ns is None else f"> {candidate.least_ns / 1e3:.4g} us"
+
+
+def with_launches_of(found: Plan, candidate: Candidate) -> str:
+    """About the time of a candidate with its launches, or nothing."""
+    ns = found.with_launches_of(candidate)
+    return "" if ns is None else about(ns)
 
 
 def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -216,11 +230,14 @@ def draw_prices(found: Plan) -> Figure:
             star.set(markersize=10, markeredgecolor="white")
     floor = sorted((one.n, one.dma_floor_ns / 1e3) for one in [found, *plans])
     axes.plot(*zip(*floor, strict=True), "k--", label="DMA floor")
+    one_launch = hardware.chip(found.target).with_launches_ns(0.0, 1)
+    label = f"a launch, about {about(one_launch)}: not part of the lines"
+    axes.axhline(one_launch / 1e3, color="k", linestyle=":", label=label)
     axes.axvline(found.n, color="grey", linewidth=1, zorder=0, label=f"N = {found.n}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("N")
-    axes.set_ylabel("time on the chip (us), modelled")
+    axes.set_ylabel("kernel (us), modelled")
     data = "" if found.kind == C2C else ", real data"
     axes.set_title(f"Batch {found.batch} on {found.where}, precision {found.precision}{data}")
     axes.grid(alpha=0.3)

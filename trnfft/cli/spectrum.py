@@ -14,6 +14,7 @@ from rich.table import Table
 
 from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import MAX_LENGTH, dft_gemm
+from nki_kernels.measured_times import about
 from nki_kernels.simulator.timeline import Timeline
 from trnfft.cli.output_file import check_output, save_picture
 from trnfft.cli.recording import FloatArray, Recording, read_recording
@@ -69,7 +70,9 @@ def spectrum(
     except ValueError as error:  # RecordingError is one
         stop(str(error), 2)
     launch = transform(cut_frames(recording.samples), chip, cores)
-    Console().print(summary(recording, launch))
+    console = Console()
+    console.print(summary(recording, launch))
+    console.print(" ".join(launch.timeline.launch_notes), highlight=False, soft_wrap=True)
     if not launch.error <= TOLERANCE:  # also catches NaN
         stop(f"the error {launch.error:.1e} is above the limit of {TOLERANCE:.0e}: no picture", 1)
     save_picture(lambda: draw(recording, launch), out)
@@ -141,7 +144,8 @@ def summary(recording: Recording, launch: Launch) -> Table:
         "algorithm": "DFT-GEMM",
         "launches": str(timeline.launches),
         "relative L2 error": f"{launch.error:.1e} against float64 numpy.fft",
-        "time on the chip": f"{timeline.total_ns / 1e3:.4g} us, modelled",
+        "kernel, modelled": f"{timeline.total_ns / 1e3:.4g} us",
+        "with a launch, about": about(timeline.with_launches_ns),
         "DMA floor": f"{launch.floor_ns / 1e3:.3g} us, "
         f"{100 * launch.floor_ns / timeline.total_ns:.3g}% of the modelled time",
         "bound engine": f"{bound}, busy for {busy[bound] / timeline.total_ns:.0%} of that time",

@@ -84,6 +84,11 @@ class Exchange:
         return self.chunks * self.fixed_ns + self.wire_ns
 
     @property
+    def total_ns(self) -> float:
+        """Modelled time without what is hidden."""
+        return self.ns - self.hidden_ns
+
+    @property
     def bound(self) -> str:
         """The link that takes the longest, or "start" where the fixed time is longer."""
         slowest = max(self.traffic, key=lambda part: part.ns)

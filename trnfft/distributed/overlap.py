@@ -1,9 +1,10 @@
 """In how many chunks an exchange is, so that it passes while a transform computes.
 
 While one chunk is exchanged, the next is transformed; each costs a start. With t the time of the
-transform, f the fixed one of an exchange and w that of its bytes, c chunks take
+transform, l that of its launch, f the fixed one of an exchange and w that of its bytes, c chunks
+take
 
-    t + c f + w - (c - 1) min(f + w / c, t / c).
+    t + c l + c f + w - (c - 1) min(f + w / c, t / c + l).
 
 The same rule for `plan`, which models what a cluster would take, and for transforms that run. All
 devices of a mesh find the same number, as it follows from shapes, mesh and configuration alone.
@@ -33,7 +34,12 @@ HOST_NS = 1.5  # of a point and a factor of 2 of the length
 
 
 def best_chunks(
-    fixed_ns: float, wire_ns: float, computed_ns: float, most: int, busy_ns: float = 0.0
+    fixed_ns: float,
+    wire_ns: float,
+    computed_ns: float,
+    most: int,
+    busy_ns: float = 0.0,
+    launch_ns: float = 0.0,
 ) -> tuple[int, float]:
     """The number of chunks that takes the least time, a power of two, and what it hides.
 
@@ -43,12 +49,14 @@ def best_chunks(
         computed_ns: of the transforms of all chunks.
         most: rows that can be cut.
         busy_ns: of each chunk, too, but while it passes nothing is computed.
+        launch_ns: of the transforms of each chunk, before they compute.
     """
-    fixed = fixed_ns + busy_ns
+    fixed = fixed_ns + busy_ns + launch_ns
     best, hides = 1, 0.0
     chunks = 2
     while chunks <= min(MOST_CHUNKS, most):
-        hidden = (chunks - 1) * min(fixed_ns + wire_ns / chunks, computed_ns / chunks)
+        computed = computed_ns / chunks + launch_ns
+        hidden = (chunks - 1) * min(fixed_ns + wire_ns / chunks, computed)
         if chunks * fixed - hidden < best * fixed - hides:
             best, hides = chunks, hidden
         chunks *= 2
@@ -111,4 +119,5 @@ def _priced(work: Work, launches: Launches | None) -> int:
     if best_chunks(fixed, wire, math.inf, work.most)[0] == 1:  # whatever the kernels take
         return 1
     kernels = launches.transforms(work.lengths, points, work.is_real)
-    return best_chunks(fixed, wire, sum(kernel.ns for kernel in kernels), work.most)[0]
+    computed, launch = (sum(getattr(k, name) for k in kernels) for name in ("ns", "launches_ns"))
+    return best_chunks(fixed, wire, computed, work.most, launch_ns=launch)[0]

@@ -10,8 +10,8 @@ One dimension of N = N1 N2 points is split by the four-step algorithm, x[n1 N2 +
 makes n1 whole, transforms of N1, twiddle factors, an exchange that makes n2 whole, transforms of
 N2. Frequency k1 + N1 k2 is then on the device of k1, the planned order; one exchange more makes it
 natural. A length without such factors is Bluestein's convolution, three transforms of one that has
-them; chunks that are no rows are aligned by an exchange: `four_step.py`. All times are modelled:
-kernels by the planner, exchanges by `network`.
+them; chunks that are no rows are aligned by an exchange: `four_step.py`. Times are modelled:
+kernels by the planner, exchanges by `network`. What a launch takes is what others measured.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from torch.distributed.tensor import Shard
 
 from nki_kernels import hardware
+from nki_kernels.measured_times import about
 from trnfft.checks import check_flag, shown
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.network import Exchange, machine_of
@@ -78,18 +79,23 @@ class DistributedPlan:
 
     @property
     def kernels_ns(self) -> float:
-        """Modelled time of the kernels on each device."""
+        """Modelled time of the kernels on each device, without their launches."""
         return sum(kernel.ns for kernel in self.kernels)
+
+    @property
+    def launches_ns(self) -> float:
+        """About the time of the launches, of each chunk by itself."""
+        return sum(kernel.launches_ns for kernel in self.kernels)
 
     @property
     def exchanges_ns(self) -> float:
         """Modelled time of the exchanges, without what passes while kernels run."""
-        return sum(exchange.ns - exchange.hidden_ns for exchange in self.exchanges)
+        return sum(exchange.total_ns for exchange in self.exchanges)
 
     @property
     def total_ns(self) -> float:
-        """Modelled time from the first kernel to the last exchange."""
-        return self.kernels_ns + self.exchanges_ns
+        """Modelled time from the first launch to the last exchange."""
+        return self.kernels_ns + self.launches_ns + self.exchanges_ns
 
     @property
     def efficiency(self) -> float:
@@ -98,8 +104,8 @@ class DistributedPlan:
 
     @property
     def bound(self) -> str:
-        """What most of the time goes to: "kernels", a link, or "start" of exchanges."""
-        times = {"kernels": self.kernels_ns}
+        """What most of the time goes to: "kernels", "launches", a link, "start" of exchanges."""
+        times = {"kernels": self.kernels_ns, "launches": self.launches_ns}
         for exchange in self.exchanges:
             times[exchange.bound] = times.get(exchange.bound, 0.0) + exchange.ns
         return max(times, key=lambda name: times[name])
@@ -136,8 +142,9 @@ class DistributedPlan:
         lines = [
             f"FFT of {data} data, {size} on {mesh} devices, {self.decomposition}{split}, "
             f"{self.order} order, {self.precision}, {self.target}, LNC={self.cores}{memory}",
-            f"{_us(self.total_ns)} modelled, bound by {self.bound}, efficiency "
-            f"{self.efficiency:.1%}, kernels {_us(self.kernels_ns)}",
+            f"{_us(self.total_ns)} modelled with launches, bound by {self.bound}, efficiency "
+            f"{self.efficiency:.1%}, kernels {_us(self.kernels_ns)}, launches about "
+            f"{about(self.launches_ns)}",
         ]
         for index, step in enumerate(self.steps, 1):
             is_last = index == len(self.steps)
@@ -154,7 +161,8 @@ class DistributedPlan:
             {"step": "exchange" if isinstance(step, Exchange) else "kernel", **asdict(step)}
             for step in self.steps
         ]
-        totals = {name: getattr(self, name) for name in ("kernels_ns", "exchanges_ns", "total_ns")}
+        names = ("kernels_ns", "launches_ns", "exchanges_ns", "total_ns")
+        totals = {name: getattr(self, name) for name in names}
         fields = {name: _listed(value) for name, value in vars(self).items()}
         return {**fields, "steps": _listed(steps), **totals, "efficiency": self.efficiency}
 
@@ -258,14 +266,15 @@ def _chunked(group: Group) -> Group:
     fixed, wire = (
         sum(getattr(step, name) for step in exchanges) for name in ("fixed_ns", "wire_ns")
     )
-    computed, most = sum(step.ns for step in kernels), min(step.batch for step in kernels)
-    chunks, hidden = best_chunks(fixed, wire, computed, most)
+    computed, launch = (sum(getattr(k, name) for k in kernels) for name in ("ns", "launches_ns"))
+    most = min(step.batch for step in kernels)
+    chunks, hidden = best_chunks(fixed, wire, computed, most, launch_ns=launch)
     if chunks == 1 or not wire:
         return group
     return tuple(
         replace(step, chunks=chunks, hidden_ns=hidden * step.wire_ns / wire)
         if isinstance(step, Exchange)
-        else step
+        else replace(step, launches=chunks * step.launches)
         for step in group
     )
 
@@ -273,7 +282,9 @@ def _chunked(group: Group) -> Group:
 def _lines(step: Kernel | Exchange) -> list[str]:
     """A step of a plan as text."""
     if not isinstance(step, Exchange):
-        return [f"kernel: {step.recipe}, batch {step.batch}, {_us(step.ns)}, bound by {step.bound}"]
+        launches = "a launch" if step.launches == 1 else f"{step.launches} launches"
+        text = f"kernel: {step.recipe}, batch {step.batch}, {_us(step.ns)}, bound by {step.bound}"
+        return [f"{text}; with {launches}, about {about(step.total_ns)}"]
     what = "positions"
     if step.dimensions:
         whole, divided = step.dimensions

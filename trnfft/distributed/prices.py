@@ -1,4 +1,4 @@
-"""Prices of what each device computes by itself, by the planner of kernels."""
+"""Prices of what each device computes by itself: kernels by the planner, and their launches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,29 @@ PRICED_POINTS = 2**24  # from which on time grows as the batch does, within five
 
 @dataclass(frozen=True)
 class Kernel:
-    """Transforms on one device, without communication: a launch, of so many rows."""
+    """Transforms on one device, without communication: a launch, of so many rows.
+
+    `ns` is the modelled time of the kernel. Each of its `launches` takes `launch_ns` more, which
+    others measured; where it is done in chunks, each of them is launched.
+    """
 
     lengths: tuple[int, ...]
     batch: int
     recipe: str
     bound: str
     ns: float
+    launch_ns: float
+    launches: int = 1
+
+    @property
+    def launches_ns(self) -> float:
+        """What the launches take."""
+        return self.launches * self.launch_ns
+
+    @property
+    def total_ns(self) -> float:
+        """With the launches."""
+        return self.ns + self.launches_ns
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,11 @@ class Launches:
     target: str
     cores: int
     precision: str
+
+    @property
+    def launch_ns(self) -> float:
+        """What a launch takes on this chip, beside the kernel."""
+        return hardware.chip(self.target).launches.eager.about_ns
 
     def transforms(self, lengths: tuple[int, ...], points: int, real: bool) -> tuple[Kernel, ...]:
         """Transforms of the last dimensions of so many points: in one launch where one can.
@@ -60,17 +81,18 @@ class Launches:
     def product(self, name: str, points: int, point_bytes: int) -> Kernel:
         """An elementwise product that reads and writes so many bytes a point, at the DMA floor.
 
-        Factors that are computed where they are used cost none.
+        Factors that are computed where they are used cost none. It counts as one launch.
         """
         floor = hardware.chip(self.target).dma_floor_ns(points, point_bytes, self.cores)
-        return Kernel((), points, name, "dma", floor)
+        return Kernel((), points, name, "dma", floor, self.launch_ns)
 
     def _kernel(self, lengths: tuple[int, ...], batch: int, real: bool) -> Kernel:
         """A launch: its price grows in proportion beyond the largest batch that has one."""
         most = 1 << max(0, (PRICED_POINTS // math.prod(lengths)).bit_length() - 1)
         found = self._plan(lengths, min(most, batch), real)
         ns = (found.predicted_ns or 0.0) * batch / found.batch
-        return Kernel(lengths, batch, str(found.recipe), found.bound, ns)
+        recipe, launches = str(found.recipe), found.launches
+        return Kernel(lengths, batch, recipe, found.bound, ns, self.launch_ns, launches)
 
     def _plan(self, lengths: tuple[int, ...], batch: int, real: bool) -> Plan:
         return planner.plan(

@@ -2,8 +2,8 @@
 
 Dimensions come together by the route of `route.py`, in the stages of `stages.py`; one that stays
 split is transformed as `four_step.py` does. Each step is that of the devices that have the most:
-kernels have the prices of the planner, exchanges those of `network.py` for the boxes that they
-move.
+kernels have the prices of the planner and a launch, exchanges those of `network.py` for the boxes
+that they move.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Way:
 
     @property
     def ns(self) -> float:
-        """Modelled time, one step after the other."""
-        return sum(step.ns for group in self.groups for step in group)
+        """Modelled time, one step after the other, with the launches."""
+        return sum(step.total_ns for group in self.groups for step in group)
 
 
 @dataclass(frozen=True)

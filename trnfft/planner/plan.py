@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from nki_kernels import hardware
+from nki_kernels.measured_times import about
 from trnfft.planner.problem import C2C, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 
@@ -202,6 +203,21 @@ class Plan(Problem):
         return self.choice.predicted_ns
 
     @property
+    def with_launches_ns(self) -> float | None:
+        """About the time with what the launches add, which others measured; None on the host.
+
+        Choices are by `predicted_ns`: every recipe is one launch, which adds the same to all.
+        """
+        return self.with_launches_of(self.choice)
+
+    def with_launches_of(self, candidate: Candidate) -> float | None:
+        """As `with_launches_ns`, of another candidate; None where it has no price."""
+        if candidate.predicted_ns is None:
+            return None
+        chip = hardware.chip(self.target)
+        return chip.with_launches_ns(candidate.predicted_ns, candidate.launches)
+
+    @property
     def predicted_error(self) -> float:
         """Relative L2 error to expect for random normal input."""
         return self.choice.predicted_error or 0.0
@@ -222,17 +238,20 @@ class Plan(Problem):
 
     def tree(self) -> str:
         """Readable text: what is computed, its price, and the steps."""
-        if self.predicted_ns is None:
-            price = "on the host, not modelled"
-        else:
-            price = (
-                f"{self.predicted_ns / 1e3:.4g} us modelled, bound by {self.bound}, "
-                f"DMA floor {self.dma_floor_ns / 1e3:.3g} us, launches {self.launches}"
-            )
         error = f"relative error {self.predicted_error:.1e}"
+        ns, with_launches = self.predicted_ns, self.with_launches_ns
+        if ns is None or with_launches is None:
+            price = [f"on the host, not modelled, {error}"]
+        else:
+            a_launch = "a launch" if self.launches == 1 else f"{self.launches} launches"
+            price = [
+                f"kernel {ns / 1e3:.4g} us, modelled; "
+                f"with {a_launch}, about {about(with_launches)}",
+                f"bound by {self.bound}, DMA floor {self.dma_floor_ns / 1e3:.3g} us, {error}",
+            ]
         first, *rest = self.recipe.tree()
         steps = [f"└── {first}", *("    " + line for line in rest)]
-        return "\n".join([self.title, f"{price}, {error}", *steps])
+        return "\n".join([self.title, *price, *steps])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON types."""

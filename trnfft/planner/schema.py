@@ -76,4 +76,5 @@ class PlanRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shape: Counts = ()
     padded_from: Counts = ()
     cores: Count = 1
+    with_launches_ns: Amount | None = None  # printed by `trnfft plan --json`; the others give it
     candidates: Annotated[tuple[CandidateRow, ...], Meta(min_length=1, max_length=1000)]

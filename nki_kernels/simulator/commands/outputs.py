@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nki_kernels.measured_times import about
 from nki_kernels.whole_file import write_whole
 
 from . import findings
@@ -134,6 +135,7 @@ def told(timeline: Timeline) -> str:
     lines = [
         f"{shown}: {total:,.0f} ns modelled on {timeline.where}, {timeline.instructions:,} "
         f"instructions{launches}",
+        *_with_launches(timeline),
         "busy     " + ", ".join(_busy(summary, total)),
         f"floors   HBM {_share(summary['floors_ns']['hbm'], total)}, Tensor engine "
         f"{_share(summary['floors_ns']['tensor'], total)}",
@@ -145,6 +147,13 @@ def told(timeline: Timeline) -> str:
         lines.append(f"bound    {one.share:4.0%} {one.cause}{place}")
         lines += textwrap.wrap(one.advice, 96, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return "\n".join(lines)
+
+
+def _with_launches(timeline: Timeline) -> list[str]:
+    a_launch = "a launch" if timeline.launches == 1 else f"{timeline.launches} launches"
+    text = f"with {a_launch}, about {about(timeline.with_launches_ns)}. "
+    notes = text + " ".join(timeline.launch_notes)
+    return textwrap.wrap(notes, 96, initial_indent="launch   ", subsequent_indent=" " * 9)
 
 
 def _banks(count: int) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nki_kernels.measured_times import about
 from nki_kernels.simulator.engines import ENGINES
 from nki_kernels.simulator.version import version_text
 
@@ -82,12 +83,19 @@ def _environment() -> Any:
     )
     found.filters.update(
         time=time_text,
+        about=lambda ns: _micro(about(ns)),
+        micro=_micro,
         bytes=bytes_text,
         percent=percent_text,
         count_of=count_text,
         short_source=lambda source: short_source(source.file, source.line),
     )
     return found
+
+
+def _micro(text: str) -> str:
+    """A microsecond as it is written in this page; notes and other programs write us."""
+    return text.replace(" us", " µs")
 
 
 def _engines(timeline: Timeline) -> list[Bar]:

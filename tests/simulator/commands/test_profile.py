@@ -3,6 +3,7 @@ import json
 import pytest
 
 from nki_kernels import hardware, simulator
+from nki_kernels.measured_times import about
 
 
 def expected(folder, chip, name, *specs):
@@ -19,6 +20,10 @@ def test_the_modelled_time_of_shapes(here, folder):
     first, *_ = out.splitlines()
     assert (code, err) == (0, "")
     assert first == (f"double: {timeline.total_ns:,.0f} ns modelled on trn2, LNC=1, 3 instructions")
+    both = (
+        f"launch   with a launch, about {about(timeline.with_launches_ns)}. A launch by TorchNeuron"
+    )
+    assert both in out
     assert f"SBUF {timeline.sbuf_peak_bytes:,} bytes a partition" in out
     assert "at kernels.py:" in out  # the critical path names lines
 
@@ -50,6 +55,7 @@ def test_json_is_the_timelines_summary(here, folder):
     timeline = expected(folder, "trn3", "double", ((128, 64), "bfloat16"))
     found = json.loads(out)
     assert code == 0
+    assert found["with_launches_ns"] == timeline.with_launches_ns == timeline.total_ns + 60e3
     assert found["total_ns"] == timeline.total_ns and found["kernels"] == ["double"]
     assert found["dma_bytes"] == timeline.dma_bytes and found["modelled"] is True
     assert found["critical_path"][0]["source"]["file"].endswith("kernels.py")

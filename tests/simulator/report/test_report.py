@@ -90,6 +90,20 @@ def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, 
     assert "Peaks are in program order, which decides whether tiles fit" in page
 
 
+def test_what_a_launch_adds_stands_beside_the_kernel(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    assert softmax.with_launches_ns == softmax.total_ns + 60e3
+    assert ">78 µs</data>" in page
+    assert "A launch by TorchNeuron takes 55 to 65 µs in eager mode" in page
+    with record() as timeline:
+        for chip in (hardware.TRN1, hardware.TRN3):
+            with hardware.select(chip):
+                kernels.linear(np.ones((128, 128), np.float32), np.ones((128, 8), np.float32))
+    assert timeline.with_launches_ns == timeline.total_ns + 420e3 + 60e3
+    page = page_of(timeline, tmp_path)
+    assert "With launches, about" in page and "PyTorch/XLA" in page and "stands in" in page
+
+
 def test_causes_add_up_to_the_total(softmax, tmp_path):
     page = page_of(softmax, tmp_path)
     causes = re.search(r'<table class="causes">(.*?)</table>', page, re.DOTALL)[1]
@@ -162,7 +176,8 @@ def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
         """,
         tmp_path,
     )
-    assert found["facts"]["Modelled time"] == softmax.total_ns
+    assert found["facts"]["Kernel, modelled"] == softmax.total_ns
+    assert found["facts"]["With a launch, about"] == softmax.total_ns + 60e3
     assert found["facts"]["Instructions"] == softmax.instructions == found["rows"] == 28
     assert found["facts"]["Multiply-adds"] == softmax.macs == 0
     assert found["facts"]["HBM traffic"] == softmax.hbm_bytes

@@ -110,7 +110,9 @@ def test_a_healthy_machine_on_one_screen(monkeypatch):
     assert len(rows) <= 40 and max(map(len, lines)) <= 80
     for part in (trnfft.__version__, torch.__version__, "auto, the default", "trn1 (the default"):
         assert part in result.stdout
-    assert re.search(r"DFT-GEMM .* error \d\.\de-0\d, .* us modelled on trn1", result.stdout)
+    unfolded = " ".join(result.stdout.split())
+    assert re.search(r"DFT-GEMM 8 x 64 simulator: error \d\.\de-0\d; kernel \d\.\d+ us", unfolded)
+    assert unfolded.count("us, modelled on trn1, LNC=1; with a launch, about 4") == 2
 
 
 def test_every_broken_thing_is_named_with_advice(install, monkeypatch):
@@ -362,7 +364,7 @@ def test_self_tests_pass_on_every_chip(monkeypatch):
         monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
         checks = health_checks.self_tests()
         assert [check.status for check in checks] == ["ok"] * 3
-        assert sum(f"us modelled on {chip}" in check.detail for check in checks) == 2
+        assert sum(f"us, modelled on {chip}" in check.detail for check in checks) == 2
 
 
 def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):

@@ -1,5 +1,6 @@
 """`trnfft plan` prints the tree and the candidates, and writes its files whole or not at all."""
 
+import json
 import sys
 
 import pytest
@@ -7,6 +8,7 @@ from typer.testing import CliRunner
 
 import trnfft
 from nki_kernels import hardware
+from nki_kernels.measured_times import about
 from trnfft import cli
 from trnfft.cli.plan import draw_prices, price_of, priced_lengths
 from trnfft.planner.plan import Plan
@@ -48,6 +50,26 @@ def test_lengths_of_real_data_and_padded_ones(run):
     assert "inverse_real_stockham" in run(1000, "--real", "--inverse").stdout
     assert "FFT, 1000 for 600" in run(1000, "--padded-from", 600).stdout
     assert run("--shape", 1000).stdout == run(1000).stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "beside", "note"),
+    [
+        ("trn1", 420, "A launch by PyTorch/XLA takes 140 to 700 us, as others measured on trn1."),
+        ("trn2", 60, "a compiled graph 95 to 100 us, as others measured on a trn2.3xlarge."),
+        ("trn3", 60, "None was measured on trn3: that of trn2 stands in."),
+    ],
+)
+def test_times_stand_beside_those_with_a_launch(run, target, beside, note):
+    plan = trnfft.plan(1000, batch=128, target=target)
+    assert plan.with_launches_ns == plan.predicted_ns + 1e3 * beside
+    text = run(1000, "--batch", 128, "--target", target).stdout
+    both = f"kernel {plan.predicted_ns / 1e3:.4g} us, modelled; with a launch, about "
+    assert both + about(plan.with_launches_ns) in text
+    headings = text.splitlines()[7:10]
+    assert any("kernel," in line and "with a launch," in line for line in headings)
+    assert text.count(f" {about(plan.with_launches_ns)} │") >= 1  # in the table of candidates
+    assert note in text.splitlines()[-1]
 
 
 def test_all_lists_every_candidate(run):
@@ -101,6 +123,10 @@ def test_json(run):
     assert Plan.from_json(result.stdout) == trnfft.plan(1000, batch=128, target="trn1")
     shape = run("--shape", "48x256", "--real", "--target", "trn1", "--json").stdout
     assert Plan.from_json(shape) == trnfft.plan(shape=(48, 256), real=True, target="trn1")
+    plan = trnfft.plan(1000, batch=128, target="trn1")
+    assert json.loads(result.stdout)["with_launches_ns"] == plan.with_launches_ns
+    on_host = json.loads(run(8, "--precision", "double", "--json").stdout)
+    assert on_host["with_launches_ns"] is None
 
 
 def test_version():
@@ -132,7 +158,7 @@ def test_chip_and_degree_of_lnc(run, monkeypatch):
 
 
 def test_precision(run):
-    assert "butterfly_kahan" in run(256, "--precision", "kahan").stdout.splitlines()[2]
+    assert "butterfly_kahan" in run(256, "--precision", "kahan").stdout.splitlines()[3]
     assert "on the host" in run(1000, "--precision", "double").stdout
 
 

@@ -46,7 +46,9 @@ def test_without_a_file_the_ecg(run, tmp_path):
     result = run()
     assert result.exit_code == 0, result.output
     assert "ECG" in result.stdout
-    assert re.search(r"time on the chip .* us, modelled", result.stdout)
+    assert re.search(r"kernel, modelled .* 10\.\d+ us ", result.stdout)
+    assert re.search(r"with a launch, about .* 430 us ", result.stdout)
+    assert "A launch by PyTorch/XLA takes 140 to 700 us" in result.stdout
     assert re.search(r"DMA floor .* us, .*% of the modelled time", result.stdout)
     assert "wrote spectrum.png" in result.stdout
     assert (tmp_path / "spectrum.png").read_bytes().startswith(PNG_SIGNATURE)

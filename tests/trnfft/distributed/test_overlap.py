@@ -175,6 +175,8 @@ def test_best_chunks():
     chunks, hidden = best_chunks(0.0, 100.0, 1e6, 64, busy_ns=1.0)
     assert chunks == 8  # 100 / c + c is least at 10
     assert hidden == 7 * 100 / 8
+    assert best_chunks(0.0, 100.0, 100.0, 8, launch_ns=1.0) == (8, 7 * 100 / 8)
+    assert best_chunks(0.0, 100.0, 100.0, 8, launch_ns=60.0) == (1, 0.0)  # two save 50
 
 
 def test_the_same_price_as_of_a_plan():

@@ -1,0 +1,147 @@
+"""Times of launches and of exchanges between cores, which others measured: each with its source.
+
+The simulator models what a kernel takes on the chip. Before a kernel runs, the host has to launch
+it, which takes longer than many a kernel. This project measured none of these times either. They
+are here alone: `hardware.NeuronCore` names those of its chip, and nothing else repeats a figure.
+
+Sources, as cited below:
+  [dispatch]  xpu_perf, micro_perf's backend NEURON, its implementation notes: TorchNeuron on a
+              trn2.3xlarge, perf_counter around torch_neuronx.synchronize()
+  [cookbook]  jimburtoft/cookbook, branch neuron-pytorch-native, its report of 2026-07-21: one chip
+              of a trn2.48xlarge, 8 ranks, LNC=1, float32, TorchNeuron Beta 3
+  [kiln]      foxl-ai/kiln, docs/neuron-notes.md: trn1, an empty graph and what it returns
+  [article]   "FFT is a GEMM, and then it isn't": trn1, PyTorch/XLA
+  [hw]        aws-samples/sample-spectral-dns-on-aws-neuron, docs/results.md: 32 cores of trn1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MeasuredTime:
+    """A time that others measured: a range, and the one figure that is counted in its place."""
+
+    what: str
+    least_ns: float
+    most_ns: float
+    about_ns: float
+    chip: str  # by its name in `hardware`
+    measured_on: str
+    source: str  # in brackets: see above
+
+    @property
+    def range(self) -> str:
+        """What was measured, from the least to the most: "55 to 65 us"."""
+        size, unit = (1e6, "ms") if self.most_ns >= 1e6 else (1e3, "us")
+        ends = dict.fromkeys(f"{ns / size:g}" for ns in (self.least_ns, self.most_ns))
+        return f"{' to '.join(ends)} {unit}"
+
+
+@dataclass(frozen=True)
+class LaunchTimes:
+    """What it takes to launch a kernel, beside its time on the chip.
+
+    ``eager`` is for one call, and is counted for each launch. ``compiled`` is for a whole graph of
+    torch.compile, however many kernels it holds; None where there is no such record.
+    """
+
+    framework: str
+    eager: MeasuredTime
+    compiled: MeasuredTime | None = None
+
+    def note(self, chip: str) -> str:
+        """For those who read a time on this chip: what was measured, and on what."""
+        eager, compiled = self.eager, self.compiled
+        text = f"A launch by {self.framework} takes {eager.range}"
+        if compiled is not None:
+            text += f" in eager mode, a compiled graph {compiled.range}"
+        text += f", as others measured on {eager.measured_on}."
+        if eager.chip != chip:
+            text += f" None was measured on {chip}: that of {eager.chip} stands in."
+        return text
+
+
+TORCH_NEURON_LAUNCHES = LaunchTimes(
+    framework="TorchNeuron",
+    eager=MeasuredTime(
+        what="a launch in eager mode",
+        least_ns=55e3,
+        most_ns=65e3,
+        about_ns=60e3,
+        chip="trn2",
+        measured_on="a trn2.3xlarge",
+        source="[dispatch]",
+    ),
+    compiled=MeasuredTime(
+        what="a compiled graph",
+        least_ns=95e3,
+        most_ns=100e3,
+        about_ns=100e3,
+        chip="trn2",
+        measured_on="a trn2.3xlarge",
+        source="[dispatch]",
+    ),
+)
+# PyTorch/XLA compiles every graph, so that one record is for all. The shortest is that of an empty
+# graph, the longest a stage of the article's transforms; half a millisecond is from between.
+XLA_LAUNCHES = LaunchTimes(
+    framework="PyTorch/XLA",
+    eager=MeasuredTime(
+        what="a launch",
+        least_ns=140e3,
+        most_ns=700e3,
+        about_ns=420e3,
+        chip="trn1",
+        measured_on="trn1",
+        source="[kiln], [article]",
+    ),
+)
+
+# An all-to-all of torch.distributed takes as long for 512 bytes as for 16 MB.
+TORCH_ALL_TO_ALL = MeasuredTime(
+    what="an all-to-all by torch.distributed",
+    least_ns=1.1e6,
+    most_ns=1.4e6,
+    about_ns=1.25e6,
+    chip="trn2",
+    measured_on="8 cores of a trn2.48xlarge, LNC=1, TorchNeuron Beta 3",
+    source="[cookbook]",
+)
+XLA_ALL_TO_ALL = MeasuredTime(
+    what="an all-to-all, however small",
+    least_ns=2e6,
+    most_ns=2e6,
+    about_ns=2e6,
+    chip="trn1",
+    measured_on="32 cores of trn1",
+    source="[hw]",
+)
+# What a kernel of nki.collectives takes: no transform of this project exchanges by one yet.
+NKI_ALL_TO_ALL = MeasuredTime(
+    what="an all-to-all by an NKI collective, up to 4 MB",
+    least_ns=130e3,
+    most_ns=140e3,
+    about_ns=135e3,
+    chip="trn2",
+    measured_on="8 cores of a trn2.48xlarge, LNC=1, TorchNeuron Beta 3",
+    source="[cookbook]",
+)
+NKI_ALL_TO_ALL_16_MB = MeasuredTime(
+    what="an all-to-all by an NKI collective, 16 MB",
+    least_ns=405e3,
+    most_ns=405e3,
+    about_ns=405e3,
+    chip="trn2",
+    measured_on="8 cores of a trn2.48xlarge, LNC=1, TorchNeuron Beta 3",
+    source="[cookbook]",
+)
+
+
+def about(ns: float) -> str:
+    """A time that is known roughly, with its unit: "87 us", "450 us", "1.29 ms"."""
+    rounded = float(f"{ns:.2g}")
+    if rounded < 1e6:
+        return f"{rounded / 1e3:g} us"
+    return f"{ns / 1e6:.3g} ms" if ns < 1e9 else f"{ns / 1e6:.0f} ms"
