@@ -57,9 +57,9 @@ def power_spectrum(frames, table):
 
 @nki.jit
 def hasty(frames):
-    """Rows to columns, with two mistakes: DMA does not reach PSUM, and kernels cannot raise."""
+    """Rows to columns, with two mistakes: DMA does not reach PSUM, and NKI has no nl.arange."""
     if frames.shape[0] > 128:
-        raise ValueError("at most 128 rows")
+        frames = frames[nl.arange(128)]
     turned = nl.ndarray((frames.shape[1], frames.shape[0]), dtype=nl.float32, buffer=nl.psum)
     tile = nl.ndarray(frames.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=frames)

@@ -76,7 +76,7 @@ def wide(array: np.ndarray) -> type:
 
 
 def on_device(array: np.ndarray, device: str) -> torch.Tensor | trnfft.ComplexTensor:
-    """The array as a tensor; a complex one is split where the device has no complex dtype."""
+    """The array as a tensor; a complex one is split where complex storage is not assumed."""
     tensor = torch.from_numpy(array)
     if not tensor.is_complex() or device == "cpu":
         return tensor.to(device)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import numpy  # noqa: F401  (pytester forgets what a test imports, and NumPy loads once a process)
 import pytest
 
 from tests.docs.pages import ROOT
@@ -74,13 +75,13 @@ def test_its_tests_run_on_every_chip(pytester, monkeypatch):
         chosen = [word.strip('"').replace("$TARGET", target) for word in options]
         result = pytester.runpytest_inprocess("-p", "nki_kernels.pytest_plugin", *chosen)
         result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines([f"nki: * of {target}, modelled, strict (*"])
+        result.stdout.fnmatch_lines([f"nki: * of {target}, NKI 0.7, modelled, strict (*"])
 
 
 def test_its_lint_writes_what_it_uploads(tmp_path):
     pytest.importorskip("nki_kernels.simulator.commands")
     (tmp_path / "kernels").mkdir()
-    kernel = "import nki\n\n@nki.jit\ndef bad(x):\n    return [i for i in x]\n"
+    kernel = "import nki\n\n@nki.jit\ndef bad(x):\n    return nki.language.arange(4)\n"
     (tmp_path / "kernels" / "bad.py").write_text(kernel)
     words = command("nki-sim lint")[1:]
     program = [sys.executable, "-m", "nki_kernels.simulator", *words[:-1], "kernels/bad.py"]

@@ -1,4 +1,4 @@
-"""A NeuronCore has no complex dtypes, so nothing on the way may make a native complex tensor."""
+"""Complex storage is not assumed: nothing on the way may make a native complex tensor."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
