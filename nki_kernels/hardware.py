@@ -105,8 +105,9 @@ class NeuronCore:
     small_array_tiles: str = CONTESTED  # seen on v2; tiles of 32x32 are documented from v3 on
     narrow_stationaries: str = DOUBTFUL
     column_tiles: str = CONTESTED
-    activation_column_scale: str = DOUBTFUL  # one report, which may be about something else
-    gpsimd_float32: str = CONTESTED  # refused on trn1; no record of others
+    # Documented, and in AWS's mamba kernel; one report against it may be about something else.
+    activation_column_scale: str = FINE
+    gpsimd_float32: str = FINE  # documented; refused on trn1
     dynamic_rows: str = FINE  # documents have such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
@@ -234,7 +235,7 @@ TRN2 = replace(
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
-    gpsimd_float32=CONTESTED,
+    gpsimd_float32=FINE,
     narrow_stationaries=FINE,
     shared_sbuf_port=False,
     shared_psum_port=False,

@@ -306,6 +306,12 @@ def no_numbers(device: Any, dtype: torch.dtype | None) -> torch.Tensor:
         raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
 
 
+# What torch's own functions raise: transforms for dtypes that they do not take, istft for reals.
+_IS_OLD = torch.__version__ < "2.14"
+DTYPE_ERROR = RuntimeError if _IS_OLD else NotImplementedError
+NOT_COMPLEX_ERROR = RuntimeError if _IS_OLD else TypeError
+
+
 def floating_point(
     name: str, x: Any, error_type: type[Exception], *, with_integers: bool = True
 ) -> Input:

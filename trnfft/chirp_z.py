@@ -33,6 +33,7 @@ import numpy as np
 import torch
 
 from trnfft.arguments import (
+    DTYPE_ERROR,
     Input,
     are_several,
     check_flags,
@@ -144,7 +145,7 @@ def zoom_fft(
 
 def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | ComplexTensor, int, int]:
     """`x` in a dtype to compute in with `axis` last, how many points, and the axis from 0 on."""
-    x = widened(of_given_kind(floating_point("x", x, NotImplementedError)))
+    x = widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))
     axis = dimension("axis", integer("axis", axis), x.ndim)
     n = operator.index(x.shape[axis])  # for torch.compile, whose sizes may be symbolic
     check_length("m", None, n, n)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from trnfft.arguments import (
+    DTYPE_ERROR,
     Input,
     check_choice,
     check_tensor,
@@ -166,7 +167,7 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
 
 def _computed(name: str, x: Input) -> Input:
     """The tensor in a dtype to compute in."""
-    return widened(floating_point(name, x, NotImplementedError))
+    return widened(floating_point(name, x, DTYPE_ERROR))
 
 
 def _keys(like: Input) -> tuple[_Key | None, _Key | None]:

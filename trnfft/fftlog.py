@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.arguments import Input, check_length, dimension, floating_point, widened
+from trnfft.arguments import DTYPE_ERROR, Input, check_length, dimension, floating_point, widened
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.kinds import made_of
@@ -128,7 +128,7 @@ def _transformed(
 
 
 def _prepared(name: str, a: Input) -> torch.Tensor:
-    a = floating_point(name, a, NotImplementedError)
+    a = floating_point(name, a, DTYPE_ERROR)
     if isinstance(a, ComplexTensor) or a.is_complex():
         raise RuntimeError(
             f"argument '{name}' has dtype {a.dtype}, allowed are real dtypes only; transform its "

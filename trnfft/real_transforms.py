@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import torch
 
 from trnfft.arguments import (
+    DTYPE_ERROR,
     Input,
     check_choice,
     check_flags,
@@ -411,4 +412,4 @@ def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Ten
 
 def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
     """`x` with a dtype to compute in."""
-    return widened(of_given_kind(floating_point("x", x, NotImplementedError)))
+    return widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))

@@ -15,6 +15,8 @@ import warnings
 import torch
 
 from trnfft.arguments import (
+    DTYPE_ERROR,
+    NOT_COMPLEX_ERROR,
     Input,
     check_choice,
     check_flags,
@@ -35,10 +37,6 @@ from trnfft.transforms import fft, ifft, irfft, rfft
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 # Where the squared windows add up to less, istft has nothing to compute a sample from.
 _LEAST_ENVELOPE = 1e-11
-
-
-# What torch's own istft raises for real numbers.
-NOT_COMPLEX = RuntimeError if torch.__version__ < "2.14" else TypeError
 
 
 def stft(
@@ -155,7 +153,7 @@ def istft(
     x = _samples(input)
     n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
     if not x.is_complex() or x.ndim not in (2, 3) or x.numel() == 0:
-        raise (RuntimeError if x.is_complex() else NOT_COMPLEX)(
+        raise (RuntimeError if x.is_complex() else NOT_COMPLEX_ERROR)(
             f"argument 'input' has shape {tuple(x.shape)} and dtype {x.dtype}, allowed are "
             f"[F, T] and [B, F, T], not empty, of complex numbers; make them with stft"
         )
@@ -303,9 +301,7 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _samples(x: Input) -> torch.Tensor:
     """Argument 'input': real, or complex of the kind that it gives; in float32 or float64."""
-    return widened(
-        of_given_kind(floating_point("input", x, NotImplementedError, with_integers=False))
-    )
+    return widened(of_given_kind(floating_point("input", x, DTYPE_ERROR, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:

@@ -42,6 +42,7 @@ import torch
 
 from trnfft import config
 from trnfft.arguments import (
+    DTYPE_ERROR,
     NORMS,
     Input,
     check_choice,
@@ -733,7 +734,7 @@ def several(
 
 def _prepared(name: str, kind: Kind, input: Input) -> Input:
     """`input` with a dtype to compute in."""
-    x = floating_point("input", input, NotImplementedError)
+    x = floating_point("input", input, DTYPE_ERROR)
     if kind.operation is ops.r2c and x.is_complex():
         raise RuntimeError(
             f"argument 'input' has dtype {x.dtype}, {name} allows real dtypes only; "

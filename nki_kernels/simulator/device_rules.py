@@ -84,12 +84,12 @@ RULES = {
         "nisa.tensor_scalar",
         "BigVGAN's kernel for trn2 (TorchNeuron Beta 3): wrong with a column, right with "
         "tensor_scalar; what was wrong may have been nl.sin. The document on nisa.activation has "
-        "columns",
+        "columns, and AWS's mamba kernel gives one",
     ),
     "gpsimd-float32": Rule(
         "gpsimd_float32",
         "nisa.tensor_tensor on GpSimdE takes no float32: use VectorE",
-        "NCC_IXCG965, by kiln on trn1; no record of trn2 and trn3, and no document forbids it",
+        "NCC_IXCG965, by kiln on trn1; no record of trn2 and trn3, where it is documented",
     ),
     "dynamic-rows": Rule(
         "dynamic_rows",

@@ -311,6 +311,7 @@ def scaled(scale):
 
 @every_chip
 def test_a_column_as_scale_of_an_activation(chip):
+    chip = replace(chip, activation_column_scale=hardware.CONTESTED)
     assert broken_rules(scaled(lambda: operand((64, 1))), chip) == {"activation-column-scale"}
     assert broken_rules(scaled(lambda: 2.0), chip) == set()
 
@@ -327,7 +328,7 @@ def added(engine, dtype="float32", op=nl.add):
 
 @every_chip
 def test_float32_on_gpsimd(chip):
-    gpsimd = nisa.engine.gpsimd
+    chip, gpsimd = replace(chip, gpsimd_float32=hardware.CONTESTED), nisa.engine.gpsimd
     assert broken_rules(added(gpsimd), chip) == {"gpsimd-float32"}
     fine = (added(gpsimd, "bfloat16"), added(gpsimd, op=nl.power), added(nisa.engine.vector))
     assert all(broken_rules(body, chip) == set() for body in fine)
@@ -402,8 +403,7 @@ BREAKS = {
     "small": (sized(16, 16), ("warning", "nothing", "nothing")),
     "narrow": (sized(64, 32), ("warning", "nothing", "nothing")),
     "nested": (loops(True), ("error", "warning", "warning")),  # AWS says that trn2 takes them
-    "scale": (scaled(lambda: operand((64, 1))), ("warning", "warning", "warning")),
-    "gpsimd": (added(nisa.engine.gpsimd), ("error", "warning", "warning")),
+    "gpsimd": (added(nisa.engine.gpsimd), ("error", "nothing", "nothing")),
 }
 
 
@@ -417,7 +417,7 @@ def test_verdicts(name):
 @pytest.mark.parametrize("name", BREAKS)
 def test_strict_verdicts(name):
     body, expected = BREAKS[name]
-    if name not in ("narrow", "scale"):  # which are hints only
+    if name != "narrow":  # which is a hint only
         expected = tuple("error" if each == "warning" else each for each in expected)
     assert tuple(verdict(body, chip) for chip in CHIPS) == expected
 

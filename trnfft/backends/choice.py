@@ -41,7 +41,7 @@ def choose_backend(device: torch.device) -> tuple[str, str]:
     if device.type not in config.NEURON_DEVICES:
         return "matmul", "no complex storage is assumed, and it is no NeuronCore"
     if not config.has_nki():
-        return "matmul", "a NeuronCore, but no real nki is installed"
+        return "matmul", "a NeuronCore, but no real nki"
     if device.type != "xla" and not torch_neuron.has_launches():
         return "matmul", "a NeuronCore, but no package launches kernels"
     return "nki", "a NeuronCore, and the real nki is installed"

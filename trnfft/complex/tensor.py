@@ -1,6 +1,6 @@
 """ComplexTensor: a torch.Tensor of complex numbers whose memory is a pair of real tensors.
 
-A NeuronCore computes on real numbers, so real and imaginary parts stay separate tensors from the user's
+A NeuronCore computes on real numbers, so parts stay separate tensors from the user's
 call down to the kernel. To torch this is a tensor of dtype complex64 (or complex128, or complex32),
 with autograd of its own:
 

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..enums import ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
 from ..tensor import NkiTensor
 from .creation import ndarray
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
+_Grid = TypeVar("_Grid", bound="NkiGrid")
 _UNREAD = "is not in what could be read of the documentation of NKI 0.7"
 
 
@@ -74,8 +72,11 @@ class NkiGrid:
 
     @classmethod
     def _of(
-        cls, backing: _Backing, block: tuple[int, ...], region: tuple[tuple[int, int], ...] = ()
-    ) -> Self:
+        cls: type[_Grid],
+        backing: _Backing,
+        block: tuple[int, ...],
+        region: tuple[tuple[int, int], ...] = (),
+    ) -> _Grid:
         """A grid over elements ``region``, (first, end) along each dimension; all by default."""
         grid = object.__new__(cls)
         grid._backing, grid._block = backing, block
