@@ -121,6 +121,11 @@ def is_new(path: str) -> str:
     return next((release for release in later if _numbers(release) > current), "")
 
 
+def is_absent(path: str) -> bool:
+    """Whether the current release lacks a name that another one has."""
+    return removed_name(path) is not None or bool(is_new(path))
+
+
 def unknown(module: str, name: str, known: list[str]) -> str:
     """What to say of a name that a module of NKI does not have in the current release."""
     short = SHORT.get(module, module)
@@ -157,6 +162,9 @@ def no_attribute(
     def missing(name: str) -> Any:
         if name in later and not is_new(f"{called}.{name}"):
             return later[name]
+        if name == "__all__" and later:  # of `from nki.language import *`
+            found = sys.modules[module] if isinstance(module, str) else module
+            return [*public_names(found), *(n for n in later if not is_new(f"{called}.{n}"))]
         if name.startswith("__"):
             raise AttributeError(f"module {called!r} has no attribute {name!r}")
         found = sys.modules[module] if isinstance(module, str) else module
@@ -188,6 +196,8 @@ def explain_call(error: TypeError, modules: dict[str, ModuleType]) -> None:
 def signature(called: str, function: Any) -> str:
     """The parameters of a function of ``nki.language`` or ``nki.isa``, in words."""
     names = ", ".join(inspect.signature(function).parameters)
-    returns = "; it returns no tensor, dst is the result" if called == "nki.isa" else ""
+    parameters = inspect.signature(function).parameters
+    has_result = called == "nki.isa" and "dst" in parameters
+    returns = "; it returns no tensor, dst is the result" if has_result else ""
     release = releases.current()
     return f"NKI {release} has {SHORT[called]}.{function.__name__}({names}){returns}"

@@ -58,9 +58,12 @@ def _of_all(entry: FunctionType) -> list[Violation]:
     found: list[Violation] = []
     queue = [entry]
     seen = {entry.__code__}
+    loops: dict[Any, Any] = {}
     for function in queue:  # grows while it is read
-        checker = Checker(function, is_kernel=function is entry)
+        loop = loops.get(function.__code__)
+        checker = Checker(function, is_kernel=function is entry, loop=loop)
         found += checker.run()
+        loops.update(checker.helper_loops)
         for helper in checker.helpers:
             if helper.__code__ not in seen:
                 seen.add(helper.__code__)

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from types import ModuleType
 
-from nki_kernels.removed_api import SHORT, public_names, removed_name, signature, unknown
+from nki_kernels.removed_api import SHORT, is_new, public_names, removed_name, signature, unknown
 
 from .names import SIMULATOR
 
@@ -22,7 +22,7 @@ def missing(path: str) -> tuple[str, str] | None:
     name = path.removeprefix(f"{module}.").partition(".")[0]
     if removed_name(f"{module}.{name}"):
         return "removed", unknown(module, name, [])
-    if module == "nki" or hasattr(_module(module), name):
+    if module == "nki" or (hasattr(_module(module), name) and not is_new(f"{module}.{name}")):
         return None
     return "unknown-name", unknown(module, name, public_names(_module(module)))
 

@@ -12,7 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from nki_kernels import releases
-from nki_kernels.removed_api import SHORT, WHILE_LOOP, removed_argument
+from nki_kernels.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
 
 from . import api
 from .calls import MUTATORS, contested_call, names_a_key
@@ -47,8 +47,11 @@ from .source import (
     bound_names,
     counters,
     definition_of,
+    is_none,
     last_name,
     loop_bodies,
+    loops_on_device,
+    own_nodes,
     results_of,
     unwrap,
 )
@@ -58,13 +61,16 @@ from .violation import Violation
 class Checker(LaterValues):
     """Checks one function in the current release, and collects the functions it refers to."""
 
-    def __init__(self, function: FunctionType, is_kernel: bool) -> None:
+    def __init__(
+        self, function: FunctionType, is_kernel: bool = False, loop: Loop | None = None
+    ) -> None:
         super().__init__()
         self.function = function
         self.is_kernel = is_kernel
         self.rules = rules_of(releases.current())
         self.is_traced = releases.is_traced()
         self.helpers: list[FunctionType] = []
+        self.helper_loops: dict[Any, Loop] = {}  # of helpers that are bodies of loops, by code
         self.found: list[Violation] = []
         self.line = function.__code__.co_firstlineno
         self.no_reorder = 0
@@ -74,7 +80,10 @@ class Checker(LaterValues):
         self.dicts: set[str] = set()
         self.counters: set[str] = set()
         self.tensors: set[str] = set()
-        self.loop_bodies: dict[str | ast.Lambda, Loop] = {}
+        self.loop = loop
+        self.loops: list[tuple[ast.Call, Loop]] = []
+        self.register_names: set[str] = set()
+        self.loop_bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
 
     def run(self) -> list[Violation]:
         definition = definition_of(self.function)
@@ -83,15 +92,15 @@ class Checker(LaterValues):
             return self.found
         self.line = definition.lineno
         self.names = Names(self.outside, frozenset(bound_names(definition)))
-        self.registers = set(results_of(definition, "register_alloc"))
-        self.scalars = set(results_of(definition, "scalar_load"))
         self.lists = set(assigned_to(definition, ast.List, "list"))
         self.dicts = set(assigned_to(definition, ast.Dict, "dict"))
         self.counters = set(counters(definition))
         self.tensors = {
             name for name, values in assigned_values(definition).items() if self.are_tensors(values)
         }
-        self.loop_bodies = loop_bodies(definition, self.registers)
+        self.loop_bodies = loop_bodies(definition)
+        self.loops = loops_on_device(definition)
+        self.register_names = set(results_of(definition, "register_alloc"))
         if self.function.__code__.co_freevars:
             self.report("closure", ", ".join(self.function.__code__.co_freevars))
         if isinstance(definition, ast.AsyncFunctionDef):
@@ -103,12 +112,10 @@ class Checker(LaterValues):
                     n for n in ast.walk(definition) if isinstance(n, ast.Yield | ast.YieldFrom)
                 )
                 self.report("generator-kernel", line=min(node.lineno for node in yields))
-        self.visit(definition.args)
         if isinstance(definition, ast.Lambda):
             self.report("lambda")
-            self.visit(definition.body)
-        else:
-            self.visit_all(definition.body)
+        if not isinstance(definition, ast.AsyncFunctionDef):
+            self.visit_function(definition, self.loop)
         return self.found
 
     def are_tensors(self, values: list[ast.expr]) -> bool:
@@ -167,6 +174,7 @@ class Checker(LaterValues):
         self.visit(node.target)
         if node.value:
             self.visit(node.value)
+            self.note(node.target, node.value)
 
     def visit_Assert(self, node: ast.Assert) -> None:
         self.report("assert")
@@ -194,7 +202,7 @@ class Checker(LaterValues):
     # Statements
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        loop = self.loop_bodies.get(node.name)
+        loop = self.loop_bodies.get(node)
         if loop is None:
             self.report("inner-function", node.name)
         self.visit_function(node, loop)
@@ -203,11 +211,11 @@ class Checker(LaterValues):
         self.visit_function(node, self.loop_bodies.get(node))
 
     def visit_function(self, node: ast.FunctionDef | ast.Lambda, loop: Loop | None) -> None:
-        """Check an inner function, which may be the body of a loop on the device."""
+        """Check a function, which may be the body of a loop on the device."""
         self.visit(node.args)
-        parameters = {arg.arg for arg in node.args.args}
+        parameters = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
         if loop is not None:
-            self.check_loop_body(node, loop, parameters)
+            self.check_loop_body(node, loop, parameters[:1])
         with self.later_values(parameters, loop):
             if isinstance(node, ast.Lambda):
                 self.visit(node.body)
@@ -215,9 +223,10 @@ class Checker(LaterValues):
                 self.visit_all(node.body)
 
     def check_loop_body(
-        self, body: ast.FunctionDef | ast.Lambda, loop: Loop, parameters: set[str]
+        self, body: ast.FunctionDef | ast.Lambda, loop: Loop, parameters: list[str]
     ) -> None:
         local = set(bound_names(body)) - self.check_rebound(body)
+        own = set(own_nodes(body))
         for node in ast.walk(body):
             if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
                 self.report("nested-loop", ast.unparse(node.func), node.lineno)
@@ -229,8 +238,9 @@ class Checker(LaterValues):
                 operands = ast.iter_child_nodes(node)
                 if any(isinstance(n, ast.Name) and n.id in parameters for n in operands):
                     self.report("loop-variable", ast.unparse(node), node.lineno)
-            if isinstance(node, ast.Return) and node.value and loop.kind == "fori_loop":
-                self.report("loop-body", ast.unparse(node), node.lineno)
+            is_result = isinstance(node, ast.Return) and node in own and not is_none(node.value)
+            if is_result and loop.kind == "fori_loop":
+                self.report("loop-body", ast.unparse(node), getattr(node, "lineno", body.lineno))
 
     def check_rebound(self, body: ast.FunctionDef | ast.Lambda) -> set[str]:
         """Report variables from around a loop that its body binds anew; their names."""
@@ -276,7 +286,10 @@ class Checker(LaterValues):
             self.report("for-target", ast.unparse(node.target))
         if node.orelse:
             self.report("loop-else")
-        self.generic_visit(node)
+        self.visit(node.iter)
+        self.visit(node.target)
+        self.note(node.target, None)
+        self.visit_all([*node.body, *node.orelse])
 
     def visit_If(self, node: ast.If | ast.IfExp) -> None:
         self.check_condition(node.test)
@@ -292,7 +305,7 @@ class Checker(LaterValues):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
             self.check_condition(node.operand)
-        else:
+        elif not (isinstance(node.op, ast.USub) and self.is_scalar(node.operand)):
             self.check_operator(node, node.operand)
         self.generic_visit(node)
 
@@ -300,21 +313,27 @@ class Checker(LaterValues):
         """Report a truth value of a tensor, or of a comparison of one with anything but None."""
         if isinstance(test, ast.Compare):
             operands = [test.left, *test.comparators]
-            is_none = any(isinstance(o, ast.Constant) and o.value is None for o in operands)
-            if not is_none and any(map(self.is_tensor, operands)):
+            about_objects = all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
+            if self.is_traced and about_objects:
+                return
+            if not any(map(is_none, operands)) and any(map(self.is_tensor, operands)):
                 self.report("tensor-condition", ast.unparse(test))
         elif self.is_tensor(test):
             self.report("tensor-condition", ast.unparse(test))
         elif rule := self.rule_of(test):
             self.report(rule, ast.unparse(test))
 
+    def is_register_of_parser(self, node: ast.expr) -> bool:
+        """Whether a name holds a register anywhere, which the parser of NKI 0.6 goes by."""
+        return not self.is_traced and isinstance(node, ast.Name) and node.id in self.register_names
+
     def is_tensor(self, node: ast.expr) -> bool:
         inner = node.value if isinstance(node, ast.Subscript) else node
         return isinstance(inner, ast.Name) and inner.id in self.tensors
 
     def visit_While(self, node: ast.While) -> None:
-        if isinstance(node.test, ast.Name) and node.test.id in self.registers:
-            text = f"while {node.test.id}"
+        if self.rule_of(node.test) == "register-operator" or self.is_register_of_parser(node.test):
+            text = f"while {ast.unparse(node.test)}"
             self.report("deprecated-dynamic-loop", text)
             if WHILE_LOOP.is_gone:
                 self.report("removed", text, message=f"a loop of a register was {WHILE_LOOP}")
@@ -346,7 +365,7 @@ class Checker(LaterValues):
         is_dict = isinstance(node.value, ast.Name) and node.value.id in self.dicts
         if is_dict and not names_a_key(node.slice, self.counters):
             self.report("dict-key", ast.unparse(node))
-        self.check_index(node)
+        self.check_slice(node)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -372,6 +391,8 @@ class Checker(LaterValues):
                 self.report(rule, what)
         self.check_arguments(path, node)
         self.check_dict_method(node)
+        self.check_builtin(node)
+        self.note_module_body(node)
         if isinstance(node.func, ast.Subscript) and self.is_kernel_name(node.func.value):
             self.report("launch-bracket", ast.unparse(node.func))
         if self.no_reorder and last_name(node.func) in LOOPS:
@@ -393,6 +414,16 @@ class Checker(LaterValues):
         wrong = api.misfit(module, function, node)
         if wrong:
             self.report("arguments", message=wrong)
+
+    def note_module_body(self, node: ast.Call) -> None:
+        """Remember functions outside of this one that a loop on the device gets as its body."""
+        loop = next((loop for call, loop in self.loops if call is node), None)
+        if loop is None:
+            return
+        for value in [*node.args, *(k.value for k in node.keywords)]:
+            found = unwrap(self.names.resolve(value))
+            if found is not None and is_user_module(found.__module__):
+                self.helper_loops[found.__code__] = loop
 
     def is_kernel_name(self, node: ast.expr) -> bool:
         """Whether a name is that of a kernel under nki.jit, or of another wrapped function."""
@@ -428,6 +459,8 @@ class Checker(LaterValues):
             self.report("no-instruction", ast.unparse(node))
         elif path == "nki.language.dynamic_range" and not self.is_traced:
             self.report("deprecated-dynamic-loop", ast.unparse(node))
+        elif is_absent(path):
+            return self.check_api_name(path)
         elif path in RANGES:
             self.report("deprecated-range", ast.unparse(node))
         elif path in ALIASES.values():

@@ -1,14 +1,22 @@
-"""Registers and NkiScalars in a traced kernel: their values are not known while it is traced."""
+"""Registers and NkiScalars in a traced kernel: their values are not known while it is traced.
+
+The names that hold them are followed in the order of the text: an assignment of another value ends
+it, and so do a `for` target, a parameter and the target of a comprehension of that name.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from .source import Loop
+from .source import Loop, last_name
 
 RECORDED = (ast.Add, ast.Sub, ast.Mult)  # what an NkiScalar takes [nki-scalar]
+ASKS_FOR_VALUE = frozenset(
+    ("abs", "bool", "divmod", "float", "int", "max", "min", "pow", "range", "round", "sum")
+)
+_IDENTITY = (ast.Is, ast.IsNot)
 
 
 class LaterValues(ast.NodeVisitor):
@@ -23,30 +31,60 @@ class LaterValues(ast.NodeVisitor):
         raise NotImplementedError
 
     @contextmanager
-    def later_values(self, parameters: set[str], loop: Loop | None) -> Iterator[None]:
-        """Inside of a function with these parameters, which the body of a loop gets from it."""
+    def later_values(self, parameters: Iterable[str], loop: Loop | None) -> Iterator[None]:
+        """Inside of a function with these parameters; a loop gives its variable to the first."""
+        names = list(parameters)
+        with self._shadowed(names):
+            if loop is not None and names:
+                (self.scalars if loop.gives_scalar else self.registers).add(names[0])
+            yield
+
+    @contextmanager
+    def _shadowed(self, names: Iterable[str]) -> Iterator[None]:
+        """Inside of a scope that has names of its own."""
         kept = self.registers, self.scalars
-        self.registers, self.scalars = self.registers - parameters, self.scalars - parameters
-        if loop is not None and loop.gives_scalar:
-            self.scalars |= parameters
-        elif loop is not None:
-            self.registers |= parameters
+        self.registers, self.scalars = self.registers - set(names), self.scalars - set(names)
         try:
             yield
         finally:
             self.registers, self.scalars = kept
 
-    def rule_of(self, node: ast.expr) -> str:
+    def rule_of(self, node: ast.expr | None) -> str:
         """The rule that an operator on a value breaks; "" of what is known while tracing."""
         if isinstance(node, ast.Name) and node.id in self.registers:
             return "register-operator"
-        return "scalar-operator" if self.is_scalar(node) else ""
+        return "scalar-operator" if node is not None and self.is_scalar(node) else ""
 
     def is_scalar(self, node: ast.expr) -> bool:
         """Whether an expression is an NkiScalar: one, or a sum or product of one."""
         if isinstance(node, ast.BinOp) and isinstance(node.op, RECORDED):
             return self.is_scalar(node.left) or self.is_scalar(node.right)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self.is_scalar(node.operand)
+        if isinstance(node, ast.Call):
+            return last_name(node.func) == "scalar_load"
+        if isinstance(node, ast.NamedExpr):
+            return self.is_scalar(node.value)
         return isinstance(node, ast.Name) and node.id in self.scalars
+
+    def note(self, target: ast.expr, value: ast.expr | None) -> None:
+        """What a target holds from here on; None is something known."""
+        if isinstance(target, ast.Tuple | ast.List):
+            values: list[ast.expr | None] = [None] * len(target.elts)
+            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+                values = list(value.elts)
+            for one, its in zip(target.elts, values, strict=True):
+                self.note(one, its)
+        elif isinstance(target, ast.Starred):
+            self.note(target.value, None)
+        elif isinstance(target, ast.Name):
+            is_register = isinstance(value, ast.Call) and last_name(value.func) == "register_alloc"
+            is_register = is_register or (
+                isinstance(value, ast.Name) and value.id in self.registers
+            )
+            is_scalar = value is not None and self.is_scalar(value)
+            self.registers = self.registers - {target.id} | ({target.id} if is_register else set())
+            self.scalars = self.scalars - {target.id} | ({target.id} if is_scalar else set())
 
     def check_operator(
         self, node: ast.AST, *operands: ast.expr, operator: ast.operator | None = None
@@ -65,24 +103,58 @@ class LaterValues(ast.NodeVisitor):
         """Arithmetic and an assignment in one."""
         self.check_operator(node, node.target, node.value, operator=node.op)
         self.generic_visit(node)
+        if isinstance(node.target, ast.Name) and self.rule_of(node.value):
+            self.scalars = self.scalars | {node.target.id}
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Comparisons; which object a name holds is known."""
-        if not all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-            self.check_operator(node, node.left, *node.comparators)
+        """Comparisons; which object a name holds is known, and what is None."""
+        operands = [node.left, *node.comparators]
+        is_none = any(isinstance(o, ast.Constant) and o.value is None for o in operands)
+        if not is_none and not all(isinstance(op, _IDENTITY) for op in node.ops):
+            self.check_operator(node, *operands)
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         """What is made of a scalar is one."""
         self.generic_visit(node)
-        if self.is_scalar(node.value):
-            self.scalars |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        for target in node.targets:
+            self.note(target, node.value)
 
-    def check_index(self, node: ast.Subscript) -> None:
-        """Report an index that has no value yet."""
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """The same with a type."""
+        self.generic_visit(node)
+        if node.value is not None:
+            self.note(node.target, node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """The same in an expression."""
+        self.generic_visit(node)
+        self.note(node.target, node.value)
+
+    def visit_comprehension_of(self, node: ast.ListComp | ast.SetComp | ast.DictComp) -> None:
+        """A comprehension, whose targets are its own."""
+        stored = {
+            name.id
+            for generator in node.generators
+            for name in ast.walk(generator.target)
+            if isinstance(name, ast.Name)
+        }
+        self.visit(node.generators[0].iter)
+        with self._shadowed(stored):
+            self.generic_visit(node)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_comprehension_of
+    visit_GeneratorExp = visit_comprehension_of  # type: ignore[assignment]
+
+    def check_builtin(self, node: ast.Call) -> None:
+        """Report a built-in function that asks for a value."""
+        if isinstance(node.func, ast.Name) and node.func.id in ASKS_FOR_VALUE:
+            self.check_operator(node, *node.args)
+
+    def check_slice(self, node: ast.Subscript) -> None:
+        """Report a bound of a slice that has no value yet; nl.ds takes such a start."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for part in parts:
-            ends = [part.lower, part.upper, part.step] if isinstance(part, ast.Slice) else [part]
-            for end in ends:
-                if end is not None and (rule := self.rule_of(end)):
-                    self.report(rule, ast.unparse(node))
+            if isinstance(part, ast.Slice):
+                ends = [end for end in (part.lower, part.upper, part.step) if end is not None]
+                self.check_operator(node, *ends)

@@ -61,9 +61,20 @@ class Names:
                 return ALIASES[node.id]
             module = getattr(value, "__module__", None)  # from nki.language import mod
             if isinstance(module, str) and not is_user_module(module):
-                return f"{module.replace(SIMULATOR, 'nki')}.{node.id}"
+                return _public_path(module, getattr(value, "__name__", node.id))
             return node.id
         return ""
+
+
+def _public_path(module: str, name: str) -> str:
+    """The full name of what a module of the API defines: those of the simulator have files inside.
+
+    `nki.isa.NkiScalar` lies in none of nki.isa's files there.
+    """
+    if module == SIMULATOR or not module.startswith(f"{SIMULATOR}."):
+        return f"{module.replace(SIMULATOR, 'nki')}.{name}"
+    room = module.removeprefix(f"{SIMULATOR}.").partition(".")[0]
+    return f"nki.{room if room in ('language', 'isa') else 'isa'}.{name}"
 
 
 def origin(value: Any) -> str:

@@ -121,21 +121,53 @@ def counters(definition: ast.AST) -> Iterator[str]:
                 yield node.target.id
 
 
-def loop_bodies(definition: ast.AST, registers: set[str]) -> dict[str | ast.Lambda, Loop]:
-    """Map each function that is passed to nl.fori_loop or nl.while_loop, by its name, to that loop.
+def loops_on_device(definition: ast.AST) -> list[tuple[ast.Call, Loop]]:
+    """The calls of nl.fori_loop and nl.while_loop.
 
-    A bound that is one of the ``registers`` makes the loop's variable a register, too.
+    A bound that is a register makes the loop's variable a register, too.
     """
-    bodies: dict[str | ast.Lambda, Loop] = {}
+    registers = set(results_of(definition, "register_alloc"))
+    found = []
     for node in ast.walk(definition):
         if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             names = {value.id for value in given if isinstance(value, ast.Name)}
+            calls = {last_name(value.func) for value in given if isinstance(value, ast.Call)}
+            is_register = bool(names & registers) or "register_alloc" in calls
             kind = last_name(node.func)
-            loop = Loop(kind, kind == "fori_loop" and not names & registers)
-            bodies.update(dict.fromkeys(names, loop))
-            bodies.update({value: loop for value in given if isinstance(value, ast.Lambda)})
+            found.append((node, Loop(kind, kind == "fori_loop" and not is_register)))
+    return found
+
+
+def loop_bodies(definition: ast.AST) -> dict[ast.FunctionDef | ast.Lambda, Loop]:
+    """Map each inner function that is passed to a loop on the device to that loop.
+
+    Of several with one name it is the last before the loop.
+    """
+    functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
+    bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
+    for call, loop in loops_on_device(definition):
+        for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
+            if isinstance(value, ast.Lambda):
+                bodies[value] = loop
+            elif isinstance(value, ast.Name):
+                named = [f for f in functions if f.name == value.id and f is not definition]
+                before = [f for f in named if f.lineno < call.lineno] or named
+                bodies.update({max(before, key=lambda f: f.lineno): loop} if before else {})
     return bodies
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions and classes inside of it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield node
+            yield from own_nodes(node)
+
+
+def is_none(node: ast.expr | None) -> bool:
+    """Whether an expression is absent, or None."""
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
 
 def last_name(node: ast.expr) -> str:

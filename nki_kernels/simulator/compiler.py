@@ -16,6 +16,7 @@ from typing import Any
 from nki_kernels import releases
 from nki_kernels.removed_api import NAMES
 
+_OLD = NAMES["nki.compiler"]
 _RING = "NKI_PREFETCH_RING_SIZE"
 
 
@@ -101,11 +102,11 @@ class Config:
 
     def check_nested(self, other: Config, called: str) -> None:
         """ValueError, or a warning where it is allowed, for a kernel inside with another config."""
-        if other.compile is None or other.compile == self.compile:
+        if other.compile is None or other.compile == (self.compile or CompileConfig()):
             return
         text = (
             f"{called}, which another kernel calls, has {other.compile}, and the other has "
-            f"{self.compile}"
+            f"{self.compile}, which counts as a disagreement here, as no document says what does"
         )
         if self.specialization is None or not self.specialization.allow_nested_config_override:
             raise ValueError(
@@ -121,7 +122,8 @@ NO_CONFIG = Config()
 def _check_bools(config: Any) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
-        if field.name != "address_rotation" and not isinstance(value, (bool, type(None))):
+        may_be_none = field.default is None and value is None
+        if field.name != "address_rotation" and not (isinstance(value, bool) or may_be_none):
             name = type(config).__name__
             raise TypeError(f"argument {field.name!r} of {name} is {value!r}, allowed is a bool")
 
@@ -130,9 +132,10 @@ def public_name(name: str) -> Any:
     """The ``__getattr__`` of the module nki.compiler, which NKI 0.6 does not have."""
     if name.startswith("__"):
         raise AttributeError(f"module 'nki.compiler' has no attribute {name!r}")
-    if not releases.is_traced():
-        raise AttributeError(f"nki.compiler was {NAMES['nki.compiler']}")
     public = {one.__name__: one for one in (AddressRotation, CompileConfig, SpecializationConfig)}
+    if not releases.is_traced():
+        since = "it came with NKI 0.7" if name in public else f"nki.compiler was {_OLD}"
+        raise AttributeError(f"NKI {releases.current()} has no nki.compiler.{name}: {since}")
     if name not in public:
         raise AttributeError(f"nki.compiler has no {name}; it has {', '.join(public)}")
     return public[name]

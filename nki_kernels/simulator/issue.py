@@ -92,6 +92,7 @@ class Issue:
         "writes_where",
         "undefined",
         "meets",
+        "recorded",
     )
 
     def __init__(
@@ -105,6 +106,7 @@ class Issue:
     ) -> None:
         self.instruction = instruction
         self.engine = engine
+        self.recorded: Any = None  # how the NkiScalar was computed that it stores
         self.queue = engine
         self.stream = engine  # whose accesses to memory follow each other
         self.cost_ns = cost_ns

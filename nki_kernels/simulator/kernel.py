@@ -28,9 +28,11 @@ from .enums import MemoryRegion
 from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
 from .instruction_notes import are_wanted
+from .language.grids import NkiGrid
 from .launch_arguments import check_call, naming_arguments
 from .order import is_program_order_kept, kept_order
 from .pair import PROGRAMS, Pair
+from .register import RunTimeValue
 from .session import Session, active, is_running, running, strict
 from .tensor import NkiTensor, Storage
 from .timeline import Timeline
@@ -80,7 +82,7 @@ class Kernel:
         sizes = _grid_sizes(grid)
         if len(sizes) > 1 and max(sizes) > 1:
             raise NotImplementedError(f"grid {grid}: the bracket holds one number, as kernel[2]")
-        if releases.is_traced():
+        if (self.release or releases.current()) != releases.PARSED:
             warnings.warn(
                 f"kernel[{sizes[0]}] is deprecated since NKI 0.7: call the kernel, under "
                 f"{hardware.LNC_VARIABLE}={sizes[0]}",
@@ -311,6 +313,7 @@ def _dry(
         given, named = _from_specs(specs, kwargs, session)
         with naming_arguments(kernel.func, given, named):
             result = kernel.func(*given, **named)
+        _check_result(result)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
     if not (logs or is_program_order_kept(session)):
@@ -340,6 +343,7 @@ def _run_pair(
     """What a launch on two cores returns, in tensors of its first program, and its peaks."""
     with naming_arguments(kernel.func, args, kwargs):
         results = pair.run(args, kwargs)
+    _check_result(results)
     for session in pair.sessions:
         _name_edges(kernel, session)
     pair.check(results)
@@ -418,6 +422,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         given, named = _to_kernels(args, kwargs, session, bound)
         with naming_arguments(kernel.func, given, named):
             result = kernel.func(*given, **named)
+        _check_result(result)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
         session.order = kept_order(session)
@@ -539,6 +544,19 @@ def _write_back(array: Any, original: Any) -> None:
                 original.copy_(_numpy_to_torch(array))
     elif original.flags.writeable and not np.may_share_memory(array, original):
         original[...] = array
+
+
+_NO_RESULTS = (RunTimeValue, NkiGrid)
+
+
+def _check_result(result: Any) -> None:
+    """TypeError for what a launch cannot hand to its caller."""
+    if isinstance(result, _NO_RESULTS):
+        advice = "its .data" if isinstance(result, NkiGrid) else "a tensor that it is stored to"
+        raise TypeError(f"a kernel returns {result!r}, allowed are tensors: return {advice}")
+    if isinstance(result, (tuple, list, dict)):
+        for item in result.values() if isinstance(result, dict) else result:
+            _check_result(item)
 
 
 def _tensors(result: Any) -> list[NkiTensor]:

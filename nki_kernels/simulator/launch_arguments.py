@@ -16,7 +16,14 @@ _MOST_CHARACTERS = 100
 
 
 def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """TypeError for arguments that a kernel has not, or that are missing."""
+    """TypeError for arguments that a kernel has not, or that are missing, and for generators."""
+    function = inspect.unwrap(func)
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        kind = "an async function" if inspect.iscoroutinefunction(function) else "a generator"
+        raise TypeError(
+            f"kernel {_name(func)} is {kind}, whose call runs nothing: return tensors, and "
+            f"generate in a helper"
+        )
     signature = _signature(func)
     if signature is None:
         return

@@ -28,10 +28,13 @@ class NkiScalar(RunTimeValue):
     ``nisa.scalar_load`` and ``nl.fori_loop`` make them. Attributes: ``dtype``, "int32" or "int64".
     """
 
-    __slots__ = ("_is_comparison", "_state", "dtype")
+    __slots__ = ("_is_comparison", "_scope", "_session", "_state", "dtype", "recorded")
     _state: int
     dtype: str
     _is_comparison: bool
+    _session: Any  # the launch that made it
+    _scope: Any  # the body of a loop on the device that made it; None outside of loops
+    recorded: Any  # the number of what was loaded, or operator and operands: see loop_body.py
     _instead = (
         "an NkiScalar is not known while the kernel is built: it takes +, - and * with ints and "
         f"NkiScalars of its dtype, and nothing else; {_USES}"
@@ -49,8 +52,24 @@ class NkiScalar(RunTimeValue):
             )
         return self._state
 
-    def _with(self, other: Any, operator: Callable[[int, int], int]) -> NkiScalar:
-        return scalar(operator(self.value, self._number(other)), self.dtype)
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"an NkiScalar is fixed when it is made: its {name} cannot be set")
+
+    def check_is_alive(self) -> NkiScalar:
+        """Itself; NkiValidationError after the end of its loop, or of its launch."""
+        session = self._session
+        is_open = self._scope is None or self._scope in session.open_scopes
+        if is_open and not session.is_over:
+            return self
+        rule = "whether one that a loop's body made can be used outside of it is not documented"
+        if session.is_over:
+            rule = "it is of a launch that has ended"
+        raise NkiValidationError("NkiScalar", "scalar", repr(self), rule)
+
+    def _with(self, other: Any, operator: str) -> NkiScalar:
+        value = _OPERATORS[operator](self.check_is_alive().value, self._number(other))
+        operand = other.recorded if isinstance(other, NkiScalar) else ("int", other)
+        return _made(value, self, (operator, self.recorded, operand))
 
     def _number(self, other: Any) -> int:
         """The other operand; TypeError where it is no int, or a scalar of another dtype."""
@@ -60,7 +79,7 @@ class NkiScalar(RunTimeValue):
                     f"an NkiScalar of {self.dtype} and one of {other.dtype} do not go together: "
                     f"load both with one dtype"
                 )
-            return other.value
+            return other.check_is_alive().value
         if type(other) is not int:
             raise TypeError(
                 f"an NkiScalar and {other!r} of {type(other).__name__} do not go together: allowed "
@@ -74,21 +93,21 @@ class NkiScalar(RunTimeValue):
         return other
 
     def __add__(self, other: Any) -> NkiScalar:
-        return self._with(other, lambda a, b: a + b)
+        return self._with(other, "+")
 
     def __sub__(self, other: Any) -> NkiScalar:
-        return self._with(other, lambda a, b: a - b)
+        return self._with(other, "-")
 
     def __rsub__(self, other: Any) -> NkiScalar:
-        return self._with(other, lambda a, b: b - a)
+        return self._with(other, "from")
 
     def __mul__(self, other: Any) -> NkiScalar:
-        return self._with(other, lambda a, b: a * b)
+        return self._with(other, "*")
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __neg__(self) -> NkiScalar:
-        return scalar(-self.value, self.dtype)
+        return self._with(0, "from")
 
     def _compare(self, other: Any) -> Any:
         """Recorded, of int32; of a thing that is no number it is Python's own."""
@@ -97,7 +116,7 @@ class NkiScalar(RunTimeValue):
         self._number(other)
         if self.dtype == "int64":
             raise TypeError("NkiScalars of int64 cannot be compared: the compiler refuses it")
-        return scalar(0, self.dtype, is_comparison=True)
+        return _made(0, self, ("comparison",), is_comparison=True)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compare
     __eq__ = __ne__ = _compare  # type: ignore[assignment]
@@ -112,11 +131,41 @@ class NkiScalar(RunTimeValue):
         return f"NkiScalar({self._state}, {self.dtype})"
 
 
-def scalar(value: int, dtype: str = "int32", is_comparison: bool = False) -> NkiScalar:
-    """A scalar that holds ``value``, wrapped around to its dtype."""
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "from": lambda a, b: b - a,
+    "*": lambda a, b: a * b,
+}
+
+
+def scalar(session: Any, value: int, dtype: str = "int32") -> NkiScalar:
+    """A scalar of a launch that nothing was computed for: loaded, or given to a body."""
+    session.scalars_made += 1
     made = NkiScalar.__new__(NkiScalar)
-    made._state, made.dtype, made._is_comparison = wrapped(value, dtype), dtype, is_comparison
+    _set(made, wrapped(value, dtype), dtype, session, session.scalars_made)
     return made
+
+
+def _made(value: int, of: NkiScalar, recorded: Any, is_comparison: bool = False) -> NkiScalar:
+    """A scalar that was computed of another one."""
+    made = NkiScalar.__new__(NkiScalar)
+    _set(made, wrapped(value, of.dtype), of.dtype, of._session, recorded, is_comparison)
+    return made
+
+
+def _set(
+    made: NkiScalar,
+    value: int,
+    dtype: str,
+    session: Any,
+    recorded: Any,
+    is_comparison: bool = False,
+) -> None:
+    values = {"_state": value, "dtype": dtype, "recorded": recorded}
+    values |= {"_is_comparison": is_comparison, "_session": session, "_scope": session.loop_scope}
+    for name, held in values.items():
+        object.__setattr__(made, name, held)
 
 
 def wrapped(value: int, dtype: str) -> int:
@@ -146,8 +195,10 @@ def check_int64(issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -
 
 def check_offset(index: Any, is_on_chip: bool) -> None:
     """NkiValidationError for an offset that an address cannot take; TypeError for a comparison."""
-    if isinstance(index, NkiScalar) and index.dtype == "int64" and is_on_chip:
+    if not isinstance(index, NkiScalar):
+        return
+    index.check_is_alive()
+    if index.dtype == "int64" and is_on_chip:
         rule = "SBUF and PSUM take an int32: one of int64 is not narrowed"
         raise NkiValidationError("NkiTensor", "scalar_offset", "NkiScalar of int64", rule)
-    if isinstance(index, NkiScalar):
-        _ = index.value
+    _ = index.value  # a comparison has none

@@ -111,6 +111,7 @@ class Session:
         self.program_dimensions = 0
         self.program, self.programs = 0, 1  # of the launch grid
         self.holds_int64 = False
+        self.scalars_made = 0  # NkiScalars that were loaded, or given to bodies of loops
         self.config = NO_CONFIG  # of the kernel
         self.warned = 0  # warnings so far
         self.warnings: list[KernelWarning] = []
@@ -157,6 +158,9 @@ class Session:
     def _check_size(self, storage: Storage) -> None:
         what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
         self.holds_int64 = self.holds_int64 or storage.dtype == "int64"
+        if storage.dtype == "int64" and buffer is MemoryRegion.psum:
+            rule = "int64 is documented for scalars in SBUF and HBM"
+            raise NkiValidationError(what, "dtype", "int64 in PSUM", rule)
         if buffer in ON_CHIP:
             if storage.shape[0] > hardware.PARTITIONS:
                 rule = f"at most {hardware.PARTITIONS} partitions"
@@ -414,6 +418,8 @@ class Session:
         """Check outputs and capacity; returns peaks of SBUF and PSUM (banks), and HBM scratch."""
         self.is_over = True
         for t in outputs:
+            if t.storage.scope is not None:
+                self._escaped(_RETURN, t)
             if t.buffer is not MemoryRegion.shared_hbm:
                 rule = "a kernel's output must be allocated with buffer=nl.shared_hbm"
                 raise NkiValidationError("return", "tensor", t.storage.describe(), rule)

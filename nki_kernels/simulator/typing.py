@@ -23,11 +23,22 @@ class TensorShape:
 tensor = TensorShape()
 
 
+def _annotations(func: Callable[..., Any]) -> dict[str, Any]:
+    """Those of a function, also where they are texts; none that names what is not there."""
+    found = getattr(func, "__annotations__", None) or {}
+    if any(isinstance(annotation, str) for annotation in found.values()):
+        try:
+            return inspect.get_annotations(func, eval_str=True)
+        except Exception:  # a name that exists for type checkers only
+            return {}
+    return found
+
+
 def check_annotations(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Raise TypeError where an argument's shape differs from its ``tensor[...]`` annotation."""
-    annotations = getattr(func, "__annotations__", None)
+    annotations = _annotations(func)
     if not annotations:
         return
     bound = inspect.signature(func).bind(*args, **kwargs).arguments

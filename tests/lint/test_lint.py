@@ -119,6 +119,14 @@ def cached(a):
     return a
 
 
+def module_body(i):
+    nisa.memset(i, i // 2)
+
+
+def module_body_with_a_result(i):
+    return i
+
+
 def keyword_helper(a, *, b):
     return a + b
 
@@ -325,7 +333,22 @@ TRACED_BODIES = [
     ("register-operator", "reg = nisa.register_alloc(1)\nreg -= 1  #"),
     ("register-operator", "reg = nisa.register_alloc(1)\nif reg > 2:  #\n    pass"),
     ("register-operator", "reg = nisa.register_alloc(1)\nif reg:  #\n    pass"),
-    ("register-operator", "reg = nisa.register_alloc(1)\ny = x[reg]  #"),
+    (
+        "register-operator",
+        "def body(i):\n    nisa.memset(x, i * 2)  #\nnl.fori_loop(0, nisa.register_alloc(3), body)",
+    ),
+    ("loop-body", "nl.fori_loop(0, n, module_body_with_a_result)"),
+    ("scalar-operator", "nl.fori_loop(0, n, module_body)"),
+    ("scalar-operator", "def body(i):\n    y = range(i)  #\nnl.fori_loop(0, n, body)"),
+    (
+        "scalar-operator",
+        "def body(i):\n    j, k = i * 2, 3\n    y = j % k  #\nnl.fori_loop(0, n, body)",
+    ),
+    ("scalar-operator", "y = nisa.scalar_load(x) // 2"),
+    (
+        "scalar-operator",
+        "def body(i):\n    k: int = -i\n    y = k / 2  #\nnl.fori_loop(0, n, body)",
+    ),
     (
         "register-operator",
         "reg = nisa.register_alloc(1)\ndef body(i):\n    nisa.memset(x, i * 2)  #\n"
@@ -369,6 +392,21 @@ TRACED_GOOD_BODIES = {
     "an inner function with a parameter of the same name": "def body(i):\n"
     "    for k in [(lambda i: i // 2)(4)]:\n        nisa.memset(x, k)\nnl.fori_loop(0, n, body)",
     "what a register is": "reg = nisa.register_alloc(1)\nif reg is not None:\n    pass",
+    "names of their own": "def body(i):\n    y = [i % 2 for i in range(4)]\n"
+    "    z = {i: i // 2 for i in range(4)}\n    for i in range(4):\n        w = i // 2\n"
+    "nl.fori_loop(0, n, body)\nk = nisa.scalar_load(x)\nk = 4\ny = k // 2",
+    "a scalar of another function": "def one():\n    i = nisa.scalar_load(x)\n    return i\n"
+    "for i in range(4):\n    y = i // 2",
+    "two functions of a name": "def outer():\n    def body(i):\n        nisa.memset(x, 0)\n"
+    "    nl.fori_loop(0, n, body)\ndef other():\n    def body(k):\n        return k // 2\n"
+    "    return body(4)",
+    "a helper inside of a body": "def body(i):\n    def twice(v):\n        return v * 2\n"
+    "    nisa.memset(x, twice(2))\n    return None\nnl.fori_loop(0, n, body)",
+    "a default of a body": "def body(i, m=3):\n    nisa.memset(x, m // 2)\n"
+    "nl.fori_loop(0, n, body)",
+    "what is nothing": "def body(i):\n    if i == None:\n        pass\nnl.fori_loop(0, n, body)",
+    "the same tensor": "t = nl.load(x)\nif t is t:\n    pass",
+    "an index of a register": "reg = nisa.register_alloc(1)\ny = x[reg]",
     "a helper's generator": "def rows():\n    yield from range(n)\nfor r in rows():\n    print(r)",
     "any context": "with nl.no_reorder(), open('f') as f:\n    pass",
     "classes": "y = Derived(size=4)\nz = PLAIN.size\nw = Decorated().size",
@@ -446,7 +484,10 @@ def test_bad_function(module, rule, source):
 def test_bad_body_of_a_traced_kernel(module, rule, body):
     source = kernel_source(body)
     found = lint(module(source).kernel, release="0.7")
-    assert set(summary(found)) == {(rule, marked_line(source, otherwise=1))}
+    expected = marked_line(source, otherwise=1)
+    if "module_body" in body:  # of the preamble
+        expected = "    return i" if "result" in body else "    nisa.memset(i, i // 2)"
+    assert set(summary(found)) == {(rule, expected)}
     assert {v.severity for v in found} == {"deprecated" if rule in DEPRECATED else "error"}
 
 
@@ -555,6 +596,39 @@ def test_a_traced_kernel_is_followed_through_closures_classes_and_decorators(mod
     assert found == [("captured", "no-instruction"), ("size", "impure"), ("bad", "no-instruction")]
     found = [(v.function, v.rule) for v in lint(loaded.short, release="0.7")]
     assert found[0] == ("<lambda>", "no-instruction")
+
+
+def test_names_that_a_release_lacks_are_told_however_they_are_imported(module):
+    """Also with the simulator as nki, whose modules hold the names of both releases."""
+    source = """
+        from nki_kernels.simulator import isa as nisa, language as nl
+        from nki_kernels.simulator.isa import scalar_load
+        from nki_kernels.simulator.language import affine_range, dynamic_range, tiles
+
+        def old(x):
+            for i in dynamic_range(4):
+                print(i)
+            for i in nl.dynamic_range(4):
+                print(i)
+            for i in affine_range(4):
+                print(i)
+
+        def new(x):
+            tiles(x, tile_shape=(1, 1))
+            nl.alloc_tiles
+            nisa.scalar_load(scalar_load(x))
+    """
+    loaded = module(source)
+
+    def rules(kernel, release):
+        return [v.rule for v in lint(kernel, release=release)]
+
+    assert rules(loaded.old, "0.7") == ["removed", "removed", "deprecated-range"]
+    assert rules(loaded.old, "0.6") == ["deprecated-dynamic-loop"] * 2
+    assert rules(loaded.new, "0.7") == []
+    assert rules(loaded.new, "0.6") == ["unknown-name"] * 3  # two of them in one line
+    (found, *_) = lint(loaded.new, release="0.6")
+    assert "NKI 0.6 has no nl.tiles, which came with NKI 0.7" in str(found)
 
 
 def test_a_release_is_one_that_is_known(module, monkeypatch):

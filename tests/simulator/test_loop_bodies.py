@@ -4,6 +4,10 @@
 instructions in another iteration, would run otherwise on the device, and is refused.
 """
 
+import contextvars
+import functools
+import itertools
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,6 +177,151 @@ def test_the_body_of_a_while_loop_too():
 
 # What nearly breaks the rule: reads of Python state, tensors of the body, the loop variable as
 # an offset and in a tensor, state in SBUF, a loop inside that has other trips.
+class Plain:
+    def __init__(self):
+        self.count = 0
+
+    def bump(self):
+        self.count += 1
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, i):
+        self.count += 1
+
+
+def wrapped(function):
+    @functools.wraps(function)
+    def around(*args):
+        return function(*args)
+
+    return around
+
+
+def hidden_states():
+    """Bodies that change what is behind a name, not what it holds."""
+    counter, slotted, queue, numbers = Plain(), Slotted(), deque(), itertools.count()
+    emitted = []
+
+    def emit(i):
+        emitted.append(1)
+
+    return {
+        "an attribute": lambda i: counter.bump(),
+        "slots": Slotted(),
+        "an attribute of slots": lambda i: setattr(slotted, "count", slotted.count + 1),
+        "a queue": lambda i: queue.append(1),
+        "an iterator": lambda i: next(numbers) and None,
+        "a helper's list": lambda i: emit(i),
+        "a wrapper": wrapped(emit),
+        "a partial's method": functools.partial(lambda method, i: method(), counter.bump),
+    }
+
+
+@pytest.mark.parametrize("name", hidden_states())
+def test_state_behind_a_name(name):
+    body = hidden_states()[name]
+    with pytest.raises(
+        NkiValidationError, match="the body is traced once, so it cannot change Python state"
+    ):
+        simulator.simulate(lambda: nl.fori_loop(0, 2, body))()
+
+
+def test_a_scalar_is_computed_in_the_same_way_by_every_iteration():
+    """A tracer computes it once: numbers of Python that differ are not seen in its value."""
+    generated = (n for n in range(100))
+
+    def stored(value):
+        def kernel(x):
+            out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+            nl.fori_loop(0, 3, lambda i: nisa.scalar_store(out, value(i)))
+            return out
+
+        return simulator.simulate(kernel)(np.zeros((1, 1), np.int32))
+
+    assert stored(lambda i: i * 10 + 1) == 21
+    with pytest.raises(
+        NkiValidationError, match="every iteration must issue the same instructions"
+    ):
+        stored(lambda i: i * 10 + next(generated))
+
+    def moved(offset):
+        def kernel(x):
+            out = nl.ndarray((4, 1), nl.float32, buffer=nl.shared_hbm)
+            tile = nl.zeros((1, 1), nl.float32)
+
+            def body(i):
+                nisa.dma_copy(out.ap([[1, 1], [1, 1]], scalar_offset=offset(i)), tile)
+
+            nl.fori_loop(0, 3, body)
+            return out
+
+        return simulator.simulate(kernel)(np.zeros((1, 1), np.float32))
+
+    with pytest.raises(
+        NkiValidationError, match="every iteration must issue the same instructions"
+    ):
+        moved(lambda i: i + next(generated) % 2)
+
+
+def test_a_scalar_ends_with_its_loop_and_its_launch():
+    held = contextvars.ContextVar("held")
+
+    def kernel(x):
+        out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+        nl.fori_loop(0, 2, lambda i: held.set(i * 2) and None)
+        nisa.scalar_store(out, held.get())
+        return out
+
+    x = np.zeros((1, 1), np.int32)
+    with pytest.raises(
+        NkiValidationError, match="one that a loop's body made can be used outside of it"
+    ):
+        simulator.simulate(kernel)(x)
+    simulator.simulate(lambda x: held.set(nisa.scalar_load(x)) and None)(x)
+    with pytest.raises(NkiValidationError, match="it is of a launch that has ended"):
+        simulator.simulate(lambda x: held.get() + 1)(x)
+
+
+def test_scalars_of_an_inner_loop_leave_those_of_the_outer_alone():
+    """However often the inner one runs."""
+
+    def kernel(x):
+        out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+
+        def outer(i):
+            nl.fori_loop(0, i, lambda j: nisa.scalar_store(out, nisa.scalar_load(x) + j))
+            nisa.scalar_store(out, nisa.scalar_load(x) + i)
+
+        nl.fori_loop(0, 3, outer)
+        return out
+
+    assert simulator.simulate(kernel)(np.array([[5]], np.int32)) == 7
+
+
+def test_a_tensor_of_a_body_is_no_result():
+    held = contextvars.ContextVar("held")
+
+    def kernel(x):
+        def body(i):
+            out = nl.ndarray((1, 1), nl.float32, buffer=nl.shared_hbm)
+            nisa.dma_copy(out, x)
+            held.set(out)
+
+        nl.fori_loop(0, 2, body)
+        return held.get()
+
+    with pytest.raises(
+        NkiValidationError, match="a tensor declared in a fori_loop/while_loop body cannot be used"
+    ):
+        simulator.simulate(kernel)(np.zeros((1, 1), np.float32))
+
+
 @pytest.mark.usefixtures("parsed")
 def test_a_body_that_repeats_itself_passes():
     columns, scale = [4, 4], {"factor": 2.0}

@@ -246,3 +246,76 @@ def test_simulate_takes_a_release():
     assert seen == ["0.6.0"] and nki.__version__ == "0.7.0"
     with pytest.raises(ValueError, match="argument 'release' is '1', allowed is '0.6' or '0.7'"):
         simulator.simulate(comprehending, release="1")
+
+
+def test_all_names_of_the_release_come_with_a_star(release):
+    names = {}
+    exec("from nki.language import *; from nki.isa import *", names)
+    assert names["add"] is nl.add
+    for name in ("tiles", "int64", "scalar_load", "NkiScalar"):
+        assert (name in names) == (release == "0.7")
+    assert ("tiles" in dir(nl)) == (release == "0.7") and "ndarray" in dir(nl)
+
+
+def test_a_bracket_is_of_the_release_of_its_kernel(recwarn):
+    with hardware.select(hardware.TRN2):
+        nki.simulate(copied, release="0.6")[2](X)
+        assert not [w for w in recwarn if w.category is DeprecationWarning]
+        with releases.select("0.6"):
+            nki.simulate(copied, release="0.7")[2](X)
+    assert [w for w in recwarn if w.category is DeprecationWarning]
+
+
+@pytest.mark.parametrize("kind", ["a generator", "an async function"])
+def test_a_kernel_whose_call_runs_nothing_is_refused(kind):
+    def generating(x):
+        yield copied(x)
+
+    async def waiting(x):
+        return copied(x)
+
+    kernel = generating if kind == "a generator" else waiting
+    for launch in (nki.jit(kernel), lambda x: simulator.dry_run(kernel, x)):
+        with pytest.raises(TypeError, match=f"is {kind}, whose call runs nothing"):
+            launch(X)
+
+
+@pytest.mark.parametrize(
+    ("made", "advice"),
+    [
+        (lambda: nisa.register_alloc(1), "return a tensor that it is stored to"),
+        (
+            lambda: nl.alloc_tiles(
+                tile_shape=(1, 1), element_shape=(1, 1), buffer=nl.sbuf, dtype="int32"
+            ),
+            "return its .data",
+        ),
+    ],
+)
+def test_a_kernel_returns_tensors(made, advice):
+    for result in (made, lambda: [made()], lambda: {"a": made()}):
+        with pytest.raises(TypeError, match=f"a kernel returns .*: {advice}"):
+            nki.jit(lambda x, result=result: result())(X)
+        with pytest.raises(TypeError, match=advice), hardware.select(hardware.TRN2):
+            nki.jit(lambda x, result=result: result()).with_programs(2)(X)
+
+
+def test_annotations_that_are_texts_are_checked():
+    from nki_kernels.simulator import typing as nt
+
+    def kernel(x):
+        return copied(x)
+
+    kernel.__annotations__ = {"x": "nt.tensor[128, 3]"}
+    kernel.__globals__["nt"] = nt
+    with pytest.raises(TypeError, match=r"x: shape \(128, 2\) does not fit the annotation tensor"):
+        nki.jit(kernel)(X)
+    kernel.__annotations__ = {"x": "Absent[int]"}
+    np.testing.assert_array_equal(nki.jit(kernel)(X), X)
+
+
+def test_int64_is_not_for_psum():
+    with pytest.raises(
+        simulator.NkiValidationError, match="int64 in PSUM: int64 is documented for"
+    ):
+        kernel_of(lambda: nl.ndarray((1, 1), nl.int64, buffer=nl.psum))(X)

@@ -74,3 +74,7 @@ unknown_engine = engine.unknown
 # Those of NKI 0.7, by name, as NKI 0.6 does not have them.
 _new = {"NkiScalar": _NkiScalar, "scalar_load": _scalar_load, "scalar_store": _scalar_store}
 __getattr__ = _no_attribute(__name__, "nki.isa", _new)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

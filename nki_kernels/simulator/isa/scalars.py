@@ -32,7 +32,7 @@ def scalar_load(src: NkiTensor) -> NkiScalar:
     if session.dry:
         rule = "dry_run has no data: a loaded scalar is unknown"
         raise NkiValidationError(label, "src", src.storage.describe(), rule)
-    return scalar(value[0], src.dtype)
+    return scalar(session, value[0], src.dtype)
 
 
 def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
@@ -45,12 +45,13 @@ def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
     if dst.dtype != value.dtype:
         rule = f"must have the width of the scalar, {value.dtype}"
         raise NkiValidationError(label, "dst", dst.dtype, rule)
-    number = value.value
+    number, recorded = value.check_is_alive().value, value.recorded
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = number
 
     issue = sequencer_issue(label, run, ("dst",), ())
+    issue.recorded = recorded
     issue.is_dynamic = dst.is_indirect()
     active().issue(issue, [dst], [], None)
 

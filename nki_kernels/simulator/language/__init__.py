@@ -192,3 +192,7 @@ _new = {
     "tiles": _tiles,
 }
 __getattr__ = _no_attribute(__name__, "nki.language", _new)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -188,7 +188,8 @@ class NkiGrid:
         return tuple([first for first, _ in self._region])
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(elements {self.element_shape} of {self._backing.tensor!r})"
+        whole = "x".join(map(str, self._backing.sizes))
+        return f"{type(self).__name__}(elements {self.element_shape} of {whole} {self.dtype})"
 
 
 class NkiTileGrid(NkiGrid):
@@ -264,7 +265,7 @@ def alloc_blocks(
 def _cut(function: str, source: Any, tile_shape: Any) -> _Backing:
     label = f"nl.{function}"
     if isinstance(source, NkiGrid):
-        raise NkiValidationError(label, "source", f"a grid with tile_shape={tile_shape}", _UNREAD)
+        raise NkiValidationError(label, "source", f"of {source!r}, another cut", _UNREAD)
     if not isinstance(source, NkiTensor):
         rule = "must be a tensor (NkiTensor) or a grid"
         raise NkiValidationError(label, "source", repr(source), rule)

@@ -7,11 +7,13 @@ body changes would give results that no device gives.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,14 @@ import numpy as np
 from ..errors import NkiValidationError
 from ..register import RunTimeValue
 from ..session import Session
-from ..tensor import NKIObject, NkiTensor
+from ..tensor import NkiTensor
 
 _ONCE = "the body is traced once"
-_BY_VALUE = (int, float, str, type(None), Enum, np.generic)
+_BY_VALUE = (int, float, str, bytes, type(None), Enum, np.generic)
+_DATA = (*_BY_VALUE, list, tuple, deque, dict, set, frozenset, np.ndarray)
+_ITERATORS = (itertools.count, itertools.repeat)  # which show in their texts where they are
+_WHICH_ONE = (NkiTensor, RunTimeValue, type, ModuleType)
+_SIMULATOR = __name__.removesuffix("language.loop_body")
 _LARGEST_ARRAY = 4096  # elements that are compared; of larger ones only which array it is
 # Their values change legally.
 _OF_REGISTERS = tuple(
@@ -40,11 +46,14 @@ class LoopBody:
         self.state = _state(body_fun)
         self.first: list[Any] | None = None
 
-    def __call__(self, register: RunTimeValue) -> Any:
-        """Run one iteration; NkiValidationError where it is not a repetition of the first."""
+    def __call__(self, variable: Callable[[], RunTimeValue]) -> Any:
+        """Run one iteration, on a variable that is made for it.
+
+        Raises NkiValidationError where it is not a repetition of the first.
+        """
         issued: list[Any] = []
         with self._recording(issued):
-            result = self.body_fun(register)
+            result = self.body_fun(variable())
         if self.first is None:
             self.first = issued
         elif not _same_instructions(self.first, issued):
@@ -63,13 +72,13 @@ class LoopBody:
     def _recording(self, issued: list[Any]) -> Iterator[None]:
         session = self.session
         outer = session.__dict__.get("issue")
-        scope = session.loop_scope
+        scope, before = session.loop_scope, session.scalars_made
         local: dict[int, int] = {}
 
         # A loop inside of this one is checked by itself: its trips may differ.
         def issue(issue: Any, writes: list[Any], reads: list[Any], name: Any) -> int:
-            operands = [_operand(t, scope, local) for t in (*writes, *reads)]
-            issued.append((issue, operands))
+            operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
+            issued.append((issue, operands, _relative(issue.recorded, before)))
             return Session.issue(session, issue, writes, reads, name)
 
         session.issue = issue  # type: ignore[method-assign]
@@ -82,21 +91,39 @@ class LoopBody:
                 session.issue = outer  # type: ignore[method-assign]
 
 
-def _operand(t: NkiTensor, scope: Any, local: dict[int, int]) -> tuple[Any, ...]:
-    """What is the same in every iteration; tensors of the body are known by their order."""
+def _operand(t: NkiTensor, scope: Any, local: dict[int, int], before: int) -> tuple[Any, ...]:
+    """What is the same in every iteration; what the body makes is known by its order.
+
+    ``before``: how many scalars had been made when the iteration began.
+    """
     around = t.storage.scope
     while around is not None and around is not scope:
         around = around.outer
     place: Any = id(t.storage)
     if around is scope:
         place = ("body", local.setdefault(place, len(local)))
-    return place, t._layout, t.offset, None if t._dynamic is None else t._dynamic.kind
+    if t._dynamic is None:
+        return place, t._layout, t.offset, None
+    recorded = getattr(t._dynamic.index, "recorded", None)
+    kind: Any = t._dynamic.kind
+    return place, t._layout, t.offset, (kind, _relative(recorded, before)) if recorded else kind
+
+
+def _relative(recorded: Any, before: int) -> Any:
+    """How a scalar was computed; those that the iteration made are known by their order."""
+    if isinstance(recorded, int):
+        return recorded - before if recorded > before else ("outside", recorded)
+    if isinstance(recorded, tuple) and recorded[0] != "int":
+        return (recorded[0], *[_relative(part, before) for part in recorded[1:]])
+    return recorded
 
 
 def _same_instructions(first: list[Any], other: list[Any]) -> bool:
     if len(first) != len(other):
         return False
-    for (a, operands), (b, others) in zip(first, other, strict=True):
+    for (a, operands, scalar), (b, others, its) in zip(first, other, strict=True):
+        if scalar != its:
+            return False
         # Most layouts that are equal are one object.
         if operands != others and _in_numbers(operands) != _in_numbers(others):
             return False
@@ -121,7 +148,12 @@ def _constants(issue: Any) -> tuple[Any, ...]:
 
 def _held(function: Any) -> tuple[Any, ...]:
     found = [] if function is None else [c.cell_contents for c in function.__closure__ or ()]
-    return tuple([_held(v) if hasattr(v, "__closure__") else _value(v, {}) for v in found])
+    return tuple([_held(v) if hasattr(v, "__closure__") else _constant(v) for v in found])
+
+
+def _constant(value: Any) -> Any:
+    """What an instruction holds; of an object of a class which one it is."""
+    return _of_data(value, _constant) if isinstance(value, _DATA) else id(value)
 
 
 def _state(body: Any) -> dict[str, Any]:
@@ -130,41 +162,76 @@ def _state(body: Any) -> dict[str, Any]:
     if isinstance(body, functools.partial):
         arguments = {"arguments": _value((body.args, body.keywords), seen)}
         return {**_state(body.func), **arguments}
-    found: dict[str, Any] = {}
     function = getattr(body, "__func__", body)
-    if function is not body:
-        found["self"] = _value(body.__self__, seen)
     code = getattr(function, "__code__", None)
     if code is None:
-        return found
+        return {"self": _value(body, seen)}
+    found: dict[str, Any] = {}
+    if function is not body:
+        found["self"] = _value(body.__self__, seen)
+    if hasattr(function, "__wrapped__"):
+        found["what it wraps"] = _state(function.__wrapped__)
     for name in code.co_names:
         if name in function.__globals__:
             found[name] = _value(function.__globals__[name], seen)
     found["defaults"] = _value((function.__defaults__, function.__kwdefaults__), seen)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found[name] = _value(cell.cell_contents, seen)
+            found[name] = _value(cell.cell_contents, {})
         except ValueError:  # not bound yet
             continue
     return found
 
 
 def _value(value: Any, seen: dict[int, Any]) -> Any:
-    """A copy of what can change in a value; of tensors and registers which one it is."""
+    """A copy of what can change in a value; of tensors, registers and classes which one it is."""
     if isinstance(value, _BY_VALUE):
         return type(value), repr(value)
-    if isinstance(value, (NkiTensor, RunTimeValue)) or id(value) in seen:
+    if isinstance(value, _WHICH_ONE) or id(value) in seen:
         return id(value)
     seen[id(value)] = value
-    if isinstance(value, (list, tuple)):
-        return type(value), [_value(item, seen) for item in value]
+    if isinstance(value, _DATA):
+        return _of_data(value, lambda item: _value(item, seen))
+    if isinstance(value, _ITERATORS):
+        return type(value), repr(value)
+    if isinstance(value, FunctionType | MethodType):
+        return id(getattr(value, "__func__", value)), _of_function(value, seen)
+    if type(value).__module__.startswith(_SIMULATOR):
+        return id(value)
+    return id(value), _of_object(value, seen)
+
+
+def _of_data(value: Any, part: Callable[[Any], Any]) -> Any:
+    """A copy of numbers, texts and containers, with what ``part`` gives for what they hold."""
+    if isinstance(value, _BY_VALUE):
+        return type(value), repr(value)
+    if isinstance(value, (list, tuple, deque)):
+        return type(value), [part(item) for item in value]
     if isinstance(value, dict):
-        return type(value), [(_value(k, seen), _value(v, seen)) for k, v in value.items()]
+        return type(value), [(part(k), part(v)) for k, v in value.items()]
     if isinstance(value, (set, frozenset)):
         return type(value), set(value)
-    if isinstance(value, np.ndarray) and value.size <= _LARGEST_ARRAY:
-        return value.dtype, value.shape, value.tobytes()
-    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    if isinstance(value, NKIObject) or is_record:
-        return type(value), _value(getattr(value, "__dict__", {}), seen)
-    return id(value)
+    is_small = value.size <= _LARGEST_ARRAY
+    return (value.dtype, value.shape, value.tobytes()) if is_small else id(value)
+
+
+def _of_function(function: Any, seen: dict[int, Any]) -> list[Any]:
+    """What a function holds: of whom it is a method, what it wraps, what it captures."""
+    held = [getattr(function, "__self__", None), getattr(function, "__wrapped__", None)]
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:  # not bound yet
+            continue
+    return [_value(item, seen) for item in held if item is not None]
+
+
+def _of_object(value: Any, seen: dict[int, Any]) -> list[Any]:
+    """The attributes of an object of a class of Python, in its ``__dict__`` and its slots."""
+    held = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                held[name] = getattr(value, name)
+    return [(name, _value(item, seen)) for name, item in held.items()]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from nki_kernels import releases
 from nki_kernels.removed_api import FORI_LOOP
@@ -76,7 +79,8 @@ def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
     if active().no_reorder_depth:
         rule = "a loop on the device cannot sit inside nl.no_reorder()"
         raise NkiValidationError(label, "loop", f"{lower}..{upper}", rule)
-    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+    is_int = isinstance(step, (int, np.integer)) and not isinstance(step, bool)
+    if not is_int or step < 1:
         raise NkiValidationError(label, "step", step, "must be a positive compile-time int")
     for bound in (lower, upper):
         if not isinstance(bound, RunTimeValue) and not hasattr(bound, "__index__"):
@@ -92,8 +96,12 @@ def _value(label: str, bound: Any) -> int:
     if isinstance(bound, NkiScalar) and bound.dtype != "int32":
         rule = "must be an int32: a count of iterations has no 64-bit form"
         raise NkiValidationError(label, "bound", f"NkiScalar of {bound.dtype}", rule)
+    if isinstance(bound, NkiScalar):
+        return bound.check_is_alive().value
     if isinstance(bound, RunTimeValue):
         return bound.value
+    if isinstance(bound, bool):
+        raise NkiValidationError(label, "bound", bound, "must be a number, not a bool")
     return fits(int(bound), label, "bound")
 
 
@@ -134,14 +142,19 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
     body = LoopBody("nl.fori_loop", body_fun, active())
     values = _bounds("nl.fori_loop", lower, upper, step)
     is_register = VirtualRegister in (type(lower), type(upper)) or not releases.is_traced()
-    made: Callable[[int], RunTimeValue] = VirtualRegister if is_register else scalar
+    if not is_register and values and not -(1 << 31) <= values[0] <= values[-1] < 1 << 31:
+        rule = "an NkiScalar of a loop holds int32: what one beyond is, is not documented"
+        raise NkiValidationError("nl.fori_loop", "bounds", f"{lower}..{upper}", rule)
+    made = VirtualRegister if is_register else functools.partial(scalar, active())
     active().enters_loop("nl.fori_loop", len(values))
+    outside = active().scalars_made  # those of the body cannot be used after it
     with device_loop(active(), "nl.fori_loop") as loop:
         for value in loop.values(values):
             with _body(loop):
-                if body(made(value)) is not None:
+                if body(lambda value=value: made(value)) is not None:  # type: ignore[misc]
                     rule = "must not return a value: carry state in SBUF or HBM"
                     raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
+    active().scalars_made = outside
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
@@ -156,7 +169,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     with device_loop(active(), label) as loop:
         while register.value != 0:
             with _body(loop):
-                register = body(VirtualRegister(register.value))
+                register = body(lambda register=register: VirtualRegister(register.value))  # type: ignore[misc]
             if not isinstance(register, VirtualRegister):
                 rule = "must return the next condition register"
                 raise NkiValidationError(label, "body_fun", repr(register), rule)
