@@ -57,7 +57,7 @@ def test_a_kernel_is_called_where_nothing_wraps_it(launches, monkeypatch):
         for run in (lambda x: trnfft.rfft(x).real, compiled):
             assert relative_error(run(x.to("neuron")), torch.fft.rfft(x).real) < BOUND
         monkeypatch.delenv(hardware.LNC_VARIABLE, raising=False)
-        with pytest.raises(RuntimeError, match="compiled for LNC=1, the runtime has LNC=2"):
+        with pytest.raises(RuntimeError, match="NCC_EVRF066: kernel compiled for LNC=1, neuronx-cc has LNC=2"):
             dft_gemm(*operands())
     assert [degree for _, degree in launches] == [2] * len(launches) and launches
 
@@ -106,7 +106,7 @@ def test_a_launch_that_no_operator_wraps_has_no_derivative():
 
 
 def test_the_degree_of_a_launch_is_that_of_the_runtime():
-    with pytest.raises(RuntimeError, match="compiled for LNC=1, the runtime has LNC=2"):
+    with pytest.raises(RuntimeError, match="NCC_EVRF066: kernel compiled for LNC=1, neuronx-cc has LNC=2"):
         nki_hop.wrap_nki(dft_gemm)(*operands())
 
 

@@ -126,7 +126,7 @@ def check(grid: tuple[int, ...], operands: Any) -> None:
     degree = grid[0] if grid else 1
     if degree != hardware.degree():
         raise RuntimeError(
-            f"nrt: kernel compiled for LNC={degree}, the runtime has LNC={hardware.degree()}"
+            f"NCC_EVRF066: kernel compiled for LNC={degree}, neuronx-cc has LNC={hardware.degree()}"
         )
     for x in operands:
         if x.device.type != "neuron":
