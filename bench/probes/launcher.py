@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels import simulator
+from nki_kernels import hardware, simulator
 from nki_kernels.nki_api import REAL_NKI
 from nki_kernels.simulator.device_rules import RULES
 
@@ -30,18 +31,28 @@ def frameworks() -> list[str]:
     if not (REAL_NKI and DEVICE.exists()):
         return [SIMULATOR]
     found = []
-    if wrap_nki := _wrap_nki():
-        found.append(wrap_nki.__module__.partition(".")[0])
+    launches = _function("wrap_nki") or _function("nki_op")
+    if launches is not None:
+        found.append(launches.__module__.partition(".")[0])
     if importlib.util.find_spec(XLA) is not None:
         found.append(XLA)
     return found or [SIMULATOR]
 
 
-def _wrap_nki() -> Any:
-    """What launches on the device "neuron"; its package is imported."""
+def _function(name: str) -> Any:
+    """One of the functions by which packages launch on the device "neuron"; None without it."""
     from trnfft.backends import torch_neuron  # here: the simulator does without torch
 
-    return torch_neuron.found("wrap_nki")
+    return torch_neuron.found(name)
+
+
+def _caller(kernel: Any, lnc: int) -> Any:
+    """What launches a kernel there: its caller, or itself where no package has `wrap_nki`."""
+    wrap_nki = _function("wrap_nki")
+    if wrap_nki is not None:
+        return wrap_nki(kernel)[(lnc,)]  # a tuple: torch_neuronx takes no plain number there
+    os.environ[hardware.LNC_VARIABLE] = str(lnc)
+    return kernel
 
 
 def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) -> Launched:
@@ -58,10 +69,9 @@ def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) ->
         device, ready = "xla", kernel[lnc]
         wait: Callable[[], Any] = functools.partial(torch_xla.sync, wait=True)
     else:
-        # A tuple in the bracket: torch_neuronx takes no plain number there.
         import torch
 
-        device, ready, wait = "neuron", _wrap_nki()(kernel)[(lnc,)], torch.accelerator.synchronize
+        device, ready, wait = "neuron", _caller(kernel, lnc), torch.accelerator.synchronize
     given = tuple(on_device(argument, device) for argument in arguments)
 
     def launched() -> Any:

@@ -573,3 +573,10 @@ def test_without_a_chip_nothing_but_the_simulator_answers(monkeypatch):
     wrap_nki = types.SimpleNamespace(__module__="libtorch_neuronx_lite.nki.nki_hop")
     monkeypatch.setattr(torch_neuron, "found", {"wrap_nki": wrap_nki}.get)
     assert launcher.frameworks() == ["libtorch_neuronx_lite"]
+    nki_op = types.SimpleNamespace(__module__="torch_neuronx.ops")
+    monkeypatch.setattr(torch_neuron, "found", {"nki_op": nki_op}.get)
+    assert launcher.frameworks() == ["torch_neuronx"], "where kernels are called themselves"
+    monkeypatch.setenv(hardware.LNC_VARIABLE, "")
+    kernel = object()
+    assert launcher._caller(kernel, 2) is kernel
+    assert os.environ[hardware.LNC_VARIABLE] == "2", "where NKI 0.7 reads the degree of LNC"
