@@ -16,7 +16,6 @@ from trnfft.complex.kinds import as_complex_tensor, as_native
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
     backend,
-    complex_storage,
     get_backend,
     get_complex_storage,
     get_precision,
@@ -73,7 +72,6 @@ __all__ = [
     "as_complex_tensor",
     "as_native",
     "backend",
-    "complex_storage",
     "bloom",
     "convolve",
     "czt",

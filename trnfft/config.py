@@ -33,11 +33,10 @@ PRECISIONS = {
 # The backend that was chosen last in this process, whatever the context. Compiled code cannot look
 # into context-local settings; this it can, and torch.compile compiles anew where it has changed.
 LATEST = FROM_ENVIRONMENT or "auto"
-LATEST_STORAGE = False  # of complex numbers, likewise
+COMPLEX_STORAGE = False  # whether NeuronCores are taken to have it: see set_complex_storage
 
 _backend: ContextVar[str | None] = ContextVar("trnfft_backend", default=None)
 _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
-_complex_storage: ContextVar[bool] = ContextVar("trnfft_complex_storage", default=False)
 
 
 def get_backend() -> str:
@@ -144,16 +143,18 @@ def precision(name: str) -> Iterator[None]:
 
 
 def get_complex_storage() -> bool:
-    """Whether NeuronCores are taken to store complex numbers in this context."""
-    return _complex_storage.get()
+    """Whether NeuronCores are taken to store complex numbers."""
+    return COMPLEX_STORAGE
 
 
 def set_complex_storage(stored: bool) -> None:
-    """Choose whether NeuronCores are taken to store complex numbers, from now on.
+    """Say whether NeuronCores store complex numbers, for the whole process.
 
     By default no complex storage is assumed on devices "neuron" and "xla": whether PyTorch's
     tensors of complex64 have it there is not known. With True, complex results of native tensors
     on these devices are native tensors, as on a CPU. Native complex inputs are taken either way.
+    It is a matter of the device, so unlike other settings it holds in all threads. Compiled
+    functions are compiled anew where it changes.
 
     Args:
         stored: whether they do.
@@ -161,29 +162,8 @@ def set_complex_storage(stored: bool) -> None:
     Raises:
         TypeError: `stored` is no bool.
     """
-    global LATEST_STORAGE
-    _complex_storage.set(_checked_bool("stored", stored))
-    LATEST_STORAGE = stored
-
-
-@contextmanager
-def complex_storage(stored: bool = True) -> Iterator[None]:
-    """Take NeuronCores to store complex numbers inside a `with` block, or not to.
-
-    Args:
-        stored: as for `set_complex_storage`.
-
-    Raises:
-        TypeError: `stored` is no bool.
-    """
-    global LATEST_STORAGE
-    token = _complex_storage.set(_checked_bool("stored", stored))
-    LATEST_STORAGE, before = stored, LATEST_STORAGE
-    try:
-        yield
-    finally:
-        _complex_storage.reset(token)
-        LATEST_STORAGE = before
+    global COMPLEX_STORAGE
+    COMPLEX_STORAGE = _checked_bool("stored", stored)
 
 
 def _checked_bool(name: str, value: bool) -> bool:

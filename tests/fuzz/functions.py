@@ -37,7 +37,6 @@ EXCEPTIONS = {
     "__version__": "no function",
     "as_complex_tensor": "computes nothing: tests/trnfft/test_kinds.py",
     "as_native": "computes nothing: tests/trnfft/test_kinds.py",
-    "complex_storage": "a setting of one bool: tests/trnfft/test_config.py",
     "forget_wisdom": "takes no argument",
     "get_backend": "takes no argument",
     "get_complex_storage": "takes no argument",

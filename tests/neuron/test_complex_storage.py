@@ -8,6 +8,7 @@ import functools
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import trnfft
 from trnfft import ComplexTensor
@@ -34,8 +35,9 @@ def fresh():
 @pytest.fixture
 def asked():
     """Native results are asked for."""
-    with trnfft.complex_storage():
-        yield
+    trnfft.set_complex_storage(True)
+    yield
+    trnfft.set_complex_storage(False)
 
 
 def numbers(*shape):
@@ -100,6 +102,46 @@ def test_gradients(how, asked):
 
 
 @of_second_mode
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpoints(asked, use_reentrant):
+    """Their second forward runs in a thread of autograd's."""
+    x = torch.randn(2, 8)
+
+    def gradient(x):
+        x = x.detach().requires_grad_()
+        y = checkpoint(lambda x: trnfft.rfft(x).abs(), x, use_reentrant=use_reentrant)
+        y.square().sum().backward()
+        return x.grad
+
+    assert relative_error(gradient(x.to("neuron")), gradient(x)) < 1e-5
+
+
+@of_second_mode
+def test_views_and_derivatives_of_native_tensors_are_torchs():
+    """Those of ComplexTensors are of this library."""
+    z = numbers(4)
+
+    def edited(z):
+        y = z.detach().clone().requires_grad_() * 1
+        y.real.mul_(10)
+        torch.view_as_real(y)[0, 1] = 3
+        return y
+
+    assert relative_error(edited(z.to("neuron")), edited(z)) == 0
+
+    def twice(z):
+        once = torch.func.grad(lambda z: (z.real**3).sum())
+        return torch.func.grad(lambda z: once(z).abs().square().sum())(z)
+
+    assert relative_error(twice(z.to("neuron")), twice(z)) < 1e-6
+
+    def tangent(z):
+        return torch.func.jvp(lambda z: z.real * 2, (z,), (z,))[1]
+
+    assert relative_error(tangent(z.to("neuron")), tangent(z)) == 0
+
+
+@of_second_mode
 def test_native_numbers_give_split_ones_unless_asked(launches):
     z = numbers(3, 12)
     actual = trnfft.fft(z.to("neuron"))
@@ -119,10 +161,9 @@ def test_a_complex_tensor_stays_one(asked):
 def test_a_compiled_function_follows_the_setting():
     compiled = torch.compile(trnfft.rfft, backend="neuron", fullgraph=True)
     x = torch.randn(2, 8, device="neuron")
-    assert isinstance(compiled(x), ComplexTensor)
-    with trnfft.complex_storage():
-        assert not isinstance(compiled(x), ComplexTensor)
-    assert isinstance(compiled(x), ComplexTensor)
+    for stored in (False, True, False):
+        trnfft.set_complex_storage(stored)
+        assert isinstance(compiled(x), ComplexTensor) != stored
 
 
 @of_second_mode
@@ -134,6 +175,8 @@ def test_a_model_that_is_patched_keeps_native_parameters(asked, launches):
         model = model.to("neuron")
         assert not isinstance(model.weight, ComplexTensor) and model.weight.is_complex()
         actual = step(model, x.to("neuron"))
+        grads = [parameter.grad for parameter in model.parameters()]
+        assert not any(isinstance(grad, ComplexTensor) for grad in grads)
         assert torch.zeros(3, dtype=torch.cfloat, device="neuron").is_complex()
     assert launches
     assert_close(actual, expected, 1e-5)

@@ -14,12 +14,10 @@ COMPLEX_DEVICES = ("cpu", "cuda", "meta")
 
 
 def stores_complex(device: torch.device) -> bool:
-    """Whether a device is taken to have storage for complex numbers, by the settings of now."""
+    """Whether a device is taken to have storage for complex numbers."""
     if device.type in COMPLEX_DEVICES:
         return True
-    tracing = torch.compiler.is_compiling()
-    stored = config.LATEST_STORAGE if tracing else config.get_complex_storage()
-    return stored and device.type in config.NEURON_DEVICES
+    return config.COMPLEX_STORAGE and device.type in config.NEURON_DEVICES
 
 
 def backend_for(device: torch.device) -> str:

@@ -5,7 +5,7 @@
 The bracket of a caller by `wrap_nki` holds the degree of LNC, which must be the runtime's, as a
 tuple: one works in torch_neuronx 2.14.3 (hardware records). Where `wrap_nki` is not there, AWS's
 guide calls the kernel itself, whose degree NKI 0.7 reads in NEURON_LOGICAL_NC_CONFIG. So that
-variable is set before the first launch of a process.
+variable is set before such a launch.
 """
 
 from __future__ import annotations
@@ -62,11 +62,15 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
     Raises:
         RuntimeError: the degree is another than that of this process's first launch.
     """
-    _check_runtime(cores)
     caller, names = _wrapped(kernel)
+    _check_runtime(cores)
     # By name, as AWS documents the caller; it takes arguments by position, too.
     named = dict(zip(names, (*operands, *arguments), strict=False))
-    return kernel(**named) if caller is None else caller[(cores,)](**named)
+    if caller is not None:
+        return caller[(cores,)](**named)
+    if not os.environ.get(hardware.LNC_VARIABLE):
+        os.environ[hardware.LNC_VARIABLE] = str(cores)
+    return kernel(**named)
 
 
 @cache.cached(KERNELS)  # as every call of wrap_nki registers the kernel once more
@@ -86,13 +90,9 @@ _first_degree: list[int] = []
 
 
 def _check_runtime(cores: int) -> None:
-    """Set the degree of LNC before the first launch; RuntimeError where it has changed since.
-
-    Warn once of what makes launches slow.
-    """
+    """Warn once of what makes launches slow; RuntimeError where the degree of LNC has changed."""
     if not _first_degree:
         _first_degree.append(cores)
-        os.environ.setdefault(hardware.LNC_VARIABLE, str(cores))
         if not os.environ.get(hardware.TARGET_VARIABLE):
             name = hardware.current().name
             warnings.warn(

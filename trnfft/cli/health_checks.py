@@ -199,11 +199,15 @@ def _nki() -> Check:
 # Settings
 
 
+COMPLEX_STORAGE = {False: "not assumed on NeuronCores", True: "on NeuronCores, too"}
+
+
 def setting_checks() -> list[Check]:
     """Backend, precision mode, chip, degree of LNC and flags of the compiler in this context."""
     return [
         _backend_setting(),
         Check("precision", OK, config.get_precision()),
+        Check("complex storage", OK, COMPLEX_STORAGE[config.get_complex_storage()]),
         _chip_setting(),
         _degree_setting(),
         _compiler_flags(),

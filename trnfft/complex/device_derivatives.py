@@ -39,7 +39,9 @@ def _is_split(z: torch.Tensor) -> bool:
     return isinstance(z, ComplexTensor)
 
 
-def _view_as_real(z: torch.Tensor) -> torch.Tensor:
+def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
+    if _TORCHS is not None and not _is_split(z):
+        return _TORCHS.call_boxed(keys, z)  # type: ignore[no-any-return]
     is_followed = torch.is_grad_enabled() and z.requires_grad
     if not is_followed and not torch._C._are_functorch_transforms_active():
         with torch._C._AutoDispatchBelowAutograd():
@@ -49,4 +51,10 @@ def _view_as_real(z: torch.Tensor) -> torch.Tensor:
     return torch.stack(parts, -1)
 
 
-_LIBRARY.impl("view_as_real", _view_as_real, "AutogradPrivateUse1", allow_override=True)
+# Torch's own, of native tensors; torch 2.9 cannot be asked for it.
+_TORCHS: Any = None
+if hasattr(torch.library, "get_kernel"):
+    _TORCHS = torch.library.get_kernel("aten::view_as_real", "AutogradPrivateUse1")
+_LIBRARY.impl(
+    "view_as_real", _view_as_real, "AutogradPrivateUse1", with_keyset=True, allow_override=True
+)

@@ -41,7 +41,8 @@ def check_shapes_are_static() -> None:
     """
     advice = "each shape makes a graph of its own; pad inputs to few shapes where they vary"
     if not torch._dynamo.config.assume_static_by_default:
-        asked = "argument 'dynamic' of torch.compile is True, allowed is False or None"
+        asked = "argument 'dynamic' of torch.compile is True (or torch._dynamo.config has "
+        asked += "assume_static_by_default=False), allowed is False or None"
     elif _is_any_marked():
         asked = "an input is marked by torch._dynamo.mark_dynamic: remove the mark"
     else:
@@ -52,17 +53,23 @@ def check_shapes_are_static() -> None:
 
 @torch.compiler.assume_constant_result
 def warn_of_the_last_graph() -> None:
-    """Tell, while Dynamo traces, of the last graph that it makes of a function.
+    """Warn once, while Dynamo traces, of the last graph that it makes of a function.
 
-    Afterwards other shapes run in eager mode, which Dynamo tells nobody by default.
+    Afterwards other shapes run in eager mode, of which Dynamo has a line in its log alone.
     """
     made, limit = CompileContext.current_compile_id(), torch._dynamo.config.recompile_limit
     if made is None or made.frame_compile_id is None or made.frame_compile_id + 1 != limit:
         return
+    stack = TracingContext.extract_stack()
+    _warn_of_the_last_graph(made.frame_id, limit, stack[0].name if stack else "a function")
+
+
+@cache.cached(64)  # functions that were told of: several transforms in one ask again
+def _warn_of_the_last_graph(frame: int, limit: int, name: str) -> None:
     warnings.warn(
-        f"this is graph {limit} of one compiled function, which is torch._dynamo.config."
-        f"recompile_limit: with other shapes it will run in eager mode, at a launch for each "
-        f"transform. Pad inputs to few shapes, or set a higher limit",
+        f"this is graph {limit} of {name}, as many as torch._dynamo.config.recompile_limit "
+        f"allows: with other shapes it will run in eager mode, at a launch for each transform, or "
+        f"raise with fullgraph=True. Pad inputs to few shapes, or set a higher limit",
         RuntimeWarning,
         stacklevel=2,
     )

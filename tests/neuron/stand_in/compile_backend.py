@@ -18,7 +18,7 @@ from torch._functorch import config as functorch_config
 from . import device, nki_hop
 
 # The ends of what is decomposed: complex numbers become pairs, and pairs become complex numbers.
-MAKE_COMPLEX = (torch.ops.aten.complex.default,)
+MAKE_COMPLEX = (torch.ops.aten.complex.default, torch.ops.aten.view_as_complex.default)
 TAKE_COMPLEX = ("output", torch.ops.aten.view_as_real.default)
 GRAPHS: list[torch.fx.GraphModule] = []  # accepted ones, forward and backward
 

@@ -8,10 +8,13 @@ NAMES = table.names_in_table()
 
 # The table is written from all samples; here are as many of them, spread evenly, for each operator.
 SAMPLES = 10
+GONE = {"cholesky", "qr"}  # with torch 2.14
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_operators_of_the_table(name):
+    if name in GONE and name not in table.entries():
+        pytest.skip("this torch has it no longer")
     assert table.check(table.entries()[name], limit=SAMPLES) > 0
 
 

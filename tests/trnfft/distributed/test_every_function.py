@@ -19,7 +19,7 @@ from trnfft import nn
 # Names that take no tensors, or make the functions and tensors of the table.
 WITHOUT_INPUT = {
     *("as_complex_tensor", "as_native"),
-    *("complex_storage", "get_complex_storage", "set_complex_storage"),
+    *("get_complex_storage", "set_complex_storage"),
     *("FftPlan", "__version__", "backend", "distributed", "export_wisdom", "fft_workspace_bytes"),
     *("fftfreq", "fhtoffset", "forget_wisdom", "get_backend", "get_precision", "import_wisdom"),
     *("next_fast_len", "nn", "nn.convert_linear", "order", "plan", "point_spread_functions"),
