@@ -16,8 +16,8 @@
 On the device "neuron" no graph holds several calls, and only whole calls are timed: by perf_counter
 around torch.accelerator.synchronize(). Never by torch_neuronx.Event: its elapsed_time returns 25 to
 30 us whatever runs, by others' record, so that a test refuses both names. The last way
-never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.6, which this
-project targets, document neither `nki.benchmark` nor `nki.profile`: both are gone since NKI 0.2.0
+never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.7
+document neither `nki.benchmark` nor `nki.profile`: both are gone since NKI 0.2.0
 (Neuron SDK, release-notes/components/nki.rst). What replaces them, `neuron-explorer`, profiles
 whole processes from outside; its `total_time` is a check on the slope.
 """

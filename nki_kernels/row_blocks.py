@@ -1,6 +1,6 @@
 """Rows of a batch, shared among the programs of a launch and walked block by block.
 
-A launch on logical cores of two NeuronCores (kernel[2]) runs its program on both, and each takes
+A launch on logical cores of two NeuronCores (LNC = 2) runs its program on both, and each takes
 its share of the rows. A compiler takes minutes for a launch of 100,000 instructions, so that a long
 batch is a loop on the device, whose body does as many blocks as its instructions allow: the engines
 meet at the end of every iteration, and blocks overlap only inside of one. What the iterations

@@ -86,7 +86,7 @@ PROBES = (
     ),
     Probe(
         name="lnc-2",
-        question="kernel[2] with NEURON_LOGICAL_NC_CONFIG=2: right, and what does a meeting cost?",
+        question="a launch with NEURON_LOGICAL_NC_CONFIG=2: right, and what does a meeting cost?",
         record=RECORD,
         kernel=exchanged,
         twin=fetched,

@@ -1,6 +1,6 @@
-"""CPU simulator with the API of the documented ``nki`` package (NKI 0.6).
+"""CPU simulator with the API of the documented ``nki`` package (NKI 0.7, and 0.6).
 
-It runs a kernel on one NeuronCore, or on two that share HBM: ``kernel[2]``.
+It runs a kernel on one NeuronCore, or on two that share HBM.
 
 Functional, strict and timed: instructions compute with NumPy, a broken hardware rule raises
 NkiValidationError, and ``record`` gives the modelled timeline.

@@ -41,8 +41,7 @@ class Problem:
     both are empty for one plain length.
 
     `max_error` is the relative L2 error that the answer has to stay below. `cores` is the degree
-    of LNC (logical NeuronCore configuration): how many physical cores work on one launch, which is
-    `kernel[cores]`.
+    of LNC (logical NeuronCore configuration): how many physical cores work on one launch.
     """
 
     n: int

@@ -24,8 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Those before the script; what follows it is the script's."""
     settings.add_options(
         parser,
-        f"{hardware.LNC_VARIABLE}, as the script sees it; kernels run on as many cores as it says, "
-        "kernel[2] on two",
+        f"{hardware.LNC_VARIABLE}, as the script sees it: kernels run on as many cores in NKI 0.7",
     )
     outputs.add_options(parser)
     parser.add_argument(

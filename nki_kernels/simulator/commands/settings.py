@@ -34,9 +34,7 @@ def apply_release(options: argparse.Namespace) -> None:
         raise CommandError(str(error)) from None
 
 
-def add_options(
-    parser: argparse.ArgumentParser, lnc: str = "cores of the launch, as kernel[2]"
-) -> None:
+def add_options(parser: argparse.ArgumentParser, lnc: str = "cores of the launch") -> None:
     """The four options; ``lnc`` is what the third one means."""
     add_release(parser)
     group = parser.add_argument_group("simulated chip")

@@ -51,7 +51,7 @@ def _barrier_engine(rules: Rules, chosen: Any) -> str:
 def _check_cores(rules: Rules) -> None:
     rules.generation("target", rules.chip.name, 3)
     if active().programs != PROGRAMS:
-        rule = f"works between {PROGRAMS} programs only: launch kernel[{PROGRAMS}](...)"
+        rule = f"works between {PROGRAMS} programs only: set NEURON_LOGICAL_NC_CONFIG={PROGRAMS}"
         raise rules.fail("programs", active().programs, rule)
 
 
