@@ -726,7 +726,9 @@ def test_two_cores_are_needed_to_meet(name: str) -> None:
         else:
             nisa.sendrecv(new((4, 4)), new((4, 4)), 1, 1, 0)
 
-    with pytest.raises(RULE, match=rf"nisa.{name}: programs = 1: .* launch kernel\[2\]"):
+    with pytest.raises(
+        RULE, match=rf"nisa.{name}: programs = 1: .* set NEURON_LOGICAL_NC_CONFIG=2"
+    ):
         nki.jit(kernel)[1](ROWS)
     with (
         hardware.select(hardware.chip("trn1")),
