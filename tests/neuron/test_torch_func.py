@@ -4,6 +4,9 @@ import pytest
 import torch
 
 import trnfft
+from trnfft import ComplexTensor
+
+from .comparison import relative_error
 
 
 def weighed(z):
@@ -33,3 +36,49 @@ def test_derivatives_of_parts(function):
     assert own.real.device.type == "neuron"
     torch.testing.assert_close(own.real.cpu(), expected.real)
     torch.testing.assert_close(own.imag.cpu(), expected.imag)
+
+
+def cubed(part):
+    """A function of a part of complex numbers, whose second derivative is no constant."""
+    return lambda z: (part(z) ** 3).sum()
+
+
+PARTS = {
+    "real": lambda z: z.real,
+    "imag": lambda z: z.imag,
+    "of a spectrum": lambda z: trnfft.fft(z).real,
+    "both": lambda z: z.real * z.imag,
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_second_derivatives_through_parts(part):
+    z = torch.randn(4, dtype=torch.complex64, generator=torch.Generator().manual_seed(2))
+    split = ComplexTensor.from_complex(z).to("neuron")
+
+    def twice(z):
+        once = torch.func.grad(cubed(part))
+        return torch.func.grad(lambda z: once(z).abs().square().sum())(z)
+
+    assert relative_error(twice(split), twice(z)) < 1e-5
+
+    def forward_over_reverse(z):
+        return torch.func.jvp(torch.func.grad(cubed(part)), (z,), (z * 2,))[1]
+
+    assert relative_error(forward_over_reverse(split), forward_over_reverse(z)) < 1e-5
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_tangents_of_parts(part):
+    z = torch.randn(4, dtype=torch.complex64, generator=torch.Generator().manual_seed(2))
+    split = ComplexTensor.from_complex(z).to("neuron")
+
+    def tangent(z):
+        return torch.func.jvp(part, (z,), (z * 1j,))[1]
+
+    assert relative_error(tangent(split), tangent(z)) < 1e-5
+
+    def of_rows(z):
+        return torch.func.vmap(torch.func.grad(cubed(part)))(torch.stack([z, 2 * z]))
+
+    assert relative_error(of_rows(split), of_rows(z)) < 1e-5

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from trnfft.complex.tensor import ComplexTensor, join
@@ -20,15 +21,27 @@ class _Split(_SingleLevelFunction):
     """Both parts, at the level of torch.func that asks."""
 
     @staticmethod
-    def forward(ctx: Any, z: torch.Tensor) -> Any:
+    def forward(ctx: Any, z: torch.Tensor, modes: tuple[bool, bool]) -> Any:
         ctx.is_split = _is_split(z)
-        with torch._C._AutoDispatchBelowAutograd():
+        # Outer levels record what is below this one, though a function's forward is not recorded.
+        reverse, forward = modes
+        with (
+            torch.set_grad_enabled(reverse),
+            forward_ad._set_fwd_grad_enabled(forward),
+            torch._C._AutoDispatchBelowAutograd(),
+        ):
             pairs = torch.ops.aten.view_as_real.default(z)
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
 
     @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> Any:
+        return tangent.real.clone(), tangent.imag.clone()
+
+    @staticmethod
     def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-        return join(real, imag) if ctx.is_split else torch.complex(real, imag)
+        if not ctx.is_split:
+            return torch.complex(real, imag), None
+        return join(real, imag), None
 
 
 def _is_split(z: torch.Tensor) -> bool:
@@ -47,7 +60,8 @@ def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
         with torch._C._AutoDispatchBelowAutograd():
             return torch.ops.aten.view_as_real.default(z)
     with enable_single_level_autograd_function():
-        parts = _Split.apply(z)  # type: ignore[attr-defined]
+        modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+        parts = _Split.apply(z, modes)  # type: ignore[attr-defined]
     return torch.stack(parts, -1)
 
 
