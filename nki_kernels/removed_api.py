@@ -195,8 +195,8 @@ def explain_call(error: TypeError, modules: dict[str, ModuleType]) -> None:
 
 def signature(called: str, function: Any) -> str:
     """The parameters of a function of ``nki.language`` or ``nki.isa``, in words."""
-    names = ", ".join(inspect.signature(function).parameters)
     parameters = inspect.signature(function).parameters
+    names = ", ".join(parameters)
     has_result = called == "nki.isa" and "dst" in parameters
     returns = "; it returns no tensor, dst is the result" if has_result else ""
     release = releases.current()

@@ -81,7 +81,7 @@ class Checker(LaterValues):
         self.counters: set[str] = set()
         self.tensors: set[str] = set()
         self.loop = loop
-        self.loops: list[tuple[ast.Call, Loop]] = []
+        self.loops: dict[ast.Call, Loop] = {}
         self.register_names: set[str] = set()
         self.loop_bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
 
@@ -98,9 +98,9 @@ class Checker(LaterValues):
         self.tensors = {
             name for name, values in assigned_values(definition).items() if self.are_tensors(values)
         }
-        self.loop_bodies = loop_bodies(definition)
-        self.loops = loops_on_device(definition)
         self.register_names = set(results_of(definition, "register_alloc"))
+        self.loops = loops_on_device(definition, self.register_names)
+        self.loop_bodies = loop_bodies(definition, self.loops)
         if self.function.__code__.co_freevars:
             self.report("closure", ", ".join(self.function.__code__.co_freevars))
         if isinstance(definition, ast.AsyncFunctionDef):
@@ -417,7 +417,7 @@ class Checker(LaterValues):
 
     def note_module_body(self, node: ast.Call) -> None:
         """Remember functions outside of this one that a loop on the device gets as its body."""
-        loop = next((loop for call, loop in self.loops if call is node), None)
+        loop = self.loops.get(node)
         if loop is None:
             return
         for value in [*node.args, *(k.value for k in node.keywords)]:

@@ -249,6 +249,8 @@ CONTESTED: dict[str, tuple[str, str]] = {
     ),
 }
 
+ALL_RULES = {**RULES, **DEPRECATED, **CONTESTED}
+
 # What is contested of the parser alone: a tracer runs all of it.
 _CONTESTED_OF_PARSER = frozenset(CONTESTED) - {"view-broadcast"}
 
@@ -269,7 +271,7 @@ def severity_of(rule: str) -> str:
 
 def message_of(rule: str) -> str:
     """What is wrong, and what to write instead."""
-    return {**RULES, **DEPRECATED, **CONTESTED}[rule][1]
+    return ALL_RULES[rule][1]
 
 
 # Syntax that is a violation wherever it stands.

@@ -121,13 +121,12 @@ def counters(definition: ast.AST) -> Iterator[str]:
                 yield node.target.id
 
 
-def loops_on_device(definition: ast.AST) -> list[tuple[ast.Call, Loop]]:
+def loops_on_device(definition: ast.AST, registers: set[str]) -> dict[ast.Call, Loop]:
     """The calls of nl.fori_loop and nl.while_loop.
 
-    A bound that is a register makes the loop's variable a register, too.
+    A bound that is one of ``registers`` makes the loop's variable a register, too.
     """
-    registers = set(results_of(definition, "register_alloc"))
-    found = []
+    found = {}
     for node in ast.walk(definition):
         if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -135,18 +134,20 @@ def loops_on_device(definition: ast.AST) -> list[tuple[ast.Call, Loop]]:
             calls = {last_name(value.func) for value in given if isinstance(value, ast.Call)}
             is_register = bool(names & registers) or "register_alloc" in calls
             kind = last_name(node.func)
-            found.append((node, Loop(kind, kind == "fori_loop" and not is_register)))
+            found[node] = Loop(kind, kind == "fori_loop" and not is_register)
     return found
 
 
-def loop_bodies(definition: ast.AST) -> dict[ast.FunctionDef | ast.Lambda, Loop]:
-    """Map each inner function that is passed to a loop on the device to that loop.
+def loop_bodies(
+    definition: ast.AST, loops: dict[ast.Call, Loop]
+) -> dict[ast.FunctionDef | ast.Lambda, Loop]:
+    """Map each inner function that is passed to one of ``loops`` on the device to that loop.
 
     Of several with one name it is the last before the loop.
     """
     functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
     bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
-    for call, loop in loops_on_device(definition):
+    for call, loop in loops.items():
         for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
             if isinstance(value, ast.Lambda):
                 bodies[value] = loop

@@ -82,11 +82,7 @@ class Config:
         """Both, checked: TypeError for another type, or for any of them in NKI 0.6."""
         given = (
             ("compile_config", compile_config, CompileConfig),
-            (
-                "specialization_config",
-                specialization_config,
-                SpecializationConfig,
-            ),
+            ("specialization_config", specialization_config, SpecializationConfig),
         )
         for name, value, kind in given:
             if value is not None and not releases.is_traced():

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from nki_kernels.lint.rules import CONTESTED, DEPRECATED, RULES
+from nki_kernels.lint.rules import ALL_RULES
 
 from .findings import Finding
 
@@ -36,7 +36,7 @@ def sarif(findings: Iterable[Finding]) -> str:
 
 
 def _rule(name: str) -> dict[str, Any]:
-    _, text = {**RULES, **DEPRECATED, **CONTESTED}.get(name) or ("", _ABOUT.get(name, name))
+    _, text = ALL_RULES.get(name) or ("", _ABOUT.get(name, name))
     return {"id": name, "shortDescription": {"text": text}}
 
 

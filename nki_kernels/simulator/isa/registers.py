@@ -38,19 +38,7 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
     label = "nisa.register_load"
     _register(label, "dst", dst)
     _single(label, "src", src)
-    session = active()
-    value: list[int] = []
-
-    def run(outs: list[Any], ins: list[Any]) -> None:
-        value.append(int(ins[0].reshape(-1)[0]))
-
-    issue = sequencer_issue(label, run, (), ("src",))
-    issue.is_dynamic = src.is_indirect()
-    session.issue(issue, [], [src], None)
-    if session.dry:
-        rule = "dry_run has no data: a loaded register is unknown"
-        raise NkiValidationError(label, "src", src.storage.describe(), rule)
-    dst.set(value[0])
+    dst.set(load_number(label, src, "register"))
 
 
 def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
@@ -58,14 +46,7 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     label = "nisa.register_store"
     _register(label, "src", src)
     _single(label, "dst", dst)
-    number = _stored(dst, src.value)
-
-    def run(outs: list[Any], ins: list[Any]) -> None:
-        outs[0][...] = number
-
-    issue = sequencer_issue(label, run, ("dst",), ())
-    issue.is_dynamic = dst.is_indirect()
-    active().issue(issue, [dst], [], None)
+    store_number(label, dst, _stored(dst, src.value))
 
 
 def _stored(dst: NkiTensor, number: int) -> int:
@@ -81,7 +62,38 @@ def _stored(dst: NkiTensor, number: int) -> int:
     return number
 
 
-def sequencer_issue(label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]) -> Issue:
+def load_number(label: str, src: NkiTensor, what: str) -> int:
+    """The single element of ``src``, which the sequencers read into a register or a scalar."""
+    session = active()
+    value: list[int] = []
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value.append(int(ins[0].reshape(-1)[0]))
+
+    issue = _sequencer_issue(label, run, (), ("src",))
+    issue.is_dynamic = src.is_indirect()
+    session.issue(issue, [], [src], None)
+    if session.dry:
+        rule = f"dry_run has no data: a loaded {what} is unknown"
+        raise NkiValidationError(label, "src", src.storage.describe(), rule)
+    return value[0]
+
+
+def store_number(label: str, dst: NkiTensor, number: int, recorded: Any = None) -> None:
+    """Write ``number``, which the sequencers computed as ``recorded`` tells, to ``dst``."""
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][...] = number
+
+    issue = _sequencer_issue(label, run, ("dst",), ())
+    issue.recorded = recorded
+    issue.is_dynamic = dst.is_indirect()
+    active().issue(issue, [dst], [], None)
+
+
+def _sequencer_issue(
+    label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]
+) -> Issue:
     """An instruction that moves one number between a tensor and the sequencers."""
     # A sequencer access, about one tensor access long; SyncE runs it, shown as gpsimd's clock.
     chip = active().chip

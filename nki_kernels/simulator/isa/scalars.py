@@ -13,26 +13,14 @@ from ..errors import NkiValidationError
 from ..scalar import BITS, NkiScalar, scalar
 from ..session import active
 from ..tensor import NkiTensor
-from .registers import sequencer_issue
+from .registers import load_number, store_number
 
 
 def scalar_load(src: NkiTensor) -> NkiScalar:
     """The element of a 1x1 tensor of int32 or int64 in SBUF or HBM; its dtype is the scalar's."""
     label = "nisa.scalar_load"
     _check(label, "src", src)
-    session = active()
-    value: list[int] = []
-
-    def run(outs: list[Any], ins: list[Any]) -> None:
-        value.append(int(ins[0].reshape(-1)[0]))
-
-    issue = sequencer_issue(label, run, (), ("src",))
-    issue.is_dynamic = src.is_indirect()
-    session.issue(issue, [], [src], None)
-    if session.dry:
-        rule = "dry_run has no data: a loaded scalar is unknown"
-        raise NkiValidationError(label, "src", src.storage.describe(), rule)
-    return scalar(session, value[0], src.dtype)
+    return scalar(active(), load_number(label, src, "scalar"), src.dtype)
 
 
 def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
@@ -45,15 +33,7 @@ def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
     if dst.dtype != value.dtype:
         rule = f"must have the width of the scalar, {value.dtype}"
         raise NkiValidationError(label, "dst", dst.dtype, rule)
-    number, recorded = value.check_is_alive().value, value.recorded
-
-    def run(outs: list[Any], ins: list[Any]) -> None:
-        outs[0][...] = number
-
-    issue = sequencer_issue(label, run, ("dst",), ())
-    issue.recorded = recorded
-    issue.is_dynamic = dst.is_indirect()
-    active().issue(issue, [dst], [], None)
+    store_number(label, dst, value.check_is_alive().value, value.recorded)
 
 
 def _check(label: str, operand: str, t: Any) -> None:
