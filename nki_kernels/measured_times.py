@@ -139,6 +139,11 @@ NKI_ALL_TO_ALL_16_MB = MeasuredTime(
 )
 
 
+def in_words(launches: int) -> str:
+    """So many launches: "a launch", "3 launches"."""
+    return "a launch" if launches == 1 else f"{launches} launches"
+
+
 def about(ns: float) -> str:
     """A time that is known roughly, with its unit: "87 us", "450 us", "1.29 ms"."""
     rounded = float(f"{ns:.2g}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from .hardware import PARTITIONS
 from .nki_api import nisa, nl
+from .tiles import element_count
 
 LAUNCH_INSTRUCTIONS = 30_000  # of a launch, the body of a loop counted once
 _BODY_INSTRUCTIONS = 4_000  # of a loop's body: a launch may consist of several passes
@@ -95,10 +96,7 @@ def ramped(blocks: Any, together: int) -> Any:
 
 def row_count(x: Any) -> int:
     """Rows of HBM x [..., N]."""
-    count = 1
-    for size in x.shape[0 : len(x.shape) - 1]:
-        count *= size
-    return count
+    return element_count(x.shape[0 : len(x.shape) - 1])
 
 
 def rows_in_hbm(x: Any, rows: Rows, low: int, high: int) -> Any:

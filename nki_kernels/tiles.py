@@ -85,12 +85,17 @@ def load_tables(tables: Any) -> Any:
     return loaded
 
 
+def element_count(sizes: Any) -> int:
+    """Numbers of a tensor with such a shape."""
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
 def row_length(table: Any) -> int:
     """Numbers of [rows, count, ...] for each row and each of ``count``."""
-    width = 1
-    for size in table.shape[2:]:
-        width *= size
-    return width
+    return element_count(table.shape[2:])
 
 
 def staged_count(table: Any) -> int:

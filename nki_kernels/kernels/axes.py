@@ -25,6 +25,7 @@ from typing import Any
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..row_blocks import HbmRows
+from ..tiles import element_count
 from .column_blocks import HbmColumns
 from .dft_gemm import dft_gemm_rows
 from .real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
@@ -204,7 +205,4 @@ def as_rows(part: Any) -> Any:
 
 def as_columns(part: Any, axis: int) -> Any:
     """An Array as [A, N, C], N along ``axis``."""
-    columns = 1
-    for size in part.shape[axis + 1 :]:
-        columns *= size
-    return HbmColumns(part.tensor, axis, columns)
+    return HbmColumns(part.tensor, axis, element_count(part.shape[axis + 1 :]))

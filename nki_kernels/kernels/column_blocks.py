@@ -11,7 +11,7 @@ from typing import Any
 
 from ..hardware import PARTITIONS
 from ..nki_api import nl
-from ..tiles import NARROW, PSUM_BANK
+from ..tiles import NARROW, PSUM_BANK, element_count
 
 
 class HbmColumns(nl.NKIObject):
@@ -172,18 +172,12 @@ def columns_of(place: Any) -> int:
 
 def member_count(part: Any) -> int:
     """A of [A, N, C]."""
-    count = 1
-    for size in part.tensor.shape[0 : part.axis]:
-        count *= size
-    return count
+    return element_count(part.tensor.shape[0 : part.axis])
 
 
 def rows_apart(part: Any) -> int:
     """Numbers from row to row of [A, N, C]."""
-    pitch = 1
-    for size in part.tensor.shape[part.axis + 1 :]:
-        pitch *= size
-    return pitch
+    return element_count(part.tensor.shape[part.axis + 1 :])
 
 
 def rows_in_hbm(part: Any, block: Any, first: int, partitions: int, step: int, count: int) -> Any:

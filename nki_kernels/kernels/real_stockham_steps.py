@@ -6,7 +6,7 @@ from typing import Any
 
 from ..nki_api import nisa, nl
 from ..row_blocks import HbmRows, Rows, store_rows
-from ..tiles import evacuate, multiply, multiply_half, padded_columns, transpose
+from ..tiles import element_count, evacuate, multiply, multiply_half, padded_columns, transpose
 
 # How results of several products lie in a PSUM bank.
 BY_PRODUCT = 0  # one product after the other
@@ -116,10 +116,7 @@ def leave_bank(products: Products, made: Any) -> None:
 
 def width_of(tile: Any) -> int:
     """Numbers of a partition."""
-    width = 1
-    for size in tile.shape[1:]:
-        width *= size
-    return width
+    return element_count(tile.shape[1:])
 
 
 def bank_of(order: int, columns: int, count: int, width: int) -> Any:

@@ -15,6 +15,7 @@ from ..tiles import (
     PARTITIONS,
     PSUM_BANK,
     WHOLE_RADIX,
+    element_count,
     multiply,
     multiply_half,
     padded_columns,
@@ -198,9 +199,7 @@ def results_of(group: Any, low: int, count: int, half: int, part: int) -> Any:
     """
     stage, results = group.stage, group.target.tile
     is_state = len(results.shape) == 2
-    free = 1
-    for size in results.shape[1:]:
-        free *= size
+    free = element_count(results.shape[1:])
     length = output_length(stage)
     row, first = group.target.row, group.first + low
     if stage.done == 1:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from torch.distributed.tensor import Shard
 
 from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_kernels.measured_times import about, in_words
 from trnfft.checks import check_flag, shown
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.network import Exchange, machine_of
@@ -282,9 +282,8 @@ def _chunked(group: Group) -> Group:
 def _lines(step: Kernel | Exchange) -> list[str]:
     """A step of a plan as text."""
     if not isinstance(step, Exchange):
-        launches = "a launch" if step.launches == 1 else f"{step.launches} launches"
         text = f"kernel: {step.recipe}, batch {step.batch}, {_us(step.ns)}, bound by {step.bound}"
-        return [f"{text}; with {launches}, about {about(step.total_ns)}"]
+        return [f"{text}; with {in_words(step.launches)}, about {about(step.total_ns)}"]
     what = "positions"
     if step.dimensions:
         whole, divided = step.dimensions

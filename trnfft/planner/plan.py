@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_kernels.measured_times import about, in_words
 from trnfft.planner.problem import C2C, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 
@@ -243,10 +243,9 @@ class Plan(Problem):
         if ns is None or with_launches is None:
             price = [f"on the host, not modelled, {error}"]
         else:
-            a_launch = "a launch" if self.launches == 1 else f"{self.launches} launches"
             price = [
                 f"kernel {ns / 1e3:.4g} us, modelled; "
-                f"with {a_launch}, about {about(with_launches)}",
+                f"with {in_words(self.launches)}, about {about(with_launches)}",
                 f"bound by {self.bound}, DMA floor {self.dma_floor_ns / 1e3:.3g} us, {error}",
             ]
         first, *rest = self.recipe.tree()

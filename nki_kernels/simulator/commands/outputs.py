@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nki_kernels.measured_times import about
+from nki_kernels.measured_times import about, in_words
 from nki_kernels.whole_file import write_whole
 
 from . import findings
@@ -150,8 +150,7 @@ def told(timeline: Timeline) -> str:
 
 
 def _with_launches(timeline: Timeline) -> list[str]:
-    a_launch = "a launch" if timeline.launches == 1 else f"{timeline.launches} launches"
-    text = f"with {a_launch}, about {about(timeline.with_launches_ns)}. "
+    text = f"with {in_words(timeline.launches)}, about {about(timeline.with_launches_ns)}. "
     notes = text + " ".join(timeline.launch_notes)
     return textwrap.wrap(notes, 96, initial_indent="launch   ", subsequent_indent=" " * 9)
 
