@@ -20,7 +20,15 @@ from nki_kernels import nki_api
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = Path("/sys/devices/virtual/neuron_device/neuron0/info/architecture")
 DRIVER = Path("/sys/module/neuron/version")  # as of every Linux module that states its version
-PACKAGES = ("trnfft", "numpy", "torch", "torch_xla", "torch-neuronx", "libneuronxla", "neuronx-cc")
+PACKAGES = (
+    "trnfft-nki",
+    "numpy",
+    "torch",
+    "torch_xla",
+    "torch-neuronx",
+    "libneuronxla",
+    "neuronx-cc",
+)
 SYSTEM_PACKAGES = (  # Debian's way to list them, and Amazon Linux's
     ("dpkg-query", "-W", "-f", "${Package} ${Version}\n", "aws-neuronx-*"),
     ("rpm", "-qa", "--qf", "%{NAME} %{VERSION}\n", "aws-neuronx-*"),

@@ -8,7 +8,7 @@ transform at once. The Scalar engine squares both parts, the Vector engine adds 
 The simulator runs this in NumPy, refuses what the rules of the hardware forbid, and models how long
 it takes. `lint` reads the source and finds Python that the NKI compiler would not accept.
 
-Needs:   pip install "./packages/kernels[report]" (or "trnfft[report]"; [report] for --trace alone)
+Needs:   pip install "./packages/nki_sim[report]" (or ".[report]"; [report] for --trace alone)
          (where the real nki is installed, set TRNFFT_SIMULATOR=1 to use the simulator)
 Run:     python examples/own_kernel.py
          python examples/own_kernel.py --trace kernel.pftrace    # open it in ui.perfetto.dev

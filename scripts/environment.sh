@@ -64,6 +64,7 @@ pip_install() {
 install_pinned() {
     pip_install --require-hashes --no-deps --only-binary :all: --requirement "$1" &&
         pip_install --constraint "$constraints" torch &&
+        "$venv/bin/python" -m pip uninstall --yes trnfft && # what this project was called before
         pip_install --no-deps --no-build-isolation --editable "$root" || return 1
     "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
 }

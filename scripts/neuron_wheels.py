@@ -28,7 +28,7 @@ def why_no_nki() -> str:
 def versions() -> dict[str, str | None]:
     """Versions of what decides what kernels become; None for what is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in ("numpy", "ml_dtypes", "nki", "neuronx-cc", "trnfft"):
+    for name in ("numpy", "ml_dtypes", "nki", "neuronx-cc", "trnfft-nki"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -26,7 +26,7 @@ def wheel_names(sources, tmp_path_factory):
 @pytest.fixture(scope="module")
 def kernels_wheel(sources, tmp_path_factory):
     """The wheel of kernels and simulator alone."""
-    return built(sources / "packages" / "kernels", tmp_path_factory.mktemp("kernels"))
+    return built(sources / "packages" / "nki_sim", tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +150,13 @@ except ModuleNotFoundError:
 
 def test_the_wheel_of_the_kernels_holds_them_alone(kernels_wheel, wheel_names):
     names = names_in(kernels_wheel)
-    ours = {name for name in names if not name.startswith("trnfft_kernels-")}
+    ours = {name for name in names if not name.startswith("nki_sim-")}
     assert ours == {name for name in wheel_names if name.startswith(("nki_kernels/", "nki_sim"))}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
 def test_the_two_distributions_go_together():
-    whole, kernels = project(), project(ROOT / "packages" / "kernels")
+    whole, kernels = project(), project(ROOT / "packages" / "nki_sim")
     for field in ("version", "license", "requires-python"):
         assert kernels[field] == whole[field]
     assert set(kernels["dependencies"]) < set(whole["dependencies"])
@@ -191,7 +191,7 @@ def requirements(extra):
     table = project()
     found = set(table["dependencies"])
     for one in table["optional-dependencies"][extra]:
-        inner = re.fullmatch(r"trnfft\[(.+)\]", one)
+        inner = re.fullmatch(r"trnfft-nki\[(.+)\]", one)
         found |= set().union(*map(requirements, inner[1].split(","))) if inner else {one}
     return found
 
@@ -266,7 +266,10 @@ def test_the_command_says_what_it_needs(missing, named, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(SystemExit) as end:
         main()
-    assert end.value.code == f'the command trnfft needs {named}: pip install "trnfft[cli]"'
+    assert end.value.code == (
+        f'the command trnfft needs {named}, which the extra "cli" of trnfft-nki installs: in a '
+        'checkout, pip install ".[cli]"; with a wheel, pip install "FILE.whl[cli]"'
+    )
     assert {"rich", "typer"} == set(map(name_of, project()["optional-dependencies"]["cli"]))
 
 
@@ -275,7 +278,7 @@ def test_the_command_is_the_module_too(monkeypatch, capsys):
     pytest.importorskip("typer")
     simulator = {"nki-sim": "nki_kernels.simulator.__main__:main"}
     assert project()["scripts"] == {"trnfft": "trnfft.__main__:main", **simulator}
-    assert project(ROOT / "packages" / "kernels")["scripts"] == simulator
+    assert project(ROOT / "packages" / "nki_sim")["scripts"] == simulator
     monkeypatch.setattr(sys, "argv", ["trnfft", "plan", "8"])
     with pytest.raises(SystemExit) as end:
         runpy.run_module("trnfft", run_name="__main__")

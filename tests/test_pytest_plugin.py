@@ -236,7 +236,7 @@ def test_a_real_nki_is_used_and_named(run, pytester):
 def installed(pytester, monkeypatch):
     """The entry points of the distribution, found by whatever pytest starts."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
-    project = tomllib.loads((ROOT / "packages/kernels/pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "packages/nki_sim/pyproject.toml").read_text())["project"]
     points = project["entry-points"]["pytest11"]
     folder = pytester.mkdir("site")
     metadata = folder / f"{project['name'].replace('-', '_')}-0.dist-info"

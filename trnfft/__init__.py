@@ -29,6 +29,7 @@ from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.fft_plan import FftPlan, plan_fft
 from trnfft.fftlog import fht, fhtoffset, ifht
+from trnfft.namesake import refuse_namesake
 from trnfft.patch import patch_torch
 from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from trnfft.signal import istft, stft
@@ -62,7 +63,8 @@ if TYPE_CHECKING:
     from trnfft.planner.planner import plan
     from trnfft.planner.workspace import fft_workspace_bytes
 
-__version__ = version("trnfft")
+refuse_namesake()
+__version__ = version("trnfft-nki")
 
 __all__ = [
     "BloomFilter",

@@ -8,9 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from ..distributions import version_text
 from .commands import lint, profile, report, run
 from .commands.errors import INTERRUPTED, UNUSABLE, CommandError
-from .version import version_text
 
 _COMMANDS = {"run": run, "lint": lint, "profile": profile, "report": report}
 _ABOUT = """\

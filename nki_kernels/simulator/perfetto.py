@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from nki_kernels.distributions import from_extra
 from nki_kernels.whole_file import write_whole
 
 from .engines import ENGINES
@@ -133,7 +134,7 @@ def _perfetto() -> tuple[Any, Any, Any]:
         from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
     except ImportError as error:
         raise ImportError(
-            "the trace needs the package perfetto: pip install 'trnfft-kernels[report]'"
+            f"the trace needs the package perfetto, {from_extra('report')}"
         ) from error
     return StreamingTraceProtoBuilder, protos.TrackDescriptor, protos.TrackEvent
 

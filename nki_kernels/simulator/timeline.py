@@ -319,7 +319,7 @@ class Timeline:
         whole or not at all.
 
         Raises:
-            ImportError: the package perfetto is not there; ``trnfft-kernels[report]`` has it.
+            ImportError: the package perfetto, which the extra "report" installs, is missing.
             OSError: the file cannot be written.
         """
         from .perfetto import save_perfetto

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import trnfft
-from nki_kernels import hardware, simulator
+from nki_kernels import distributions, hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.stockham import stockham
 from nki_kernels.kernels.stockham_stages import stockham_tables
@@ -57,6 +57,7 @@ TORCH_NEURONX = (
     f"TorchNeuron, a public beta, for trn2 and trn3: {TORCH_NEURON}; "
     f"PyTorch/XLA for trn1 and inf2: {TORCH_XLA}"
 )
+XLA = distributions.how_to_install("xla")
 TORCH_LITE = how_to_install("libtorch_neuronx_lite")
 
 
@@ -101,7 +102,7 @@ def _torch_packages() -> list[Check]:
     return [
         _importable("torch-neuronx", "torch_neuronx", TORCH_NEURONX, _use_of_torch_neuronx()),
         _importable("libtorch_neuronx_lite", "libtorch_neuronx_lite", TORCH_LITE, lite),
-        _importable("torch_xla", "torch_xla", 'pip install "trnfft[xla]"', xla),
+        _importable("torch_xla", "torch_xla", XLA, xla),
     ]
 
 

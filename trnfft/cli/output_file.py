@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from nki_kernels.distributions import from_extra
 from nki_kernels.whole_file import write_whole
 from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
@@ -57,7 +58,7 @@ def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
         with writing(out):
             write_png(drawing(), out)
     except ImportError:
-        stop('the picture needs matplotlib: pip install "trnfft[demo]"', 2)
+        stop(f"the picture needs matplotlib, {from_extra('demo')}", 2)
 
 
 def write_png(figure: Figure, out: Path) -> None:

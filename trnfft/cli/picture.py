@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_kernels.distributions import from_extra
 from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
 
@@ -34,7 +35,7 @@ LARGEST = 1e30  # so that a transform of all pixels stays within float32
 MOST_PIXELS = 24 * 2**20  # 6000 x 4000 and a little more
 MOST_VALUES = 3 * MOST_PIXELS
 CHANNELS = {1: ("Y",), 3: ("R", "G", "B")}
-NO_OPENIMAGEIO = '.exr and .hdr pictures need OpenImageIO: pip install "trnfft[hdr]"'
+NO_OPENIMAGEIO = f".exr and .hdr pictures need OpenImageIO, {from_extra('hdr')}"
 # The text of a Radiance header ends with an empty line and the order of the pixels, "-Y 2 +X 3".
 RADIANCE_ORDER = re.compile(rb"\n\r?\n([-+][XY])\s*\d+\s*([-+][XY])\s*\d+\s")
 RADIANCE_HEADER = 2**14  # bytes, more than the 100 lines that OpenImageIO reads
@@ -113,7 +114,7 @@ def _portrait() -> Path:
         from matplotlib import get_data_path
     except ImportError as error:
         raise PictureError(
-            'the sample picture needs matplotlib: pip install "trnfft[demo]", or name a file'
+            f"the sample picture needs matplotlib, {from_extra('demo')}; or name a file"
         ) from error
     return Path(get_data_path()) / "sample_data" / "grace_hopper.jpg"
 
@@ -130,7 +131,7 @@ def _read_image(file: BinaryIO) -> Pixels:
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise PictureError('pictures need Pillow: pip install "trnfft[demo]"') from error
+        raise PictureError(f"pictures need Pillow, {from_extra('demo')}") from error
     try:
         with warnings.catch_warnings():
             # Pillow warns of bombs from its limit on and of broken Exif; the one is checked below.

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nki_kernels import hardware, simulator
+from nki_kernels.distributions import from_extra
 from nki_kernels.measured_times import about
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
@@ -205,7 +206,7 @@ def save_timeline(found: Plan, out: Path) -> None:
         with writing(out), simulator.sources():
             cost.timeline(found.recipe, found.batch, chip, found.cores).save_perfetto(out)
     except ImportError:
-        stop('the trace needs perfetto: pip install "trnfft[report]"', 2)
+        stop(f"the trace needs perfetto, {from_extra('report')}", 2)
 
 
 def draw_prices(found: Plan) -> Figure:

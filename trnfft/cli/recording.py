@@ -19,6 +19,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_kernels.distributions import from_extra
 from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
 
@@ -73,7 +74,7 @@ def _electrocardiogram() -> Recording:
         import pywt.data
     except ImportError as error:
         raise RecordingError(
-            'the sample recording needs PyWavelets: pip install "trnfft[demo]", or name a file'
+            f"the sample recording needs PyWavelets, {from_extra('demo')}; or name a file"
         ) from error
     return Recording("ECG from PyWavelets", pywt.data.ecg().astype(np.float64), 360.0)
 
@@ -128,7 +129,7 @@ def _read_float_wav(stream: BinaryIO) -> tuple[FloatArray, float]:
         from scipy.io import wavfile
     except ImportError as error:
         raise RecordingError(
-            'WAV files other than PCM need SciPy: pip install "trnfft[demo]"'
+            f"WAV files other than PCM need SciPy, {from_extra('demo')}"
         ) from error
     stream.seek(0)
     try:

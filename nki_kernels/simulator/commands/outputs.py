@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nki_kernels.distributions import from_extra
 from nki_kernels.measured_times import about, in_words
 from nki_kernels.whole_file import write_whole
 
@@ -64,9 +65,7 @@ def check(options: argparse.Namespace) -> None:
             raise CommandError(f"{file}: {os.strerror(errno.ENOENT)}")
     for file, package in ((options.html, "jinja2"), (options.perfetto, "perfetto")):
         if file and importlib.util.find_spec(package) is None:
-            raise CommandError(
-                f"{file} needs the package {package}: pip install 'trnfft-kernels[report]'"
-            )
+            raise CommandError(f"{file} needs the package {package}, {from_extra('report')}")
 
 
 def users_prints(options: argparse.Namespace) -> AbstractContextManager[Any]:

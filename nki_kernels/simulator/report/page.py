@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nki_kernels.distributions import from_extra, version_text
 from nki_kernels.measured_times import about
 from nki_kernels.simulator.engines import ENGINES
-from nki_kernels.simulator.version import version_text
 
 from . import causes
 from .bottlenecks import bottlenecks
@@ -71,9 +71,7 @@ def _environment() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError(
-            "the report needs the package jinja2: pip install 'trnfft-kernels[report]'"
-        ) from error
+        raise ImportError(f"the report needs the package jinja2, {from_extra('report')}") from error
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER / "template"),
         autoescape=True,

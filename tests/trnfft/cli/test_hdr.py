@@ -314,7 +314,7 @@ def test_channels_that_cannot_be_written(suffix):
 def test_without_the_extra(tmp_path, monkeypatch, suffix):
     path = written(light(), tmp_path / f"a{suffix}")
     monkeypatch.setitem(sys.modules, "OpenImageIO", None)
-    assert '.hdr pictures need OpenImageIO: pip install "trnfft[hdr]"' in refused(path)
+    assert '.hdr pictures need OpenImageIO, which the extra "hdr" of trnfft-nki' in refused(path)
     with pytest.raises(PictureError, match="cannot write .*need OpenImageIO"):
         check_writable(path, 3)
 
