@@ -44,24 +44,26 @@ def _introduction(results: dict[str, Any]) -> str:
 
 <!-- Written by scripts/aws_kernels.py: change scripts/aws_cases instead. -->
 
-AWS publishes kernels that run on its chips. Here they run in the simulator, from files as AWS
-has them:
+This page shows how well the simulator runs code that was written for the chip. AWS publishes the
+source code of kernels that run on its chips. The script below runs these files, unchanged, in the
+simulator, and compares the results with references:
 
 {"".join(f"- {line}" + chr(10) for line in commits)}
-{matching} of {len(cases)} cases match their reference, {helped} of these with a rule waived or
-integers replaced (below); {refused} are refused for the reason given.
-{imported} of the {len(new)} modules written for `nki` can be imported;
-{len(modules) - len(new)} more are written for an NKI before 0.3, which is not simulated.
+{matching} of {len(cases)} cases match their reference. {helped} of these need a rule waived or
+integers replaced, as explained below. The simulator refuses the other {refused} cases, for the
+reasons in the second table. {imported} of the {len(new)} modules that are written for `nki` can be
+imported. {len(modules) - len(new)} more modules are written for an NKI before 0.3, which is not
+simulated.
 
 ```sh
 python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK   # three checkouts; writes this page
 ```
 
-References are in float64 by NumPy, or in float32 by the torch functions that nki-library has
-beside its kernels. An error is the largest difference of an output, over the largest value of its
-reference.
-Times of kernels are modelled: nothing ran on a chip. Beside them stands about the time with a
-launch, as [others measured launches](timing_model.md#launches).
+The references are computed in float64 by NumPy, or in float32 by the torch functions that
+nki-library has beside its kernels. The error of an output is its largest difference from the
+reference, divided by the largest value of the reference. The times of kernels are modelled: nothing
+ran on a chip. The column beside them shows the approximate time with a launch, as
+[others measured launches](timing_model.md#launches).
 """
 
 
@@ -73,13 +75,14 @@ def _cases(rows: list[dict[str, Any]]) -> str:
     lines = [
         "## Cases that match",
         "",
-        "*trn2 x 2*: on two cores.",
-        "*integers* in the last column: the kernel gives a `dge_mode` as an integer, which NKI",
-        "refuses since 0.3.0, and ran with the members of `nisa.dge_mode` in place of these.",
-        "Names of rules: it breaks these [rules](simulator.md#what-chips-got-wrong) of real",
-        "chips, and ran with them waived.",
+        "*trn2 x 2* means a launch on two cores. In the last column, *integers* means that the",
+        "kernel passes a `dge_mode` as an integer, which NKI has refused since 0.3.0; the case ran",
+        "with members of `nisa.dge_mode` in place of the integers. A name in the last column is a",
+        "[rule about real chips](simulator.md#what-chips-got-wrong) that the kernel breaks; the case",
+        "ran with this rule waived.",
         "",
-        "| kernel | case | chip | largest error | kernel, modelled us | with a launch, about | |",
+        "| kernel | case | chip | largest error | kernel, modelled us | with a launch, about "
+        "| needs |",
         "|---|---|---|---:|---:|---:|---|",
     ]
     for row in rows:
@@ -92,7 +95,7 @@ def _cases(rows: list[dict[str, Any]]) -> str:
 
 
 def _other_cases(rows: list[dict[str, Any]]) -> str:
-    lines = ["## Cases that do not", "", "| kernel | case | chip | |", "|---|---|---|---|"]
+    lines = ["## Cases that do not", "", "| kernel | case | chip | reason |", "|---|---|---|---|"]
     for row in rows:
         if row["status"] != "matches":
             why = f"**{row['status']}**: {_escaped(row['reason'])}".removesuffix(": ")
@@ -119,8 +122,8 @@ def _modules(rows: list[dict[str, Any]], cases: list[dict[str, Any]]) -> str:
     lines = [
         "## Modules",
         "",
-        "Every file that imports an NKI. *Cases*: in how many of the above functions of it were",
-        "called.",
+        "The table lists every file that imports an NKI. The column *cases* says how many of the",
+        "cases above that match call functions of the file.",
         "",
         "| module | imports | cases |",
         "|---|---|---:|",
