@@ -1,4 +1,4 @@
-"""`nki_kernels.kernels.dft_gemm` under the name that early users import it by."""
+"""The name by which early users import `nki_kernels.kernels.dft_gemm`."""
 
 from .kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 

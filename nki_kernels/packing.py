@@ -1,10 +1,11 @@
 """Tables of a kernel as one HBM tensor, a top-level argument of its launch.
 
-Operators of PyTorch take tensors as arguments of their own only, not in tuples or lists. So all
-tables of a kernel are one tensor, and `places` says, static, where each of them lies in it.
+PyTorch's operators accept tensors as arguments of their own only, not inside tuples or lists. So
+all tables of a kernel form one tensor, and `places`, a static argument, says where each table lies
+in it.
 
 Tables [..., rows, count, width] are loaded in pieces of their rows. Rows that are a power of two
-apart would come at half the rate, so there is a gap between long ones.
+apart would be loaded at half the rate, so that there is a gap between long rows.
 """
 
 from __future__ import annotations

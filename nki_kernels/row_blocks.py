@@ -1,10 +1,11 @@
 """Rows of a batch, shared among the programs of a launch and walked block by block.
 
-A launch on logical cores of two NeuronCores (LNC = 2) runs its program on both, and each takes
-its share of the rows. A compiler takes minutes for a launch of 100,000 instructions, so that a long
-batch is a loop on the device, whose body does as many blocks as its instructions allow: the engines
-meet at the end of every iteration, and blocks overlap only inside of one. What the iterations
-leave follows unrolled. Both programs must have the same loops with the same trips (NCC_IXGM002).
+A launch on logical cores of two NeuronCores (LNC = 2) runs its program on both cores, and each
+takes its share of the rows. A compiler takes minutes for a launch of 100,000 instructions. A long
+batch is therefore a loop on the device, whose body processes as many blocks as its number of
+instructions allows: the engines wait for each other at the end of every iteration, so that blocks
+overlap only inside an iteration. The rows that the iterations leave follow unrolled. Both programs
+must have the same loops with the same number of iterations (error NCC_IXGM002 of the compiler).
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """Rows that are not finite, or may overflow, are set aside before they meet other rows.
 
 NeuronCore-v2 transposes by a product with the identity, so that a NaN or an infinity in one row
-reaches every row of the tile: 0 NaN = NaN. So do products of several rows with a block-diagonal
-matrix, on every chip. From v3 on transposes are exact, and a row that is a column of the stationary
-operand meets no other.
+reaches every row of the tile: 0 NaN = NaN. Products of several rows with a block-diagonal matrix
+have the same effect, on every chip. From v3 on transposes are exact, and a row that is a column of
+the stationary operand meets no other row.
 
-Mathematics.  Nothing on the way from a row x to its spectrum of N numbers exceeds sqrt(N) ||x||. So
-a row is taken as it is if S = sum (2^-75 x)^2 <= 2^102 / N: then sqrt(N) ||x|| <= 2^126. S does not
-overflow for finite x, and is not finite where x is not. Other rows are replaced by zeros, and their
-results by NaN: they hold a NaN or an infinity, or come within sqrt(N) of the largest float.
+Mathematics.  On the way from a row x to its spectrum of N numbers, no value exceeds sqrt(N) ||x||.
+So a row is transformed as it is if S = sum (2^-75 x)^2 <= 2^102 / N, which means sqrt(N) ||x|| <=
+2^126. S does not overflow for finite x, and is not finite where x is not. Other rows hold a NaN or
+an infinity, or come within sqrt(N) of the largest float. They are replaced by zeros, and their
+results by NaN.
 
-Layout on the NeuronCore.  Rows lie along the free axis. ScalarE squares them and sums, VectorE
-compares and overwrites: a pass of each over the data. A row's mark, 0 or NaN, is added to its
-results; ScalarE does that as the bias of an evacuation, at no cost, where it evacuates one row.
+Layout on the NeuronCore.  Rows lie along the free axis. ScalarE computes the sums of squares,
+VectorE compares and overwrites; each of them passes over the data once. A row's mark, 0 or NaN, is
+added to its results. Where an instruction of ScalarE evacuates one row, it adds the mark as its
+bias, at no cost.
 """
 
 from __future__ import annotations

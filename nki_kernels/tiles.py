@@ -1,4 +1,4 @@
-"""Moves that kernels share: sizes of tiles, transposes, products, evacuation, tables, factors."""
+"""Operations that kernels share: transposes, products, evacuation, loads of tables, factors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The kernels, one algorithm a file: its mathematics, its layout, its kernel and its tables."""
+"""The kernels. Each file describes one algorithm: its mathematics, layout, kernel and tables."""

@@ -1,21 +1,22 @@
 """Transforms over several axes: one launch, a pass over HBM for each axis.
 
-Mathematics.  The transform of an array is that of every row along every axis, in any order. The
-order changes the work where input is padded with zeros, or output is cropped: rows without data
-are zeros before and after, and rows that nobody reads need not be made. A pass therefore makes
-only as many rows as the next one reads.
+Mathematics.  The transform of an array is the transform of every row along every axis. The axes may
+come in any order. The order changes the amount of work where the input is padded with zeros or the
+output is cropped: a row without data is zero before and after its transform, and a row that nobody
+reads need not be computed. A pass therefore computes only as many rows as the next pass reads.
 
-Of real data one axis keeps its N/2 + 1 first outputs, so the others have half the work. Forward
-that axis comes first, in the inverse last.
+For real data, one axis keeps only its first N/2 + 1 outputs, so that the other axes have half the
+work. This axis comes first in the forward transform and last in the inverse.
 
-Layout on the NeuronCore.  Rows along the last axis lie in HBM as one-dimensional kernels take them
-(dft_gemm, stockham, real_dft_gemm, real_stockham). Along the others strided_stockham moves runs of
-the last axis; nothing is transposed through HBM. Between passes the array rests in HBM, its rows a
-little longer than a power of two where that would halve the rate of DMA. Two programs share every
-pass, and wait for each other between passes, because one reads across what the other wrote along.
+Layout on the NeuronCore.  Rows along the last axis lie in HBM as the one-dimensional kernels expect
+them (dft_gemm, stockham, real_dft_gemm, real_stockham). Along the other axes, strided_stockham
+moves runs of the last axis; nothing is transposed through HBM. Between passes the array rests in
+HBM. Its rows there are a little longer than a power of two wherever a power of two would halve the
+rate of DMA. Two programs share every pass, and wait for each other between passes, because each of
+them reads across the rows that the other one wrote.
 
-Why it is fast.  A pass costs about what its kernel does. Two passes read and write everything
-twice, which the Tensor engine would take as long for.
+Why it is fast.  A pass costs about as much as the one-dimensional kernel costs alone. Two passes
+read and write everything twice, and the Tensor engine would take as long for its products.
 """
 
 from __future__ import annotations

@@ -1,37 +1,40 @@
 """Products of rows with a block circulant matrix, by transforms of blocks of k <= 256 numbers.
 
-Mathematics.  y_i = F^-1 (sum_j F w_ij . F x_j) for blocks i of the output and j of the input, with
-circular convolution of two blocks. Of real numbers a spectrum has h = (k + 1) / 2 complex slots:
-frequency 0, in whose imaginary part stands the real frequency k/2, then 1, 2, ... In each slot the
-sum over j is a real matrix product: rows (part, j) times [[Wr, Wi], [-Wi, Wr]], in slot 0 times
-[[W0, 0], [0, W_k/2]]. Derivatives take the same matrices transposed, which conjugates spectra:
+Mathematics.  y_i = F^-1 (sum_j F w_ij . F x_j), where i counts blocks of the output, j counts
+blocks of the input, and the product of two blocks is their circular convolution. The spectrum of k
+real numbers has h = (k + 1) / 2 complex slots: slot 0 holds frequency 0, with the real frequency
+k/2 in the place of its imaginary part, and frequencies 1, 2, ... follow. In each slot the sum over
+j is a real matrix product: rows (part, j) times [[Wr, Wi], [-Wi, Wr]], or, in slot 0, times [[W0,
+0], [0, W_k/2]]. The derivatives use the same matrices transposed, which conjugates spectra:
 
     dx_j = F^-1 (sum_i conj F w_ij . F dy_i)      dw_ij = F^-1 (sum_b conj F x_bj . F dy_bi)
 
-Layout on the NeuronCore.  Three passes over HBM, each in a file of its name, which have on
-partitions what they contract; b stands for the rows, of the weight for i. Only the last dimension,
-the rows, stays contiguous. A fourth, ``circulant_sums``, makes the gradients of the weight.
+Layout on the NeuronCore.  The kernel makes three passes over HBM, and each pass has a file of its
+own name. Each pass places on the partitions what it contracts. In the diagram, b stands for the
+rows; for the weight, b stands for i. Only the last dimension, the rows, stays contiguous. A fourth
+pass, ``circulant_sums``, computes the gradients of the weight.
 
     spectra    HBM [b, (j n)] -> SBUF [b, (j n)] -> PSUM [(j n), b] -> [(j part slot), b] -> HBM
     products   HBM [j, part, slot, b] -> SBUF [(u part j), slot, b] -> PSUM [(u part i), b] -> HBM
     rows       HBM [(i part slot), b] -> SBUF -> PSUM [b, (i n)], plus bias -> HBM [b, (i n)]
 
-Transforms multiply slabs of g = 128 / 2h blocks, a last slab of fewer with zeros in place of the
-others. Products take up to 64 blocks with both parts, or u slots side by side where there are few
-blocks: so 128 partitions are filled, which DMA needs, too. Up to 128 rows may be cut into pieces,
-which lie on partitions as (piece, b).
+Transforms multiply slabs of g = 128 / 2h blocks; a last slab with fewer blocks is filled with
+zeros. Products take up to 64 blocks with both parts or, where there are few blocks, u slots side by
+side. In this way 128 partitions are filled, which DMA needs, too. Up to 128 rows may be cut into
+pieces, which then lie on partitions as (piece, b).
 
-Every pass walks along one axis of the spectra, blocks, slots or rows: the programs of a launch on
-two cores share its positions, and many of them are a loop on the device, in wide layers over
-several axes at once (``circulant_grid``). Where passes end, the programs wait for each other. Data
-that DMA brings lies in five tiles, which are used again and again, so that loads run ahead of the
-engines, but not far.
+Every pass walks along one axis of the spectra: blocks, slots or rows. The programs of a launch on
+two cores share the positions along this axis, and a long walk is a loop on the device. In wide
+layers the loop runs over several axes at once (``circulant_grid``). The programs wait for each
+other where a pass ends. Data that DMA brings lies in five tiles, which are used again and again, so
+that loads run ahead of the engines, but not far.
 
-Rows of x meet in one place, the transposes of v2: rows that are not finite are set aside before,
-and marked by NaN when the transposed numbers are evacuated. From there on a row is a column.
+The rows of x meet in one place only, the transposes of NeuronCore-v2. Rows that are not finite are
+set aside before these transposes, and are marked by NaN when the transposed numbers leave PSUM.
+From there on, a row is a column of every operand, and columns do not meet.
 
-Why it is fast.  k numbers of the weight are read in place of k^2, and every transform is made once.
-What is left is DMA: about six times the bytes of x.
+Why it is fast.  k numbers of the weight are read in place of k^2, and every transform is computed
+once. What remains is DMA, which moves about six times the bytes of x.
 """
 
 from __future__ import annotations

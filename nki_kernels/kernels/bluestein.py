@@ -4,31 +4,35 @@ Mathematics.  With b[n] = exp(+-pi i n^2 / N) and 2nk = n^2 + k^2 - (k - n)^2,
 
     X[k] = b*[k] sum_n (x[n] b*[n]) b[k - n],
 
-a convolution with b. Made circular of any length M >= 2N - 1 it is a product of spectra:
+which is a convolution with b. Made circular, of any length M >= 2N - 1, this convolution is a
+product of spectra:
 
     X = b* . IDFT_M(H . DFT_M(b* . x, zeros)),    H = DFT_M(b[-(N-1) .. N-1] wrapped) / M.
 
-n^2 is reduced modulo 2N in integers, so the chirp is exact for any N. A scale is part of H. Powers
-of two in both chirps and H keep numbers on the way from an overflow that the result has not.
+n^2 is reduced modulo 2N in integers, so that the chirp is exact for any N. A scale of the transform
+is part of H. Both chirps and H contain powers of two, which keep intermediate numbers from
+overflowing where the result does not.
 
-Layout on the NeuronCore.  As in stockham: transforms on partitions, R rows each, and M = r1 ... rs
-in s stages forward and s stages back, on SBUF states [128, 2, R, length]:
+Layout on the NeuronCore.  As in stockham, transforms lie on partitions, R rows on each. M = r1 ...
+rs gives s stages forward and s stages back, on SBUF states [128, 2, R, length]:
 
     HBM [B, N] -> s stages (the first times b*, the last times H)
                -> s stages (the last times b*) -> HBM [B, N]
 
-No multiplication is left to do: a stage that is given one matrix a slab takes weights of its
-inputs in the rows of its table, weights of its outputs in the columns. The first stage contracts
-only those j that hold data, the last one computes only those k that are stored, so neither the
-zeros nor the outputs beyond N exist anywhere.
+No separate multiplication is left to do: where a stage has one matrix for each slab, the rows of
+its table contain the weights of its inputs, and the columns contain the weights of its outputs. The
+first stage contracts only those j that hold data, and the last stage computes only those k that are
+stored, so neither the zeros nor the outputs beyond N exist anywhere.
 
-Such a table takes as much SBUF as a state, so beyond M = 4096 most are streamed, as in stockham.
+Such a table takes as much SBUF as a state. Beyond M = 4096 most tables are therefore streamed, as
+in stockham.
 
-Why it is fast.  The Tensor engine binds: on trn1 33 ps a point of M and stage, less a sixth in
-the first stage (fewer transposes) and a third in the last (shorter products). At M = 2N and two
-radices near 64 that is 231 ps a point of N, 3.9 times the DMA floor. Two rows a partition keep it
-busy where one row's stage has to end before the next one starts. Radices near 90, for M > 8192,
-cost 6.5 floors, and streaming their tables 4.5, which run at the same time.
+Why it is fast.  The Tensor engine is the limit: as modelled for trn1, it takes 33 ps for each point
+of M and each stage, a sixth less in the first stage (fewer transposes) and a third less in the last
+stage (shorter products). At M = 2N and two radices near 64 this makes 231 ps for each point of N,
+3.9 times the DMA floor. Two rows on each partition keep the engine busy; with one row, each stage
+would have to end before the next one starts. Radices near 90, for M > 8192, cost 6.5 floors, and
+streaming their tables costs 4.5, at the same time.
 """
 
 from __future__ import annotations

@@ -4,31 +4,33 @@ Mathematics.  Stockham's autosort. A stage of radix r turns x into y, with N = r
 
     y[q + s (r p + k')] = w_{rm}^{p k'} sum_k w_r^{k k'} x[q + s (p + m k)],   p < m, q < s
 
-for s = 1, 4, 16, ... All radices are 4, the last one is 2 where log2 N is odd. It reads four
-contiguous runs and writes with a stride of 4 numbers at most, and no bit reversal is needed.
-A twiddle may wait until the index it depends on is summed. So three stages form a block of 64:
-inside it, output K of the block so far meets w_{rK'}^{pK} with p < r, constants (K' outputs, r
-the next radix); only at its end comes the table w^{pK} over all p. The direction is the sign of
-w_4 = -+i and of the twiddles, so it is part of the tables, as is the scale.
+for s = 1, 4, 16, ... All radices are 4, except that the last one is 2 where log2 N is odd. A
+radix-4 stage reads four contiguous runs and writes with a stride of 4 numbers at most; no bit
+reversal is needed. A twiddle factor may be applied as late as the stage that sums over the index on
+which it depends. So three stages form a block of 64. Inside a block, output K of the block so far
+is multiplied by w_{rK'}^{pK} with p < r, which are constants (K' is the number of outputs so far, r
+the next radix); only at the end of the block comes the table w^{pK} over all p. The direction of
+the transform is the sign of w_4 = -+i and of the twiddles, so it is part of the tables, as is the
+scale.
 
-Layout on the NeuronCore.  Batch on partitions, R transforms on each so that R N fills a state of
-4096 points (2048 compensated), both parts in one tile [128, 2, R, N]. A stage writes a fresh
-tile: the tiles rotate. N larger than a state begins with one more radix-4 stage, from pieces of
-the row in HBM to four transforms of N/4; the last pass interleaves their results. No instruction
-works across partitions, so rows never meet.
-DMA writes to a few tiles, used in turn: 32 KiB of input, free again after its first stage, and
-pieces of the tables, repeated over the partitions.
+Layout on the NeuronCore.  The batch lies on partitions, R transforms on each, so that R N numbers
+fill a state of 4096 points (2048 compensated). Both parts lie in one tile [128, 2, R, N]. Each
+stage writes a fresh tile, and the tiles rotate. A transform that is larger than a state begins with
+one more radix-4 stage, which reads pieces of the row in HBM and leaves four transforms of N/4; the
+last pass interleaves their results. No instruction works across partitions, so rows never meet. DMA
+writes to a few tiles in turn: 32 KiB of input, whose tiles are free again after the first stage,
+and pieces of the tables, repeated over the partitions.
 
-Why it is fast.  It is bound by VectorE, which needs two cycles for every addition of two tiles:
-2 log2 N of them a point. Constant twiddles are columns, so ScalarE multiplies by them, and by
--+i, beside VectorE: a stage goes by quarters, products a quarter ahead of their sums. VectorE
-multiplies only by the tables.
+Why it is fast.  VectorE is the limit. It needs two cycles for every addition of two tiles, and each
+point takes 2 log2 N additions. Constant twiddles are columns, so ScalarE multiplies by them, and by
+-+i, while VectorE adds. For this a stage proceeds by quarters, and the products are a quarter ahead
+of their sums. VectorE multiplies only by the tables.
 
-Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo, and a list of one or two tiles
-("words") in butterfly_words.py. An addition is Knuth's TwoSum of the hi, whose exact error joins
-lo. A product splits both factors after 12 bits, as Dekker does: x = x1 + x2 by a mask, w = w1 + w2
-on the host; then x1 w1 is exact and x1 w2 + x2 w joins lo. Roundings of lo are 2**-12 below one of
-hi; hi + lo is rounded once at the end.
+Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo. In butterfly_words.py, numbers
+are therefore a list of one or two tiles ("words"). An addition is Knuth's TwoSum of the hi, whose
+exact error is added to lo. A product splits both factors after 12 bits, as Dekker does: x = x1 + x2
+by a mask, w = w1 + w2 on the host; then x1 w1 is exact, and x1 w2 + x2 w is added to lo. Roundings
+of lo are 2**-12 below a rounding of hi; hi + lo is rounded once at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stages of a butterfly transform, and their twiddles as tables: see butterfly.py."""
+"""Stages of a butterfly transform, and tables of their twiddles: see butterfly.py."""
 
 from __future__ import annotations
 

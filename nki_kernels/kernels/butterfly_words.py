@@ -1,6 +1,6 @@
-"""Sums and products of numbers that are one word or, compensated, hi + lo: see butterfly.py.
+"""Sums and products of numbers that are one word or, in the compensated mode, two: hi + lo.
 
-A list of one or two tiles holds the words of as many numbers.
+A list of one or two tiles holds the words of all numbers. butterfly.py has the mathematics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Boxes of blocks, slots and rows of block circulant kernels, and where in HBM they lie."""
+"""Areas of block circulant kernels: boxes of blocks, slots and rows, and where they lie in HBM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Loops on the device over several axes at once, in block circulant kernels of wide layers.
+"""Loops on the device over several axes at once, for block circulant kernels of wide layers.
 
-A loop may not stand inside of another, and a register knows no arithmetic. So one loop counts the
-positions of a grid, and a table in HBM has where each of them is in the tensors it works on.
+A loop may not stand inside another loop, and a register cannot compute. So one loop counts the
+positions of a grid, and a table in HBM says where each position lies in each tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of spectra in block circulant kernels, with a matrix of the weight's for each slot."""
+"""Products of spectra in block circulant kernels, by a matrix of the weight's spectra per slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of their spectra in block circulant kernels: HBM [(i part slot), b] to [b, (i n)]."""
+"""Inverse transforms in block circulant kernels: spectra [(i part slot), b] to rows [b, (i n)]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spectra of rows in block circulant kernels: HBM [b, (j n)] to [(j part slot), b]."""
+"""Forward transforms in block circulant kernels: rows [b, (j n)] to spectra [(j part slot), b]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of the weight in block circulant kernels: products of spectra summed over rows."""
+"""Gradients of the weight in block circulant kernels: products of spectra, summed over rows."""
 
 from __future__ import annotations
 

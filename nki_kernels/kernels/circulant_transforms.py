@@ -1,4 +1,4 @@
-"""What transforms of rows to spectra and back share in block circulant kernels."""
+"""Records and helpers of both transforms in block circulant kernels, rows to spectra and back."""
 
 from __future__ import annotations
 

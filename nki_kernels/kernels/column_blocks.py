@@ -1,8 +1,9 @@
 """Columns of [A, N, C], shared among the programs of a launch and walked block by block.
 
-What row_blocks.py is to rows: a long batch is a loop on the device, over members or over blocks of
-columns, and what its iterations leave follows unrolled. A block is cut into chunks, whose results
-fit into a PSUM bank, and these into groups, each the stationary operand of a product.
+This file does for columns what row_blocks.py does for rows. A long batch is a loop on the device,
+either over members (indices of A) or over blocks of columns, and the remainder follows unrolled. A
+block is cut into chunks, whose results fit into a PSUM bank, and a chunk into groups, each of which
+is the stationary operand of one product.
 """
 
 from __future__ import annotations

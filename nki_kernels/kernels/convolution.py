@@ -1,22 +1,24 @@
 """Circular convolution of real rows with a filter, by its spectrum: one launch.
 
 Mathematics.  y = F^-1 (F x . H), where H is the half spectrum of the filter, N/2 + 1 numbers. Rows
-x may be shorter than N, zeros follow them, and of y the first numbers are kept.
+x may be shorter than N; zeros follow them. Of y, only the first numbers are kept.
 
-Layout on the NeuronCore.  real_stockham's forward stages leave half spectra by slots, as its
-inverse stages take them, in SBUF. In between VectorE multiplies them by H, which has the same order
-there and is repeated on all partitions, or has a row for each of x. Only x, H and y pass through
-HBM.
+Layout on the NeuronCore.  real_stockham's forward stages leave half spectra in SBUF, in the order
+of slots that its inverse stages read. Between the two, VectorE multiplies the spectra by H. H lies
+in the same order, and is either repeated on all partitions or has a row for each row of x. Only x,
+H and y pass through HBM.
 
     HBM [B, L] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, kept]
 
-Three blocks are on their way: forward stages of one, the product of the one before, inverse stages
-of the one before that, so that none waits for its own results. VectorE only multiplies, and all
-results leave PSUM by ScalarE. Where transposes mix rows, bad ones are set aside before the forward
-stages, and again before the inverse ones, as the product may overflow.
+Three blocks are in progress at any time: one in the forward stages, the block before it in the
+product, and the block before that in the inverse stages, so that no stage waits for its own
+results. VectorE only multiplies, and ScalarE moves all results out of PSUM. Where transposes mix
+rows, bad rows are set aside before the forward stages, and once more before the inverse stages,
+because the product may overflow.
 
-Why it is fast.  DMA moves 8 bytes a point instead of the 28 of three launches, and neither padding
-nor what is cropped; what is left is the Tensor engine, for two real transforms.
+Why it is fast.  DMA moves 8 bytes a point instead of the 28 bytes of three launches, and moves
+neither the padding nor the cropped outputs. The limit is the Tensor engine, with two real
+transforms.
 """
 
 from __future__ import annotations

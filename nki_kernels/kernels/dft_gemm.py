@@ -1,44 +1,48 @@
 """DFT of any length N <= 256 as matrix products: one launch, natural order in and out.
 
-Mathematics.  y[b, k] = sum_n x[b, n] W[n, k] with W[n, k] = exp(-+2 pi i n k / N). Split into
-real and imaginary parts it is one real product of rows: [yr yi] = [xr xi] M with
-M = [[Wr, Wi], [-Wi, Wr]], contracted over 2N numbers. A scale (1/N of an inverse) is part of M.
+Mathematics.  y[b, k] = sum_n x[b, n] W[n, k] with W[n, k] = exp(-+2 pi i n k / N). Split into real
+and imaginary parts, this is one real product of rows: [yr yi] = [xr xi] M with M = [[Wr, Wi], [-Wi,
+Wr]], contracted over 2N numbers. A scale (1/N of an inverse) is part of M.
 
 Layout on the NeuronCore.  A DMA puts R consecutive transforms on each partition, so that every
-descriptor moves R*N contiguous numbers (4 KiB where the batch allows). The contraction must lie
-on partitions, so the Tensor engine first transposes: stationary = data, moving = identity. Then
-the transposed data is the stationary operand once more and M the moving one, and the product
-lands with the batch on partitions again, in natural order, ready for contiguous stores:
+descriptor moves R*N contiguous numbers (4 KiB where the batch allows). The contraction must lie on
+partitions, so the Tensor engine first transposes: stationary = data, moving = identity. Then the
+transposed data is the stationary operand once more and M the moving one. The product arrives with
+the batch on partitions again, in natural order, ready for contiguous stores:
 
     HBM [B, N] -> SBUF [128, 2, R, N] -> [128, R, 2, N] -> PSUM [2gN, 128] -> SBUF
         -> PSUM [128, 2gN] -> SBUF [128, 2, R, N] -> HBM
 
-A slab is what is transposed at once, and one strided run in SBUF: up to N = 64 a copy brings the
-parts of each row together. It holds g = 64 // N transforms, M is repeated g times along the
-diagonal and the contraction fills 2gN <= 128 rows. A longer transform is a slab of its own, whose
-contraction is cut by part and into pieces of at most 128, accumulated in PSUM.
+A slab is what one transpose takes, and is one strided run in SBUF. Up to N = 64, a copy brings the
+two parts of each row together; a slab then holds g = 64 // N transforms, M is repeated g times
+along the diagonal, and the contraction fills 2gN <= 128 rows. A longer transform is a slab of its
+own. Its contraction is cut by part, and into pieces of at most 128 numbers, which are accumulated
+in PSUM.
 
-Rows are independent. Where the chip transposes by a product (v2), or rows share one with the
-diagonal blocks, those that are not finite are set aside (row_guard). From v3 on transposes are
-exact, and rows of 20 numbers or more stay apart: each begins at its own 32 or 64 partitions,
-and row tiles of the array multiply them side by side, in less time than the zeros of a
-block-diagonal matrix take. Shorter ones would leave too much of the array empty.
+Rows are independent. Where the chip transposes by a product (v2), or where several rows share a
+product with the diagonal blocks, rows that are not finite are set aside (row_guard). From v3 on
+transposes are exact, and rows of 20 numbers or more stay apart in products, too: each row begins at
+its own 32 or 64 partitions, and row tiles of the array multiply the rows side by side, in less time
+than the zeros of a block-diagonal matrix take. Shorter rows would leave too much of the array
+empty.
 
-Why blocks overlap.  What DMA fills are a few tiles used in turn. While a block is multiplied, the
-next one's bad rows are overwritten and the one after is brought together: by GpSimdE, or by ScalarE
-where GpSimdE shares VectorE's port (v2). ScalarE evacuates the transposes, VectorE the results,
-whose rows it marks; the transposes of a group of slabs are issued before the products of the group
-ahead, so that the Tensor engine does not wait. A small batch is cut into smaller blocks.
+Why blocks overlap.  DMA fills a few tiles in turn. While one block is multiplied, the bad rows of
+the next block are overwritten, and the parts of the block after that are brought together: by
+GpSimdE, or by ScalarE where GpSimdE shares VectorE's port (v2). ScalarE evacuates the transposes.
+VectorE evacuates the results, and marks bad rows as it does so. The transposes of a group of slabs
+are issued before the products of the previous group, so that the Tensor engine does not wait. A
+small batch is cut into smaller blocks.
 
-Precision.  The table's dtype decides. With a bfloat16 table the DMA rounds the data on its way
-in, and every matmul runs at four times the fp32 rate; PSUM and HBM stay fp32. A refined table is
-two of them, W = W_hi + W_lo, on a leading axis. Then the data is transposed in fp32 and split the
+Precision.  The table's dtype decides. With a bfloat16 table, DMA rounds the data on its way in, and
+every matmul runs at four times the fp32 rate; PSUM and HBM stay fp32. A refined table consists of
+two tables, W = W_hi + W_lo, on a leading axis. Then the data is transposed in fp32 and split in the
 same way, d = d_hi + d_lo, as it leaves PSUM, and the product is d_hi W_hi + d_hi W_lo + d_lo W_hi,
-summed in PSUM: what is dropped is 2^-16 of the result. (Correcting the result by the transform of
-x - inverse(X) would not do: a bfloat16 inverse has errors as large as those it should find.)
+summed in PSUM; the term that is dropped is 2^-16 of the result. (Correcting the result by the
+transform of x - inverse(X) would not do: a bfloat16 inverse has errors as large as the errors that
+it should find.)
 
 Why it is fast.  The matmuls cost 8N fp32 cycles a transform against 2N loaded numbers, which on
-trn1 is about what DMA needs for 16 bytes a point; see README for the modelled figures.
+trn1 is about the time that DMA needs for 16 bytes a point (docs/benchmarks.md has modelled times).
 
 The same blocks, slabs and guard serve any table that multiplies rows: ``multiply_rows``.
 """

@@ -1,16 +1,17 @@
 """DFT of any length N from 129 to 2047, as products of half its size: one launch.
 
-Mathematics.  Cosines are even in n and sines odd, so with the even and odd parts of a row
+Mathematics.  Cosines are even in n and sines are odd. So with the even and odd parts of a row,
 
     E[n] = x[n] + x[N - n],  O[n] = x[n] - x[N - n]      (E[n] = O[n] = x[n] where n = -n mod N)
     A[k] = sum_n cos(2 pi n k / N) E[n],  B[k] = sum_n sin(2 pi n k / N) O[n]      n, k = 0 .. N/2
 
-a transform is X[k] = A[k] -+ i B[k] and X[N - k] = A[k] +- i B[k]: four real products with
-matrices of (N/2)^2 in place of four with N^2. In parts, with O and B the imaginary one first,
+the transform is X[k] = A[k] -+ i B[k] and X[N - k] = A[k] +- i B[k]. These are four real products
+with matrices of (N/2)^2 numbers, in place of four products with N^2. In real and imaginary parts,
+where O and B have the imaginary part first,
 
     S = A + B = (Xr[k], Xi[N - k]),  D = A - B = (Xr[N - k], Xi[k])
 
-(the other way round with exp(+...), whose sines are negative). A scale is part of the matrices.
+(S and D change places with exp(+...), whose sines are negative). A scale is part of the matrices.
 
 Layout on the NeuronCore.  n and k are cut into chunks of at most 128, which lie on partitions:
 
@@ -19,21 +20,23 @@ Layout on the NeuronCore.  n and k are cut into chunks of at most 128, which lie
         -> A, B, summed over the chunks of n -> S, D [k, part, rows]
         -> transposed by products with I for k, with J for N - k -> SBUF [rows, 2, N] -> HBM
 
-The matrices are the stationary operand, the rows the moving one, so that both folds are sums of
-equal partitions. Nothing but J reverses an order: access patterns cannot. An accumulation has a
-PSUM bank of its own. Up to N = 255 a block takes two rows of each partition, else one.
+The matrices are the stationary operand and the rows are the moving operand, so that both folds add
+numbers on equal partitions. Only the product with J reverses an order, because access patterns
+cannot. Each accumulation has a PSUM bank of its own. Up to N = 255 a block takes two rows of each
+partition; beyond, it takes one.
 
-Rows are columns everywhere but in the first transposes, which on NeuronCore-v2 are products
-that mix them: there bad ones are set aside (row_guard.py).
+Rows are columns of every operand except in the first transposes. On NeuronCore-v2 these transposes
+are products, which mix rows: there bad rows are set aside before (row_guard.py).
 
-Why blocks overlap.  While a block is multiplied, the next one is transposed and folded, the one
-before is transposed back, and the one after is guarded, a step of each in turn: no engine waits
-for the one before it. ScalarE evacuates transposes and A, VectorE makes E, O, S and D, each out of
-PSUM and SBUF.
+Why blocks overlap.  While one block is multiplied, the next block is transposed and folded, the
+previous block is transposed back, and the block after the next is guarded. These four jobs take
+turns, a step of each at a time, so that no engine waits for the engine before it. ScalarE evacuates
+the transposes and A. VectorE computes E, O, S and D, each from one operand in PSUM and one in SBUF.
 
-Why it is fast.  With c chunks a row moves 4 c^2 columns of products, 4 cycles each, and 10 c of
-transposes and exchanges, 2 each, over the Tensor engine: at N = 997, c = 4, 2.3 times the DMA floor
-on trn1. Bluestein's two transforms of 2 N points take 5. Up to 2047 the matrices stay in SBUF.
+Why it is fast.  With c chunks, a row moves 4 c^2 columns of products, at 4 cycles each, and 10 c
+columns of transposes and exchanges, at 2 cycles each, over the Tensor engine. At N = 997, where c =
+4, the modelled time is 2.3 times the DMA floor on trn1; Bluestein's two transforms of 2 N points
+take 5 times the floor. Up to N = 2047 the matrices stay in SBUF.
 """
 
 from __future__ import annotations

@@ -1,41 +1,45 @@
-"""Four-step FFT: one transform spread over all partitions. For lengths and batches that Stockham
-with a transform a partition cannot hold. One launch, natural order.
+"""Four-step FFT, which spreads one transform over all partitions: one launch, natural order.
+
+It serves lengths and batches that Stockham, with one transform on each partition, cannot hold.
 
 Mathematics (Bailey).  N = A C, n = a C + c, k = k_a + A k_c:
 
     Y[k_c, k_a] = sum_c W_C^(c k_c) W_N^(c k_a) sum_a W_A^(a k_a) x[a, c]
 
-1. transforms of length A = r1 r2 ... over a, 2. the twiddle W_N^(c k_a), 3. DFTs of length
-C <= 128 over c; the transpose of the fourth step costs nothing here.
+The steps are: 1. transforms of length A = r1 r2 ... over a, 2. the twiddle W_N^(c k_a), 3. DFTs of
+length C <= 128 over c. The fourth step, a transpose, costs nothing here.
 
-Layout on the NeuronCore.  Transforms are loaded with a1, the top digit of a, on partitions, so
-every descriptor reads up to N / r1 contiguous numbers. For r1 <= 64 real and imaginary part lie
-there one after the other, and one product contracts both; for r1 <= 32 that is done with two
-transforms at once, each on a half of the array; for r1 > 64 one part follows the other. The data is
-the stationary operand, C neighbouring numbers of it, so the products land with c on partitions.
-That is Stockham's state of C transforms after one stage: its stages do the rest of A, the last of
-them with the twiddles (twiddled_stage.py). The last DFT has its matrix as stationary and k_a as
-moving columns: its result [k_c, k_a] is y in natural order, N / C contiguous numbers a line.
+Layout on the NeuronCore.  Transforms are loaded with a1, the top digit of a, on partitions, so that
+every descriptor reads up to N / r1 contiguous numbers. For r1 <= 64 the real and imaginary parts
+lie on the partitions one after the other, and one product contracts both. For r1 <= 32 two
+transforms are contracted at once, each on half of the array. For r1 > 64 one part is contracted
+after the other. The data is the stationary operand, C neighbouring numbers at a time, so that the
+products arrive with c on partitions. They form Stockham's state of C transforms after one stage:
+Stockham's stages do the rest of A, and the last of these stages also applies the twiddles
+(twiddled_stage.py). The last DFT has its matrix as the stationary operand and k_a as the moving
+columns. Its result [k_c, k_a] is y in natural order, N / C contiguous numbers a line.
 
     HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages -> twiddle -> PSUM [k_c, k_a] -> HBM
 
-A bundle is at most as many transforms as one tile of inputs holds. While one opens, which is the
-first stage (four_step_opening.py), the one before passes the other stages (four_step_middle.py) and
-an earlier one closes by the last DFT (four_step_closing.py): their instructions alternate, so that
-VectorE's twiddles and the Tensor engine's products overlap. SBUF holds only two states of a long
-transform, which closes when the next one has opened. Inputs come into a few tiles in turn
-(spread_lines.py), for what DMA writes may not take much of SBUF; those of several long transforms,
-each at once. Tables of the last stage and twiddles that do not fit, or that one transform alone
-reads, are streamed (four_step_plan.py). A long batch is a loop on the device, and two cores share
-its transforms.
+A bundle contains at most as many transforms as one tile of inputs holds. Three bundles are in
+progress at a time. While one bundle is opened, which means its first stage (four_step_opening.py),
+the bundle before it passes the other stages (four_step_middle.py), and an earlier bundle is closed
+by its last DFT (four_step_closing.py). Their instructions alternate, so that VectorE's twiddles and
+the Tensor engine's products overlap. Of a long transform, SBUF holds only two states; such a
+transform is closed after the next one has been opened. Inputs are loaded into a few tiles in turn
+(spread_lines.py), because only a small part of SBUF may be written by DMA; where several long
+transforms follow each other, one tile holds all that the partitions have of a transform. Tables of
+the last stage and twiddles are streamed where they do not fit, or where only one transform reads
+them (four_step_plan.py). A long batch is a loop on the device, and two cores share its transforms.
 
-Transforms are columns or other partitions of every product, and never meet: what one of them holds
-cannot spoil another.
+Transforms are different columns or partitions in every product and never meet, so the values of one
+transform cannot spoil another.
 
-Why it is fast.  HBM is read and written once for every N <= 2^19, and for those up to 2^20 whose A
-is at most 9200; streamed tables take as much again, where a transform is alone. For r1 = 32,
-another radix <= 32 and C = 128 the Tensor engine needs about 13 + 26 + 52 ps a point on trn1,
-against 59 ps of the DMA floor, and VectorE 56 ps; and one transform alone fills the array.
+Why it is fast.  HBM is read and written once for every N <= 2^19, and for every N up to 2^20 whose
+A is at most 9200. Streamed tables cost as much again where a transform is alone. For r1 = 32,
+another radix <= 32 and C = 128, as modelled for trn1, the Tensor engine needs about 13 + 26 + 52 ps
+a point against 59 ps of the DMA floor, and VectorE needs 56 ps. Even one transform alone fills the
+array.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The DFTs over c that end four-step transforms, and the way of their results to HBM.
+"""The DFTs over c that end four-step transforms, and the stores of their results.
 
-See four_step.py.
+four_step.py has the mathematics.
 """
 
 from __future__ import annotations

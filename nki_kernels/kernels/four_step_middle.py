@@ -1,6 +1,6 @@
-"""Stages of four-step transforms between the first one and the DFTs over c: see four_step.py.
+"""Stages of four-step transforms between the first stage and the DFTs over c: see four_step.py.
 
-They are those of Stockham, the last one with the twiddles (twiddled_stage.py).
+They are Stockham's stages. The last of them also multiplies by the twiddles (twiddled_stage.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The first stage of four-step transforms: digits a1 on partitions become c, see four_step.py."""
+"""The first stage of four-step transforms: it contracts the digits a1 and leaves c on partitions.
+
+four_step.py has the mathematics.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A bundle of four-step transforms on its way through the kernel: see four_step.py.
 
-It opens (four_step_opening.py), passes the stages (four_step_middle.py) and closes
-(four_step_closing.py), in steps that four_step.py makes alternate with those of other bundles.
+A bundle is opened (four_step_opening.py), passes the stages (four_step_middle.py) and is closed
+(four_step_closing.py). four_step.py lets these steps alternate with the steps of other bundles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How four-step transforms of a batch are spread, and which tables stay in SBUF: see four_step.py.
 
-Twiddles and the matrices of the turn are streamed where they do not fit, and where one transform
-alone reads them.
+Twiddles and the matrices of the turn (the last stage before the twiddles) are streamed where they
+do not fit into SBUF, and where only one transform reads them.
 """
 
 from __future__ import annotations

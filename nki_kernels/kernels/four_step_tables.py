@@ -1,4 +1,4 @@
-"""The tables of a four-step transform and the stages that they belong to: see four_step.py."""
+"""Tables of a four-step transform, and the stages that read them: see four_step.py."""
 
 from __future__ import annotations
 

@@ -1,27 +1,28 @@
 """Circular convolution of real images with a filter, by its spectrum: one launch, three passes.
 
-Mathematics.  y = F^-1 (F x . H) with transforms along both axes of M x N points, of which the image
-holds some, the rest is zero, and of y some are kept.
+Mathematics.  y = F^-1 (F x . H) with transforms along both axes of M x N points. The image holds
+some of these points, and the others are zero; some points of y are kept.
 
     rows      x [h, w] -> half spectra of N points [h, N/2 + 1], only of rows that hold data
     columns   transform along M, times H, and back: [h, N/2 + 1] -> [kept, N/2 + 1]
     rows      half spectra -> y [kept rows, kept columns]
 
-The spectrum of a column needs no particular order, as only H meets it: it stays as the stages leave
-it, frequency K + r q at position K q' + q, M = r q', and so lies H in HBM.
+The spectrum of a column needs no particular order, because only H is multiplied with it. It stays
+in the order in which the stages leave it: frequency K + r q at position K q' + q, with M = r q'. H
+lies in HBM in the same order.
 
-Layout on the NeuronCore.  The passes along rows are real_dft_gemm's or real_stockham's. The one
-along columns loads rows as they lie, as strided_stockham does, and after its first stage has the
-columns on partitions, so that H, one row a column, is multiplied by VectorE. The last inverse stage
-brings the rows back to the partitions.
+Layout on the NeuronCore.  The passes along rows are those of real_dft_gemm or real_stockham. The
+pass along columns loads rows as they lie, like strided_stockham. After its first stage the columns
+are on partitions, so that VectorE multiplies them by H, which has one row for each column. The last
+inverse stage brings the rows back to the partitions.
 
     HBM -> [(part, j, s), M/(r g), C] -> [C, r, 2, q'], times H -> [(part, j, s), M/(r g), C] -> HBM
 
-Where images lie side by side on the partitions, those that are not finite, or become so by H, are
-set aside before a transposition adds products with zero (row_guard). Between passes the programs of
-a launch wait for each other, as in axes.
+Where images lie side by side on the partitions, images that are not finite, or that become so by H,
+are set aside before a transposition adds products with zero (row_guard). Between passes the
+programs of a launch wait for each other, as in axes.
 
-Why it is fast.  The spectrum of the image never leaves SBUF, and half of it is never computed.
+Why it is fast.  The full spectrum of the image never leaves SBUF, and half of it is never computed.
 """
 
 from __future__ import annotations

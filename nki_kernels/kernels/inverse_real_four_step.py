@@ -1,29 +1,30 @@
-"""Inverse of the real four-step FFT: real rows of half spectra, in one launch.
+"""Inverse of the real four-step FFT: real rows from half spectra, in one launch.
 
-Mathematics.  The steps of real_four_step backwards, in its notation. Of a half spectrum
+Mathematics.  The steps of real_four_step are taken backwards, in its notation. From a half spectrum
 
     u[c, k_a] = sum_(k' < C/2) W_C^(-c k') X[k_a + A k']
                              + W_C^(-c (C-1-k')) conj X[(A - k_a) + A k']
 
-for slots K <= R/2 alone: its second term has the numbers beyond N/2. Then the twiddle W_N^(-c k_a),
-DFTs of length L over k2, of which twiddles are a part, and
+is computed for slots K <= R/2 only; the second term contains the numbers beyond N/2. Then follow
+the twiddle W_N^(-c k_a), DFTs of length L over k2, which contain the twiddles between R and L, and
 
     x[a1, j, c] = sum_(K <= R/2) w_K Re (W_R^(-a1 K) Z[K, j, c]),      w_0 = w_(R/2) = 1, else 2
 
-Imaginary parts of Z[0] and Z[R/2] have no part in it, and so those of X[0] and X[N/2] have none.
-What is left are R real numbers for every j and c.
+The imaginary parts of Z[0] and Z[R/2] do not enter this sum, and so the imaginary parts of X[0] and
+X[N/2] do not enter the result. R real numbers are left to contract for every j and c.
 
-Layout on the NeuronCore.  Spectra are loaded with (part, k') on partitions, A + 1 neighbours each.
-Slots have an order as there: R/2, then K = s + S t, of which t runs down. ScalarE and VectorE copy
-the numbers of the first term in runs of s, one instruction a t, and those of the second one, which
-run the other way, in runs of t, one for every s and k2. Both are columns of a product
-with a matrix, whose results have c on partitions. VectorE applies the twiddles as they leave PSUM.
-The second stage is that of real_four_step. Its results are transposed once more, j by j, so that
-the R numbers of above lie on partitions; the last product has its matrix as the stationary operand.
+Layout on the NeuronCore.  Spectra are loaded with (part, k') on partitions, A + 1 neighbouring
+numbers on each. As in real_four_step, slots have an order: R/2 first, then K = s + S t, where t
+runs down. ScalarE and VectorE copy the numbers of the first term in runs of s, one instruction for
+each t. The numbers of the second term lie in the opposite direction, and are copied in runs of t,
+one instruction for each s and k2. Both terms are then columns of a product with a matrix, whose
+results have c on partitions. VectorE applies the twiddles as the results leave PSUM. The second
+stage is that of real_four_step. Its results are transposed once more, j by j, so that the R real
+numbers lie on partitions; the last product has its matrix as the stationary operand.
 
     HBM [(part, k'), k_a] -> PSUM [c, k_a] -> twiddle -> (stage) -> [(part, K), c] -> HBM [R, N/R]
 
-Transforms are columns or other partitions of every product, and never meet.
+Transforms are different columns or partitions in every product, and never meet.
 
 Why it is fast.  It has about half the products of a complex transform, and half of its DMA.
 """

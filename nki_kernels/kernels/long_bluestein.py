@@ -1,21 +1,21 @@
 """Bluestein's DFT of any length N <= 2^18 by two long transforms: one launch.
 
-Mathematics.  As in bluestein.py: X = b* . IDFT_M(H . DFT_M(b* . x, zeros)) with the chirp
-b[n] = exp(+-pi i n^2 / N), n^2 reduced modulo 2N in integers, and M >= 2N - 1. The inverse is a
+Mathematics.  As in bluestein.py, X = b* . IDFT_M(H . DFT_M(b* . x, zeros)) with the chirp b[n] =
+exp(+-pi i n^2 / N), n^2 reduced modulo 2N in integers, and M >= 2N - 1. The inverse transform is a
 forward transform with real and imaginary part exchanged before and after.
 
 Layout on the NeuronCore.  Both transforms run as in four_step.py. Their loads and stores are in
-natural order, [r1, M/r1] and [C, M/C] on partitions, so VectorE multiplies by chirp and filter
-right there, which come in pieces with the data; the spectrum passes through HBM scratch, as much
-as an iteration of the loop over the batch needs. Rows beyond the data are zeros made on chip, and
-outputs beyond N are not stored.
+natural order, with [r1, M/r1] and [C, M/C] on partitions. VectorE multiplies by the chirp and by
+the filter in this layout; both come in pieces together with the data. The spectrum passes through
+HBM scratch, which is as large as one iteration of the loop over the batch needs. Rows beyond the
+data are zeros that are made on the chip, and outputs beyond N are not stored.
 
     HBM [N] -> b* -> four-step -> HBM scratch [M] -> H -> four-step -> b* -> HBM [N]
 
 Where M exceeds what four_step.py holds, split_bluestein.py does the same with transforms that are
 split through HBM.
 
-Why it is fast.  HBM is passed twice, whatever N; the rest is the price of M >= 2N - 1.
+Why it is fast.  HBM is passed twice, whatever N is; the rest is the price of M >= 2N - 1.
 """
 
 from __future__ import annotations

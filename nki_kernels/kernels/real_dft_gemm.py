@@ -1,21 +1,21 @@
 """DFT of real data and its inverse, any length N <= 256, as matrix products: one launch.
 
-Mathematics.  X[k] = sum_n exp(-+2 pi i n k / N) x[n] for k = 0 .. N/2 is one real product of
-rows, [Xr Xi] = x W with W = [cos, -+sin], contracted over N numbers. The inverse of a half
-spectrum is the product the other way: x[n] = sum_k w_k (cos(2 pi n k / N) Xr[k] -+ sin(...) Xi[k])
-with w_k = 2, and 1 for k = 0 and k = N/2, whose imaginary parts are ignored. So Xr[N/2] takes the
-place of Xi[0], and this contraction takes N numbers, too (N + 1 if N is odd).
+Mathematics.  X[k] = sum_n exp(-+2 pi i n k / N) x[n] for k = 0 .. N/2 is one real product of rows,
+[Xr Xi] = x W with W = [cos, -+sin], contracted over N numbers. The inverse of a half spectrum is
+the product in the other direction: x[n] = sum_k w_k (cos(2 pi n k / N) Xr[k] -+ sin(...) Xi[k]),
+where w_k is 1 for k = 0 and k = N/2, whose imaginary parts are ignored, and 2 for the other k. So
+Xr[N/2] takes the place of Xi[0], and this contraction has N numbers, too (N + 1 if N is odd).
 
-Layout on the NeuronCore.  As in dft_gemm, whose blocks, slabs and guard these are: g <= 128 / N
-transforms make a slab, which the Tensor engine transposes and multiplies as the stationary operand
-by g copies of the matrix, or from v3 on each in its row tile of the array. Rows of real data are
-slabs as they come, the two parts of a spectrum are brought together first. Contractions above 128
-are cut in two, by number or, of spectra, by part.
+Layout on the NeuronCore.  The blocks, slabs and guard are those of dft_gemm: g <= 128 / N
+transforms make a slab, which the Tensor engine transposes and multiplies, as the stationary
+operand, by g copies of the matrix or, from v3 on, each transform in its own row tile of the array.
+Rows of real data are slabs as they are loaded; the two parts of a spectrum are brought together
+first. A contraction of more than 128 numbers is cut in two, by number or, for spectra, by part.
 
     HBM [B, N] -> SBUF [128, R, N] -> PSUM [gN, 128] -> SBUF -> PSUM [128, g (N+2)] -> SBUF -> HBM
 
-Why it is fast.  The matrix products are a quarter of a complex DFT's: half the rows, half the
-columns. DMA, which moves half the bytes, is left as the limit.
+Why it is fast.  The matrix products are a quarter of those of a complex DFT: half the rows, half
+the columns. The limit is DMA, which moves half the bytes.
 """
 
 from __future__ import annotations

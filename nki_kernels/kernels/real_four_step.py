@@ -1,34 +1,38 @@
-"""Four-step FFT of real data, half of everything: one launch, natural order. For real transforms
-that are too long, or too few, for Stockham with a transform a partition.
+"""Four-step FFT of real data, with half the work of the complex kernel: one launch, natural order.
 
-Mathematics.  As in four_step: N = A C, n = a C + c, k = k_a + A k_c, and A = R L with a = a1 L + j
-and k_a = K + R k2. Data is real, so the first stage,
+It serves real transforms that are too long, or too few, for Stockham with one transform on each
+partition.
+
+Mathematics.  As in four_step, N = A C, n = a C + c, k = k_a + A k_c, and A = R L with a = a1 L + j
+and k_a = K + R k2. The data is real, so the first stage,
 
     Z[K, j, c] = sum_a1 W_R^(a1 K) x[a1, j, c],      Z[R-K] = conj Z[K],
 
-makes slots K <= R/2 alone. What follows is done for them: DFTs of length L over j, of which the
-twiddles are a part, and the twiddle W_N^(c k_a), which leave v[c, k_a]. Of half of all k_a, the
-last DFT then makes all outputs, those beyond N/2 as conjugates, X[N-k] = conj X[k]. For k' < C/2:
+computes only the slots K <= R/2. The following steps are done for these slots: DFTs of length L
+over j, which contain the twiddles between R and L, and the twiddle W_N^(c k_a). They leave v[c,
+k_a] for half of all k_a. From these, the last DFT computes all outputs; outputs beyond N/2 are
+computed as conjugates, X[N-k] = conj X[k]. For k' < C/2:
 
     X[k_a + A k']       = sum_c W_C^(c k') v[c, k_a]
     X[(A - k_a) + A k'] = sum_c conj (W_C^(c (C-1-k')) v[c, k_a])
 
-For K = 0 the second line repeats outputs of the first one, and has X[N/2] beside them.
+For K = 0 the second line repeats outputs of the first line, and contains X[N/2] as well.
 
 Layout on the NeuronCore.  Transforms are loaded with a1 on partitions. The data is the stationary
-operand of the first product, C neighbouring numbers of it, whose result has c on partitions and a
-slot a column. For L > 1 slots are transposed, as many as fill the array, and multiplied by one
-matrix with blocks. VectorE applies the twiddle to what it finds in PSUM. The last DFT has a matrix
-as stationary operand and k_a as moving columns. Its rows are real parts of all k', then imaginary
-parts: both lines of above end on the same partition, which holds A neighbouring outputs.
+operand of the first product, C neighbouring numbers at a time; the result has c on partitions and
+one slot in each column. For L > 1 slots are transposed, as many as fill the array, and multiplied
+by one matrix with diagonal blocks. VectorE applies the twiddle to the products in PSUM. The last
+DFT has a matrix as the stationary operand and k_a as the moving columns. The results' rows are the
+real parts of all k', then the imaginary parts: the outputs of both lines arrive on the same
+partition, which holds A neighbouring outputs.
 
     HBM [R, N/R] -> PSUM [c, (part, K)] -> (stage) -> twiddle -> PSUM [(part, k'), k_a] -> HBM
 
-Columns of the second line run backwards, and no instruction does. So slots have an order: K = s +
-S t, of which t runs down and s runs up. ScalarE takes the first line from PSUM in runs of s, one
-instruction a t, and the second one in runs of t, one instruction for every s and k2.
+Columns of the second line run backwards, and no instruction does. So slots have an order: K = s + S
+t, where t runs down and s runs up. ScalarE moves the first line out of PSUM in runs of s, one
+instruction for each t. It moves the second line in runs of t, one instruction for each s and k2.
 
-Transforms are columns or other partitions of every product, and never meet.
+Transforms are different columns or partitions in every product, and never meet.
 
 Why it is fast.  It has half of the products of four_step, half of its twiddles, half of its DMA.
 """

@@ -1,6 +1,7 @@
-"""The last DFT of the real four-step kernel, in steps that take turns with those of other stages.
+"""The last DFT of the real four-step kernel, in steps that alternate with those of other stages.
 
-real_four_step.py has the mathematics: two lines of outputs, of which the second runs backwards.
+real_four_step.py has the mathematics: there are two lines of outputs, and the second line runs
+backwards.
 """
 
 from __future__ import annotations

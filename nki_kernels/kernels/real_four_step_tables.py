@@ -1,4 +1,4 @@
-"""The tables of the real four-step kernels, and the numbers that their shapes follow from.
+"""Tables of the real four-step kernels, and the numbers from which their shapes follow.
 
 real_four_step.py and inverse_real_four_step.py have the mathematics: slots K of the first stage, in
 an order of their own, twiddles, DFTs of length L, and the DFT over c.

@@ -1,42 +1,44 @@
 """Stockham FFT of real data in two stages, half the numbers in each: one launch, natural order.
 
-Mathematics.  N = R M, and n = K + R q is an output. The first stage contracts the top digit of
-t = j M + m,
+Mathematics.  N = R M, and n = K + R q is an output. The first stage contracts the top digit of t =
+j M + m,
 
     Z[K, m] = sum_j exp(-+2 pi i j K / R) x[j M + m],      Z[R-K, m] = conj Z[K, m],
 
-so slots K <= R/2 suffice, of which 0 and R/2 are real: they share one, K = 0 as its real part and
-K = R/2 as its imaginary part (odd R has slot 0 for itself). The second stage makes two runs of
-outputs of a slot, as X[N-n] = conj X[n]:
+so slots K <= R/2 suffice. Slots 0 and R/2 are real, and share one slot: K = 0 is its real part and
+K = R/2 its imaginary part (for odd R, slot 0 stands alone). The second stage computes two runs of
+outputs from a slot, because X[N-n] = conj X[n]:
 
     X[K + R q]     = sum_m exp(-+2 pi i m (K + R q) / N)        Z[K, m]        q = 0, 1, ...
     X[(R-K) + R q] = sum_m exp(-+2 pi i m ((R-K) + R q) / N) conj Z[K, m]      up to n = N/2
 
-The twiddles are part of that matrix, one a slot. Slot 0 makes the multiples of R/2. Nothing is
-computed twice and there is no separate step that splits spectra, as there is where N/2 complex
-numbers or two rows are transformed in place of one real row.
+The twiddles are part of the second stage's matrix, of which each slot has its own. Slot 0 computes
+the multiples of R/2. Nothing is computed twice. There is no separate step that splits spectra, as
+there is where N/2 complex numbers or two rows are transformed in place of one real row.
 
-The inverse, real data from a half spectrum, is the transpose: runs of a spectrum to slots, then
-x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] + (-1)^j Z[R/2, m]
-plus twice the real part of the others. Imaginary parts of X[0] and X[N/2] are ignored.
+The inverse, real data from a half spectrum, is the transpose: it goes from runs of a spectrum to
+slots, then computes x[j M + m] = sum_K exp(+-2 pi i j K / R) Z[K, m] over all K, which is Z[0, m] +
+(-1)^j Z[R/2, m] plus twice the real part of the other slots. The imaginary parts of X[0] and X[N/2]
+are ignored.
 
-Layout on the NeuronCore.  As in stockham: transforms lie on partitions, [128, rows, N], and the
-Tensor engine transposes a slab, then multiplies it as the stationary operand, which it reads as one
-strided run. In the first stage g <= 128 / R slabs M/g apart share a product, so that (j, slab) is
-a run of stride M/g; in the second a product takes one slot, whose (part, m) lie side by side. What
-fills half of the array only is done in pairs, by two row tiles side by side: slabs of two rows
-where R divides 64, and two slots where M = 32.
+Layout on the NeuronCore.  As in stockham, transforms lie on partitions, [128, rows, N]. The Tensor
+engine transposes a slab, then multiplies it as the stationary operand, which it reads as one
+strided run. In the first stage g <= 128 / R slabs, M/g apart, share a product, so that (j, slab) is
+a run of stride M/g. In the second stage a product takes one slot, whose (part, m) lie side by side.
+Products that fill only half of the array are done in pairs, by two row tiles side by side: slabs of
+two rows where R divides 64, and two slots where M = 32.
 
     HBM [B, N] -> SBUF [128, rows, N] -> [128, rows, slots, 2, M] -> [128, 2, rows, N/2+1] -> HBM
 
-The inverse needs the two runs of a slot in one. So its spectra are first laid out by slots, slot 0,
-then (part, q, run) of each of the others, by GpSimdE and ScalarE. Where transposes mix rows (v2),
-bad ones are set aside before the first stage, and ScalarE adds their marks to results.
+The inverse needs the two runs of a slot as one run. So GpSimdE and ScalarE first lay out its
+spectra by slots: slot 0, then (part, q, run) of each other slot. Where transposes mix rows (v2),
+bad rows are set aside before the first stage, and ScalarE adds their marks to the results.
 
 Why it is fast.  It has half the matrix products of a complex transform and half its DMA. A stage
-reads what the one before wrote last: so the second stage of a block takes turns with the first one
-of the next. What comes before that is done in phases among them. Where ScalarE shares PSUM's port
-with VectorE (v2), it alone evacuates, as VectorE sets rows aside.
+reads what the stage before it wrote last; so that it need not wait, the second stage of a block
+takes turns with the first stage of the next block, and the phases that prepare a block run among
+these steps. Where ScalarE shares PSUM's port with VectorE (v2), ScalarE alone evacuates, as VectorE
+sets rows aside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Blocks of rows of the real Stockham kernels, and how their data lies in SBUF.
 
-real_stockham.py has the mathematics. A block is loaded, its bad rows are set aside and, of spectra,
-its numbers laid out by slots, in phases that take turns with the steps of the block before.
+real_stockham.py has the mathematics. Before its first stage a block is loaded, its bad rows are set
+aside and, if it holds spectra, its numbers are laid out by slots. These jobs are cut into phases,
+which take turns with the steps of the block before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Both stages of the real Stockham kernels, as steps.
+"""Both stages of the real Stockham kernels, as lists of steps.
 
-real_stockham.py has the mathematics: a stage on real numbers, whose products take slabs, and one on
-spectra, whose products take slots. Either runs in both directions.
+real_stockham.py has the mathematics: there is a stage on real numbers, whose products take slabs,
+and a stage on spectra, whose products take slots. Each stage runs in both directions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps of the real Stockham kernels: transposes, products, and where their results go."""
+"""Steps of the real Stockham kernels: transposes, products, and the places of their results."""
 
 from __future__ import annotations
 

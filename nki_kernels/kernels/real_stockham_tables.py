@@ -1,4 +1,4 @@
-"""The tables of the real Stockham kernels, and the numbers that their shapes follow from.
+"""Tables of the real Stockham kernels, and the numbers from which their shapes follow.
 
 real_stockham.py has the mathematics: a stage on real numbers, slots K of their spectra, and two
 runs of outputs for each slot.

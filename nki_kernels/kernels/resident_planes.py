@@ -1,32 +1,36 @@
 """FFT of images in one trip over HBM: between its stages an image rests in SBUF.
 
-Mathematics.  An image [R, C] with R = r1 r2, C = c1 c2, rows r = j r2 + m and columns c = i c2 + n.
-Four stages contract i, j, n and m, in this order, and W_N = exp(-+2 pi i / N):
+Mathematics.  An image [R, C] has R = r1 r2 and C = c1 c2, rows r = j r2 + m and columns c = i c2 +
+n. Four stages contract i, j, n and m, in this order, and W_N = exp(-+2 pi i / N):
 
     X[K + r1 k, L + c1 l] =
         sum_m W_R^(m (K + r1 k)) sum_n W_C^(n (L + c1 l)) sum_j W_r1^(j K) sum_i W_c1^(i L) x[r, c]
 
-The twiddles are part of the last two matrices, one an L and one a K.
+The twiddles are part of the matrices of the last two stages, which have one matrix for each L and
+for each K.
 
-Layout on the NeuronCore.  Rows are loaded onto partitions (half, j), m = half F + f, where f and
-columns lie on the free axis. The Tensor engine transposes runs (f, part, i) of two f, and
+Layout on the NeuronCore.  Rows are loaded onto partitions (half, j), with m = half F + f, where f
+and the columns lie on the free axis. The Tensor engine transposes runs (f, part, i) of two f, and
 multiplies them as its stationary operand, so that rows return to the partitions. From then on the
-data is that operand, too: what a product makes has on its partitions the free run that it read,
-here the digits that the next stage contracts. No stage needs a transposition of its own:
+data is the stationary operand, too: the partitions of a product are the free run of its stationary
+operand, which here holds the digits that the next stage contracts. No stage needs a transposition
+of its own:
 
     [(half, j), (f, part, i)] -> [(half, j), (part, L, n)] -> [(L, n), (part, K, m)]
         -> [(K, m), (part, L + c1 l)] -> [(part, K + r1 k), C]
 
-Partitions are two halves of 64, each with all of what is contracted for one slab or several. Both
-are contracted at once on half of the array each, real and imaginary part one after the other. The
-last stage multiplies the data as its moving operand, and leaves rows on partitions.
+The partitions form two halves of 64. Each half holds all numbers that one or several slabs
+contract. Both halves are contracted at once, each on half of the array, real and imaginary part one
+after the other. The last stage multiplies the data as its moving operand, and leaves rows on
+partitions.
 
-Rows K + r1 k of a half are r2 apart, so K = a + r2 s, and a block of two halves stores two
-neighbouring rows on 64 partitions.
+The rows K + r1 k of a half are r2 apart. Therefore K = a + r2 s, and a block of two halves stores
+two neighbouring rows on each of 64 partitions.
 
 Why it is fast.  HBM is read once and written once, 16 bytes a point; two passes move twice as much.
-A stage takes 26 ps a point of the Tensor engine at any radix up to 64, the first one with its
-transposition as much. Products with the first rows run while others are loaded.
+As modelled, a stage takes 26 ps a point of the Tensor engine at any radix up to 64; the first stage
+takes as much together with its transposition. Products with the first rows run while other rows are
+loaded.
 """
 
 from __future__ import annotations

@@ -1,27 +1,29 @@
 """FFT over three axes in one trip over HBM: between its axes a volume rests in SBUF.
 
-Mathematics.  The transform of a volume [n0, n1, n2] of real or complex numbers is that of n2, of n0
-and of n1, each one product with its DFT matrix. Of real data n2/2 + 1 outputs are kept. Of 128 rows
-n1, VectorE makes sums and differences of rows 64 apart before: the outputs k1 = 2 q and 2 q + 1 are
-products of 64 sums and of 64 differences.
+Mathematics.  The transform of a volume [n0, n1, n2] of real or complex numbers transforms n2, then
+n0, then n1, each by one product with the axis's DFT matrix. For real data, n2/2 + 1 outputs of the
+first are kept. Where n1 = 128, VectorE first computes sums and differences of rows 64 apart: the
+outputs k1 = 2 q are products of the 64 sums, and k1 = 2 q + 1 are products of the 64 differences.
 
-Layout on the NeuronCore.  A volume is loaded with n0 on partitions, each with all of its [n1, n2],
-two volumes at once where n0 = 64. The Tensor engine transposes runs of 128 numbers, two rows n1 or
-one, and multiplies them as its stationary operand. From then on the data is that operand, too: what
-a product makes has on its partitions the free run that it read, here the axis that comes next.
+Layout on the NeuronCore.  A volume is loaded with n0 on partitions, each with all of its [n1, n2];
+two volumes are loaded at once where n0 = 64. The Tensor engine transposes runs of 128 numbers, one
+or two rows n1, and multiplies them as its stationary operand. From then on the data is the
+stationary operand, too: the partitions of a product are the free run of its stationary operand,
+which here is the axis that comes next.
 
     [n0, (n1, n2)] -> [(n1, n2), n0] -> [n0, (part, k2, n1)] -> [(k2, n1), (part, k0)]
         -> [k0, (part, k1, k2)]
 
-Real and imaginary part are contracted one after the other. Where an axis has 64 numbers, partitions
-are two halves with one volume each, or one k2 each, and both are contracted at once on half of the
-array each; of 128 n1, sums and differences are the halves. The result is stored in two parts along
-k1, runs of them, the first while the other is made.
+Real and imaginary part are contracted one after the other. Where an axis has 64 numbers, the
+partitions form two halves, with one volume or one k2 in each. Both halves are contracted at once,
+each on half of the array. Where n1 = 128, sums and differences are the two halves. The result is
+stored in two parts along k1, as runs of k1; the first part is stored while the second is computed.
 
-Where transposes mix rows, on NeuronCore-v2, each volume has its own: none reaches another.
+Where transposes mix rows, on NeuronCore-v2, each volume has transposes of its own, so that no
+volume reaches another.
 
-Why it is fast.  HBM is read once and written once; a pass for each axis moves three times as much,
-in runs of a half spectrum's row. Real data has half the work from the first axis on.
+Why it is fast.  HBM is read once and written once. A pass for each axis would move three times as
+much, in runs of one row of a half spectrum. Real data has half the work from the first axis on.
 """
 
 from __future__ import annotations

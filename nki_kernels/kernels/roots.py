@@ -1,7 +1,7 @@
-"""Roots of unity for tables: exact where a part is 0.
+"""Roots of unity for tables, which are exact where a part is 0.
 
-A sine of pi in floating point is 1e-16. With 0 in its place, what real data has no imaginary part
-for, X[0] and X[N/2], is a sum of zeros: the results are exact, and cost nothing.
+In floating point, the sine of pi comes out as 1e-16. These tables contain 0 in its place. So the
+imaginary parts of X[0] and X[N/2] of real data are sums of zeros, and exact, at no cost.
 """
 
 from __future__ import annotations

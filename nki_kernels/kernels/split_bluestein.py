@@ -1,27 +1,30 @@
 """Bluestein's DFT of any length N <= 2^22 by two transforms split through HBM: one launch.
 
 Mathematics.  As in long_bluestein.py, X = b* . IDFT_M(H . DFT_M(b* . x, zeros)), and M = P Q is
-split as in split_four_step.py. The filter H lies in the order [k_p, k_q] that the forward passes
-leave, and the inverse passes take it back in reverse, so that nothing is interleaved:
+split as in split_four_step.py. The filter H lies in the order [k_p, k_q] in which the forward
+passes leave spectra. The inverse passes read this order and go backwards, so that nothing is
+interleaved:
 
     z[k_p, q] = W_M^(q k_p) sum_p W_P^(p k_p) b*[p Q + q] x[p Q + q]
     v[k_p, q] = IDFT_Q over k_q of (H[k_p, k_q] . DFT_Q over q of z)
     y[p Q + q] = b*[p Q + q] sum_k_p W_P^(-p k_p) W_M^(-q k_p) v[k_p, q]
 
-The inverse is a forward transform with real and imaginary part exchanged: from v on all is.
+The inverse transform is a forward transform with real and imaginary part exchanged. From v on, all
+numbers are exchanged in this way.
 
-Layout on the NeuronCore.  P is 65 to 128, so N numbers fill at most 64 rows p of Q. Two pieces of W
-columns lie on the partitions, each on a half, where VectorE multiplies by the chirp. The Tensor
-engine multiplies each half by its piece's matrix, with k_p on partitions, and on the way back adds
-both to one result: a matrix has zeros for the half of the other piece. Twiddles, gaps in the
-scratch and the two cores' shares are those of split_four_step.py. H multiplies results of the
-forward transforms in SBUF, before they are stored.
+Layout on the NeuronCore.  P is 65 to 128, so N numbers fill at most 64 rows p of Q numbers. Two
+pieces of W columns lie on the partitions, each on a half, where VectorE multiplies them by the
+chirp. In the first pass the Tensor engine multiplies each half by its piece's matrix, which leaves
+k_p on partitions. In the last pass it adds both pieces into one result, where the matrix of each
+piece has zeros for the half of the other piece. The twiddles, the gaps in the scratch and the
+shares of the two cores are those of split_four_step.py. H multiplies results of the forward
+transforms in SBUF, before they are stored.
 
     HBM [p, q] -> b* -> PSUM [k_p, w] -> twiddle -> HBM [P, Q] -> four-step, H -> HBM [P, Q]
     HBM [P, Q] -> four-step -> HBM [P, Q] -> twiddle -> PSUM [(half, p), w] -> b* -> HBM [p, q]
 
-Why it is fast.  HBM is passed four times, with M >= 2N - 1 numbers between. VectorE's products are
-what takes longest: all its instructions use all partitions.
+Why it is fast.  HBM is passed four times, with M >= 2N - 1 numbers in between. VectorE's products
+take the longest time; all of its instructions use all partitions.
 """
 
 from __future__ import annotations

@@ -1,34 +1,42 @@
-"""FFT of lengths that one transform's SBUF cannot hold: a radix of up to 128 through HBM scratch.
+"""FFT of lengths that exceed SBUF: one radix of up to 128 is split off, through scratch in HBM.
 
 Mathematics.  N = P Q with P <= 128, n = p Q + q, k = k_p + P k_q:
 
     y[k_p + P k_q] = sum_q W_Q^(q k_q) W_N^(q k_p) sum_p W_P^(p k_p) x[p Q + q]
 
-Layout on the NeuronCore.  Three passes over HBM in one launch.
+Layout on the NeuronCore.  One launch makes three passes over HBM.
 
-1. N numbers lie on L = P G <= 128 partitions (p, g) as they follow each other: G neighbours share a
-   p. The Tensor engine multiplies pieces of W columns, q = g N/L + s + w, by W_P^(p k_p): blocks of
-   one matrix, zeros between different g. A piece has a matrix of its own, with the twiddles
-   W_N^(k_p (g N/L + s)) of its first columns in it, so that those which VectorE multiplies by while
-   it reads PSUM, W_N^(k_p w), are the same for all pieces: tables of P N / W and P W numbers.
-2. The P transforms of length Q by four_step.py.
-3. The Tensor engine transposes pieces [L, W] to [J, L] for each of W / J columns J apart, and
-   ScalarE puts them side by side: P W / J neighbouring results on each partition.
+1. N numbers lie on L = P G <= 128 partitions (p, g) in the order of HBM, so that G neighbouring
+partitions share a p. The Tensor engine multiplies pieces of W columns, q = g N/L + s + w, by W_P^(p
+k_p). The matrix has one block for each g, and zeros between different g. Each piece has a matrix of
+its own, which contains the twiddles W_N^(k_p (g N/L + s)) of the piece's first columns. The
+remaining twiddles W_N^(k_p w), by which VectorE multiplies while it reads PSUM, are therefore the
+same for all pieces. The tables have P N / W and P W numbers.
+
+2. The P transforms of length Q run as in four_step.py.
+
+3. The Tensor engine transposes pieces [L, W] to [J, L], once for each of the W / J columns J apart.
+ScalarE puts the results side by side: P W / J neighbouring results lie on each partition.
+
+The first and the last pass are:
 
     HBM [L, N/L] -> PSUM [(k_p, g), w] -> twiddle -> HBM [P, Q] -> four-step -> HBM [P, Q]
     HBM [L, N/L] -> PSUM [j, (k_p, g)] -> SBUF [j, g, i, k_p] -> HBM
 
-Tables pass through SBUF in pieces, so nothing grows with N but HBM. Scratch has a gap after each of
-P > 64 rows: rows a power of two apart come at half the rate on NeuronCore-v2.
+Tables pass through SBUF in pieces, so that only HBM has to grow with N. Where P > 64, the scratch
+has a gap after each row: rows that are a power of two apart are moved at half the rate on
+NeuronCore-v2.
 
-A batch is a loop on the device, a transform an iteration, so that scratch is that of one transform.
-Where a transform has too many instructions for that, its passes are loops, and the batch is none.
-Two cores each take a half of the batch. They share the last transform of an odd one, and all of
-those whose passes are loops: each takes a half of the pieces and of the P transforms, and before a
-pass reads what the other core wrote, they meet.
+A batch is a loop on the device with one transform in an iteration, so that the scratch holds one
+transform. Where a transform has too many instructions for the body of a loop, its passes are loops,
+and the batch is unrolled. Two cores each take half of the batch. They share the last transform of
+an odd batch, and all transforms whose passes are loops: each core takes half of the pieces and half
+of the P transforms, and the cores wait for each other before a pass reads what the other core
+wrote.
 
-Why it is fast.  Three passes are three times the DMA floor. With P near 128 the transforms between
-are short, for N <= 2^21 of two radices, and every descriptor of the other passes moves up to 4 KiB.
+Why it is fast.  Three passes take three times the DMA floor. With P near 128 the transforms in
+between are short, of two radices for N <= 2^21, and every descriptor of the other passes moves up
+to 4 KiB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transforms in HBM, and their way into SBUF, each spread over all partitions: see four_step.py.
 
 A line is a transform, or a part of one. The top digit a1 of its first index lies on partitions, so
-that every descriptor of a load reads as many contiguous numbers as there are. Lines that are
-shorter than a transform are followed by zeros.
+that every descriptor of a load reads as many contiguous numbers as possible. A line that is shorter
+than a transform is followed by zeros.
 """
 
 from __future__ import annotations

@@ -1,48 +1,49 @@
 """Stockham FFT with any radices, stages on the Tensor engine: one launch, natural order.
 
 Mathematics.  N = r1 r2 ... rs. After stage i the state is Z_i[K, m] with K < R_i = r1...ri (the
-output index so far, natural order) and m < M_i = N / R_i (the input index still to do). Stage i
+output index so far, in natural order) and m < M_i = N / R_i (the input index still to do). Stage i
 splits m = j M_i + m' and contracts j:
 
     Z_i[K + R_(i-1) k, m'] = sum_j exp(-+2 pi i j (K / R_i + k / r_i)) Z_(i-1)[K, j M_i + m']
 
-so the twiddle is part of the stage's matrix, one matrix a K (exponents reduced exactly in
-integers, a scale folded into the first stage). Z_0 is the input and Z_s the output, both in
-natural order: Stockham's autosort.
+so that the twiddle is part of the stage's matrix, of which each K has its own (exponents are
+reduced exactly in integers, and a scale is folded into the first stage). Z_0 is the input and Z_s
+the output, both in natural order: Stockham's autosort.
 
-Layout on the NeuronCore.  Transforms lie on partitions. A slab is the contraction of one (K, m');
-g <= 64 / r slabs fill the array. As in dft_gemm, the Tensor engine transposes the slabs' data
+Layout on the NeuronCore.  Transforms lie on partitions. A slab is the contraction of one (K, m'); g
+<= 64 / r slabs fill the array. As in dft_gemm, the Tensor engine transposes the data of the slabs
 (stationary = data, moving = identity) and multiplies it as the stationary operand once more, so
-the transforms return to partitions. It reads a stationary operand along one strided run. So the
-state between stages is [K][j][part][m'] with j of the stage to come, and a product takes slabs
-M_i / g apart: (j, part, slab) is one run of stride M_i / g. The input, whole rows as DMA brings
-them, is [part][j][m'], one run of (part, j, slab), and the last stage, where M_i = 1, takes g
-consecutive K. Up to four products share a PSUM bank, where consecutive m' lie side by side (column
-stride 16 bytes), so that the evacuation writes at full rate. For r > 64 real and imaginary part are
-contracted one after the other. For r <= 32 two row tiles of the array work side by side, each on
-products and on a PSUM bank of its own (stockham_stages.py): up to eight products go together
-(stockham_products.py).
+that the transforms return to partitions. The engine reads a stationary operand along one strided
+run. So the state between stages is [K][j][part][m'], where j belongs to the next stage, and a
+product takes slabs M_i / g apart: (j, part, slab) is one run of stride M_i / g. The input, whole
+rows as DMA brings them, is [part][j][m'], one run of (part, j, slab). The last stage, where M_i =
+1, takes g consecutive K. Up to four products share a PSUM bank, where consecutive m' lie side by
+side (column stride 16 bytes), so that the evacuation writes at full rate. For r > 64 the real and
+the imaginary part are contracted one after the other. For r <= 32 two row tiles of the array work
+side by side, each on its own products and its own PSUM bank (stockham_stages.py): up to eight
+products go together (stockham_products.py).
 
-Tables that fit SBUF beside two states (16 bytes a point) stay there. The others are streamed: read
-from HBM for each block of transforms, chunk by chunk, each before the products of the one ahead
-(stockham_plan.py). Input comes into a few tiles in turn (stockham_blocks.py), as what DMA writes
-may not take much of SBUF. Where transposes mix rows, on NeuronCore-v2, bad ones are set aside
-before (row_guard.py).
+Tables that fit SBUF beside two states (16 bytes a point) stay there. Other tables are streamed:
+they are read from HBM for each block of transforms, chunk by chunk, each chunk before the products
+of the chunk ahead of it (stockham_plan.py). Input comes into a few tiles in turn
+(stockham_blocks.py), because only a small part of SBUF may be written by DMA. Where transposes mix
+rows, on NeuronCore-v2, bad rows are set aside before (row_guard.py).
 
-A stage reads what the one before wrote last. So where SBUF has room, stages of consecutive blocks
-take turns, and blocks of many rows begin and end with halves: the first load and the last store
-overlap nothing. Those of NeuronCore-v2 share PSUM's port: there ScalarE evacuates all but the first
-stage's transposes, as VectorE sets rows aside.
+A stage reads what the stage before it wrote last. So where SBUF has room, stages of consecutive
+blocks take turns, and blocks of many rows begin and end with half blocks, because nothing overlaps
+the first load and the last store. On NeuronCore-v2, ScalarE and VectorE share PSUM's port: there
+ScalarE evacuates everything except the first stage's transposes, while VectorE sets rows aside.
 
 Precision.  As in dft_gemm the tables' dtype decides: float32, bfloat16 (the state is bfloat16
-between stages too), or refined, pairs of bfloat16 for tables and transposed data. PSUM and HBM
-are fp32 throughout.
+between stages, too), or refined, which means pairs of bfloat16 for tables and transposed data. PSUM
+and HBM are fp32 throughout.
 
-Why it is fast.  A stage costs 38 ps a point on trn1's Tensor engine for r <= 64, 26 ps in full row
-tiles, whatever r is, against 59 ps of the DMA floor: two stages of radix 64 beat four of radix 8.
-VectorE never multiplies: twiddles are free. DMA of a streamed table runs behind the products: half
-a floor, twice as much if r > 64, and again if its rows are a power of two apart in HBM. The kernel
-needs 128 transforms to fill the array.
+Why it is fast.  As modelled for trn1, a stage costs 38 ps a point on the Tensor engine for r <= 64,
+and 26 ps in full row tiles, whatever r is, against 59 ps of the DMA floor: two stages of radix 64
+beat four stages of radix 8. VectorE never multiplies, so that twiddles are free. The DMA of a
+streamed table runs behind the products. It takes half a floor, twice as much if r > 64, and again
+twice as much if the table's rows are a power of two apart in HBM. The kernel needs 128 transforms
+to fill the array.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Blocks of rows for Stockham's stages: their way into SBUF, their states, their way back.
+"""Blocks of rows for Stockham's stages: their loads, their states and their stores.
 
-Input comes into a few tiles in turn, as what DMA writes may not take much of SBUF. See stockham.py.
+Input is loaded into a few tiles in turn, because only a small part of SBUF may be written by DMA.
+See stockham.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What all blocks of a launch of Stockham's stages share, above all tables: see stockham.py.
 
-In the order of the stages, each table that still fits SBUF beside two states stays there. The
-others are streamed: read from HBM for each block, chunk by chunk, into two tiles in turn.
+In the order of the stages, each table that still fits SBUF beside two states stays there. Other
+tables are streamed: they are read from HBM for each block, chunk by chunk, into two tiles in turn.
 """
 
 from __future__ import annotations

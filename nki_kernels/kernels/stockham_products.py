@@ -1,7 +1,8 @@
-"""Products of one of Stockham's stages, from the state in SBUF to the next one: see stockham.py.
+"""Products of one of Stockham's stages, from the state in SBUF to the next state: see stockham.py.
 
-A group of consecutive products has its slabs transposed, is multiplied by the table and evacuated
-together: as many as fit a PSUM bank, and as have results that are one strided run.
+Consecutive products form a group. The slabs of a group are transposed, multiplied by the table and
+evacuated together. A group has as many products as fit a PSUM bank and leave their results in one
+strided run.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Stages of Stockham's algorithm: their slabs, how these lie in SBUF, their tables.
+"""Stages of Stockham's algorithm: their slabs, the layout of slabs in SBUF, and their tables.
 
-stockham.py has the mathematics and runs them; other kernels run some of them, too.
+stockham.py has the mathematics and runs the stages; other kernels run some of them, too.
 
 Row tiles.  A product of g slabs with 2 g r <= 128 rows has a block-diagonal table, which multiplies
-zeros where g > 1. For r <= 32 two row tiles of the array, of 64 rows each, take products of their
-own instead, side by side in the time of one, with half the columns. Their operands are still
-transposed together, as one strided run of 128 numbers. So what the row tiles take lies one after
-the other in the state: K and K + 1 (if M_i = 1, g of each), in the first stage two rows of a
-partition. Where a K has less than 64 rows, zeros follow it, in the state and in the table.
+zeros where g > 1. For r <= 32, two row tiles of the array, of 64 rows each, take products of their
+own instead. They work side by side in the time of one product, with half the columns. Their
+operands are still transposed together, as one strided run of 128 numbers. So the operands of both
+row tiles lie one after the other in the state: they belong to K and K + 1 (if M_i = 1, to g
+consecutive K each), and in the first stage to two rows of a partition. Where a K has less than 64
+rows, zeros follow it, in the state and in the table.
 """
 
 from __future__ import annotations

@@ -1,31 +1,35 @@
 """FFT along an axis that is not the last one, without a transposition through HBM.
 
-Mathematics.  Data [A, N, C], transformed along N = r M, n = j M + m an input and K + r q an output:
+Mathematics.  The data [A, N, C] is transformed along N = r M, where n = j M + m is an input and K +
+r q is an output:
 
     Z[K, m] = sum_j W_r^(j K) x[j M + m],      X[K + r q] = sum_m W_N^(m (K + r q)) Z[K, m].
 
-The twiddles are part of the second matrix, one a K. N <= 64 takes the second stage alone.
+The twiddles are part of the second matrix, of which each K has its own. N <= 64 needs the second
+stage only.
 
-Layout on the NeuronCore.  Rows of x are loaded as they lie: (part, j, s) on partitions, where
-g <= 64 / r slabs s of M / g rows fill the array, and columns C on the free axis, so that runs of
-columns move. The data is the stationary operand of the first stage, whose products therefore have
-the columns on partitions and the digits in the free axis: a transform and a transposition in one.
-The second stage transposes a slab K, which lies there as one run (part, m), back and multiplies it
-as the moving operand, so that (part, q) is on partitions, and q r + K, stored as it lies, is
-natural order again.
+Layout on the NeuronCore.  Rows of x are loaded as they lie: (part, j, s) is on partitions, where g
+<= 64 / r slabs s of M / g rows fill the array, and columns C are on the free axis, so that DMA
+moves runs of columns. The data is the stationary operand of the first stage. The products of this
+stage therefore have the columns on partitions and the digits on the free axis: one product is a
+transform and a transposition. There, a slab K lies as one run (part, m). The second stage
+transposes it back and multiplies it as the moving operand, so that (part, q) is on partitions. The
+outputs q r + K are stored as they lie, and are in natural order.
 
     HBM [N, C] -> SBUF [(part, j, s), M/g, C] -> [C, r, 2, M] -> [(part, q), r, C] -> HBM [N, C]
 
-Of fewer columns than the array takes, several members lie side by side. Where they share a
-transposition that adds products with zero, columns that are not finite are set aside before
-(row_guard). An operand is never as narrow as v2 refuses: it reads columns beyond its own.
+Where there are fewer columns than the array takes, several members (indices of A) lie side by side.
+Where members share a transposition that adds products with zero, columns that are not finite are
+set aside before (row_guard). NeuronCore-v2 refuses some narrow operands; a narrow operand therefore
+reads columns beyond its own.
 
-Input may have fewer than N rows (zeros follow, which are neither stored in HBM nor loaded), and
-output, too (the rest is not stored). A long batch is a loop on the device, over members or over
-blocks of columns, and so are the shares of two programs (column_blocks.py).
+The input may have fewer than N rows: zeros follow, which are neither stored in HBM nor loaded. The
+output may have fewer rows, too: the others are not stored. A long batch is a loop on the device,
+over members or over blocks of columns, and two programs share it in the same way
+(column_blocks.py).
 
-Why it is fast.  Three passes of the Tensor engine instead of the four of two Stockham stages, and
-DMA that moves runs of up to 8 KiB.
+Why it is fast.  It makes three passes of the Tensor engine instead of the four of two Stockham
+stages, and DMA moves runs of up to 8 KiB.
 """
 
 from __future__ import annotations

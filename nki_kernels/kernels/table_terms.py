@@ -1,7 +1,8 @@
-"""Tables of one term or, refined, two: in float32 or bfloat16, and data as operands beside them.
+"""Tables of one term or, refined, of two terms, and the operands that are multiplied by them.
 
-A refined table is a pair of bfloat16, the rounded one and what rounding lost, and so is the data
-that meets it: their product is a sum of three.
+A table has float32 or bfloat16 numbers. A refined table is a pair of bfloat16 tables, the rounded
+table and what rounding lost. The data that is multiplied by it is split in the same way, and the
+product of both is a sum of three products.
 """
 
 from __future__ import annotations

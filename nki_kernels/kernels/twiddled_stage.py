@@ -1,17 +1,18 @@
-"""Stockham's stage before the twiddles of a four-step transform: see four_step.py.
+"""Stockham's last stage before the twiddles of a four-step transform: see four_step.py.
 
-Mathematics.  Of Stockham's state only [K][j][part] is left, K < R and j < r. The stage contracts j
-with a matrix for each K, and its outputs k_a = K + R k are multiplied by W_N^(c k_a).
+Mathematics.  Only [K][j][part] is left of Stockham's state, with K < R and j < r. The stage
+contracts j with a matrix for each K, and its outputs k_a = K + R k are multiplied by W_N^(c k_a).
 
 Layout on the NeuronCore.  As in stockham.py, the Tensor engine transposes slabs, one for each K,
 and multiplies them as stationary operands, so that c returns to partitions. For r <= 32 the array
-is two row tiles of 64, if the slabs fill them: each multiplies half of the 128 rows of an operand,
-in half of the columns that a block-diagonal matrix for all of them would have, side by side in two
-PSUM banks. VectorE multiplies by the twiddles what it evacuates: with one operand in PSUM that
-takes a cycle a number. It adds the products when those of the next bank are on their way; from v3
-on GpSimdE does, which does not have to wait for VectorE there.
+works as two row tiles of 64, if the slabs fill them. Each row tile multiplies half of the 128 rows
+of an operand, with half of the columns that a block-diagonal matrix for all of them would have. The
+two work side by side, in two PSUM banks. VectorE multiplies the results by the twiddles as it
+evacuates them, which takes a cycle a number because one operand is in PSUM. The sums of these
+products are computed later, when the products of the next bank are on their way: by VectorE or,
+from v3 on, by GpSimdE, which does not have to wait for VectorE there.
 
-Tables of which SBUF has no room are streamed: they come in pieces, product by product.
+Tables for which SBUF has no room are streamed: they come in pieces, product by product.
 """
 
 from __future__ import annotations
