@@ -271,3 +271,17 @@ def test_results_go_to_no_other_device(counted):
     assert counts.to_host == 0
     y = torch.empty(1, 2, 30, device="neuron")
     assert trnfft.irfft(there, out=y) is y
+
+
+def test_a_length_that_no_kernel_takes_is_refused_with_advice_that_helps(launches):
+    """The smallest such length, 4194305 = 5 * 397 * 2113, is above 2^22 and has a large factor."""
+    x = torch.zeros(4_194_305)
+    x[1] = 1
+    for backend in ("nki", "matmul"):
+        with trnfft.backend(backend):
+            with pytest.raises(NotImplementedError, match=r'set_precision\("double"\)'):
+                trnfft.fft(x.to("neuron"))
+            with trnfft.precision("double"):
+                spectrum = trnfft.fft(x.to("neuron"))
+        assert spectrum.device.type == "neuron" and not launches
+        assert_close([spectrum.real.cpu()], [torch.fft.fft(x.double()).real.float()])

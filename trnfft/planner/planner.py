@@ -296,7 +296,7 @@ def check_longest(n: int) -> None:
         raise NotImplementedError(
             f"N = {shown(n)} is more than the {LONGEST} points that a launch transforms: split it "
             f'over several cores or launches, see "Longer transforms" in docs/planner.md, or use '
-            f'trnfft.set_backend("torch")'
+            f'trnfft.set_precision("double"), which transforms any length on the host'
         )
 
 
@@ -490,12 +490,13 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
     if len(first) == 1:
         (name, reason), *_ = first.items()
         return (
-            f"no kernel transforms {size} on {problem.where}: {name} {reason}; use other sizes or "
-            f'trnfft.set_backend("auto")'
+            f"no kernel transforms {size} on {problem.where}: {name} {reason}; use other sizes, or "
+            f'trnfft.set_precision("double"), which transforms any size on the host'
         )
     return (
         f"no kernel transforms {size} on {problem.where}; use a length without large prime "
-        f'factors, as trnfft.next_fast_len returns, or trnfft.set_backend("auto")'
+        f"factors, as trnfft.next_fast_len returns, or "
+        f'trnfft.set_precision("double"), which transforms any length on the host'
     )
 
 
