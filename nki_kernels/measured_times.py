@@ -11,6 +11,8 @@ Sources, as cited below:
               of a trn2.48xlarge, 8 ranks, LNC=1, float32, TorchNeuron Beta 3
   [kiln]      foxl-ai/kiln, docs/neuron-notes.md: trn1, an empty graph and what it returns
   [article]   "FFT is a GEMM, and then it isn't": trn1, PyTorch/XLA
+  [deep_ep]   deep_ep_trn, its table of the platform's constraints, number 8: trn2.3xlarge, LNC=2,
+              torch-neuronx 2.14.3, NKI 0.7.0b1
   [hw]        aws-samples/sample-spectral-dns-on-aws-neuron, docs/results.md: 32 cores of trn1
 """
 
@@ -136,6 +138,18 @@ NKI_ALL_TO_ALL_16_MB = MeasuredTime(
     chip="trn2",
     measured_on="8 cores of a trn2.48xlarge, LNC=1, TorchNeuron Beta 3",
     source="[cookbook]",
+)
+
+# Beside the times of a device: a tensor that goes to the host and back, for an operation that the
+# chip lacks. The record's author explains it by copies of the driver that wait.
+HOST_ROUND_TRIP = MeasuredTime(
+    what="a tensor's way from the device to the host and back",
+    least_ns=0.7e6,
+    most_ns=3.5e6,
+    about_ns=2.1e6,
+    chip="trn2",
+    measured_on="a trn2.3xlarge, torch-neuronx 2.14.3",
+    source="[deep_ep]",
 )
 
 
