@@ -1,12 +1,15 @@
-"""The table of README.md and docs/planner.md: python -m bench.prices
+"""The tables of modelled prices in README.md and docs/planner.md: python -m bench.prices
 
-About 2^20 points by `trnfft.plan`, in Markdown: what a kernel takes, modelled, over what DMA needs
-to read and write every point once, and beside it about the time with a launch.
+The program prints three tables in Markdown, all by `trnfft.plan`. The first has about 2^20 points
+a case: the modelled time of the kernel, that time over the DMA floor, which is what DMA needs to
+read and write every point once, and about the time with a launch. The second compares real data
+with complex data, the third one core with two.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from nki_kernels.measured_times import about
 from trnfft.planner.plan import Plan
@@ -17,6 +20,9 @@ SHAPES = (
     *((n,) for n in (128, 256, 1000, 997, 1024, 4096, 4099, 16384, 65536, 2**20)),
     (1024, 1024),
 )
+REAL_LENGTHS = (256, 1024, 4096)
+LONG = (20, 21)  # exponents of two
+CHIPS_OF_TWO_CORES = ("trn2", "trn3")
 NAMES = {
     "dft_gemm": "DFT-GEMM",
     "stockham": "Stockham",
@@ -29,34 +35,85 @@ NAMES = {
 }
 
 
-def planned(shape: tuple[int, ...], target: str) -> Plan:
-    """The plan of a case: a batch of about 2^20 points."""
+def planned(shape: tuple[int, ...], target: str, **options: bool) -> Plan:
+    """Returns the plan of one case, whose batch holds about 2^20 points.
+
+    Args:
+        shape: lengths of the transform.
+        target: the chip.
+        options: `real` and `inverse`, as for `trnfft.plan`.
+    """
     size = {"n": shape[0]} if len(shape) == 1 else {"shape": shape}
     batch = 1 << round(math.log2(2**20 / math.prod(shape)))
-    return plan(**size, batch=batch, target=target, cores=None)
+    return plan(**size, batch=batch, target=target, cores=None, **options)
 
 
 def row(plans: list[Plan]) -> str:
-    """A line of the table: a case on each chip."""
+    """Returns a row of the first table: one case on each chip."""
     first = plans[0]
     size = " x ".join(map(str, first.shape or (first.n,)))
     kernels = " / ".join(dict.fromkeys(NAMES[one.algorithm] for one in plans))
     cells = [f"{size}, {first.batch}", kernels]
     for one in plans:
-        ns, launched = one.predicted_ns or 0.0, one.with_launches_ns or 0.0
-        cells += [f"{ns / 1e3:.0f} us", f"{ns / one.dma_floor_ns:.1f}", about(launched)]
+        launched = about(one.with_launches_ns or 0.0)
+        cells += [us(one), f"{ns_of(one) / one.dma_floor_ns:.1f}", launched]
     return f"| {' | '.join(cells)} |"
 
 
 def table() -> str:
-    """The table."""
+    """Returns the first table."""
     plans = [[planned(shape, chip) for chip in CHIPS] for shape in SHAPES]
     headings = ["N, batch", "algorithm"]
     for one in plans[0]:
         headings += [f"{one.where}: kernel, modelled", "ratio", "with a launch, about"]
-    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
-    return "\n".join([*lines, *map(row, plans)])
+    return markdown(headings, map(row, plans))
+
+
+def real_table() -> str:
+    """Returns the second table: real data, with the ratio to the time of complex data."""
+    headings, rows = ["N, batch"], []
+    for n in REAL_LENGTHS:
+        cells = []
+        for chip in CHIPS:
+            whole = planned((n,), chip)
+            kinds = (False, True)  # from real data, and to real data
+            halves = [planned((n,), chip, real=True, inverse=inverse) for inverse in kinds]
+            if n == REAL_LENGTHS[0]:
+                headings += [f"{whole.where}: complex", "from real", "to real"]
+            cells.append(us(whole))
+            cells += [f"{us(half)} ({ns_of(half) / ns_of(whole):.2f})" for half in halves]
+        rows.append(f"| {n}, {whole.batch} | {' | '.join(cells)} |")
+    return markdown(headings, rows)
+
+
+def cores_table() -> str:
+    """Returns the third table: one long transform on one core and on two."""
+    headings, rows = ["N"], []
+    for exponent in LONG:
+        cells = []
+        for chip in CHIPS_OF_TWO_CORES:
+            one, two = (plan(2**exponent, target=chip, cores=cores) for cores in (1, 2))
+            if exponent == LONG[0]:
+                headings += [one.where, two.where, "ratio"]
+            cells += [us(one), us(two), f"{ns_of(two) / ns_of(one):.2f}"]
+        rows.append(f"| 2^{exponent} | {' | '.join(cells)} |")
+    return markdown(headings, rows)
+
+
+def ns_of(one: Plan) -> float:
+    """Returns the modelled time of a plan's kernel, in nanoseconds."""
+    return one.predicted_ns or 0.0
+
+
+def us(one: Plan) -> str:
+    """Returns the modelled time of a plan's kernel as text: "81 us"."""
+    return f"{ns_of(one) / 1e3:.0f} us"
+
+
+def markdown(headings: list[str], rows: Iterable[str]) -> str:
+    """Returns a table of Markdown."""
+    return "\n".join([f"| {' | '.join(headings)} |", "|---" * len(headings) + "|", *rows])
 
 
 if __name__ == "__main__":
-    print(table())
+    print("\n\n".join([table(), real_table(), cores_table()]))

@@ -1,0 +1,110 @@
+"""Tables and figures of the pages that are modelled or counted are what the programs say.
+
+Figures in prose are compared by blocks of the pages themselves, which test_examples.py runs.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+pytest.importorskip("torch")
+
+import trnfft  # noqa: E402
+from bench import prices  # noqa: E402
+from bench.block_circulant import times  # noqa: E402
+from nki_kernels import hardware, simulator  # noqa: E402
+from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def table_below(text: str, heading: str) -> list[list[str]]:
+    """Returns the cells of the first table below a heading, without its two first lines."""
+    lines = text.split(f"{heading}\n", 1)[1].splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[first + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+@pytest.mark.parametrize("table", [prices.real_table, prices.cores_table])
+def test_tables_of_the_planners_page(table):
+    assert f"\n{table()}\n" in page("planner.md")
+
+
+def test_pages_agree_on_the_radices_of_1000_points():
+    """Each radix list stands with its batch, as batches differ in it."""
+    recipes = re.findall(r"`(stockham 1000 = [^`]+)` for (\d+) rows", page("architecture.md"))
+    plans = {batch: trnfft.plan(1000, batch=int(batch), target="trn1") for _, batch in recipes}
+    assert set(plans) == {"1024", "128"}
+    assert {(str(plan.recipe), batch) for batch, plan in plans.items()} == set(recipes)
+    stages = re.findall(r"stage \d: radix (\d+)", page("planner.md").split("batch 128")[1])
+    assert tuple(map(int, stages[:2])) == plans["128"].radices
+
+
+def in_numbers(text: str) -> list[int]:
+    """Returns the integers of a text, where 2^20 is one of them."""
+    found = re.findall(r"(\d+)(?:\^(\d+))?", text)
+    return [int(base) ** int(exponent or 1) for base, exponent in found]
+
+
+def test_the_table_of_algorithms_has_them_all_and_their_lengths():
+    """Lengths are those of the registry; those of several axes are in words."""
+    rows = {
+        name: lengths
+        for names, _, lengths in table_below(page("planner.md"), "## Algorithms")
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    of_other_precisions = {name for name in ALGORITHMS if re.search(r"_bf16(_refined)?$", name)}
+    assert set(rows) == set(ALGORITHMS) - of_other_precisions
+    for name, lengths in rows.items():
+        longest = getattr(ALGORITHMS[name], "longest", None)
+        if longest is None or name.endswith("real_stockham"):
+            continue  # that is a product of radices
+        shortest = ALGORITHMS[name].shortest
+        stated = in_numbers(lengths)
+        assert longest in stated, name
+        assert shortest <= 2 or shortest in stated or shortest - 1 in stated, name
+
+
+def test_times_of_block_circulant_layers():
+    """As `python -m bench.block_circulant` models them, here in two units."""
+    blocks = times.FEATURES // times.BLOCK
+    rows = table_below(page("layers.md"), "### How long it takes")
+    assert [int(rows_of_input) for rows_of_input, *_ in rows] == list(times.BATCHES)
+    for rows_of_input, *stated in rows:
+        batch = int(rows_of_input)
+        naive = sum(times.naive_us(batch, blocks, blocks, times.BLOCK).values())
+        dense = times.dense_us(batch, times.FEATURES, times.FEATURES)
+        modelled = [naive, dense, *times.circulant_us(batch, blocks, blocks, times.BLOCK)]
+        assert stated == [in_words(us) for us in modelled]
+
+
+def in_words(us: float) -> str:
+    """Returns microseconds with their unit: "95 us", "922 us", "58.9 ms"."""
+    return f"{us:.0f} us" if us < 1000 else f"{us / 1e3:.3g} ms"
+
+
+@pytest.mark.sweep
+def test_times_of_bloom():
+    """As `pytest bench/test_bloom_bench.py -s` models them, of pictures stored by rows."""
+    from bench import test_bloom_bench as bloom
+
+    rows = table_below(page("convolution.md"), "### How long it takes")
+    assert len(rows) == len(bloom.CASES)
+    for case, (name, *stated) in zip(bloom.CASES, rows, strict=True):
+        assert name == f"{case.size[1]}x{case.size[0]}, {case.side}x{case.side}"
+        modelled = []
+        for chip in bloom.CHIPS:
+            with hardware.select(hardware.chip(chip)), simulator.strict():
+                modelled += [bloom.ours(chip, case, "rows")[0], bloom.naive(chip, case)]
+        assert stated == [*(f"{ns / 1e6:.2f}" for ns in modelled), f"{case.article_ms:g}"]
