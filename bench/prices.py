@@ -35,17 +35,17 @@ NAMES = {
 }
 
 
-def planned(shape: tuple[int, ...], target: str, **options: bool) -> Plan:
+def planned(shape: tuple[int, ...], target: str, real: bool = False, inverse: bool = False) -> Plan:
     """Returns the plan of one case, whose batch holds about 2^20 points.
 
     Args:
         shape: lengths of the transform.
         target: the chip.
-        options: `real` and `inverse`, as for `trnfft.plan`.
+        real, inverse: as for `trnfft.plan`.
     """
     size = {"n": shape[0]} if len(shape) == 1 else {"shape": shape}
     batch = 1 << round(math.log2(2**20 / math.prod(shape)))
-    return plan(**size, batch=batch, target=target, cores=None, **options)
+    return plan(**size, batch=batch, target=target, cores=None, real=real, inverse=inverse)
 
 
 def row(plans: list[Plan]) -> str:
