@@ -17,6 +17,7 @@ import trnfft  # noqa: E402
 from bench import prices  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
 from nki_kernels import hardware, simulator  # noqa: E402
+from tests.trnfft.convolution.test_bloom import relative_error  # noqa: E402
 from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 
 
@@ -25,8 +26,8 @@ def page(name: str) -> str:
 
 
 def table_below(text: str, heading: str) -> list[list[str]]:
-    """Returns the cells of the first table below a heading, without its two first lines."""
-    lines = text.split(f"{heading}\n", 1)[1].splitlines()
+    """Returns the cells of the first table below a line, without its two first lines."""
+    lines = text.split(f"\n{heading}", 1)[1].splitlines()
     first = next(index for index, line in enumerate(lines) if line.startswith("|"))
     rows = []
     for line in lines[first + 2 :]:
@@ -92,6 +93,18 @@ def test_times_of_block_circulant_layers():
 def in_words(us: float) -> str:
     """Returns microseconds with their unit: "95 us", "922 us", "58.9 ms"."""
     return f"{us:.0f} us" if us < 1000 else f"{us / 1e3:.3g} ms"
+
+
+def test_errors_of_resampled_filters():
+    rows = table_below(page("convolution.md"), "`resampled` interpolates the spectrum")
+    assert len(rows) == 3
+    for name, *stated in rows:
+        function, *sizes = re.findall(r"\w+", name)
+        psf = getattr(trnfft.point_spread_functions, function)(*map(int, sizes)).double()
+        errors = [relative_error(source, psf) for source in ((1, 1), (260, 260))]
+        assert stated == [f"{100 * error:.2g}%" for error in errors]
+        padded = [trnfft.BloomFilter(psf, source).padded_size for source in ((1, 1), (260, 260))]
+        assert padded == [(72, 72), (300, 300)]
 
 
 @pytest.mark.sweep
