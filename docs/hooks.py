@@ -52,6 +52,8 @@ _ELSEWHERE = {
     "torch.distributed.tensor": f"{_TORCH}/distributed.tensor.html",
     "torch.distributed": f"{_TORCH}/distributed.html",
     "torch.fft": f"{_TORCH}/fft.html",
+    "scipy.fft": "https://docs.scipy.org/doc/scipy/reference/fft.html",
+    "scipy.signal": "https://docs.scipy.org/doc/scipy/reference/signal.html",
     "torch.func": f"{_TORCH}/func.html",
     "torch.": _TORCH + "/generated/{}.html",
     "torchaudio.transforms.": "https://docs.pytorch.org/audio/stable/generated/{}.html",

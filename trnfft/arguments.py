@@ -1,8 +1,8 @@
-"""Checks of arguments: errors that say what an argument is, what is allowed, and what to do.
+"""Checks of arguments, whose errors name the argument, its value, what is allowed and what to do.
 
-Functions named `check_...` return nothing; the others return the argument as it is computed with.
-`name` is that of the argument. Types of errors are those of the functions of torch that the public
-functions follow, so that some checks are told theirs.
+Functions named `check_...` return nothing. The others return the argument in the form that is used
+for the computation. `name` is always the name of the argument. The public functions raise the same
+types of errors as the functions of torch that they follow, so some checks are given an error type.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -19,6 +19,12 @@ from trnfft.ops.sharded import is_sharded
 from trnfft.ops.traced import is_traced
 
 Input = torch.Tensor | ComplexTensor
+"""Numbers that a function accepts: a real tensor, a native complex tensor or a ComplexTensor.
+
+A native complex tensor has one of torch's complex dtypes, such as `torch.complex64`. A
+`trnfft.ComplexTensor`, itself a `torch.Tensor`, holds two real tensors and needs no device with
+complex dtypes. DTensors, and ComplexTensors of two DTensors, are allowed as well.
+"""
 
 NORMS = ("backward", "ortho", "forward")
 
@@ -35,10 +41,10 @@ _INTEGERS = (
 
 
 def integer(name: str, value: object) -> int:
-    """The int that an argument is.
+    """Returns an argument as an int.
 
     Raises:
-        TypeError: it is none, or a bool.
+        TypeError: it is not an int, or it is a bool.
         ValueError: it has more than 64 bits.
     """
     if isinstance(value, torch.SymInt):
@@ -50,10 +56,10 @@ def integer(name: str, value: object) -> int:
 
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
-    """The ints of an argument that is one or several.
+    """Returns the ints of an argument that is one int or several.
 
     Raises:
-        TypeError, ValueError: one is no int, or has more than 64 bits.
+        TypeError, ValueError: one of them is not an int, or has more than 64 bits.
     """
     if are_several(values):
         return tuple(integer(name, value) for value in values)
@@ -61,16 +67,16 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
 
 
 def are_several(values: object) -> bool:
-    """Whether an argument has several values, perhaps one or none of them."""
+    """Whether an argument is a collection of values, which may hold one value or none."""
     is_iterable = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
     return is_iterable and getattr(values, "ndim", 1) > 0
 
 
 def dimension(name: str, dim: int, ndim: int) -> int:
-    """A dimension, which may count from the end, counted from 0 on.
+    """Returns a dimension, which may count from the end, counted from 0.
 
     Raises:
-        IndexError: an input of `ndim` dimensions has no such.
+        IndexError: an input of `ndim` dimensions does not have it.
     """
     if ndim == 0:
         raise IndexError(
@@ -88,15 +94,15 @@ def dimension(name: str, dim: int, ndim: int) -> int:
 def dimensions(
     name: str, dims: int | Iterable[int] | None, lengths: tuple[int, ...] | None, ndim: int
 ) -> tuple[int, ...]:
-    """The distinct dimensions of an argument, from 0 on; as many as there are lengths, if any.
+    """Returns the distinct dimensions of an argument, counted from 0.
 
-    None stands for all of an input of `ndim` dimensions, or for the last ones where there are
-    lengths, those of argument 's'.
+    None stands for all dimensions of an input of `ndim` dimensions. With `lengths`, which are
+    argument 's', None stands for the last dimensions, as many as there are lengths.
 
     Raises:
-        IndexError: the input has no such dimension.
-        RuntimeError: they are not distinct, or not as many as lengths.
-        TypeError: one is no int.
+        IndexError: the input does not have one of the dimensions.
+        RuntimeError: the dimensions repeat, or differ in number from the lengths.
+        TypeError: one of them is not an int.
     """
     if dims is None:
         count = ndim if lengths is None else len(lengths)
@@ -118,7 +124,12 @@ def dimensions(
 
 
 def normalization(norm: str | None, name: str = "norm") -> str:
-    """The name of argument 'norm'. RuntimeError for an unknown one, TypeError for none."""
+    """Returns argument 'norm', with "backward" in place of None.
+
+    Raises:
+        RuntimeError: the name is not known.
+        TypeError: it is neither a str nor None.
+    """
     if norm is None:
         return "backward"
     if not isinstance(norm, str):
@@ -128,20 +139,20 @@ def normalization(norm: str | None, name: str = "norm") -> str:
 
 
 def check_positive(**sizes: int) -> None:
-    """ValueError for an argument, given by its name, that is less than 1; TypeError for no int."""
+    """Raises ValueError for an argument less than 1, TypeError for one that is not an int."""
     for name, size in sizes.items():
         if integer(name, size) < 1:
             raise ValueError(f"argument '{name}' is {size}, allowed is 1 or more")
 
 
 def check_flags(**flags: object) -> None:
-    """TypeError for an argument, given by its name, that is no bool."""
+    """Raises TypeError for an argument that is not a bool."""
     for name, value in flags.items():
         check_flag(name, value)
 
 
 def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
-    """Error for what is neither an int, `least` or more, nor one for each dimension."""
+    """Raises an error unless `sizes` is one int or one for each dimension, `least` or more."""
     if isinstance(sizes, Iterator):
         raise TypeError(
             f"argument '{name}' is of type {type(sizes).__name__}, which can be read once only, "
@@ -156,12 +167,12 @@ def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
 
 
 def check_length(name: str, given: object, length: int, available: int) -> None:
-    """RuntimeError for a transform of less than one point.
+    """Raises RuntimeError for a transform of less than one point.
 
     Args:
-        name: of the argument that says the length.
-        given: what it is, None for the default.
-        length: what it comes to.
+        name: name of the argument that gives the length.
+        given: value of that argument, None for the default.
+        length: the length that follows from it.
         available: size of the dimension to transform.
     """
     if length >= 1:
@@ -183,7 +194,7 @@ def check_choice(
     choices: Collection[str | int | None],
     error_type: type[Exception] = ValueError,
 ) -> None:
-    """Error of this type for a value that is none of the choices."""
+    """Raises an error of the given type for a value that is not one of the choices."""
     if not isinstance(value, (str, int, type(None))) or value not in choices:
         raise error_type(
             f"argument '{name}' is {shown(value)}, allowed are {', '.join(map(repr, choices))}"
@@ -194,7 +205,7 @@ def check_choice(
 
 
 def check_tensor(name: str, x: object) -> None:
-    """TypeError for what is no tensor."""
+    """Raises TypeError for an argument that is not a tensor."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(
             f"argument '{name}' is of type {type(x).__name__}, allowed are torch.Tensor and "
@@ -204,17 +215,17 @@ def check_tensor(name: str, x: object) -> None:
 
 
 def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
-    """Error for a tensor of other numbers, or in another layout, than rows of them in memory."""
-    if not isinstance(x, ComplexTensor):  # of which the parts are such
+    """Raises an error for a tensor that is not plain numbers, or is larger than the memory."""
+    if not isinstance(x, ComplexTensor):  # whose parts are always dense
         _check_dense(name, x)
-    # Of one that exists on many devices this one has a part.
+    # Of a sharded tensor, this device holds only a part.
     if may_be_too_many(described(x).numel()) and not is_sharded(x):
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 
 
 def _check_dense(name: str, x: torch.Tensor) -> None:
-    """Error for a tensor whose numbers are no rows of plain ones."""
+    """Raises an error for a nested, sparse or quantized tensor."""
     if x.is_nested:
         raise TypeError(
             f"argument '{name}' is a nested tensor, allowed are tensors of one shape; pad it with "
@@ -233,7 +244,10 @@ def _check_dense(name: str, x: torch.Tensor) -> None:
 
 
 def check_real(name: str, x: object, advice: str = "") -> None:
-    """TypeError for what is no tensor of real floating point numbers; `advice` follows ours."""
+    """Raises TypeError unless `x` is a tensor of real floating-point numbers.
+
+    `advice` is appended to the message.
+    """
     if not isinstance(x, torch.Tensor):
         raise TypeError(
             f"argument '{name}' is of type {type(x).__name__}, allowed is a real torch.Tensor; "
@@ -248,7 +262,7 @@ def check_real(name: str, x: object, advice: str = "") -> None:
 
 
 def check_same_dtype(name: str, x: Input, dtype: torch.dtype) -> None:
-    """RuntimeError, as torch's layers have it, for parts of another dtype than a weight's."""
+    """Raises RuntimeError, as torch's layers do, for parts of another dtype than the weight's."""
     if x.real.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
         raise RuntimeError(
             f"argument '{name}' has parts of {x.real.dtype}, allowed is {dtype}, the dtype of the "
@@ -257,7 +271,7 @@ def check_same_dtype(name: str, x: Input, dtype: torch.dtype) -> None:
 
 
 def check_device(name: str, device: torch.device, other: str, its: torch.device) -> None:
-    """ValueError where the argument of this name is on another device than `other`, some words."""
+    """Raises ValueError where an argument is on another device than a tensor, named by `other`."""
     if device != its:
         raise ValueError(
             f"argument '{name}' is on device '{device}' and {other} on '{its}'; "
@@ -268,16 +282,16 @@ def check_device(name: str, device: torch.device, other: str, its: torch.device)
 def check_parameters(
     device: Any, dtype: torch.dtype | None, shape: Iterable[int] = (), **sizes: int
 ) -> None:
-    """Errors for arguments of a layer that its parameters cannot have.
+    """Raises an error for arguments of a layer that its parameters cannot have.
 
     Args:
         device, dtype: of the parameters.
-        shape: of the largest of them.
-        sizes: the arguments that it comes from, by their names.
+        shape: shape of the largest parameter.
+        sizes: the arguments from which the shape follows, by their names.
 
     Raises:
-        TypeError: `dtype` is not real, or `device` of another type.
-        RuntimeError: there is no such device, or its memory is too small.
+        TypeError: `dtype` is not real, or `device` has the wrong type.
+        RuntimeError: the device does not exist, or its memory is too small.
     """
     if dtype is not None and dtype not in PART_DTYPES:
         raise TypeError(
@@ -293,20 +307,22 @@ def check_parameters(
 
 
 def no_numbers(device: Any, dtype: torch.dtype | None) -> torch.Tensor:
-    """An empty tensor on the device that argument 'device' names.
+    """Returns an empty tensor on the device that argument 'device' names.
 
     Raises:
-        TypeError, RuntimeError: it is none, or none of this computer.
+        TypeError, RuntimeError: it is not a device, or this computer does not have the device.
     """
     try:
         return torch.empty(0, device=device, dtype=dtype)
-    except (TypeError, RuntimeError, AssertionError) as error:  # the last one where CUDA is absent
+    except (TypeError, RuntimeError, AssertionError) as error:  # AssertionError for lack of CUDA
         kind = TypeError if isinstance(error, TypeError) else RuntimeError
         reason = str(error).split("\n")[0]
-        raise kind(f"argument 'device' is {shown(device)}, which is none here: {reason}") from None
+        raise kind(
+            f"argument 'device' is {shown(device)}, allowed are devices of this computer: {reason}"
+        ) from None
 
 
-# What torch's own functions raise: transforms for dtypes that they do not take, istft for reals.
+# The errors of torch's own functions: of transforms for other dtypes, of istft for real input.
 _IS_OLD = torch.__version__ < "2.14"
 DTYPE_ERROR = RuntimeError if _IS_OLD else NotImplementedError
 NOT_COMPLEX_ERROR = RuntimeError if _IS_OLD else TypeError
@@ -315,25 +331,26 @@ NOT_COMPLEX_ERROR = RuntimeError if _IS_OLD else TypeError
 def floating_point(
     name: str, x: Any, error_type: type[Exception], *, with_integers: bool = True
 ) -> Input:
-    """A tensor of real or complex floating point numbers.
+    """Returns a tensor of real or complex floating-point numbers.
 
     Args:
-        x: such; integers and bool are converted to torch's default dtype.
-        error_type: the error for a dtype that cannot be computed with.
-        with_integers: False where integers and bool are such.
+        name: name of the argument.
+        x: the argument. Integers and bool are converted to torch's default dtype.
+        error_type: type of the error for a dtype that cannot be used.
+        with_integers: whether integers and bool are allowed.
 
     Raises:
-        TypeError: `x` is no tensor.
+        TypeError: `x` is not a tensor.
     """
     check_tensor(name, x)
     if isinstance(x, ComplexTensor):
         return x
     if x.is_complex():
         if is_sharded(x):
-            from trnfft.distributed import dtensor  # here, as it loads DTensor
+            from trnfft.distributed import dtensor  # imported here, because it loads DTensor
 
             return dtensor.split(x)
-        # Other classes of complex tensors are taken apart, as torch's own of two parts.
+        # Other classes of complex tensors, such as torch's own of two parts, are split.
         return x if type(x) in _KNOWN or is_traced() else ComplexTensor.from_complex(x)
     if x.dtype in PART_DTYPES:
         return x
@@ -347,30 +364,33 @@ def floating_point(
 
 
 def as_complex(name: str, x: Input) -> torch.Tensor:
-    """Real or complex floating point numbers as complex ones, of the kind that `x` gives.
+    """Returns floating-point numbers as complex numbers of the kind that `x` gives.
 
     Raises:
-        TypeError: `x` is no tensor, or one of other numbers.
+        TypeError: `x` is not a tensor, or has another dtype.
     """
     x = floating_point(name, x, TypeError, with_integers=False)
-    if x.dtype not in _COMPUTED:  # no native complex dtype that torch computes in
+    if x.dtype not in _COMPUTED:  # torch computes in no native complex dtype of such parts
         return ComplexTensor.from_complex(x)
     return of_given_kind(x) if x.is_complex() else made_of(x.clone(), torch.zeros_like(x), x)
 
 
 def of_given_kind(x: Input) -> Input:
-    """A ComplexTensor in place of a native complex tensor that gives such; others as they are."""
+    """Returns a ComplexTensor for a native complex tensor whose results are ComplexTensors.
+
+    All other tensors are returned as they are.
+    """
     is_split = isinstance(x, torch.Tensor) and x.is_complex() and not is_native(x)
     return ComplexTensor.from_complex(x) if is_split else x
 
 
 def computed_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The real dtype that real numbers of a dtype are computed in: float64, or float32."""
+    """Returns the real dtype in which numbers of a real dtype are computed: float64, or float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def widened(x: Numbers) -> Numbers:
-    """Floating point numbers in a dtype that is computed in, by the rule of `computed_dtype`."""
+    """Returns floating-point numbers in a dtype of computation, as `computed_dtype` decides."""
     if isinstance(x, ComplexTensor):
         dtype = described(x).dtype if not torch.compiler.is_compiling() else x.real.dtype
         return x if dtype in (torch.float32, torch.float64) else x.to(torch.float32)  # type: ignore[return-value]

@@ -1,23 +1,26 @@
-"""Chirp z transform and zoom FFT: arguments as in scipy.signal, on tensors of torch.
+"""Chirp z transform and zoom FFT, as `scipy.signal.czt` and `scipy.signal.zoom_fft`.
 
-The z transform of x at m points on a spiral, of which the circle and its arcs are cases:
+The chirp z transform is the z transform of x at m points on a spiral. The unit circle and its arcs
+are special cases:
 
     X[k] = sum_n x[n] z[k]^(-n),    z[k] = a w^(-k),    0 <= k < m
 
-As 2nk = n^2 + k^2 - (k-n)^2, it is a convolution with a chirp (Bluestein 1968; Rabiner, Schafer &
-Rader, "The chirp z-transform algorithm", 1969), by two transforms of a length L >= n + m - 1:
+Because 2nk = n^2 + k^2 - (k-n)^2, it is a convolution with a chirp, which two transforms of a
+length L >= n + m - 1 compute (Bluestein 1968; Rabiner, Schafer & Rader, "The chirp z-transform
+algorithm", 1969):
 
     X[k] = w^(k^2/2) sum_n (x[n] a^(-n) w^(n^2/2)) w^(-(k-n)^2/2)
 
-Where w is left out, it is exp(-2 pi i / m): there x a^(-n), wound onto a circle of m points, has X
-as its Fourier transform, which is one launch. The others are two launches.
+Without `w`, w is exp(-2 pi i / m). Then x a^(-n), wound onto a circle of m points, has X as its
+Fourier transform, which is one launch. All other transforms are two launches.
 
-Phases are exact: angles are fractions of a turn, multiplied by squares and reduced in integers, and
-rounded once. So zoom_fft is as exact as its frequencies, which are taken as the fractions that
-they are in binary. A w is known to one rounding: on the circle it drifts from exp(-2 pi i f) by
-k^2/2 of that, and zoom_fft is the better choice. Off the circle errors grow with the sizes of the
-chirp, by |w|^(+-max(n, m)^2/2), and where they would take half of the digits czt refuses w.
-Tables are computed in float64 and rounded once. Derivatives are those of the transforms.
+The phases are exact: the angles are fractions of a turn, which are multiplied by squares and
+reduced in integers, and then rounded once. `zoom_fft` is therefore as exact as its frequencies,
+which are read as the binary fractions that they are. A `w` is known to one rounding only. On the
+circle, it drifts from exp(-2 pi i f) by k^2/2 of that rounding, so `zoom_fft` is the better choice.
+Off the circle, errors grow with the magnitudes of the chirp, by |w|^(+-max(n, m)^2/2). `czt`
+refuses a `w` that would lose half of the digits in this way. The tables are computed in float64 and
+rounded once. The derivatives are those of the transforms.
 """
 
 import cmath
@@ -63,29 +66,40 @@ def czt(
     *,
     axis: int = -1,
 ) -> torch.Tensor:
-    """Chirp z transform, along one dimension: the z transform at points on a spiral.
+    """Returns the chirp z transform along one dimension: the z transform at points on a spiral.
 
-    float64 and complex128 are computed in float64, all smaller dtypes in float32; integers and bool
-    are converted to torch's default dtype first.
+    The counterpart in SciPy is `scipy.signal.czt`. See `docs/more_transforms.md`. float64 and
+    complex128 are computed in float64, and all smaller floating-point dtypes in float32. Integers
+    and bool are converted to torch's default dtype first.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        m: how many points. Default: the size of `axis`.
-        w: ratio of a point to the next one. Default: exp(-2 pi i / m), all around the circle.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
+            dimension.
+        m: number of points. Default: the size of `axis`.
+        w: ratio of each point to the next one. Default: exp(-2 pi i / m), for points all around the
+            circle.
         a: the first point.
         axis: the dimension to transform.
 
     Returns:
-        A complex tensor of the shape of `x` with `m` in place of `axis`.
+        A complex tensor with the shape of `x`, in which `m` replaces the size of `axis`.
 
     Raises:
-        TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
         IndexError: `axis` is out of range.
-        ValueError: `w` or `a` is 0 or not finite, w is so far from the circle that half of the
-            digits would be lost, or powers of a are beyond the range of the dtype.
+        ValueError: `w` or `a` is 0 or not finite; `w` is so far from the circle that half of the
+            digits would be lost; or powers of `a` are beyond the range of the dtype.
         RuntimeError: `m` or the size of `axis` is less than 1, or `x` has a dtype that cannot be
             transformed.
-        NotImplementedError: the length or the precision is beyond what the backend can do.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> trnfft.czt(x).real.round(decimals=4)  # all around the circle, as trnfft.fft
+        tensor([10., -2., -2., -2.])
+        >>> trnfft.czt(x, m=1, w=1.0, a=2.0).real  # 1 + 2/2 + 3/4 + 4/8
+        tensor([3.2500])
     """
     if is_sharded(x):
         return of_shards(czt, x, (axis,), m, w, a, axis=axis)
@@ -107,29 +121,41 @@ def zoom_fft(
     endpoint: bool = False,
     axis: int = -1,
 ) -> torch.Tensor:
-    """Fourier transform at equally spaced frequencies of a range, along one dimension.
+    """Returns the Fourier transform at equally spaced frequencies of a range, along one dimension.
 
-    float64 and complex128 are computed in float64, all smaller dtypes in float32; integers and bool
-    are converted to torch's default dtype first.
+    The counterpart in SciPy is `scipy.signal.zoom_fft`. See `docs/more_transforms.md`. float64 and
+    complex128 are computed in float64, and all smaller floating-point dtypes in float32. Integers
+    and bool are converted to torch's default dtype first.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        fn: the range, two frequencies, or the second of them: then the first is 0.
-        m: how many frequencies. Default: the size of `axis`.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
+            dimension.
+        fn: the range of frequencies: its first and its second end, or the second alone, where the
+            first is 0.
+        m: number of frequencies. Default: the size of `axis`.
         fs: the sampling frequency, in the unit of `fn`.
-        endpoint: whether the second frequency is the last one, not the one that would follow.
+        endpoint: whether the second end of the range is the last frequency. Otherwise, it is the
+            frequency that would follow the last one.
         axis: the dimension to transform.
 
     Returns:
-        A complex tensor of the shape of `x` with `m` in place of `axis`.
+        A complex tensor with the shape of `x`, in which `m` replaces the size of `axis`.
 
     Raises:
-        TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
         IndexError: `axis` is out of range.
-        ValueError: `fn` has not one or two finite numbers, or `fs` is 0 or not finite.
+        ValueError: `fn` does not have one or two finite numbers, or `fs` is 0 or not finite.
         RuntimeError: `m` or the size of `axis` is less than 1, or `x` has a dtype that cannot be
             transformed.
-        NotImplementedError: the length or the precision is beyond what the backend can do.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> t = torch.arange(256) / 256  # seconds
+        >>> x = torch.cos(2 * torch.pi * 50.25 * t)
+        >>> X = trnfft.zoom_fft(x, [49, 52], m=12, fs=256)  # steps of a quarter of 1 Hz
+        >>> 49 + int(X.abs().argmax()) / 4
+        50.25
     """
     if is_sharded(x):
         return of_shards(zoom_fft, x, (axis,), fn, m, fs=fs, endpoint=endpoint, axis=axis)
@@ -144,10 +170,10 @@ def zoom_fft(
 
 
 def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | ComplexTensor, int, int]:
-    """`x` in a dtype to compute in with `axis` last, how many points, and the axis from 0 on."""
+    """Returns `x` in a dtype to compute in with `axis` last, the number of points, and the axis."""
     x = widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))
     axis = dimension("axis", integer("axis", axis), x.ndim)
-    n = operator.index(x.shape[axis])  # for torch.compile, whose sizes may be symbolic
+    n = operator.index(x.shape[axis])  # torch.compile's sizes may be symbolic
     check_length("m", None, n, n)
     m = n if m is None else integer("m", m)
     check_length("m", m, m, n)
@@ -168,7 +194,7 @@ def _around_the_circle(x: Any, m: int, a: complex) -> torch.Tensor:
 
 
 def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> torch.Tensor:
-    """X along the last dimension, by the tables of `make`."""
+    """Returns X along the last dimension, computed with the tables that `make` returns."""
     n = x.shape[-1]
     length = fast_length(n + m - 1, x.device)
     parts = tables_like(x.real, make, n, m, length, *arguments)
@@ -177,15 +203,15 @@ def _convolved(x: Any, m: int, make: Any, *arguments: Any) -> torch.Tensor:
 
 
 def _range(fn: Any) -> tuple[float, float]:
-    """The first frequency and the second one."""
+    """Returns the first and the second end of the range of frequencies."""
     if isinstance(fn, torch.Tensor):
-        fn = fn[:3] if fn.ndim else fn  # unbinding more might not end
-    values = list(islice(fn, 3)) if are_several(fn) else [0.0, fn]  # which may be endless
+        fn = fn[:3] if fn.ndim else fn  # three numbers are enough to refuse the rest
+    values = list(islice(fn, 3)) if are_several(fn) else [0.0, fn]  # an iterable may be endless
     values = [0.0, *values] if len(values) == 1 else values
     if len(values) != 2:
         count = f"{len(values)} or more" if values else "no"
         raise ValueError(
-            f"argument 'fn' has {count} frequencies, allowed are two, or one, the second"
+            f"argument 'fn' has {count} frequencies, allowed are two, or the second one alone"
         )
     return finite("fn", values[0]), finite("fn", values[1])
 
@@ -197,15 +223,15 @@ def _nonzero(name: str, value: complex) -> complex:
         value = finite(name, value)
     value = complex(value)
     if value == 0 or not (math.isfinite(value.real) and math.isfinite(value.imag)):
-        raise ValueError(f"argument '{name}' is {value}, allowed are finite numbers but 0")
+        raise ValueError(f"argument '{name}' is {value}, allowed are finite numbers other than 0")
     return value
 
 
-# Tables, of which each two are the parts of one
+# Tables: each function returns real and imaginary parts, one after the other
 
 
 def _powers(n: int, a: complex, largest: float) -> list[np.ndarray]:
-    """a^(-j), j < n."""
+    """Returns the two parts of a^(-j), j < n."""
     angle, size = _polar(a)
     j = np.arange(n)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -217,7 +243,7 @@ def _powers(n: int, a: complex, largest: float) -> list[np.ndarray]:
 def _arc(
     n: int, m: int, length: int, first: float, last: float, fs: float, steps: int
 ) -> list[np.ndarray]:
-    """The tables of frequencies from `first` on, of which `steps` steps lead to `last`."""
+    """Returns the tables of frequencies from `first` on, of which `steps` steps lead to `last`."""
     start, stop = Fraction(first) / Fraction(fs), Fraction(last) / Fraction(fs)
     return _tables(n, m, length, ((start - stop) / steps, 0.0), (start, 0.0))
 
@@ -225,18 +251,20 @@ def _arc(
 def _spiral(
     n: int, m: int, length: int, w: complex, a: complex, largest: float, lost: float
 ) -> list[np.ndarray]:
-    """The tables of points a w^(-k).
+    """Returns the tables of the points a w^(-k).
 
-    ValueError for powers beyond `largest`, and for a chirp whose sizes differ by more than `lost`.
+    Raises:
+        ValueError: powers are beyond `largest`, or magnitudes of the chirp differ by more than
+            `lost`.
     """
     growth = abs(_polar(w)[1]) * max(n, m) ** 2 / 2
     if growth > math.log(lost):
         raise ValueError(
             f"argument 'w' is {w}, of absolute value {abs(w)}, with which {n} numbers and {m} "
             f"points lose more than half of the digits, as errors grow by |w|^(max(n, m)^2 / 2); "
-            f"take fewer of them, an absolute value nearer to 1, or float64"
+            f"use fewer numbers or points, an absolute value nearer to 1, or float64"
         )
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is refused below
         tables = _tables(n, m, length, _polar(w), _polar(a))
     _check_largest(a, n, np.abs(tables[:2]).max(), largest)
     return tables
@@ -246,15 +274,15 @@ def _check_largest(a: complex, n: int, found: float, largest: float) -> None:
     if not found <= largest:
         raise ValueError(
             f"argument 'a' is {a}, whose powers up to a^(-{n - 1}) are beyond the range of the "
-            f"dtype, {largest:.1e}; take fewer numbers, a larger absolute value, or float64"
+            f"dtype, {largest:.1e}; use fewer numbers, a larger absolute value, or float64"
         )
 
 
-Polar = tuple[Fraction, float]  # a number's angle in turns, and the logarithm of its size
+Polar = tuple[Fraction, float]  # a number's angle in turns, and the logarithm of its magnitude
 
 
 def _tables(n: int, m: int, length: int, w: Polar, a: Polar) -> list[np.ndarray]:
-    """What x is multiplied by, the spectrum of the chirp, and what their convolution is."""
+    """Returns the factors of x, the spectrum of the chirp, and the factors of their convolution."""
     (step, growth), (start, size) = w, a
     j, k, lags = np.arange(n), np.arange(m), np.arange(1 - n, m)
     before = np.exp(growth * j**2 / 2 - size * j) * _chirp(j, -2 * start, step)
@@ -266,7 +294,7 @@ def _tables(n: int, m: int, length: int, w: Polar, a: Polar) -> list[np.ndarray]
 
 
 def _chirp(indices: np.ndarray, linear: Fraction, square: Fraction) -> np.ndarray:
-    """exp(pi i (square k^2 + linear k)), reduced exactly."""
+    """Returns exp(pi i (square k^2 + linear k)), whose exponent is reduced exactly."""
     period = math.lcm(linear.denominator, square.denominator)
     p, q = int(square * period), int(linear * period)
     half_turns = [(p * k + q) * k % (2 * period) / period for k in indices.tolist()]
@@ -274,10 +302,10 @@ def _chirp(indices: np.ndarray, linear: Fraction, square: Fraction) -> np.ndarra
 
 
 def _polar(z: complex) -> Polar:
-    if z.imag == 0 or z.real == 0:  # quarters of a turn, which no multiple of pi is
+    if z.imag == 0 or z.real == 0:  # quarters of a turn, which are no multiples of a float pi
         angle = Fraction(round(2 * cmath.phase(z) / math.pi), 4)
     else:
         angle = Fraction(cmath.phase(z)) / _TURN
-    # Near the circle abs(z) would be rounded to 1, and powers multiply that by a square.
+    # Near the circle, abs(z) would be rounded to 1, and powers multiply the error by a square.
     beyond = Fraction(z.real) ** 2 + Fraction(z.imag) ** 2 - 1
     return angle, math.log1p(beyond) / 2 if abs(beyond) < 0.5 else math.log(abs(z))

@@ -1,19 +1,21 @@
-"""FFTLog, the fast Hankel transform: arguments as in scipy.fft, on tensors of torch.
+"""FFTLog, the fast Hankel transform, with the arguments of `scipy.fft.fht`.
 
-The Hankel transform A(k) = integral of a(r) (kr)^q J_mu(kr) k dr over all r > 0, of a function that
-is given at n points r[j] = r_c exp((j - j_c) dln), j_c = (n-1)/2, for A at as many points k of the
-same distance (Talman 1978; Hamilton, "Uncorrelated modes of the non-linear power spectrum", 2000,
-appendix B). In log r and log k it is a correlation, and so by half spectra a product:
+The Hankel transform is A(k) = integral of a(r) (kr)^q J_mu(kr) k dr over all r > 0. The function a
+is given at n points r[j] = r_c exp((j - j_c) dln) with j_c = (n - 1)/2. The result A is at n points
+k with the same distance in log k (Talman 1978; Hamilton, "Uncorrelated modes of the non-linear
+power spectrum", 2000, appendix B). In log r and log k the transform is a correlation, and therefore
+a product of half spectra:
 
     A = irfft(u rfft(a)) backwards,    y = 2 pi m / (n dln)
     u[m] = (k_c r_c)^(-iy) 2^(q+iy) G((mu + 1 + q + iy) / 2) / G((mu + 1 - q - iy) / 2)
 
-where G is the gamma function. For even n the last u is taken as real, as the result is. A `bias` q
-multiplies input and result by powers of r and k; `offset` is log(k_c r_c). The inverse divides by
-conj u.
+Here G is the gamma function. For even n only the real part of the last u is used, because the
+result is real. A `bias` q multiplies the input and the result by powers of r and k. `offset` is
+log(k_c r_c). The inverse divides by conj u.
 
-The product of rows and a spectrum is one launch where there is a kernel for it, two else. u is
-computed in float64 and rounded once. Derivatives are those of the convolution.
+The product of rows and a spectrum is one launch where a kernel exists for the length, otherwise
+two. u is computed in float64 and rounded once. Both transforms are differentiable, through the
+derivative of the convolution.
 """
 
 import math
@@ -35,9 +37,9 @@ from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import check_longest
 
 _LN2 = math.log(2)
-_NEAREST = 1e-300  # distance, of which float64 has the phases
-_LEAST, _MOST = -100.0, 1e6  # arguments of G: below they take long, above phases are not exact
-_STIRLING_FROM = 10.0  # real part from which on the terms below leave 1e-17
+_NEAREST = 1e-300  # the smallest distance whose phases float64 can hold
+_LEAST, _MOST = -100.0, 1e6  # arguments of G: below, they take long; above, phases are not exact
+_STIRLING_FROM = 10.0  # from this real part on, the terms below leave an error of 1e-17
 # B[2k] / (2k (2k-1)): NIST Digital Library of Mathematical Functions, 5.11.1.
 _STIRLING = (
     1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400
@@ -47,29 +49,40 @@ _STIRLING = (
 def fht(
     a: torch.Tensor, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0
 ) -> torch.Tensor:
-    """Fast Hankel transform, along the last dimension.
+    """Returns the fast Hankel transform along the last dimension.
 
-    float64 is computed in float64, other floating point numbers in float32; integers and bool are
-    converted to torch's default dtype first. A transform that is singular, u[0] being infinite,
-    takes u[0] = 0 and warns.
+    The counterpart in SciPy is `scipy.fft.fht`. See `docs/more_transforms.md`. float64 is computed
+    in float64, and all other floating-point dtypes in float32. Integers and bool are converted to
+    torch's default dtype first. A transform is singular where u[0] is infinite; it then uses u[0] =
+    0 and warns.
 
     Args:
-        a: real, [..., n]: a function at points of equal distance in log r.
-        dln: the distance.
+        a: a real tensor of shape [..., n]: a function at points of equal distance in log r.
+        dln: the distance of the points in log r.
         mu: order of the Bessel function.
-        offset: log(k_c r_c), the product of the middle of both ranges; see `fhtoffset`.
-        bias: exponent q of a power law, which makes a(r) r^(-q) more nearly periodic in log r.
+        offset: log(k_c r_c), where r_c and k_c are the middles of both ranges; see `fhtoffset`.
+        bias: exponent q of a power law, chosen such that a(r) r^(-q) is nearly periodic in log r.
 
     Returns:
-        torch.Tensor of the shape of `a`: the transform at points of equal distance in log k.
+        A real tensor with the shape of `a`: the transform at points of equal distance in log k.
 
     Raises:
-        TypeError: an argument is of the wrong type, or the backend lacks the dtype.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
         IndexError: `a` has no dimension.
-        ValueError: a number is not finite, `dln` is 0 or so near that u is not finite, `mu` and
-            `bias` are far out.
-        RuntimeError: `a` is complex, has another dtype that cannot be transformed, or no points.
-        NotImplementedError: the length or the precision is beyond what the backend can do.
+        ValueError: a number is not finite; `dln` is 0 or so small that u is not finite; or `mu` and
+            `bias` are outside the range in which u can be computed.
+        RuntimeError: `a` is complex, has another dtype that cannot be transformed, or has no
+            points.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> r = torch.logspace(-4, 4, 128, dtype=torch.float64)
+        >>> a = r * torch.exp(-(r**2) / 2)  # its Hankel transform of order 0 is k exp(-k^2 / 2)
+        >>> dln = float(torch.log(r[1] / r[0]))
+        >>> A = trnfft.fht(a, dln, mu=0.0)  # at k = r, because the offset is 0
+        >>> float((A - a).abs().max()) < 1e-3
+        True
     """
     return _transformed("a", a, dln, mu, offset, bias, inverse=False)
 
@@ -77,30 +90,51 @@ def fht(
 def ifht(
     A: torch.Tensor, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0
 ) -> torch.Tensor:
-    """Inverse of `fht`. It is singular where u[0] is 0, for which it takes 1 / u[0] = 0 and warns.
+    """Returns the inverse of `fht` along the last dimension.
+
+    The counterpart in SciPy is `scipy.fft.ifht`. See `docs/more_transforms.md`. The inverse is
+    singular where u[0] is 0; it then uses 1 / u[0] = 0 and warns.
 
     Args:
-        A: real, [..., n], as `fht` returns.
+        A: a real tensor of shape [..., n], as `fht` returns it.
         dln, mu, offset, bias: as given to `fht`.
 
     Returns:
-        torch.Tensor of the shape of `A`.
+        A real tensor with the shape of `A`.
 
     Raises:
         TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fht`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> a = torch.tensor([1.0, 2.0, 3.0, 2.0, 1.0])
+        >>> A = trnfft.fht(a, dln=0.1, mu=0.5)
+        >>> trnfft.ifht(A, dln=0.1, mu=0.5).round(decimals=3)
+        tensor([1., 2., 3., 2., 1.])
     """
     return _transformed("A", A, dln, mu, offset, bias, inverse=True)
 
 
 def fhtoffset(dln: float, mu: float, initial: float = 0.0, bias: float = 0.0) -> float:
-    """The offset nearest to `initial` for which the last u of `fht` is real: less ringing.
+    """Returns the offset nearest to `initial` for which the last u of `fht` is real.
+
+    Such an offset reduces ringing. The counterpart in SciPy is `scipy.fft.fhtoffset`. See
+    `docs/more_transforms.md`.
 
     Args:
         dln, mu, bias: as for `fht`.
-        initial: where to look.
+        initial: where the search begins.
+
+    Returns:
+        A float, for argument `offset` of `fht`.
 
     Raises:
         TypeError, ValueError: as `fht`.
+
+    Examples:
+        >>> import trnfft
+        >>> print(f"{trnfft.fhtoffset(dln=0.1, mu=0.5):.4f}")
+        -0.0276
     """
     dln, mu, initial, q = _numbers(dln, mu, "initial", initial, bias)
     y = math.pi / dln / 2
@@ -118,7 +152,7 @@ def _transformed(
         function = ifht if inverse else fht
         return of_shards(function, a, (-1,), dln, mu, offset, bias)
     a = _prepared(name, a)
-    n = operator.index(a.shape[-1])  # for torch.compile, whose sizes may be symbolic
+    n = operator.index(a.shape[-1])  # torch.compile's sizes may be symbolic
     dln, mu, offset, bias = _numbers(dln, mu, "offset", offset, bias)
     _warn_if_singular(mu, bias, inverse)
     before, after, *spectrum = tables_like(a, _tables, n, dln, mu, offset, bias, inverse)
@@ -160,11 +194,11 @@ def _numbers(
 
 
 def _check_finite(values: Any, dln: float, name: str, offset: float) -> None:
-    """ValueError where the phases y are not finite, or an offset times them."""
+    """Raises ValueError where the phases y, or their product with the offset, are not finite."""
     if not np.isfinite(values).all():
         raise ValueError(
             f"arguments 'dln' and '{name}' are {dln} and {offset}, for which phases are beyond "
-            f"float64; take a larger 'dln' or a smaller '{name}'"
+            f"float64; use a larger 'dln' or a smaller '{name}'"
         )
 
 
@@ -172,19 +206,19 @@ def _warn_if_singular(mu: float, q: float, inverse: bool) -> None:
     upper, lower = _is_pole((mu + 1 + q) / 2), _is_pole((mu + 1 - q) / 2)
     if upper != lower and (lower if inverse else upper):
         what = "inverse transform" if inverse else "transform"
-        message = f"the {what} is singular for mu = {mu} and bias = {q}; take another bias"
+        message = f"the {what} is singular for mu = {mu} and bias = {q}; use another bias"
         warnings.warn(message, stacklevel=4)
 
 
 def _is_pole(x: float) -> bool:
-    """Whether the gamma function has a pole there."""
+    """Whether the gamma function has a pole at x."""
     return x <= 0 and x == math.floor(x)
 
 
 def _tables(
     n: int, dln: float, mu: float, offset: float, q: float, inverse: bool
 ) -> list[np.ndarray]:
-    """What the input and the result are multiplied by, and the parts of the half spectrum."""
+    """Returns the factors of the input and of the result, and both parts of the half spectrum."""
     logs = (np.arange(n) - (n - 1) / 2) * dln
     before, after = np.exp(-q * logs), np.exp(-q * (logs + offset))
     u = _coefficients(n, dln, mu, offset, q)
@@ -198,11 +232,11 @@ def _tables(
 
 
 def _coefficients(n: int, dln: float, mu: float, offset: float, q: float) -> np.ndarray:
-    """u[0] ... u[n // 2]; the first may be infinite."""
+    """Returns u[0] ... u[n // 2], of which the first may be infinite."""
     upper, lower = (mu + 1 + q) / 2, (mu + 1 - q) / 2
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         y = np.pi / (n * dln) * np.arange(n // 2 + 1)
-        # G(conj z) = conj G(z): the lower one is that of a denominator, at -iy.
+        # G(conj z) = conj G(z). `lower` belongs to the denominator, whose argument has -iy.
         numerator, denominator = _log_gamma(upper + 1j * y), _log_gamma(lower + 1j * y).conj()
         u = np.exp(numerator - denominator + _LN2 * q + 2j * y * (_LN2 - offset))
     if _is_pole(upper) or _is_pole(lower):
@@ -213,7 +247,7 @@ def _coefficients(n: int, dln: float, mu: float, offset: float, q: float) -> np.
 
 
 def _ratio_at_poles(upper: float, lower: float) -> float:
-    """G(upper) / G(lower) where one or both are poles: then the limit of both at once."""
+    """Returns G(upper) / G(lower), as a limit, where one argument or both are poles."""
     if not _is_pole(upper):
         return 0.0
     if not _is_pole(lower):
@@ -224,9 +258,9 @@ def _ratio_at_poles(upper: float, lower: float) -> float:
 
 
 def _log_gamma(z: np.ndarray) -> np.ndarray:
-    """log G(z), up to multiples of 2 pi i, of numbers with one real part.
+    """Returns log G(z), up to multiples of 2 pi i, of numbers that share their real part.
 
-    By Stirling's series of z + steps, and G(z + 1) = z G(z).
+    It is Stirling's series of z + steps, and G(z + 1) = z G(z) leads back to z.
     """
     steps = max(0, math.ceil(_STIRLING_FROM - z[0].real))
     logs = np.zeros_like(z)

@@ -1,25 +1,29 @@
-"""Cosine and sine transforms of types I to IV: arguments as in scipy.fft, on tensors of torch.
+"""Cosine and sine transforms of types I to IV, with the arguments of `scipy.fft`.
 
-`trnfft/ops/real_transforms.py` has their definitions, and how they lie on the Fourier transforms:
-types I, II and III along all dimensions, and IV along one, are one transform, hence one launch.
+`trnfft.ops.real_transforms` has the definitions, and how Fourier transforms compute them. Types I,
+II and III along all dimensions, and type IV along one dimension, are a single Fourier transform,
+hence a single launch.
 
-Of every transform here: float64 and complex128 are computed in float64, float16, bfloat16 and
-everything smaller in float32; integers and bool are converted to torch's default dtype first.
-Complex input is transformed part by part, in one go. `n` and `s` trim the input, or pad it with
-zeros, at the end of a dimension; -1 in `s` keeps the size.
+All transforms compute float64 and complex128 in float64, and all smaller floating-point dtypes in
+float32. They convert integers and bool to torch's default dtype first. The parts of complex input
+are transformed together, in one call. `n` and `s` trim the input, or pad it with zeros, at the end
+of a dimension. -1 in `s` keeps the size of a dimension.
 
-`norm` is "backward" (the default: no factor on dct and dst, 1/N on their inverses), "ortho"
-(1/sqrt(N) on both) or "forward" (1/N and none). N is the logical length: 2 (n-1) for DCT-I,
-2 (n+1) for DST-I and 2 n for the others, of several dimensions the product. With `orthogonalize`
-numbers at the edges have factors of sqrt(2) or 1/sqrt(2), with which the matrix of the transform
-is orthogonal but for a factor, and with norm "ortho" without one. All raise
+With `norm` "backward", the default, `dct` and `dst` have no factor and their inverses have the
+factor 1/N. With "ortho", both have 1/sqrt(N). With "forward", `dct` and `dst` have 1/N and their
+inverses have none. N is the logical length: 2 (n - 1) for DCT-I, 2 (n + 1) for DST-I and 2 n for
+the other types. For several dimensions, N is the product of the logical lengths. With
+`orthogonalize`, the numbers at the edges have factors of sqrt(2) or 1/sqrt(2), which make the
+matrix of the transform orthogonal up to a factor, and exactly orthogonal with norm "ortho".
 
-    TypeError: an argument is of the wrong type, or the backend lacks the dtype.
-    IndexError: an axis is out of range.
-    ValueError: `type` is none of 1, 2, 3 and 4.
-    RuntimeError: a length is less than 1, or than 2 for DCT-I, axes are not distinct or not as many
-        as lengths, `norm` is unknown, or `x` has a dtype that cannot be transformed.
-    NotImplementedError: the length or the precision is beyond what the backend can do.
+All transforms raise these errors:
+
+- `TypeError`: an argument has the wrong type, or the backend lacks the dtype.
+- `IndexError`: an axis is out of range.
+- `ValueError`: `type` is not 1, 2, 3 or 4.
+- `RuntimeError`: a length is less than 1, or less than 2 for DCT-I; axes repeat, or differ in
+  number from the lengths; `norm` is unknown; or `x` has a dtype that cannot be transformed.
+- `NotImplementedError`: the backend cannot compute the length or the precision.
 """
 
 import operator
@@ -56,19 +60,19 @@ _INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 @dataclass(frozen=True)
 class _Kind:
-    """Sine or cosine, forward or inverse."""
+    """A kind of transform: sine or cosine, forward or inverse."""
 
     is_sine: bool
     is_inverse: bool
 
     def logical_length(self, type: int, n: int) -> int:
-        """The period of what continues n points by their mirror images."""
+        """Returns the period of n points that are continued by their mirror images."""
         if type == 1:
             return 2 * (n + 1) if self.is_sine else 2 * (n - 1)
         return 2 * n
 
     def check_logical_length(self, type: int, n: int, device: torch.device) -> None:
-        """RuntimeError for a DCT-I of one point, NotImplementedError for what no kernel can do."""
+        """Raises RuntimeError for a DCT-I of one point, NotImplementedError for too many points."""
         logical = self.logical_length(type, n)
         if logical == 0:
             raise RuntimeError(
@@ -91,23 +95,36 @@ def dct(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """Discrete cosine transform, along one dimension.
+    """Returns the discrete cosine transform along one dimension.
+
+    The counterpart in SciPy is `scipy.fft.dct`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        type: 1, 2, 3 or 4.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
+            dimension.
+        type: type of the transform, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward", "ortho" or "forward", see `trnfft.real_transforms`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: with norm "ortho".
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
+            "ortho".
 
     Returns:
-        torch.Tensor of the shape of `x` with `n` in place of `axis`; a ComplexTensor for complex
-        `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
+        complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `axis` is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
+            the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.dct(torch.tensor([1.0, 2.0, 3.0, 4.0]), norm="ortho").round(decimals=4)
+        tensor([ 5.0000, -2.2304,  0.0000, -0.1585])
     """
     return _one(_DCT, x, type, n, axis, norm, orthogonalize)
 
@@ -121,23 +138,37 @@ def idct(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """Inverse discrete cosine transform, along one dimension.
+    """Returns the inverse discrete cosine transform along one dimension.
+
+    The counterpart in SciPy is `scipy.fft.idct`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        type: 1, 2, 3 or 4, of the transform that this one inverts.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
+            dimension.
+        type: type of the transform that is inverted, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward", "ortho" or "forward", see `trnfft.real_transforms`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: with norm "ortho".
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
+            "ortho".
 
     Returns:
-        torch.Tensor of the shape of `x` with `n` in place of `axis`; a ComplexTensor for complex
-        `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
+        complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `axis` is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
+            the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> y = trnfft.dct(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        >>> trnfft.idct(y).round(decimals=4)
+        tensor([1., 2., 3., 4.])
     """
     return _one(_IDCT, x, type, n, axis, norm, orthogonalize)
 
@@ -151,23 +182,36 @@ def dst(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """Discrete sine transform, along one dimension.
+    """Returns the discrete sine transform along one dimension.
+
+    The counterpart in SciPy is `scipy.fft.dst`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        type: 1, 2, 3 or 4.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
+            dimension.
+        type: type of the transform, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward", "ortho" or "forward", see `trnfft.real_transforms`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: with norm "ortho".
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
+            "ortho".
 
     Returns:
-        torch.Tensor of the shape of `x` with `n` in place of `axis`; a ComplexTensor for complex
-        `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
+        complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `axis` is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
+            the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.dst(torch.tensor([1.0, 2.0, 3.0, 4.0]), norm="ortho").round(decimals=4)
+        tensor([ 4.6194, -2.0000,  1.9134, -1.0000])
     """
     return _one(_DST, x, type, n, axis, norm, orthogonalize)
 
@@ -181,23 +225,37 @@ def idst(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """Inverse discrete sine transform, along one dimension.
+    """Returns the inverse discrete sine transform along one dimension.
+
+    The counterpart in SciPy is `scipy.fft.idst`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        type: 1, 2, 3 or 4, of the transform that this one inverts.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
+            dimension.
+        type: type of the transform that is inverted, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward", "ortho" or "forward", see `trnfft.real_transforms`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: with norm "ortho".
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
+            "ortho".
 
     Returns:
-        torch.Tensor of the shape of `x` with `n` in place of `axis`; a ComplexTensor for complex
-        `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
+        complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `axis` is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
+            the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> y = trnfft.dst(torch.tensor([1.0, 2.0, 3.0, 4.0]), type=4)
+        >>> trnfft.idst(y, type=4).round(decimals=4)
+        tensor([1., 2., 3., 4.])
     """
     return _one(_IDST, x, type, n, axis, norm, orthogonalize)
 
@@ -211,23 +269,38 @@ def dctn(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """`dct` along several dimensions.
+    """Returns the discrete cosine transform along several dimensions.
+
+    The counterpart in SciPy is `scipy.fft.dctn`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with these dimensions.
-        type: 1, 2, 3 or 4.
-        s: lengths of the transforms. Default: the sizes of `axes`.
-        axes: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with N the product of the logical lengths.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `axes`.
+        type: type of the transform, 1, 2, 3 or 4.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `axes`.
+        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where N is the product of the logical lengths.
         orthogonalize: as for one dimension.
 
     Returns:
-        torch.Tensor of the shape of `x` with the lengths in place of `axes`; a ComplexTensor for
-        complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
+        real `x`, complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: an axis is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
+            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.dctn(torch.ones(2, 2), norm="ortho").round(decimals=4)
+        tensor([[2., 0.],
+                [0., 0.]])
     """
     return _many(_DCT, x, type, s, axes, norm, orthogonalize)
 
@@ -241,23 +314,39 @@ def idctn(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """`idct` along several dimensions.
+    """Returns the inverse discrete cosine transform along several dimensions.
+
+    The counterpart in SciPy is `scipy.fft.idctn`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with these dimensions.
-        type: 1, 2, 3 or 4, of the transform that this one inverts.
-        s: lengths of the transforms. Default: the sizes of `axes`.
-        axes: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with N the product of the logical lengths.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `axes`.
+        type: type of the transform that is inverted, 1, 2, 3 or 4.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `axes`.
+        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where N is the product of the logical lengths.
         orthogonalize: as for one dimension.
 
     Returns:
-        torch.Tensor of the shape of `x` with the lengths in place of `axes`; a ComplexTensor for
-        complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
+        real `x`, complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: an axis is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
+            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> y = trnfft.dctn(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> trnfft.idctn(y).round(decimals=4)
+        tensor([[1., 2.],
+                [3., 4.]])
     """
     return _many(_IDCT, x, type, s, axes, norm, orthogonalize)
 
@@ -271,23 +360,37 @@ def dstn(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """`dst` along several dimensions.
+    """Returns the discrete sine transform along several dimensions.
+
+    The counterpart in SciPy is `scipy.fft.dstn`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with these dimensions.
-        type: 1, 2, 3 or 4.
-        s: lengths of the transforms. Default: the sizes of `axes`.
-        axes: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with N the product of the logical lengths.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `axes`.
+        type: type of the transform, 1, 2, 3 or 4.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `axes`.
+        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where N is the product of the logical lengths.
         orthogonalize: as for one dimension.
 
     Returns:
-        torch.Tensor of the shape of `x` with the lengths in place of `axes`; a ComplexTensor for
-        complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
+        real `x`, complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: an axis is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
+            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.dstn(torch.ones(3, 4), s=(4, 8)).shape
+        torch.Size([4, 8])
     """
     return _many(_DST, x, type, s, axes, norm, orthogonalize)
 
@@ -301,23 +404,39 @@ def idstn(
     *,
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """`idst` along several dimensions.
+    """Returns the inverse discrete sine transform along several dimensions.
+
+    The counterpart in SciPy is `scipy.fft.idstn`. See `docs/more_transforms.md`.
 
     Args:
-        x: real, native complex or ComplexTensor, of any shape with these dimensions.
-        type: 1, 2, 3 or 4, of the transform that this one inverts.
-        s: lengths of the transforms. Default: the sizes of `axes`.
-        axes: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with N the product of the logical lengths.
+        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `axes`.
+        type: type of the transform that is inverted, 1, 2, 3 or 4.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `axes`.
+        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where N is the product of the logical lengths.
         orthogonalize: as for one dimension.
 
     Returns:
-        torch.Tensor of the shape of `x` with the lengths in place of `axes`; a ComplexTensor for
-        complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
+        real `x`, complex for complex `x`.
 
     Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: see
-            `trnfft.real_transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: an axis is out of range.
+        ValueError: `type` is not 1, 2, 3 or 4.
+        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
+            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> y = trnfft.dstn(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> trnfft.idstn(y).round(decimals=4)
+        tensor([[1., 2.],
+                [3., 4.]])
     """
     return _many(_IDST, x, type, s, axes, norm, orthogonalize)
 
@@ -331,7 +450,7 @@ def _one(
     norm: str | None,
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
-    """A transform along one dimension."""
+    """Returns a transform along one dimension."""
     x = _prepared(x)
     dim = dimension("axis", integer("axis", axis), x.ndim)
     lengths = None if n is None else (integer("n", n),)
@@ -347,7 +466,7 @@ def _many(
     norm: str | None,
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
-    """A transform along several dimensions."""
+    """Returns a transform along several dimensions."""
     x = _prepared(x)
     lengths = None if s is None else integers("s", s)
     dims = dimensions("axes", axes, lengths, x.ndim)
@@ -367,7 +486,10 @@ def _transformed(
     norm: str | None,
     orthogonalize: bool | None,
 ) -> torch.Tensor | ComplexTensor:
-    """The transform of these lengths, which the argument `name` has, or of those of the input."""
+    """Returns the transform with the given lengths, or with the sizes of the input.
+
+    `name` is the argument that holds the lengths.
+    """
     if is_sharded(x):
         rest = (type, name, lengths, dims, norm, orthogonalize)
         return of_shards(_transformed, x, dims, kind, *rest)
@@ -376,7 +498,7 @@ def _transformed(
     if orthogonalize is not None:
         check_flags(orthogonalize=orthogonalize)
     sizes = tuple(x.shape[dim] for dim in dims) if lengths is None else lengths
-    # operator.index: torch.compile shall take a symbolic size as it is now, for the tables.
+    # operator.index makes torch.compile fix a symbolic size, which the tables depend on.
     sizes = tuple(operator.index(n) for n in sizes)
     for n, dim in zip(sizes, dims, strict=True):
         check_length(name, None if lengths is None else n, n, x.shape[dim])
@@ -411,5 +533,5 @@ def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Ten
 
 
 def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
-    """`x` with a dtype to compute in."""
+    """Returns `x` with a dtype to compute in."""
     return widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))

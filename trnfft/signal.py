@@ -1,12 +1,13 @@
-"""Short-time Fourier transform and its inverse: arguments as in torch.stft and torch.istft.
+"""Short-time Fourier transform and its inverse, as `torch.stft` and `torch.istft`.
 
-With a window w of N = n_fft numbers, which is the given one between zeros, and a hop h:
+The window w has N = n_fft numbers: the given window, with zeros on both sides. With a hop of h
+samples, the transforms are
 
-    stft:   X[f, t] = scale * sum_k w[k] x[t h + k] exp(-2 pi i f k / N)
-    istft:  x[j] = (sum_t w[j - t h] y[t, j - t h]) / (sum_t w[j - t h]^2),  y = ifft of X / scale
+    stft    X[f, t] = scale * sum_k w[k] x[t h + k] exp(-2 pi i f k / N)
+    istft   x[j] = (sum_t w[j - t h] y[t, j - t h]) / (sum_t w[j - t h]^2),  y = ifft of X / scale
 
-The latter has the least squared error of all signals (Griffin & Lim, "Signal estimation from
-modified short-time Fourier transform", 1984).
+Among all signals, the result of `istft` has the spectra that are nearest to X in the sense of least
+squares (Griffin & Lim, "Signal estimation from modified short-time Fourier transform", 1984).
 """
 
 import math
@@ -35,7 +36,7 @@ from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
-# Where the squared windows add up to less, istft has nothing to compute a sample from.
+# Where the squared windows add up to less, no frame determines the sample.
 _LEAST_ENVELOPE = 1e-11
 
 
@@ -52,38 +53,51 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> torch.Tensor:
-    """Short-time Fourier transform: the spectra of windowed, overlapping frames of a signal.
+    """Returns the short-time Fourier transform: the spectra of windowed, overlapping frames.
 
-    float16 and bfloat16 are computed in float32; a wider window widens the result.
+    The counterpart in torch is `torch.stft`. See `docs/more_transforms.md`. float16 and bfloat16
+    are computed in float32. A window with a wider dtype widens the result.
 
     Args:
-        input: real, native complex or ComplexTensor, [L] or [B, L].
+        input: a real tensor, a native complex tensor or a ComplexTensor of shape [L] or [B, L].
         n_fft: length N of a frame and of its transform.
-        hop_length: distance h of the frames. Default: n_fft // 4.
-        win_length: length of the window, which zeros on both sides bring to n_fft.
-            Default: n_fft.
-        window: real, native complex or ComplexTensor, [win_length]. Default: ones.
-        center: whether frame t is centred at t h, for which `input` is padded by n_fft // 2 on
-            both sides, instead of starting there.
-        pad_mode: how `center` pads, see torch.nn.functional.pad.
-        normalized: whether scale is 1 / sqrt(n_fft), not 1.
-        onesided: whether to keep only f = 0 ... n_fft // 2. Default: where that loses nothing,
-            because input and window are real.
-        return_complex: False for a real tensor with real and imaginary parts in one more, last
-            dimension of size 2. Default: a complex one (which torch wants to be asked for).
-        align_to_window: whether the windows' first sample, not the frames', is the first of
-            `input`; with `center` only None is allowed.
+        hop_length: distance h between the starts of two frames. Default: n_fft // 4.
+        win_length: length of the window. Zeros on both sides extend it to n_fft. Default: n_fft.
+        window: a real tensor, a native complex tensor or a ComplexTensor of shape [win_length].
+            Default: ones.
+        center: whether sample t h is the centre of frame t. `input` is then padded by n_fft // 2 on
+            both sides. Otherwise, frame t starts at sample t h.
+        pad_mode: how `center` pads: "constant", "reflect", "replicate" or "circular", as in
+            `torch.nn.functional.pad`.
+        normalized: whether scale is 1 / sqrt(n_fft). Otherwise, it is 1.
+        onesided: whether to return only f = 0 ... n_fft // 2. Default: True where input and window
+            are real, because the other frequencies then hold nothing new.
+        return_complex: False for a real tensor whose last dimension, of size 2, holds real and
+            imaginary parts. Default: a complex tensor. (torch requires this argument.)
+        align_to_window: whether the first sample of the window, not of the frame, is the first
+            sample of `input`. With `center`, only None is allowed.
 
     Returns:
-        A complex tensor [F, T] or [B, F, T], of the kind that `trnfft.fft` gives, with F the number
-        of frequencies and T of frames.
+        A complex tensor of shape [F, T] or [B, F, T], of the kind that `trnfft.fft` returns, with F
+        frequencies and T frames.
 
     Raises:
-        TypeError: an argument is of the wrong type.
+        TypeError: an argument has the wrong type.
         NotImplementedError: `pad_mode` is unknown.
-        RuntimeError: `input` or `window` has a dtype or shape other than above; not
-            0 < n_fft <= L after padding, hop_length > 0 or 0 < win_length <= n_fft; the input is
-            too short to pad; `onesided` for complex data; `align_to_window` with `center`.
+        RuntimeError: `input` or `window` has another dtype or shape; n_fft is not in 1 ... L after
+            padding, hop_length is less than 1, or win_length is not in 1 ... n_fft; the input is
+            too short to pad; `onesided` is True for complex data; or `align_to_window` is given
+            with `center`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.cos(torch.pi / 2 * torch.arange(64))  # a quarter of the sampling frequency
+        >>> window = torch.hann_window(16)
+        >>> X = trnfft.stft(x, 16, hop_length=8, window=window, center=False)
+        >>> X.shape
+        torch.Size([9, 7])
+        >>> X.abs().argmax(0)  # bin 4 of 16 in every frame
+        tensor([4, 4, 4, 4, 4, 4, 4])
     """
     if is_sharded(input):
         rest = (n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided)
@@ -122,28 +136,41 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> torch.Tensor:
-    """Inverse of `stft`: the signal whose frames are nearest to those with the given spectra.
+    """Returns the signal whose frames are nearest to the frames with the given spectra.
+
+    It is the inverse of `stft`. The counterpart in torch is `torch.istft`. See
+    `docs/more_transforms.md`.
 
     Args:
-        input: native complex or ComplexTensor, [F, T] or [B, F, T], as `stft` returns.
+        input: a native complex tensor or a ComplexTensor of shape [F, T] or [B, F, T], as `stft`
+            returns it.
         n_fft, hop_length, win_length, window, center, normalized: as given to `stft`.
-        onesided: whether F is n_fft // 2 + 1, not n_fft. Default: whether F is not n_fft.
-        length: length L of the result: zeros follow where the frames end earlier. Default: to
+        onesided: whether F is n_fft // 2 + 1. Otherwise, F is n_fft. Default: True unless F is
+            n_fft.
+        length: length L of the result. Zeros follow where the frames end earlier. Default: up to
             the end of the last frame, without the padding of `center`.
-        return_complex: whether the signal is complex, for which F must be n_fft.
+        return_complex: whether the signal is complex. F must then be n_fft.
 
     Returns:
-        torch.Tensor [L] or [B, L]; a complex one with `return_complex`.
+        A tensor of shape [L] or [B, L]: real, or complex with `return_complex`.
 
     Raises:
-        TypeError: an argument is of the wrong type.
-        RuntimeError: `input` is real (a TypeError from torch 2.14 on, as torch's own is), empty or
-            of another shape than above; not 0 < hop_length <= win_length <= n_fft; `window` has
-            another shape or is complex where the result is real; squared windows add up to less
-            than 1e-11 at some sample (the condition "nonzero overlap add"), there is no sample, or
-            no memory for `length` of them. On other devices than the CPU, and compiled, samples
-            with such sums come back infinite or NaN instead: to read a sum would stop the device,
-            and break the graph.
+        TypeError: an argument has the wrong type.
+        RuntimeError: `input` is real (a TypeError from torch 2.14 on, as in torch), is empty or has
+            another shape; hop_length is not in 1 ... win_length, or win_length not in 1 ... n_fft;
+            `window` has another shape, or is complex where the result is real; the squared windows
+            add up to less than 1e-11 at a sample (the condition "nonzero overlap add"); the result
+            has no samples; or the memory is too small for `length`. On other devices than the CPU,
+            and in compiled code, samples with too small a sum are infinite or NaN instead, because
+            reading the sums would stop the device or break the graph.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x, window = torch.arange(64.0), torch.hann_window(16)
+        >>> X = trnfft.stft(x, n_fft=16, window=window)
+        >>> y = trnfft.istft(X, n_fft=16, window=window)
+        >>> torch.allclose(x, y, atol=1e-4)
+        True
     """
     if is_sharded(input):
         rest = (n_fft, hop_length, win_length, window, center, normalized, onesided, length)
@@ -180,7 +207,7 @@ def istft(
 
 
 def _spectra(frames: torch.Tensor, norm: str | None, onesided: bool | None) -> torch.Tensor:
-    """The transforms of frames [..., n_fft], of which `onesided` keeps the first half."""
+    """Returns the transforms of frames [..., n_fft], or their first half with `onesided`."""
     if not frames.is_complex():
         return fft(frames, norm=norm) if onesided is False else rfft(frames, norm=norm)
     if onesided:
@@ -192,17 +219,18 @@ def _spectra(frames: torch.Tensor, norm: str | None, onesided: bool | None) -> t
 
 
 def _signals(spectra: torch.Tensor, n_fft: int, norm: str | None, is_complex: bool) -> torch.Tensor:
-    """The frames [..., n_fft] with these spectra, of which real ones take the first half."""
+    """Returns the frames [..., n_fft] with these spectra; real frames need the first half only."""
     if is_complex:
         return ifft(spectra, norm=norm)
     return irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
 
 
 def _frames(x: Numbers, size: int, hop: int) -> Numbers:
-    """Frames [..., T, size] of samples [..., L], of which frame t starts at t hop.
+    """Returns frames [..., T, size] of samples [..., L]; frame t starts at sample t hop.
 
-    XLA has no `unfold`. There rows are moved as `overlap_add` does it, the other way round: T + B
-    - 1 blocks of `hop` numbers, B times, read as rows of T + B.
+    XLA has no `unfold`. On XLA the numbers are moved as in `overlap_add`, in the other direction: T
+    + B
+    - 1 blocks of `hop` numbers are repeated B times and read as rows of T + B blocks.
     """
 
     def cut(part: torch.Tensor) -> torch.Tensor:
@@ -223,11 +251,12 @@ def _frames(x: Numbers, size: int, hop: int) -> Numbers:
 
 
 def overlap_add(frames: Numbers, hop: int) -> Numbers:
-    """The sum of frames [..., T, N], of which frame t starts at t hop: [..., N + hop (T - 1)].
+    """Returns the sum [..., N + hop (T - 1)] of frames [..., T, N]; frame t starts at number t hop.
 
-    Frames are cut into blocks of `hop` numbers, so that block b of frame t belongs to block t + b
-    of the sum. Rows of T + B numbers, read as rows of T + B - 1, move by one each: that brings
-    what belongs together below each other without an index, which a NeuronCore is slow at.
+    Each frame is cut into B blocks of `hop` numbers, so that block b of frame t belongs to block t
+    + b of the sum. Rows of T + B blocks, read as rows of T + B - 1 blocks, move by one block each.
+    Blocks of the same sum then lie below each other without an index operation, which is slow on a
+    NeuronCore.
     """
 
     def add(part: torch.Tensor) -> torch.Tensor:
@@ -243,7 +272,7 @@ def overlap_add(frames: Numbers, hop: int) -> Numbers:
 
 
 def _count_of(length: int, x: torch.Tensor, is_complex: bool) -> int:
-    """Argument 'length' as a number of samples; RuntimeError for more than memory holds."""
+    """Returns argument 'length' as a number of samples; RuntimeError for too little memory."""
     count = max(integer("length", length), 0)
     shape = (*x.shape[:-2], count)
     if may_be_too_many(math.prod(shape)):
@@ -253,6 +282,7 @@ def _count_of(length: int, x: torch.Tensor, is_complex: bool) -> int:
 
 
 def _lengthened(signal: torch.Tensor, missing: int) -> torch.Tensor:
+    """Returns the signal followed by `missing` zeros, with a warning."""
     if missing <= 0:
         return signal
     warnings.warn(
@@ -264,7 +294,7 @@ def _lengthened(signal: torch.Tensor, missing: int) -> torch.Tensor:
 
 
 def _window(window: Input | None, size: int, n_fft: int, like: torch.Tensor) -> torch.Tensor:
-    """The window between zeros: `n_fft` numbers."""
+    """Returns the window with zeros on both sides: `n_fft` numbers."""
     if window is None:
         window = torch.ones(size, dtype=like.real.dtype, device=like.device)
     check_tensor("window", window)
@@ -278,13 +308,13 @@ def _window(window: Input | None, size: int, n_fft: int, like: torch.Tensor) -> 
 
 
 def _margins(n_fft: int, size: int) -> tuple[int, int]:
-    """How many zeros are before and after the window in a frame."""
+    """Returns how many zeros come before and after the window in a frame."""
     left = (n_fft - size) // 2
     return left, n_fft - size - left
 
 
 def _padded(x: Numbers, left: int, right: int, mode: str) -> Numbers:
-    """More samples on both sides."""
+    """Returns `x` with more samples on both sides."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:
         # All modes but "constant" need leading dimensions.
@@ -300,12 +330,12 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _samples(x: Input) -> torch.Tensor:
-    """Argument 'input': real, or complex of the kind that it gives; in float32 or float64."""
+    """Returns argument 'input' in float32 or float64, complex numbers in the kind that it gives."""
     return widened(of_given_kind(floating_point("input", x, DTYPE_ERROR, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:
-    """n_fft, hop_length and win_length, with their defaults."""
+    """Returns n_fft, hop_length and win_length with their defaults."""
     n_fft = integer("n_fft", n_fft)
     hop = n_fft // 4 if hop is None else integer("hop_length", hop)
     return n_fft, hop, n_fft if size is None else integer("win_length", size)
@@ -329,13 +359,13 @@ def _check_signal(x: torch.Tensor, center: bool, align_to_window: bool | None) -
 
 
 def _check_padding(width: int, shape: torch.Size, mode: str) -> None:
-    """RuntimeError for signals that have too few samples to pad."""
+    """Raises RuntimeError for signals that have too few samples for the padding."""
     length = shape[-1] if shape.numel() else 0
     most = {"reflect": length - 1, "circular": length, "replicate": width if length else 0}
     if width > most.get(mode, width):
         raise RuntimeError(
             f"argument 'input' has shape {tuple(shape)}, too few samples for {width} more on each "
-            f"side by argument 'pad_mode' {mode!r}; take 'constant', or center=False"
+            f"side by argument 'pad_mode' {mode!r}; use 'constant', or center=False"
         )
 
 
@@ -358,24 +388,24 @@ def _check_frequencies(count: int, n_fft: int, onesided: bool, return_complex: b
     if count != expected:
         raise RuntimeError(
             f"argument 'input' has {count} frequencies, allowed is {expected} where argument "
-            f"'n_fft' is {n_fft} and 'onesided' is {onesided}; pass those given to stft"
+            f"'n_fft' is {n_fft} and 'onesided' is {onesided}; pass the values given to stft"
         )
     if onesided and return_complex:
         raise RuntimeError(
             "argument 'return_complex' is True, allowed is False where half of the spectrum is "
-            "given, because that is of a real signal; use stft(..., onesided=False)"
+            "given, because only a real signal has half a spectrum; use stft(..., onesided=False)"
         )
 
 
 def _check_envelope(envelope: torch.Tensor) -> None:
-    """RuntimeError where there is nothing to divide by."""
+    """Raises RuntimeError where the sum of squared windows is too small to divide by."""
     if envelope.numel() == 0:
         raise RuntimeError(
             "the signal would have no samples: argument 'input' has too few frames or argument "
             "'length' is less than 1"
         )
     if envelope.device.type != "cpu" or torch.compiler.is_compiling():
-        return  # reading a number would stop the device, and break its graphs
+        return  # reading a number would stop the device and break graphs
     least = envelope.abs().min().item()
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(

@@ -1,35 +1,40 @@
-"""The public transforms: arguments and results as in torch.fft.
+"""Discrete Fourier transforms with the arguments and the results of `torch.fft`.
 
-Definitions, for a length N and k = 0 ... N-1:
+For a length N, an index j = 0 ... N - 1 of the data and a frequency k = 0 ... N - 1, they are
 
-    fft:   X[k] = scale * sum_j x[j] exp(-2 pi i j k / N)
-    ifft:  x[k] = scale * sum_j X[j] exp(+2 pi i j k / N)
+    fft     X[k] = scale * sum_j x[j] exp(-2 pi i j k / N)
+    ifft    x[j] = scale * sum_k X[k] exp(+2 pi i j k / N)
 
-rfft is fft of real data, of which it keeps X[0] ... X[N//2], and irfft its inverse; ihfft and hfft
-are these two with the other sign. The 2-D and n-D forms transform several dimensions.
+`rfft` is `fft` of real data. It returns only X[0] ... X[N // 2], which determine the other numbers.
+`irfft` is its inverse. `ihfft` and `hfft` are the same two functions with the opposite sign in the
+exponent. The functions whose names end in 2 or n transform several dimensions.
 
-Of every transform here: float64 and complex128 are computed in float64, float16, bfloat16 and
-everything smaller in float32; integers and bool are converted to torch's default dtype first. The
-result has parts (or, where it is real, elements) of float64 or float32 accordingly. `n` and `s`
-trim the input, or pad it with zeros, at the end of a dimension; -1 in `s` keeps the size.
+All transforms compute float64 and complex128 in float64, and all smaller floating-point dtypes in
+float32. They convert integers and bool to torch's default dtype first. The elements of a real
+result and the parts of a complex result have the dtype of the computation. `n` and `s` trim the
+input, or pad it with zeros, at the end of a dimension. -1 in `s` keeps the size of a dimension.
 
-Complex results are of the kind of the input. Native tensors, real ones too, give native complex
-tensors where the backend is "torch", as "auto" takes it on the CPU and on CUDA. A ComplexTensor
-gives a ComplexTensor everywhere, and the backends "matmul", "nki" and "nki-sim" give nothing else.
+The kind of the input decides the kind of a complex result. A native tensor, real or complex, gives
+a native complex tensor on the backend "torch", which "auto" selects on the CPU and on CUDA. A
+`ComplexTensor` gives a ComplexTensor on every backend. The backends "matmul", "nki" and "nki-sim"
+return a ComplexTensor for every input, unless `set_complex_storage` says that the device stores
+complex numbers. See `docs/complex_tensor.md`.
 
-Of DTensors, or of a ComplexTensor of two DTensors, the result has the placements of the input, see
-`trnfft.distributed`; the planned order of a dimension that devices split is that of
-`trnfft.distributed.frequencies`. All raise
+The result of a DTensor, or of a ComplexTensor of two DTensors, has the placements of the input; see
+`trnfft.distributed`. Where devices split a dimension, `trnfft.distributed.frequencies` returns its
+planned order.
 
-    TypeError: an argument is of the wrong type, or the backend lacks the dtype.
-    ValueError: a length or a dimension has more than 64 bits.
-    IndexError: a dimension is out of range.
-    RuntimeError: a length is less than 1, dimensions are not distinct or not as many as lengths,
-        `norm` or `order` is unknown, `input` has a dtype that cannot be transformed or is complex
-        where it must be real, `out` does not fit, or an array is larger than the memory.
-    NotImplementedError: the length or the precision is beyond what the backend can do.
+All transforms raise these errors:
 
-This file checks and normalises arguments; `trnfft.ops` computes.
+- `TypeError`: an argument has the wrong type, or the backend lacks the dtype.
+- `ValueError`: a length or a dimension has more than 64 bits.
+- `IndexError`: a dimension is out of range.
+- `RuntimeError`: a length is less than 1; dimensions repeat, or differ in number from the lengths;
+  `norm` or `order` is unknown; `input` has a dtype that cannot be transformed, or is complex where
+  it must be real; `out` does not fit; or an array is larger than the memory.
+- `NotImplementedError`: the backend cannot compute the length or the precision.
+
+This file checks and normalises the arguments. `trnfft.ops` computes the transforms.
 """
 
 import functools
@@ -67,11 +72,12 @@ from trnfft.ops import transforms as ops
 from trnfft.ops.sharded import is_sharded
 
 Sizes = int | Iterable[int] | None
+"""Lengths of a transform of several dimensions: one int, several ints, or None for the default."""
 
 ORDERS = ("natural", "planned")
 _LAST_TWO = (-2, -1)
-_LONG = 2**16  # below, no length is beyond the kernels
-_FEW = 2**24  # numbers that any computer has the memory for
+_LONG = 2**16  # the kernels compute every shorter length
+_FEW = 2**24  # any computer has the memory for so many numbers
 
 
 _REAL, _COMPLEX = (torch.float32, torch.float64), (torch.complex64, torch.complex128)
@@ -79,13 +85,15 @@ _REAL, _COMPLEX = (torch.float32, torch.float64), (torch.complex64, torch.comple
 
 @dataclass(frozen=True)
 class Kind:
-    """What a transform is made of.
+    """A kind of transform: the operation, the direction, and torch's functions that do the same.
 
     Attributes:
         operation: `c2c`, `r2c` or `c2r` of `trnfft.ops.transforms`.
-        inverse: the sign of the exponent, as there.
-        one, several: torch.fft's functions of one dimension and of several that do the same to a
-            tensor of one of `takes`, and leave nothing conjugated; None for none.
+        inverse: whether the exponent has the positive sign, as in `trnfft.ops.transforms`.
+        one, several: functions of torch.fft, for one dimension and for several, that return the
+            same for a tensor whose dtype is in `takes` and that leave no result conjugated lazily.
+            None where torch.fft has no such function.
+        takes: the dtypes for which `one` and `several` may be called.
     """
 
     operation: Any
@@ -111,22 +119,38 @@ def fft(
     out: torch.Tensor | None = None,
     order: str = "natural",
 ) -> torch.Tensor:
-    """Discrete Fourier transform, along one dimension.
+    """Returns the discrete Fourier transform along one dimension.
+
+    The counterpart in torch is `torch.fft.fft`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with at least one dimension.
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least
+            one dimension.
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
-        norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
-        out: where to write the result, of its shape, dtype and device.
-        order: of the frequencies in the result: "natural", or "planned": as the stages of the plan
-            leave them, see `trnfft.order`.
+        norm: "backward" (the default: no factor), "ortho" (factor 1/sqrt(n)) or "forward" (1/n).
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        order: order of the frequencies in the result. "natural" is the order of torch.fft.
+            "planned" is the order in which the stages of the plan leave the frequencies, see
+            `trnfft.order`.
 
     Returns:
-        A complex tensor of the shape of `input` with `n` in place of `dim`.
+        A complex tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `dim` is out of range.
+        ValueError: `n` or `dim` has more than 64 bits.
+        RuntimeError: `n` is less than 1, `norm` or `order` is unknown, `out` does not fit, the
+            dtype cannot be transformed, or the memory is too small.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.fft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
+        >>> trnfft.fft(torch.ones(3, 4), n=8).shape
+        torch.Size([3, 8])
     """
     return _one("fft", FFT, input, n, dim, norm, out, order)
 
@@ -140,22 +164,37 @@ def ifft(
     out: torch.Tensor | None = None,
     order: str = "natural",
 ) -> torch.Tensor:
-    """Inverse discrete Fourier transform, along one dimension.
+    """Returns the inverse discrete Fourier transform along one dimension.
+
+    The counterpart in torch is `torch.fft.ifft`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with at least one dimension.
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least
+            one dimension.
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
-        norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
-        out: where to write the result, of its shape, dtype and device.
-        order: of the frequencies in `input`: "natural", or "planned": as `fft` with this argument
-            gives them, all of them, so that `n` must be the size of `dim`.
+        norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        order: order of the frequencies in `input`. "natural" is the order of torch.fft. "planned"
+            is the order in which `fft` with order="planned" returns them. It needs all frequencies,
+            so `n` must then be the size of `dim`.
 
     Returns:
-        A complex tensor of the shape of `input` with `n` in place of `dim`.
+        A complex tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `dim` is out of range.
+        ValueError: `n` or `dim` has more than 64 bits.
+        RuntimeError: `n` is less than 1, `norm` or `order` is unknown, `out` does not fit, the
+            dtype cannot be transformed, or the memory is too small.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> X = trnfft.fft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        >>> trnfft.ifft(X)
+        tensor([1.+0.j, 2.+0.j, 3.+0.j, 4.+0.j])
     """
     return _one("ifft", IFFT, input, n, dim, norm, out, order)
 
@@ -168,20 +207,33 @@ def rfft(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Discrete Fourier transform of real data, its first half, along one dimension.
+    """Returns the first half of the discrete Fourier transform of real data along one dimension.
+
+    The counterpart in torch is `torch.fft.rfft`. See `docs/index.md`.
 
     Args:
-        input: real, of any shape with at least one dimension.
+        input: a real tensor of any shape with at least one dimension.
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
-        norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
-        out: where to write the result, of its shape, dtype and device.
+        norm: "backward" (the default: no factor), "ortho" (factor 1/sqrt(n)) or "forward" (1/n).
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
+        A complex tensor with the shape of `input`, in which `n // 2 + 1` replaces the size of
+        `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `dim` is out of range.
+        ValueError: `n` or `dim` has more than 64 bits.
+        RuntimeError: `input` is complex or has another dtype that cannot be transformed, `n` is
+            less than 1, `norm` is unknown, `out` does not fit, or the memory is too small.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.rfft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([10.+0.j, -2.+2.j, -2.+0.j])
     """
     return _one("rfft", RFFT, input, n, dim, norm, out)
 
@@ -194,21 +246,37 @@ def irfft(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Inverse of `rfft`: real data from the first half of its spectrum, along one dimension.
+    """Returns real data, given the first half of its transform: the inverse of `rfft`.
+
+    The counterpart in torch is `torch.fft.irfft`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor: the first n // 2 + 1 of n Hermitian
-            numbers along `dim`. What is no part of such (imag of X[0]) is ignored.
+        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
+            + 1 of n Hermitian numbers along `dim`. The imaginary parts of X[0] and, for even n, of
+            X[n/2] are ignored.
         n: length of the result. Default: 2 * (size of `dim` - 1), which is even.
         dim: the dimension to transform.
-        norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
-        out: where to write the result, of its shape, dtype and device.
+        norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        torch.Tensor of the shape of `input` with `n` in place of `dim`.
+        A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `dim` is out of range.
+        ValueError: `n` or `dim` has more than 64 bits.
+        RuntimeError: `n` is less than 1, `norm` is unknown, `out` does not fit, the dtype cannot be
+            transformed, or the memory is too small.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> X = trnfft.rfft(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
+        >>> trnfft.irfft(X, n=5).round(decimals=4)
+        tensor([1., 2., 3., 4., 5.])
+        >>> trnfft.irfft(X).shape
+        torch.Size([4])
     """
     return _one("irfft", IRFFT, input, n, dim, norm, out)
 
@@ -221,21 +289,34 @@ def hfft(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Discrete Fourier transform, real as the data is Hermitian: given its first half.
+    """Returns the real discrete Fourier transform of Hermitian data, given the first half of it.
+
+    The counterpart in torch is `torch.fft.hfft`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor: the first n // 2 + 1 of n Hermitian
-            numbers along `dim`. What is no part of such (imag of X[0]) is ignored.
+        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
+            + 1 of n Hermitian numbers along `dim`. The imaginary parts of X[0] and, for even n, of
+            X[n/2] are ignored.
         n: length of the result. Default: 2 * (size of `dim` - 1), which is even.
         dim: the dimension to transform.
-        norm: "backward" (the default: no scaling), "ortho" (1/sqrt(n)) or "forward" (1/n).
-        out: where to write the result, of its shape, dtype and device.
+        norm: "backward" (the default: no factor), "ortho" (factor 1/sqrt(n)) or "forward" (1/n).
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        torch.Tensor of the shape of `input` with `n` in place of `dim`.
+        A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `dim` is out of range.
+        ValueError: `n` or `dim` has more than 64 bits.
+        RuntimeError: `n` is less than 1, `norm` is unknown, `out` does not fit, the dtype cannot be
+            transformed, or the memory is too small.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.hfft(torch.tensor([1.0, 2.0, 3.0]))  # the transform of 1, 2, 3, 2
+        tensor([ 8., -2.,  0., -2.])
     """
     return _one("hfft", _HFFT, input, n, dim, norm, out)
 
@@ -248,20 +329,33 @@ def ihfft(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Inverse of `hfft`: the first half of the Hermitian data of a real spectrum.
+    """Returns the first half of the Hermitian data whose transform is real, the inverse of `hfft`.
+
+    The counterpart in torch is `torch.fft.ihfft`. See `docs/index.md`.
 
     Args:
-        input: real, of any shape with at least one dimension.
+        input: a real tensor of any shape with at least one dimension.
         n: length of the transform. Default: the size of `dim`.
         dim: the dimension to transform.
-        norm: "backward" (the default: 1/n), "ortho" (1/sqrt(n)) or "forward" (no scaling).
-        out: where to write the result, of its shape, dtype and device.
+        norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with `n // 2 + 1` in place of `dim`.
+        A complex tensor with the shape of `input`, in which `n // 2 + 1` replaces the size of
+        `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: `dim` is out of range.
+        ValueError: `n` or `dim` has more than 64 bits.
+        RuntimeError: `input` is complex or has another dtype that cannot be transformed, `n` is
+            less than 1, `norm` is unknown, `out` does not fit, or the memory is too small.
+        NotImplementedError: the backend cannot compute this length or precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.ihfft(torch.tensor([8.0, -2.0, 0.0, -2.0])).real
+        tensor([1., 2., 3.])
     """
     return _one("ihfft", _IHFFT, input, n, dim, norm, out)
 
@@ -274,20 +368,36 @@ def fft2(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`fft` along two dimensions.
+    """Returns the discrete Fourier transform along two dimensions.
+
+    The counterpart in torch is `torch.fft.fft2`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
+            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
+            too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.fft2(torch.tensor([[0.0, 1.0], [2.0, 3.0]])).real
+        tensor([[ 6., -2.],
+                [-4.,  0.]])
     """
     return _many("fft2", FFT, input, s, dim, norm, out)
 
@@ -300,20 +410,37 @@ def ifft2(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`ifft` along two dimensions.
+    """Returns the inverse discrete Fourier transform along two dimensions.
+
+    The counterpart in torch is `torch.fft.ifft2`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
+            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
+            too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> X = trnfft.fft2(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        >>> trnfft.ifft2(X).real
+        tensor([[0., 1.],
+                [2., 3.]])
     """
     return _many("ifft2", IFFT, input, s, dim, norm, out)
 
@@ -326,21 +453,37 @@ def rfft2(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`rfft` along two dimensions, `fft` along all but the last.
+    """Returns half of the discrete Fourier transform of real data along two dimensions.
+
+    It is `rfft` along the last of `dim` and `fft` along the other. The counterpart in torch is
+    `torch.fft.rfft2`. See `docs/index.md`.
 
     Args:
-        input: real, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
+        input: a real tensor of any shape that has the dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
-        last length, n, it is n // 2 + 1.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
+        The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
+            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
+            unknown, `out` does not fit, or the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.rfft2(torch.arange(8.0).reshape(2, 4))
+        tensor([[ 28.+0.j,  -4.+4.j,  -4.+0.j],
+                [-16.+0.j,   0.+0.j,   0.+0.j]])
     """
     return _many("rfft2", RFFT, input, s, dim, norm, out)
 
@@ -353,22 +496,39 @@ def irfft2(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`irfft` along two dimensions, `ifft`'s sum along all but the last.
+    """Returns real data of two dimensions, given half of its transform: the inverse of `rfft2`.
+
+    It is `ifft` along the first of `dim` and `irfft` along the last. The counterpart in torch is
+    `torch.fft.irfft2`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor: the first n // 2 + 1 of n Hermitian
-            numbers along the last of `dim`. What is no part of such (imag of X[0]) is ignored.
-        s: lengths of the transforms. Default: the sizes of `dim`. The last length is that of the
-            result; its default is 2 * (size of the last `dim` - 1).
+        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
+            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
+            without their imaginary parts.
+        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
+            dimension and, for the last one, 2 * (size - 1).
         dim: the two dimensions to transform.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        torch.Tensor of the shape of `input` with the lengths in place of `dim`.
+        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
+            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
+            the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> X = trnfft.rfft2(torch.arange(8.0).reshape(2, 4))
+        >>> trnfft.irfft2(X)
+        tensor([[0., 1., 2., 3.],
+                [4., 5., 6., 7.]])
     """
     return _many("irfft2", IRFFT, input, s, dim, norm, out)
 
@@ -381,22 +541,39 @@ def hfft2(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`hfft` along two dimensions, `fft`'s sum along all but the last.
+    """Returns the real transform of Hermitian data of two dimensions, given half of the data.
+
+    It is `fft` along the first of `dim` and `hfft` along the last. The counterpart in torch is
+    `torch.fft.hfft2`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor: the first n // 2 + 1 of n Hermitian
-            numbers along the last of `dim`. What is no part of such (imag of X[0]) is ignored.
-        s: lengths of the transforms. Default: the sizes of `dim`. The last length is that of the
-            result; its default is 2 * (size of the last `dim` - 1).
+        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
+            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
+            without their imaginary parts.
+        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
+            dimension and, for the last one, 2 * (size - 1).
         dim: the two dimensions to transform.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        torch.Tensor of the shape of `input` with the lengths in place of `dim`.
+        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
+            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
+            the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = trnfft.ihfft2(torch.arange(8.0).reshape(2, 4))
+        >>> trnfft.hfft2(x)
+        tensor([[0., 1., 2., 3.],
+                [4., 5., 6., 7.]])
     """
     return _many("hfft2", _HFFT, input, s, dim, norm, out)
 
@@ -409,21 +586,37 @@ def ihfft2(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`ihfft` along two dimensions, `ifft`'s sum along all but the last.
+    """Returns half of the Hermitian data of two dimensions whose transform is real.
+
+    It is the inverse of `hfft2`: `ihfft` along the last of `dim` and `ifft` along the other. The
+    counterpart in torch is `torch.fft.ihfft2`. See `docs/index.md`.
 
     Args:
-        input: real, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
+        input: a real tensor of any shape that has the dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
-        last length, n, it is n // 2 + 1.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
+        The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
+            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
+            unknown, `out` does not fit, or the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.ihfft2(torch.arange(8.0).reshape(2, 4)).real
+        tensor([[ 3.5000, -0.5000, -0.5000],
+                [-2.0000,  0.0000,  0.0000]])
     """
     return _many("ihfft2", _IHFFT, input, s, dim, norm, out)
 
@@ -436,20 +629,39 @@ def fftn(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`fft` along several dimensions.
+    """Returns the discrete Fourier transform along several dimensions.
+
+    The counterpart in torch is `torch.fft.fftn`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
-        dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
+        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
+            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
+            too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.ones(2, 3, 4)
+        >>> trnfft.fftn(x)[0, 0, 0]  # the sum of all numbers
+        tensor(24.+0.j)
+        >>> trnfft.fftn(x, s=(5, 8), dim=(0, 2)).shape
+        torch.Size([5, 3, 8])
     """
     return _many("fftn", FFT, input, s, dim, norm, out)
 
@@ -462,20 +674,37 @@ def ifftn(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`ifft` along several dimensions.
+    """Returns the inverse discrete Fourier transform along several dimensions.
+
+    The counterpart in torch is `torch.fft.ifftn`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
-        dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
+            dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
+        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
+            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
+            too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.arange(8.0).reshape(2, 2, 2)
+        >>> torch.allclose(trnfft.ifftn(trnfft.fftn(x)).real, x)
+        True
     """
     return _many("ifftn", IFFT, input, s, dim, norm, out)
 
@@ -488,21 +717,37 @@ def rfftn(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`rfft` along several dimensions, `fft` along all but the last.
+    """Returns half of the discrete Fourier transform of real data along several dimensions.
+
+    It is `rfft` along the last of `dim` and `fft` along the others. The counterpart in torch is
+    `torch.fft.rfftn`. See `docs/index.md`.
 
     Args:
-        input: real, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
-        dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        input: a real tensor of any shape that has the dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
+        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
-        last length, n, it is n // 2 + 1.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
+        The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
+            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
+            unknown, `out` does not fit, or the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.rfftn(torch.ones(2, 3, 8)).shape
+        torch.Size([2, 3, 5])
     """
     return _many("rfftn", RFFT, input, s, dim, norm, out)
 
@@ -515,22 +760,41 @@ def irfftn(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`irfft` along several dimensions, `ifft`'s sum along all but the last.
+    """Returns real data of several dimensions, given half of its transform.
+
+    It is the inverse of `rfftn`: `ifft` along all but the last of `dim` and `irfft` along the last.
+    The counterpart in torch is `torch.fft.irfftn`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor: the first n // 2 + 1 of n Hermitian
-            numbers along the last of `dim`. What is no part of such (imag of X[0]) is ignored.
-        s: lengths of the transforms. Default: the sizes of `dim`. The last length is that of the
-            result; its default is 2 * (size of the last `dim` - 1).
-        dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
+            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
+            without their imaginary parts.
+        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
+            dimension and, for the last one, 2 * (size - 1).
+        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        torch.Tensor of the shape of `input` with the lengths in place of `dim`.
+        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
+            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
+            the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> X = trnfft.rfftn(torch.ones(2, 3, 7))
+        >>> trnfft.irfftn(X, s=(2, 3, 7)).shape
+        torch.Size([2, 3, 7])
+        >>> trnfft.irfftn(X).shape
+        torch.Size([2, 3, 6])
     """
     return _many("irfftn", IRFFT, input, s, dim, norm, out)
 
@@ -543,22 +807,38 @@ def hfftn(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`hfft` along several dimensions, `fft`'s sum along all but the last.
+    """Returns the real transform of Hermitian data of several dimensions, given half of the data.
+
+    It is `fft` along all but the last of `dim` and `hfft` along the last. The counterpart in torch
+    is `torch.fft.hfftn`. See `docs/index.md`.
 
     Args:
-        input: real, native complex or ComplexTensor: the first n // 2 + 1 of n Hermitian
-            numbers along the last of `dim`. What is no part of such (imag of X[0]) is ignored.
-        s: lengths of the transforms. Default: the sizes of `dim`. The last length is that of the
-            result; its default is 2 * (size of the last `dim` - 1).
-        dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
+            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
+            without their imaginary parts.
+        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
+            dimension and, for the last one, 2 * (size - 1).
+        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        torch.Tensor of the shape of `input` with the lengths in place of `dim`.
+        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
+            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
+            the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.hfftn(torch.ones(2, 3, 5)).shape
+        torch.Size([2, 3, 8])
     """
     return _many("hfftn", _HFFT, input, s, dim, norm, out)
 
@@ -571,21 +851,37 @@ def ihfftn(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`ihfft` along several dimensions, `ifft`'s sum along all but the last.
+    """Returns half of the Hermitian data of several dimensions whose transform is real.
+
+    It is the inverse of `hfftn`: `ihfft` along the last of `dim` and `ifft` along the others. The
+    counterpart in torch is `torch.fft.ihfftn`. See `docs/index.md`.
 
     Args:
-        input: real, of any shape with these dimensions.
-        s: lengths of the transforms. Default: the sizes of `dim`.
-        dim: the dimensions to transform. Default: all, or the last ones if `s` is given.
-        norm: as for one dimension, with n the product of the lengths.
-        out: where to write the result, of its shape, dtype and device.
+        input: a real tensor of any shape that has the dimensions `dim`.
+        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
+            `dim`.
+        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
+            or all of them without `s`.
+        norm: as for one dimension, where n is the product of the lengths.
+        out: a tensor with the shape, dtype and device of the result, which is written into it.
 
     Returns:
-        A complex tensor of the shape of `input` with the lengths in place of `dim`; for the
-        last length, n, it is n // 2 + 1.
+        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
+        The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`.
+        TypeError: an argument has the wrong type, or the backend lacks the dtype.
+        IndexError: a dimension is out of range.
+        ValueError: a length or a dimension has more than 64 bits.
+        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
+            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
+            unknown, `out` does not fit, or the memory is too small.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.ihfftn(torch.ones(2, 3, 8)).shape
+        torch.Size([2, 3, 5])
     """
     return _many("ihfftn", _IHFFT, input, s, dim, norm, out)
 
@@ -600,7 +896,7 @@ def _one(
     out: Any,
     order: str = "natural",
 ) -> Any:
-    """A transform along one dimension."""
+    """Returns a transform along one dimension."""
     if out is None and order == "natural":
         if _is_straight(kind.takes, input, norm) and _are_usual(input, n, dim):
             return kind.one(input, n, dim, norm)
@@ -615,15 +911,17 @@ def _one(
     if kind.inverse and size != described(x).shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
-            f"{described(x).shape[dim]}: a spectrum in planned order has no end to trim or pad"
+            f"{described(x).shape[dim]}: a spectrum in planned order has no end to trim or pad; "
+            f"leave 'n' out"
         )
     return _written(ops.c2c(*arguments, planned=True), input, out)
 
 
 def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
-    """Whether torch.fft's own function does what is asked, of usual lengths and dimensions.
+    """Whether torch.fft's own function does what is asked, apart from lengths and dimensions.
 
-    To check and plan as for all other inputs takes longer than to transform 64 numbers.
+    The checks and the planning that all other inputs need take longer than a transform of 64
+    numbers.
     """
     return (
         type(x) is torch.Tensor
@@ -636,7 +934,10 @@ def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
 
 
 def _is_split_straight(kind: Kind, x: Any, norm: Any) -> bool:
-    """As `_is_straight`, of the two parts of a ComplexTensor that nothing follows."""
+    """Whether `_is_straight` holds for the parts of a ComplexTensor.
+
+    False for a ComplexTensor that autograd, a compiler or torch.func follows.
+    """
     return (
         type(x) is ComplexTensor
         and torch.complex64 in kind.takes
@@ -646,7 +947,7 @@ def _is_split_straight(kind: Kind, x: Any, norm: Any) -> bool:
 
 
 def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
-    """Whether this is a dimension, and a length for which it has enough numbers."""
+    """Whether `dim` is a dimension of `x`, and `n` a length for which `x` has enough numbers."""
     ndim = x.ndim
     if type(dim) is not int or not -ndim <= dim < ndim:
         return False
@@ -654,7 +955,7 @@ def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
 
 
 def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:
-    """As `_are_usual`, for distinct dimensions, no more than torch.fft takes at once."""
+    """Whether `_are_usual` holds for distinct dimensions, as many as torch.fft accepts at once."""
     lengths = (None,) * len(dims) if lengths is None else lengths
     if type(lengths) not in (tuple, list) or len(lengths) != len(dims):
         return False
@@ -664,11 +965,12 @@ def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:
 
 
 def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tuple[int, int]:
-    """The length of a transform along one dimension, and this dimension counted from 0 on.
+    """Returns the length of a transform along one dimension, and that dimension counted from 0.
 
     Args:
-        x: the input; with `is_half` half a spectrum, of a real result.
+        x: the input.
         n, dim: arguments of the public functions.
+        is_half: whether `x` is half of a spectrum, whose transform is real.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
@@ -694,7 +996,7 @@ def _many(
     norm: str | None,
     out: Any,
 ) -> Any:
-    """A transform along several dimensions."""
+    """Returns a transform along several dimensions."""
     is_usual = out is None and type(dim) in (tuple, list) and _is_straight(kind.takes, input, norm)
     if is_usual and _are_several_usual(input, s, dim):
         return kind.several(input, s, dim, norm)
@@ -706,7 +1008,7 @@ def _many(
 def several(
     name: str, kind: Kind, input: Input, s: Sizes, dim: int | Iterable[int] | None
 ) -> tuple[Input, tuple[int, ...], tuple[int, ...]]:
-    """Input, lengths and dimensions of a transform, as `trnfft.ops.transforms` takes them.
+    """Returns the input, the lengths and the dimensions that `trnfft.ops.transforms` needs.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
@@ -733,7 +1035,7 @@ def several(
 
 
 def _prepared(name: str, kind: Kind, input: Input) -> Input:
-    """`input` with a dtype to compute in."""
+    """Returns `input` with a dtype to compute in."""
     x = floating_point("input", input, DTYPE_ERROR)
     if kind.operation is ops.r2c and x.is_complex():
         raise RuntimeError(
@@ -744,7 +1046,7 @@ def _prepared(name: str, kind: Kind, input: Input) -> Input:
 
 
 def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
-    """Refuses lengths for which the result does not fit in memory. RuntimeError."""
+    """Raises RuntimeError where the result of these lengths does not fit in memory."""
     if not is_sharded(x) and may_be_too_many(math.prod(shape)):
         what = f"argument '{name}' is {shown(given)}"
         part = described(x)
@@ -752,11 +1054,11 @@ def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> No
 
 
 def check_longest(size: int, device: torch.device) -> None:
-    """Refuses what no kernel can do before the input is padded to it. NotImplementedError."""
+    """Raises NotImplementedError for a length that no kernel computes, before any padding."""
     if torch.compiler.is_compiling() or size < _LONG or config.get_precision() == "double":
         return
     if backend_for(device) != "torch":
-        from trnfft.planner import planner  # here: only its users load the kernels
+        from trnfft.planner import planner  # imported here, because it loads the kernels
 
         planner.check_longest(size)
 
@@ -769,7 +1071,7 @@ def _is_planned(order: str) -> bool:
 
 
 def _written(result: Any, input: Input, out: Any) -> Any:
-    """The result, of the kind that the input gives, or `out` with the result in it."""
+    """Returns the result, of the kind that the input gives, or `out` with the result in it."""
     if is_sharded(input):
         result = of_kind(result, input)
     if out is None:
@@ -787,16 +1089,16 @@ def _written(result: Any, input: Input, out: Any) -> Any:
         raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
     try:
         return out.copy_(result)
-    except RuntimeError as error:  # as of one number in several places
+    except RuntimeError as error:  # for example where several indices share a number in memory
         raise RuntimeError(f"argument 'out' cannot be written: {error}") from None
 
 
-# The names of NumPy, which torch takes for its own.
+# NumPy's names of arguments, which torch.fft accepts as well.
 _OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
 
 
 def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A transform of this library with all that torch's takes: other names, a native `out`."""
+    """Returns a transform that also accepts torch's other argument names and a native `out`."""
 
     @functools.wraps(function)
     def transform(*args: Any, **kwargs: Any) -> Any:
@@ -820,7 +1122,7 @@ _NAMES = """
     fft fft2 fftn ifft ifft2 ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft hfft2 hfftn ihfft
     ihfft2 ihfftn
 """
-# The transforms of torch.fft, and in their place those of this library.
+# The transforms of torch.fft, and the functions of this library that replace them.
 OF_TORCH: dict[Any, Callable[..., Any]] = {
     getattr(torch.fft, name): _with_names_of_torch(globals()[name]) for name in _NAMES.split()
 }

@@ -87,7 +87,7 @@ LAYERS = {
 def test_parameters_of_layers(name):
     layer, sizes = getattr(trnfft.nn, name), LAYERS[name]
     for device in ("x", "", -1, "cuda:99"):
-        with refused(RuntimeError, "argument 'device' is", "none here"):
+        with refused(RuntimeError, "argument 'device' is", "devices of this computer"):
             layer(*sizes, device=device)
     with refused(TypeError, "argument 'device' is"):
         layer(*sizes, device=[])
