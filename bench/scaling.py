@@ -166,7 +166,7 @@ def draw_line(axes: Axes, name: str, plans: list[DistributedPlan], index: int) -
     for before, after, plan in zip(at, at[1:], plans[1:], strict=False):
         pieces = zip(before, after, strict=True)
         axes.plot(*pieces, color=color, linestyle=DASHES[plan.bound], linewidth=1.5, zorder=2)
-    faces = [color if plan.fits else "white" for plan in plans]
+    faces = [color if plan.fits else "none" for plan in plans]
     style: dict[str, Any] = {"marker": MARKERS[index], "edgecolors": color, "zorder": 3}
     axes.scatter(*zip(*at, strict=True), facecolors=faces, **style)
     axes.scatter([], [], facecolors=color, label=f"{name} points", **style)
@@ -177,8 +177,8 @@ def draw_limits(axes: Axes, target: str, degree: int) -> None:
     chip = hardware.chip(target)
     per_chip = chip.cores_per_chip // degree
     for cores, what in ((per_chip, "a chip"), (per_chip * chip.chips_per_instance, "an instance")):
-        axes.axvline(cores, color="0.6", linestyle=":", linewidth=1)
-        axes.text(cores * 1.06, 1.25, what, color="0.4", fontsize=9, rotation=90, va="bottom")
+        axes.axvline(cores, color="0.5", linestyle=":", linewidth=1)
+        axes.text(cores * 1.06, 1.25, what, color="0.5", fontsize=9, rotation=90, va="bottom")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set(xlabel=f"NeuronCores, LNC={degree}", xlim=(0.8, 1.25 * max(CORES)), ylim=(1e-3, 8))
@@ -188,10 +188,10 @@ def draw_limits(axes: Axes, target: str, degree: int) -> None:
 
 def draw_legend(axes: Axes) -> None:
     """What markers and dashes mean."""
-    axes.scatter([], [], edgecolors="0.3", facecolors="white", label="more than the memory")
+    axes.scatter([], [], edgecolors="0.5", facecolors="none", label="more than the memory")
     for bound in ("kernels", "launches", NEURONLINK, EFA, "start"):
         label = "bound by the start of exchanges" if bound == "start" else f"bound by {bound}"
-        axes.plot([], [], color="0.3", linestyle=DASHES[bound], label=label)
+        axes.plot([], [], color="0.5", linestyle=DASHES[bound], label=label)
     axes.set_ylabel("efficiency against one core, modelled with launches")
     axes.legend(loc="lower left", fontsize=9)
 
