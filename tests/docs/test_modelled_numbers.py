@@ -5,13 +5,18 @@ Figures in prose are compared by blocks of the pages themselves, which test_exam
 
 from __future__ import annotations
 
+import itertools
 import re
 
+import numpy as np
 import pytest
 
 from tests.docs.pages import ROOT
 
 pytest.importorskip("torch")
+
+import scipy.fft  # noqa: E402
+import torch  # noqa: E402
 
 import trnfft  # noqa: E402
 from bench import prices  # noqa: E402
@@ -105,6 +110,30 @@ def test_errors_of_resampled_filters():
         assert stated == [f"{100 * error:.2g}%" for error in errors]
         padded = [trnfft.BloomFilter(psf, source).padded_size for source in ((1, 1), (260, 260))]
         assert padded == [(72, 72), (300, 300)]
+
+
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_errors_of_cosine_and_sine_transforms(backend):
+    found = re.search(
+        r"is below (\S+) for all types up to 256 points, .*?; that of `rfft` is about (\S+)\.\s",
+        page("more_transforms.md"),
+        re.DOTALL,
+    )
+    largest, of_rfft = map(float, found.groups())
+    for n in (16, 127, 255, 256):
+        x = np.random.default_rng(n).standard_normal((16, n))
+        single = torch.from_numpy(x.astype(np.float32))
+        with trnfft.backend(backend):
+            for name, type in itertools.product(("dct", "dst"), (1, 2, 3, 4)):
+                expected = getattr(scipy.fft, name)(x.astype(np.float32).astype(float), type=type)
+                result = getattr(trnfft, name)(single, type=type).numpy()
+                assert distance(result, expected) < largest, (name, type, n)
+            half = trnfft.as_native(trnfft.rfft(single)).numpy()
+        assert distance(half, np.fft.rfft(x.astype(np.float32).astype(float))) < 1.1 * of_rfft
+
+
+def distance(actual, expected) -> float:
+    return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
 
 
 @pytest.mark.sweep
