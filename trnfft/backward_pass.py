@@ -1,8 +1,9 @@
-"""What runs in a backward pass sees torch's functions as the caller of the pass does.
+"""Gives code in a backward pass the same functions of torch as the caller of the pass.
 
-Hooks, checkpoints and functions of one's own run in it. torch keeps for them what is so when it
-calls its engine: a mode that torch has set aside to call torch.autograd.grad, and the functions of
-a class of tensors that this class has switched off for the same reason, would be missing there.
+Hooks, checkpoints and custom autograd functions run in a backward pass. torch runs them in the
+state in which its engine is called. Two things would be missing there: a mode that torch has set
+aside in order to call torch.autograd.grad, and the `__torch_function__` of a tensor subclass that
+has disabled it for the same reason.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ _contexts: ContextVar[tuple[Context, ...]] = ContextVar("contexts", default=())
 
 @contextlib.contextmanager
 def under(context: Context) -> Iterator[None]:
-    """Inside of the block, torch's engine is called in one more context, which this makes."""
+    """Calls torch's engine inside one more context, which `context` makes, in the `with` block."""
     _install()
     token = _contexts.set((*_contexts.get(), context))
     try:
@@ -38,7 +39,7 @@ def _install() -> None:
         contexts = _contexts.get()
         if not contexts:
             return run_engine(*args, **kwargs)
-        token = _contexts.set(())  # not for passes that this one calls
+        token = _contexts.set(())  # the contexts do not hold for passes inside this one
         try:
             with contextlib.ExitStack() as entered:
                 for context in contexts:
@@ -47,5 +48,5 @@ def _install() -> None:
         finally:
             _contexts.reset(token)
 
-    for place in (torch.autograd.graph, torch.autograd):  # both, as torch.compiler replaces both
+    for place in (torch.autograd.graph, torch.autograd):  # torch.compiler replaces both as well
         place._engine_run_backward = run_in_contexts  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""Settings of the library. They are context-local: a thread or task changes them for itself.
+"""Settings of the library. They are context-local: a thread or task changes its own settings only.
 
-A new thread starts with the defaults; an asyncio task starts with the settings of its creator.
+A new thread starts with the defaults. An asyncio task starts with the settings of its creator.
 """
 
 import os
@@ -19,7 +19,7 @@ BACKENDS = {
     "nki-sim": "the NKI kernels in the CPU simulator of a NeuronCore",
 }
 BACKEND_VARIABLE = "TRNFFT_BACKEND"
-FROM_ENVIRONMENT = os.environ.get(BACKEND_VARIABLE)  # once, as every transform needs it
+FROM_ENVIRONMENT = os.environ.get(BACKEND_VARIABLE)  # read once, because each transform needs it
 NEURON_DEVICES = ("xla", "neuron", "privateuseone")
 
 PRECISIONS = {
@@ -30,23 +30,33 @@ PRECISIONS = {
     "bf16_refined": "pairs of bfloat16 operands where that is faster, below 2e-5",
 }
 
-# The backend that was chosen last in this process, whatever the context. Compiled code cannot look
-# into context-local settings; this it can, and torch.compile compiles anew where it has changed.
+# The backend that was chosen last in this process, in any context. Compiled code cannot read
+# context-local settings but can read this variable; torch.compile compiles again when it changes.
 LATEST = FROM_ENVIRONMENT or "auto"
-COMPLEX_STORAGE = False  # whether NeuronCores are taken to have it: see set_complex_storage
+COMPLEX_STORAGE = False  # what set_complex_storage was given last
 
 _backend: ContextVar[str | None] = ContextVar("trnfft_backend", default=None)
 _precision: ContextVar[str] = ContextVar("trnfft_precision", default="fast")
 
 
 def get_backend() -> str:
-    """The name of the backend that transforms use in this context.
+    """Returns the name of the backend that transforms use in this context.
 
-    Where none was chosen, it is the one that the environment variable TRNFFT_BACKEND named when
-    trnfft was imported, else "auto".
+    Without `set_backend`, it is the backend that the environment variable TRNFFT_BACKEND named when
+    trnfft was imported, or "auto".
+
+    Returns:
+        One of the names that `set_backend` accepts.
 
     Raises:
-        ValueError, ImportError: TRNFFT_BACKEND names none, or one that is not installed.
+        ValueError, ImportError: TRNFFT_BACKEND names an unknown backend, or one that is not
+            installed.
+
+    Examples:
+        >>> import trnfft
+        >>> with trnfft.backend("matmul"):
+        ...     trnfft.get_backend()
+        'matmul'
     """
     chosen = _backend.get()
     if chosen is not None:
@@ -57,17 +67,26 @@ def get_backend() -> str:
 
 
 def set_backend(name: str) -> None:
-    """Choose what runs the transforms of this thread or task from now on.
+    """Chooses what computes the transforms of this thread or task from now on.
+
+    See `docs/pytorch_devices.md`.
 
     Args:
-        name: "auto" (the default: "torch" on devices that have complex dtypes, on others "nki"
-            where it can be had, else "matmul"), "torch" (torch.fft), "matmul" (the same plans as
-            real matrix products, on any device), "nki" (the NKI kernels on XLA and Neuron devices)
-            or "nki-sim" (the NKI kernels in the CPU simulator).
+        name: "auto" (the default) is "torch" on devices with complex dtypes, "nki" on other devices
+            where it is available, and otherwise "matmul". "torch" is torch.fft. "matmul" computes
+            the same plans as real matrix products, on any device. "nki" runs the NKI kernels on XLA
+            and Neuron devices. "nki-sim" runs the NKI kernels in the CPU simulator.
 
     Raises:
-        ValueError: `name` is not one of these.
-        ImportError: it is "nki", and the real nki package is not installed.
+        ValueError: `name` is unknown.
+        ImportError: `name` is "nki", and the real nki package is not installed.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.set_backend("matmul")
+        >>> type(trnfft.fft(torch.ones(4))).__name__  # "matmul" returns a ComplexTensor
+        'ComplexTensor'
+        >>> trnfft.set_backend("auto")
     """
     global LATEST
     _backend.set(_checked_backend(name, "argument 'name'"))
@@ -76,13 +95,19 @@ def set_backend(name: str) -> None:
 
 @contextmanager
 def backend(name: str) -> Iterator[None]:
-    """Use the backend `name` inside a `with` block, then the previous one again.
+    """Uses another backend inside a `with` block, and then the previous one again.
 
     Args:
         name: as for `set_backend`.
 
     Raises:
         ValueError, ImportError: as `set_backend`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> with trnfft.backend("nki-sim"):  # the kernel runs in the simulator
+        ...     trnfft.fft(torch.ones(4))
+        ComplexTensor([4.+0.j, 0.+0.j, 0.+0.j, 0.+0.j])
     """
     global LATEST
     token = _backend.set(_checked_backend(name, "argument 'name'"))
@@ -95,30 +120,46 @@ def backend(name: str) -> Iterator[None]:
 
 
 def get_precision() -> str:
-    """The name of the precision mode that transforms use in this context."""
+    """Returns the name of the precision mode that transforms use in this context.
+
+    Returns:
+        One of the names that `set_precision` accepts.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.get_precision()
+        'fast'
+    """
     return _precision.get()
 
 
 def is_of_torch() -> bool:
-    """Whether torch.fft computes what tensors on the CPU and on CUDA hold, in their own dtype."""
+    """Whether torch.fft computes tensors on the CPU and on CUDA, in their own dtype."""
     chosen = _backend.get() or FROM_ENVIRONMENT or "auto"
     return chosen in ("auto", "torch") and _precision.get() not in ("kahan", "double")
 
 
 def set_precision(name: str) -> None:
-    """Choose how accurate the transforms of this thread or task are from now on.
+    """Chooses how accurate the transforms of this thread or task are from now on.
 
-    Results keep the dtype of the input in every mode.
+    Results have the dtype of the input in every mode. See `docs/precision.md`.
 
     Args:
-        name: "fast" (the default: float32, relative errors below 1e-6), "kahan" (float32 with
-            compensated sums, below 5e-8), "double" (float64 on the host), "bf16" (bfloat16
-            operands with float32 sums, below 1e-2) or "bf16_refined" (every operand as the sum
-            of two bfloat16, below 2e-5). The last two allow these kernels and take them where
-            they are faster; torch.fft computes both in float32.
+        name: "fast" (the default) is float32, with relative errors below 1e-6. "kahan" is float32
+            with compensated sums, below 5e-8. "double" is float64 on the host. "bf16" allows
+            bfloat16 operands with float32 sums, below 1e-2. "bf16_refined" allows operands that are
+            sums of two bfloat16 numbers, below 2e-5. The last two modes use such kernels only where
+            they are faster. torch.fft computes both in float32.
 
     Raises:
-        ValueError: `name` is not one of these.
+        ValueError: `name` is unknown.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.set_precision("double")
+        >>> trnfft.fft(torch.ones(4)).real.dtype  # computed in float64, returned in float32
+        torch.float32
+        >>> trnfft.set_precision("fast")
     """
     check_precision(name)
     _precision.set(name)
@@ -126,13 +167,19 @@ def set_precision(name: str) -> None:
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Use the precision mode `name` inside a `with` block, then the previous one again.
+    """Uses another precision mode inside a `with` block, and then the previous one again.
 
     Args:
         name: as for `set_precision`.
 
     Raises:
-        ValueError: `name` is not a known mode.
+        ValueError: `name` is unknown.
+
+    Examples:
+        >>> import trnfft
+        >>> with trnfft.precision("kahan"):
+        ...     trnfft.get_precision()
+        'kahan'
     """
     check_precision(name)
     token = _precision.set(name)
@@ -143,24 +190,41 @@ def precision(name: str) -> Iterator[None]:
 
 
 def get_complex_storage() -> bool:
-    """Whether NeuronCores are taken to store complex numbers."""
+    """Returns whether NeuronCores are assumed to store complex numbers.
+
+    Returns:
+        The bool that `set_complex_storage` was given last, or False.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.get_complex_storage()
+        False
+    """
     return COMPLEX_STORAGE
 
 
 def set_complex_storage(stored: bool) -> None:
-    """Say whether NeuronCores store complex numbers, for the whole process.
+    """Says whether NeuronCores store complex numbers, for the whole process.
 
-    By default no complex storage is assumed on devices "neuron" and "xla": whether PyTorch's
-    tensors of complex64 have it there is not known. With True, complex results of native tensors
-    on these devices are native tensors, as on a CPU. Native complex inputs are taken either way.
-    It is a matter of the device, so unlike other settings it holds in all threads. Compiled
-    functions are compiled anew where it changes.
+    By default, trnfft assumes no complex storage on the devices "neuron" and "xla", because it is
+    not known whether PyTorch's complex64 tensors have storage there. With True, complex results of
+    native tensors on these devices are native tensors, as on a CPU. Native complex inputs are
+    accepted in both cases. Complex storage is a property of the device, so this setting, unlike the
+    others, holds in all threads. Compiled functions are compiled again when it changes. See
+    `docs/pytorch_devices.md`.
 
     Args:
-        stored: whether they do.
+        stored: whether NeuronCores store complex numbers.
 
     Raises:
-        TypeError: `stored` is no bool.
+        TypeError: `stored` is not a bool.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.set_complex_storage(True)
+        >>> trnfft.get_complex_storage()
+        True
+        >>> trnfft.set_complex_storage(False)
     """
     global COMPLEX_STORAGE
     COMPLEX_STORAGE = _checked_bool("stored", stored)
@@ -173,13 +237,13 @@ def _checked_bool(name: str, value: bool) -> bool:
 
 
 def check_precision(name: str, argument: str = "name") -> None:
-    """ValueError where `name`, which is the argument called `argument`, is no precision mode."""
+    """Raises ValueError where `name`, the value of `argument`, is not a precision mode."""
     _checked(name, f"argument '{argument}'", "precision", PRECISIONS)
 
 
 def has_nki() -> bool:
     """Whether the real nki package is installed."""
-    from nki_kernels import nki_api  # here, because it loads the simulator where nki is absent
+    from nki_kernels import nki_api  # imported here: it loads the simulator where nki is absent
 
     return nki_api.REAL_NKI
 
@@ -198,5 +262,5 @@ def _checked_backend(name: str, source: str) -> str:
 def _checked(name: str, source: str, kind: str, known: dict[str, str]) -> str:
     if not isinstance(name, str) or name not in known:
         choices = "; ".join(f'"{key}": {meaning}' for key, meaning in known.items())
-        raise ValueError(f"{source} is {shown(name)}, which is no {kind}; use one of {choices}")
+        raise ValueError(f"{source} is {shown(name)}, which is not a {kind}; use one of {choices}")
     return name

@@ -1,7 +1,8 @@
-"""Transforms of one shape, dtype and device that look nothing up when they are called.
+"""Transforms of one shape, dtype and device that are planned once and called many times.
 
-`trnfft.plan` describes what the planner chooses; `trnfft.plan_fft` is for running it many times, as
-plans of FFTW and cuFFT are.
+`plan_fft` checks the arguments and looks up the plan and its tables once, as plans of FFTW and
+cuFFT do. The plan that it returns is called with tensors. `trnfft.plan`, in contrast, runs nothing:
+it describes what the planner chooses.
 """
 
 from __future__ import annotations
@@ -32,16 +33,25 @@ _Key = tuple[torch.Size, torch.dtype, torch.device]
 
 
 class FftPlan:
-    """A transform of tensors of one shape, dtype and device, made by `trnfft.plan_fft`.
+    """A transform of tensors of one shape, dtype and device, which `trnfft.plan_fft` returns.
 
-    Called with such a tensor it returns what the function of the transform does, with the same
-    derivatives. It keeps the backend and the precision of the context that it was made in, and may
-    be called from several threads.
+    A call returns the same as the function of the transform, with the same derivatives. The plan
+    keeps the backend and the precision of the context in which it was made. Several threads may
+    call it.
 
     Attributes:
-        title: the function with its arguments, in words.
+        title: the function and its arguments, in words.
         shape, dtype, device: of the input.
-        backend, precision: names, as in `trnfft.get_backend` and `trnfft.get_precision`.
+        backend, precision: names, as `trnfft.get_backend` and `trnfft.get_precision` return them.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> plan = trnfft.plan_fft(torch.empty(2, 4))
+        >>> plan.shape, plan.backend
+        (torch.Size([2, 4]), 'torch')
+        >>> plan(torch.ones(2, 4)).real
+        tensor([[4., 0., 0., 0.],
+                [4., 0., 0., 0.]])
     """
 
     def __init__(self, title: str, like: Input, transform: ops.Prepared, is_computed: bool) -> None:
@@ -54,18 +64,19 @@ class FftPlan:
         self._is_computed = is_computed
 
     def __call__(self, x: Input) -> Any:
-        """The transform of a tensor.
+        """Returns the transform of a tensor.
 
         Args:
-            x: of the shape, dtype and device of the plan; complex numbers as a native tensor or a
-                ComplexTensor; for a plan of DTensors a DTensor with the same placements.
+            x: a tensor with the shape, dtype and device of the plan. Complex numbers may be a
+                native tensor or a ComplexTensor. A plan for DTensors needs a DTensor with the same
+                placements.
 
         Returns:
-            A complex tensor of the kind that `trnfft.fft` gives, or for "c2r" a real one.
+            A complex tensor of the kind that `trnfft.fft` returns, or a real tensor for "c2r".
 
         Raises:
-            TypeError: `x` is no tensor.
-            RuntimeError: it has another shape, dtype or device.
+            TypeError: `x` is not a tensor.
+            RuntimeError: `x` has another shape, dtype or device.
         """
         if isinstance(x, ComplexTensor):
             part = described(x)
@@ -101,29 +112,37 @@ def plan_fft(
     inverse: bool | None = None,
     device: torch.device | str | None = None,
 ) -> FftPlan:
-    """A transform to call many times: arguments are checked, plan and tables looked up here, once.
+    """Returns a transform to call many times, whose arguments are checked and planned now.
 
-    The backend and the precision are those of the context now. Of the kernels' backends the plan is
-    searched for here and remembered; a call finds it and its tables in memory.
+    The plan has the backend and the precision of the current context. On the backends with kernels,
+    this function searches for the plan and remembers it, so that a call finds the plan and its
+    tables in memory. See `docs/planner.md`.
 
     Args:
-        x_spec: a tensor of the shape, dtype and device of the inputs, with whatever numbers;
-            `torch.empty(shape, dtype=dtype, device="meta")` takes no memory. Of a DTensor, whose
-            inputs have its placements, too, plans of shards are searched for in the first call.
-        kind: "c2c", as `trnfft.fft` and `ifft`; "r2c" of real data, as `rfft`; "c2r" with a real
-            result, as `irfft`: FFTW's and cuFFT's names.
+        x_spec: a tensor with the shape, dtype and device of the inputs. Its numbers are not read,
+            so `torch.empty(shape, dtype=dtype, device="meta")`, which uses no memory, is enough.
+            For a DTensor, the inputs need the same placements, and the first call plans the shards.
+        kind: "c2c", as `trnfft.fft` and `trnfft.ifft`; "r2c" for real data, as `trnfft.rfft`; or
+            "c2r" for a real result, as `trnfft.irfft`. These are the names of FFTW and cuFFT.
         n, dim, norm: as for these functions.
-        inverse: the direction. Default: True for "c2r", else False. "r2c" with True is `ihfft`,
-            "c2r" with False `hfft`.
-        device: of the inputs. Default: that of `x_spec`, or torch's default device where that is
-            on "meta".
+        inverse: the direction. Default: True for "c2r", otherwise False. "r2c" with True is
+            `trnfft.ihfft`, and "c2r" with False is `trnfft.hfft`.
+        device: device of the inputs. Default: the device of `x_spec`, or torch's default device
+            where `x_spec` is on "meta".
 
     Returns:
-        A callable: of a tensor like `x_spec` the result of the function.
+        An `FftPlan`, which returns the transform of a tensor like `x_spec`.
 
     Raises:
-        ValueError: `kind` is none of these, or `device` is given with a DTensor.
-        TypeError, IndexError, RuntimeError, NotImplementedError: as the functions.
+        ValueError: `kind` is unknown, or `device` is given with a DTensor.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.fft`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> forward = trnfft.plan_fft(torch.empty(8), "r2c")
+        >>> backward = trnfft.plan_fft(torch.empty(5, dtype=torch.complex64), "c2r", n=8)
+        >>> backward(forward(torch.arange(8.0))).round(decimals=4)
+        tensor([0., 1., 2., 3., 4., 5., 6., 7.])
     """
     check_choice("kind", kind, KINDS)
     if inverse is None:
@@ -147,7 +166,7 @@ def plan_fft(
 
 
 def _like(x_spec: Input, device: torch.device | str | None) -> Input:
-    """One number with the shape, dtype and device of the inputs: it takes no memory to speak of."""
+    """Returns one number, expanded to the shape of the inputs, with their dtype and device."""
     check_tensor("x_spec", x_spec)
     if placement_of(x_spec) is not None:
         if device is not None:
@@ -166,15 +185,18 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
 
 
 def _computed(name: str, x: Input) -> Input:
-    """The tensor in a dtype to compute in."""
+    """Returns the tensor in a dtype to compute in."""
     return widened(floating_point(name, x, DTYPE_ERROR))
 
 
 def _keys(like: Input) -> tuple[_Key | None, _Key | None]:
-    """What a torch.Tensor has that fits, and what the parts of a ComplexTensor; None for none."""
+    """Returns what identifies a torch.Tensor that fits, and the parts of a ComplexTensor that fits.
+
+    Each is None where no such tensor fits.
+    """
     if isinstance(like, ComplexTensor):
         part = like.real.dtype
-        is_exact = computed_dtype(part) == part  # else the complex dtype is another one's, too
+        is_exact = computed_dtype(part) == part  # else the complex dtype has other parts as well
         native = (like.shape, COMPLEX_DTYPES[part], like.device) if is_exact else None
         return native, (like.shape, part, like.device)
     native = (like.shape, like.dtype, like.device)

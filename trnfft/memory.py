@@ -1,4 +1,4 @@
-"""Which arrays the memory can hold: they are refused before they are made."""
+"""Checks that refuse arrays larger than the memory before they are allocated."""
 
 import math
 import os
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import torch
 
-_FEW = 2**24  # elements, for which any computer has the memory
-_MOST_BYTES = 2**63 - 1  # of a tensor, wherever it is
+_FEW = 2**24  # any computer has the memory for so many elements
+_MOST_BYTES = 2**63 - 1  # of a tensor on any device
 
 
 def may_be_too_many(elements: int) -> bool:
-    """Whether an array has so many elements that `check_memory` has to be asked.
+    """Whether an array has so many elements that `check_memory` must be called.
 
-    No array of a graph has, as the graph would be for smaller ones only then.
+    False while a graph is compiled, because the check would bind the graph to smaller arrays.
     """
     return not torch.compiler.is_compiling() and elements > _FEW
 
@@ -21,13 +21,13 @@ def may_be_too_many(elements: int) -> bool:
 def check_memory(
     what: str, shape: Iterable[int], itemsize: int, device: torch.device | str
 ) -> None:
-    """RuntimeError for an array that no tensor, or on the CPU no memory here, can hold.
+    """Raises RuntimeError for an array that no tensor, or on the CPU no memory here, can hold.
 
-    torch's own error would name no argument, and where the system promises more memory than it
-    has, the process would be ended.
+    torch's own error names no argument. Where the system promises more memory than it has, the
+    system would end the process.
 
     Args:
-        what: says the argument that makes the array, and its value.
+        what: names the argument from which the array follows, and its value.
         shape, itemsize, device: of the array.
     """
     if torch.compiler.is_compiling():
@@ -36,14 +36,14 @@ def check_memory(
     memory = _memory() if torch.device(device).type == "cpu" else _MOST_BYTES
     if size > memory:
         raise RuntimeError(
-            f"{what}, which takes {size >> 30} GiB, allowed are {memory >> 30} GiB here; use less, "
-            f"or split it"
+            f"{what}, which needs {size >> 30} GiB, allowed are {memory >> 30} GiB here; use a "
+            f"smaller size, or split the data"
         )
 
 
 def _memory() -> int:
-    """Bytes that an array can have at most here."""
-    if not hasattr(os, "sysconf"):  # as on Windows
+    """Returns how many bytes an array can have at most on this computer."""
+    if not hasattr(os, "sysconf"):  # on Windows
         return _MOST_BYTES
     import resource
 

@@ -1,7 +1,7 @@
-"""What opt_einsum calls for a ComplexTensor, as neuraloperator does through tensorly.
+"""Functions that opt_einsum calls for a ComplexTensor, as in neuraloperator through tensorly.
 
-It takes the functions from the package of the first operand's class: `trnfft.einsum`,
-`trnfft.tensordot` and `trnfft.transpose`, with NumPy's arguments.
+opt_einsum looks functions up in the package of the first operand's class. It therefore calls
+`trnfft.einsum`, `trnfft.tensordot` and `trnfft.transpose`, with NumPy's arguments.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ einsum = torch.einsum
 
 
 def tensordot(a: torch.Tensor, b: torch.Tensor, axes: Any = 2) -> torch.Tensor:
-    """The sum over pairs of axes, as numpy.tensordot."""
+    """Returns the sum over pairs of axes, as numpy.tensordot."""
     return torch.tensordot(a, b, dims=axes)
 
 
 def transpose(a: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
-    """The axes in another order, as numpy.transpose."""
+    """Returns the tensor with its axes in another order, as numpy.transpose."""
     return a.permute(*axes)

@@ -1,8 +1,8 @@
 """`patch_torch`: models that call torch.fft, torch.stft and torch.istft run on this library.
 
-Where complex storage is not assumed (see `trnfft.set_complex_storage`) their complex tensors are
-ComplexTensors, too: those of torch.zeros, ones and empty, torch.complex, torch.polar and
-torch.view_as_complex.
+Where complex storage is not assumed (see `trnfft.set_complex_storage`), the complex tensors of such
+models are ComplexTensors, also those that torch.zeros, torch.ones, torch.empty, torch.complex,
+torch.polar and torch.view_as_complex return.
 """
 
 import contextlib
@@ -20,43 +20,52 @@ from trnfft.backends.choice import stores_complex
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, join
 
 _lock = threading.Lock()
-_started = 0  # how often `start` was called without `stop`
+_started = 0  # calls of `start` that no `stop` has undone
 
 
 @dataclass
 class _Block:
-    """A `with` block, of the task that entered it and of tasks made in it."""
+    """A `with` block of the task that entered it and of the tasks made inside the block."""
 
     is_open: bool = True
 
 
 _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("blocks", default=())
-# torch sets the mode aside to call these, which run more functions.
+# torch sets the mode aside while these run, and they call further functions.
 _OF_GRAPHS = {torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad}
 
 
 class patch_torch(TorchFunctionMode):
-    """torch.fft's transforms, torch.stft and torch.istft are those of this library.
+    """Replaces torch.fft's transforms, torch.stft and torch.istft by the functions of this library.
 
-    Inside a `with` block, and from `start` to `stop`. Complex results are of the kind that this
-    library's functions give for the input, the device and the backend: docs/complex_tensor.md. On
-    devices where complex storage is not assumed torch.zeros, ones, empty, complex, polar and
-    view_as_complex make ComplexTensors, and `model.to(device)` makes such of complex parameters.
+    It holds inside a `with` block, or from `start` to `stop`. The input, the device and the backend
+    decide the kind of a complex result, as for the functions of this library; see
+    `docs/complex_tensor.md`. On devices where complex storage is not assumed, torch.zeros,
+    torch.ones, torch.empty, torch.complex, torch.polar and torch.view_as_complex return
+    ComplexTensors, and `model.to(device)` turns complex parameters into ComplexTensors.
+    `docs/models.md` shows models.
 
-    A `with` block is for its own thread and asyncio task, and for every call in it, of functions
-    kept before it and of what `backward()` runs as well; blocks nest, and torch.compile traces
-    them. A compiled function that another task of the thread calls meanwhile is traced with the
-    block. `start` is for all threads of the program, those to come included, but only for what is
-    looked up afterwards in torch: call it before models are made, as some keep
+    A `with` block holds for its own thread and asyncio task, and for all calls in it, including
+    calls of functions that were stored before the block and calls that `backward()` makes. Blocks
+    may be nested, and torch.compile traces them. If another task of the same thread calls a
+    compiled function meanwhile, the function is traced with the block.
+
+    `start` holds for all threads of the program, including later ones, but only for functions that
+    are looked up in torch afterwards. Call it before models are made, because some models store
     functools.partial(torch.fft.fftn).
 
-        with trnfft.patch_torch():
-            y = model(x)
-
-        trnfft.patch_torch().start()  # once, at the beginning of a program
+    Examples:
+        >>> import torch, trnfft
+        >>> def model(x):
+        ...     return torch.fft.ifft(torch.fft.fft(x)).real
+        >>> with trnfft.patch_torch(), trnfft.backend("matmul"):
+        ...     model(torch.ones(4))
+        tensor([1., 1., 1., 1.])
+        >>> trnfft.patch_torch().start()  # for the whole program
+        >>> trnfft.patch_torch().stop()
     """
 
-    _thread: int | None = None  # that of the block; of a block in compiled code none is known
+    _thread: int | None = None  # the thread of the block, unknown in compiled code
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +88,7 @@ class patch_torch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """A function of torch, which torch calls with this mode set aside."""
+        """Calls a function of torch, while torch has set this mode aside."""
         kwargs = kwargs or {}
         is_compiling = torch.compiler.is_compiling()
         if not is_compiling and not self._is_for_this_task():
@@ -90,16 +99,17 @@ class patch_torch(TorchFunctionMode):
             return func(*args, **kwargs)
 
     def _is_for_this_task(self) -> bool:
-        """Whether the caller is in a block; torch keeps modes by thread, and asyncio has tasks.
+        """Whether the caller is in a block: torch keeps modes by thread, but asyncio has tasks.
 
-        Threads with modes of another one are torch's own, which run its backward pass.
+        A thread that sees the mode of another thread is one of torch's own, which runs its backward
+        pass.
         """
         if self._thread != threading.get_ident():
             return True
         return any(block.is_open for block in _blocks.get())
 
     def start(self) -> None:
-        """Replace the functions in torch itself, for the whole program. Calls are counted."""
+        """Replaces the functions in torch itself, for the whole program. Calls are counted."""
         global _started
         with _lock:
             _started += 1
@@ -108,15 +118,15 @@ class patch_torch(TorchFunctionMode):
                     setattr(owner, name, _REPLACEMENTS[function])
 
     def stop(self) -> None:
-        """Undo a `start`; the last one of as many brings torch's functions back.
+        """Undoes one call of `start`. The last `stop` restores torch's functions.
 
         Raises:
-            RuntimeError: there was none.
+            RuntimeError: `start` was not called, or was undone before.
         """
         global _started
         with _lock:
             if not _started:
-                raise RuntimeError("patch_torch was not started, or is stopped; call start() first")
+                raise RuntimeError("patch_torch is not started; call start() before stop()")
             _started -= 1
             if not _started:
                 for owner, name, function in _PLACES:
@@ -125,7 +135,7 @@ class patch_torch(TorchFunctionMode):
 
 @contextlib.contextmanager
 def _without_a_block(mode: patch_torch) -> Iterator[None]:
-    """The mode, entered again in a block that was entered before."""
+    """Enters the mode again, inside a block that was entered before."""
     TorchFunctionMode.__enter__(mode)
     try:
         yield
@@ -134,7 +144,7 @@ def _without_a_block(mode: patch_torch) -> Iterator[None]:
 
 
 def _with_complex_dtypes(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """torch.zeros or its like, where the device may have no complex dtypes."""
+    """Returns torch.zeros or a similar function for devices that may have no complex dtypes."""
 
     def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
         dtype = kwargs.get("dtype")
@@ -154,7 +164,7 @@ def _has_complex_dtypes(device: torch.device | str | int | None) -> bool:
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """torch.Tensor.to, for a native complex tensor on its way to a device that has none."""
+    """As torch.Tensor.to, also from native complex tensors to devices without complex dtypes."""
     if not self.is_complex() or isinstance(self, ComplexTensor):
         return self.to(*args, **kwargs)
     device = torch._C._nn._parse_to(*args, **kwargs)[0]
@@ -167,7 +177,7 @@ _MODULE_TO = torch.nn.Module.to
 
 
 def _module_to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    """torch.nn.Module.to in a whole program, where torch.Tensor.to stays torch's."""
+    """As torch.nn.Module.to, for whole programs, in which torch.Tensor.to is not replaced."""
     with patch_torch():
         return _MODULE_TO(self, *args, **kwargs)
 
@@ -175,7 +185,7 @@ def _module_to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Mod
 def _of_parts(
     function: Callable[..., torch.Tensor], parts: Callable[..., tuple[torch.Tensor, torch.Tensor]]
 ) -> Callable[..., torch.Tensor]:
-    """A function that makes complex tensors of real ones, where the device may have none."""
+    """Returns a function of real tensors that makes complex ones, on any device."""
 
     def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
         first = next(iter((*args, *kwargs.values())), None)
@@ -223,7 +233,7 @@ _PLACES = [
     if callable(function) and function in _REPLACEMENTS
 ]
 
-# Functions of torch are pickled by the place where they are found, and so are these in their place.
+# Pickle stores a function of torch by its place, which the replacements therefore name as well.
 for _owner, _name, _function in _PLACES:
     _replacement = _REPLACEMENTS[_function]
     if _owner in (torch, torch.fft) and _function not in (torch.stft, torch.istft):

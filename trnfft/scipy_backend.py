@@ -1,18 +1,19 @@
-"""scipy.fft computed by trnfft, for programs that know only SciPy:
+"""A backend of scipy.fft, for programs that call SciPy and not this library:
 
     with scipy.fft.set_backend(trnfft.scipy_backend):
         scipy.signal.fftconvolve(a, b)
 
-This module is itself the backend, by the protocol of uarray: `__ua_domain__` and
-`__ua_function__`. It takes every transform: complex, real, Hermitian, cosine, sine and Hankel, of
-float16, float32 (both computed and returned in single precision), float64, complex64, complex128
-and integers (double). Long double stays with SciPy, also after
+The module itself is the backend. It implements uarray's protocol, `__ua_domain__` and
+`__ua_function__`, which `scipy.fft.set_backend` expects. It computes all transforms of `scipy.fft`:
+complex, real, Hermitian, cosine, sine and Hankel transforms. It accepts float16 and float32, which
+it computes and returns in single precision, and float64, complex64, complex128 and integers, which
+it computes in double precision. SciPy itself computes long double, also after
 `scipy.fft.set_global_backend(trnfft.scipy_backend)`.
 
-Arguments, defaults and types of errors are those of scipy.fft; `overwrite_x`, `workers` and `plan`
-have no effect. `trnfft.backend` and `trnfft.precision` apply. Unlike SciPy, complex input of cosine
-and sine transforms obeys `orthogonalize`, and a `bias` leaves the Hankel transform of float32 in
-single precision.
+Arguments, defaults and types of errors are those of `scipy.fft`. `overwrite_x`, `workers` and
+`plan` have no effect. `trnfft.backend` and `trnfft.precision` choose how the transforms are
+computed. Two results differ from SciPy's: complex input of cosine and sine transforms obeys
+`orthogonalize`, and a Hankel transform of float32 with a `bias` stays in single precision.
 """
 
 import inspect
@@ -38,7 +39,7 @@ _signature = cache.cached(64)(inspect.signature)
 
 
 def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`method(*args, **kwargs)` for a function of scipy.fft."""
+    """Returns `method(*args, **kwargs)` for a function of scipy.fft."""
     name = method.__name__
     if name not in _REAL_INPUT + _REAL_RESULT + _COMPLEX + _COSINE_SINE + _HANKEL:
         return _by_others(method, args, kwargs)
@@ -54,16 +55,17 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
             f"argument 'x' has dtype {array.dtype}, {name} allows real dtypes only; take its .real"
         )
     if name in _COMPLEX + _COSINE_SINE and np.size(given.get("axes")) == 0:
-        return _by_others(method, args, kwargs)  # real data stays real there
+        return _by_others(method, args, kwargs)  # SciPy returns real data as it is
     return _transform(name, array, given).numpy()
 
 
 def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function by the program's other backends, at last by SciPy's own.
+    """Calls the program's other backends of scipy.fft and, last, SciPy itself.
 
-    Not NotImplemented, which is an error where this backend is the global one: SciPy's is gone.
+    This module does not return NotImplemented. Where it is the global backend, SciPy's own backend
+    is no longer there, and NotImplemented is an error.
     """
-    import scipy.fft  # here: who calls this has it
+    import scipy.fft  # imported here: whoever calls this function has SciPy
 
     try:
         with scipy.fft.skip_backend(sys.modules[__name__]):
@@ -74,7 +76,7 @@ def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _transform(name: str, array: np.ndarray, given: dict[str, Any]) -> Any:
-    """The transform with SciPy's arguments, by their names, and the errors of scipy.fft."""
+    """Returns the transform with SciPy's arguments, by their names, and with scipy.fft's errors."""
     x, many = torch.from_numpy(array), "axes" in given
     mistakes = (RuntimeError, IndexError) if many else RuntimeError
     try:
@@ -88,14 +90,14 @@ def _transform(name: str, array: np.ndarray, given: dict[str, Any]) -> Any:
         if many and name in _REAL_RESULT:
             sizes = _whole_sizes(sizes, axes, array.shape)
         return getattr(transforms, name)(x, sizes, axes, norm)
-    except NotImplementedError:  # a RuntimeError too, but about the backend
+    except NotImplementedError:  # a subclass of RuntimeError, which is about the backend
         raise
     except mistakes as error:
         raise ValueError(str(error)) from error
 
 
 def _array(x: Any) -> np.ndarray:
-    """`x` as SciPy computes with it, in memory that torch can share."""
+    """Returns `x` in the dtype in which SciPy computes, in memory that torch can share."""
     array = np.asarray(x)
     if array.dtype == np.float16:
         dtype: np.dtype = np.dtype(np.float32)
@@ -109,7 +111,11 @@ def _array(x: Any) -> np.ndarray:
 def _whole_sizes(
     sizes: int | Iterable[int] | None, axes: int | Iterable[int] | None, shape: tuple[int, ...]
 ) -> list[int] | None:
-    """`sizes` without -1 for the last axis: the size of half a spectrum there, and here of all."""
+    """Returns `sizes` with the last -1 replaced.
+
+    In scipy.fft, -1 for the last axis means the size of half a spectrum. In trnfft, it means the
+    size of the result.
+    """
     if sizes is None:
         return None
     whole = list(np.atleast_1d(sizes))  # type: ignore[arg-type, call-overload]

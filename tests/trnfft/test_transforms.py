@@ -344,7 +344,7 @@ def test_the_simulator_has_no_float64():
 def test_the_simulator_has_lengths_that_no_kernel_can_do():
     with trnfft.backend("nki-sim"):
         trnfft.fft(torch.ones(5000), n=256)
-        with pytest.raises(NotImplementedError, match=r"N = 5000011 .*set_backend"):
+        with pytest.raises(NotImplementedError, match=r"N = 5000011 .*set_precision"):
             trnfft.fft(torch.ones(1), n=5000011)
 
 

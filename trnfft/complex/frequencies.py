@@ -1,4 +1,4 @@
-"""Sample frequencies and their order: torch.fft's own functions, for ComplexTensor too."""
+"""Sample frequencies and their order: torch.fft's own functions, also for ComplexTensors."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,22 +15,50 @@ rfftfreq = torch.fft.rfftfreq
 
 
 def fftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
-    """Bring the zero frequency to the middle.
+    """Returns the tensor with the zero frequency moved to the middle.
+
+    The counterpart in torch is `torch.fft.fftshift`.
 
     Args:
-        input: tensor of any dtype and shape.
+        input: a tensor of any dtype and shape, or a ComplexTensor.
         dim: the dimensions to reorder. Default: all.
 
+    Returns:
+        A tensor with the shape, dtype and kind of `input`.
+
     Raises:
-        TypeError: an argument is of the wrong type.
+        TypeError: an argument has the wrong type.
         IndexError: a dimension is out of range.
-        RuntimeError: there are no dimensions.
+        RuntimeError: no dimensions are given, or `input` has none.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.fftshift(trnfft.fftfreq(4, d=0.25))
+        tensor([-2., -1.,  0.,  1.])
     """
     return _shifted(torch.fft.fftshift, input, dim)
 
 
 def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers:
-    """Undo `fftshift`, also for odd sizes; arguments as there."""
+    """Returns the tensor with the zero frequency moved from the middle to the front.
+
+    It is the inverse of `fftshift`, also for odd sizes. The counterpart in torch is
+    `torch.fft.ifftshift`.
+
+    Args:
+        input, dim: as for `fftshift`.
+
+    Returns:
+        A tensor with the shape, dtype and kind of `input`.
+
+    Raises:
+        TypeError, IndexError, RuntimeError: as `fftshift`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.ifftshift(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([ 0.,  1., -1.])
+    """
     return _shifted(torch.fft.ifftshift, input, dim)
 
 
@@ -41,10 +69,10 @@ def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Num
     if not dims:
         raise RuntimeError(
             f"argument 'dim' is {dim} for argument 'input' of {input.ndim} dimensions, allowed are "
-            f"one or more of them; there is nothing to shift"
+            f"one or more dimensions of 'input'"
         )
     if is_sharded(input):
-        for each in dims:  # as one at a time leaves others to split meanwhile
+        for each in dims:  # one at a time, so that other dimensions can be split meanwhile
             input = of_shards(shift, input, [each], [each])
         return input
     return shift(input, dims)  # type: ignore[no-any-return]

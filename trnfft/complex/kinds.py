@@ -1,9 +1,9 @@
-"""Which kind of complex tensor a result is: kind in, kind out.
+"""Decides which kind of complex tensor a result is: the kind of the input.
 
-Native numbers, real ones too, give native complex tensors where complex numbers have storage: where
-the backend is "torch", and on NeuronCores by `set_complex_storage(True)`. A ComplexTensor gives a
-ComplexTensor everywhere, and so does anything on the other backends, which are for devices without
-complex storage, or stand for such.
+Native numbers, complex or real, give native complex tensors where complex numbers have storage: on
+the backend "torch", and on NeuronCores after `set_complex_storage(True)`. A ComplexTensor gives a
+ComplexTensor everywhere. The other backends always return ComplexTensors, because they serve
+devices without complex storage, or stand in for such devices.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from trnfft.ops.sharded import is_sharded
 
 
 def is_native(*inputs: Any) -> bool:
-    """Whether complex results of these inputs are native; the first of them is a tensor."""
+    """Whether complex results of these inputs are native; the first input is a tensor."""
     if any(isinstance(x, ComplexTensor) or is_sharded(x) for x in inputs):
         return False
     return has_native(inputs[0].device)
@@ -26,8 +26,8 @@ def is_native(*inputs: Any) -> bool:
 def has_native(device: torch.device) -> bool:
     """Whether complex results of native tensors on a device are native.
 
-    A graph knows the backend that was chosen last when it was compiled, and is compiled anew for
-    another one.
+    A compiled graph uses the backend that was chosen last when it was compiled. It is compiled
+    again for another backend.
     """
     if device.type not in COMPLEX_DEVICES and stores_complex(device):
         return True
@@ -37,34 +37,37 @@ def has_native(device: torch.device) -> bool:
 
 
 def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
-    """The complex tensor of parts that nothing else has, of the kind that these inputs give."""
+    """Returns the complex tensor of two parts, of the kind that these inputs give.
+
+    Nothing else may use the memory of the parts.
+    """
     if not is_native(*inputs):
         return join(real, imag)
-    if real.dtype in (torch.float16, torch.bfloat16):  # of autocast
+    if real.dtype in (torch.float16, torch.bfloat16):  # autocast makes such parts
         real, imag = real.float(), imag.float()
     return torch.complex(real, imag)
 
 
 def of_results(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
-    """As `made_of`, of what a transform has made: views of that are nobody else's."""
+    """Returns the same as `made_of` for parts that a transform has made, which may be views."""
     if is_native(*inputs):
         return made_of(real, imag, *inputs)
     return join_to_read(real, imag)
 
 
 def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
-    """A result, as a native tensor where these inputs give such."""
+    """Returns a result, as a native tensor where these inputs give native tensors."""
     return as_native(y) if isinstance(y, ComplexTensor) and is_native(*inputs) else y
 
 
 def with_parts_in(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A real or complex tensor whose elements or parts are of a real dtype."""
+    """Returns a real or complex tensor whose elements or parts have the given real dtype."""
     is_native = x.is_complex() and not isinstance(x, ComplexTensor)
     return x.to(COMPLEX_DTYPES[dtype] if is_native else dtype)
 
 
 def parts_apart(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The parts of a complex tensor of either kind, of a native one in memory of their own."""
+    """Returns the parts of a complex tensor of either kind, in memory of their own."""
     if isinstance(z, ComplexTensor):
         return parts_of(z)
     pairs = torch.view_as_real(z.contiguous().resolve_conj())
@@ -73,34 +76,50 @@ def parts_apart(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def as_native(x: torch.Tensor) -> torch.Tensor:
-    """A native tensor of either kind of tensor, for plots, files and tests. Differentiable.
+    """Returns a native tensor for a tensor of either kind. Differentiable.
+
+    Plots, files and tests need native tensors. See `docs/complex_tensor.md`.
 
     Args:
         x: a ComplexTensor, or any other tensor, which is returned as it is.
 
     Returns:
-        torch.Tensor of the shape and dtype of `x`, on a device that has complex dtypes.
+        torch.Tensor with the shape and dtype of `x`, on a device that has complex dtypes.
 
     Raises:
-        TypeError: `x` is no tensor.
+        TypeError: `x` is not a tensor.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> z = trnfft.ComplexTensor(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        >>> trnfft.as_native(z)
+        tensor([1.+3.j, 2.+4.j])
     """
     _check(x)
     return x.to_complex() if isinstance(x, ComplexTensor) else x
 
 
 def as_complex_tensor(x: torch.Tensor) -> ComplexTensor:
-    """A ComplexTensor of either kind of tensor. Differentiable.
+    """Returns a ComplexTensor for a tensor of either kind. Differentiable.
+
+    See `docs/complex_tensor.md`.
 
     Args:
-        x: a ComplexTensor, which is returned as it is, or a native tensor, which is copied; the
-            imaginary part of real floating point numbers is zero.
+        x: a ComplexTensor, which is returned as it is, or a native tensor, which is copied. Real
+            floating-point numbers get imaginary parts of zero.
 
     Returns:
-        ComplexTensor of the shape and device of `x`.
+        ComplexTensor with the shape and device of `x`.
 
     Raises:
-        TypeError: `x` is no tensor, or of a dtype that is neither complex nor allowed for parts.
-        RuntimeError: there is no memory for the copies.
+        TypeError: `x` is not a tensor, or has a dtype that is neither complex nor allowed for
+            parts.
+        RuntimeError: the memory is too small for the copies.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.as_complex_tensor(torch.tensor([1 + 3j, 2 + 4j]))
+        ComplexTensor([1.+3.j, 2.+4.j])
     """
     _check(x)
     return ComplexTensor.from_complex(x)
