@@ -19,7 +19,7 @@ import scipy.fft  # noqa: E402
 import torch  # noqa: E402
 
 import trnfft  # noqa: E402
-from bench import prices  # noqa: E402
+from bench import prices, row_guard  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
 from nki_kernels import hardware, simulator  # noqa: E402
 from tests.trnfft.convolution.test_bloom import relative_error  # noqa: E402
@@ -98,6 +98,19 @@ def test_times_of_block_circulant_layers():
 def in_words(us: float) -> str:
     """Returns microseconds with their unit: "95 us", "922 us", "58.9 ms"."""
     return f"{us:.0f} us" if us < 1000 else f"{us / 1e3:.3g} ms"
+
+
+def test_what_keeping_rows_independent_costs():
+    """By `python -m bench.row_guard`: a third at most, but for the shortest rows of real data."""
+    text = " ".join(page("precision.md").split())
+    assert "adds up to a third to the modelled time of a kernel, and about half for the short" in text
+    ratios = {}
+    for case in row_guard.CASES:
+        plain, guarded = row_guard.modelled_ns(*case)
+        ratios[case] = guarded / plain
+    shortest = ratios.pop(("real_dft_gemm", 64, 16384))
+    assert 1.3 < max(ratios.values()) < 1.35
+    assert 1.45 < shortest < 1.5
 
 
 def test_errors_of_resampled_filters():
