@@ -15,23 +15,27 @@ from typing import Any
 
 import numpy as np
 
-_ALIGNED = 128  # numbers that a table's place is a multiple of
+_ALIGNED = 128  # numbers of which a table's place is a multiple
 _LONG = 1024  # numbers of a row, from which on it is loaded in pieces
 _GAP = 16  # numbers between such rows
 
 
 def pack(tables: Any) -> tuple[np.ndarray[Any, Any], Any]:
-    """Arrays of one dtype as one array [L], and where each of them lies in it.
+    """Return arrays of one dtype as one array [L], and the place of each in it.
 
-    tables: arrays in a tuple, or in nested tuples. Returns the array, zeros between the tables,
-    and the same tuples with (offset, shape, numbers from row to row) in place of every table.
+    tables: arrays in a tuple, or in nested tuples. Returns the array, with zeros between the
+    tables, and the same tuples with (offset, shape, numbers from row to row) in the place of every
+    table. Raises TypeError where the arrays have different dtypes.
     """
     arrays = _leaves(tables)
     total, places = _placed(tables, 0)
     packed = np.zeros(total, arrays[0].dtype)
     for array, (offset, shape, pitch) in zip(arrays, _places(places), strict=True):
         if array.dtype != packed.dtype:
-            raise TypeError(f"argument 'tables' has {array.dtype} beside {packed.dtype}")
+            raise TypeError(
+                f"argument 'tables' has arrays of {packed.dtype} and {array.dtype}: "
+                f"all must have the same dtype"
+            )
         length = _row(shape)
         rows = array.size // length
         packed[offset : offset + rows * pitch].reshape(rows, pitch)[:, :length] = array.reshape(
@@ -41,13 +45,13 @@ def pack(tables: Any) -> tuple[np.ndarray[Any, Any], Any]:
 
 
 def packed_spec(specs: Any) -> tuple[Any, Any]:
-    """What ``pack(tables)`` returns for tables of these (shape, dtype), with that of the array."""
+    """Return the result of ``pack(tables)`` from the tables' (shape, dtype), with the array's."""
     total, places = _placed(specs, 0)
     return ((total,), _leaves(specs)[0][1]), places
 
 
 def unpack(packed: Any, places: Any) -> Any:
-    """The tables of flat ``places`` as views of the HBM tensor, in a list."""
+    """Return the tables of ``places``, which are not nested, as views of the HBM tensor."""
     tables = []
     for place in places:
         tables.append(unpack_table(packed, place[0], place[1], place[2]))
@@ -55,7 +59,7 @@ def unpack(packed: Any, places: Any) -> Any:
 
 
 def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:
-    """One table as a view of the HBM tensor."""
+    """Return one table as a view of the HBM tensor."""
     size = 1
     for length in shape:
         size *= length
@@ -72,7 +76,7 @@ def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:
 
 
 def _is_leaf(item: Any) -> bool:
-    """Whether it is an array, or the (shape, dtype) of one."""
+    """Return whether an item is an array, or the (shape, dtype) of one."""
     return not isinstance(item, tuple) or (len(item) == 2 and isinstance(item[1], str))
 
 
@@ -83,7 +87,7 @@ def _leaves(tables: Any) -> list[Any]:
 
 
 def _placed(tables: Any, offset: int) -> tuple[int, Any]:
-    """The first offset after tables that begin at ``offset``, and their places."""
+    """Return the first offset after tables that begin at ``offset``, and their places."""
     if _is_leaf(tables):
         shape = tables[0] if isinstance(tables, tuple) else tables.shape
         length = _row(shape)
@@ -99,7 +103,7 @@ def _placed(tables: Any, offset: int) -> tuple[int, Any]:
 
 
 def _row(shape: Any) -> int:
-    """Numbers of a row: the last two dimensions, if there are rows before them."""
+    """Return the numbers of a row: the last two dimensions, if there are rows before them."""
     return math.prod(shape[-2:] if len(shape) > 2 else shape[-1:])
 
 

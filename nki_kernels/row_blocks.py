@@ -16,39 +16,43 @@ from .hardware import PARTITIONS
 from .nki_api import nisa, nl
 from .tiles import element_count
 
-LAUNCH_INSTRUCTIONS = 30_000  # of a launch, the body of a loop counted once
-_BODY_INSTRUCTIONS = 4_000  # of a loop's body: a launch may consist of several passes
-_RAMPED = 3  # blocks, from which the first and the last are halved
+LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loop counted once
+# instructions of a loop's body, because a launch may consist of several passes
+_BODY_INSTRUCTIONS = 4_000
+_RAMPED = 3  # blocks, from which on the first and the last are halved
 
 
 class HbmRows(nl.NKIObject):
     """Rows of an HBM tensor, of which the first numbers hold data."""
 
     tensor: Any  # HBM [..., pitch], whole, so that its rows can be addressed in a device loop
-    columns: int  # of a row that hold data
-    is_made: bool = False  # whether the launch itself makes them, in a pass before
+    columns: int  # how many numbers of a row hold data
+    is_made: bool = False  # whether an earlier pass of this launch makes them
 
 
 class Share(nl.NKIObject):
     """The rows of this program."""
 
-    first: int  # its first row
+    first: int  # the first row
     step: int  # rows of an iteration of the device loop
-    trips: int  # iterations, as many in every program
+    trips: int  # number of iterations, the same in every program
     rest: int  # rows after the loop
 
 
 class Rows(nl.NKIObject):
     """Rows of one block, which lie on partitions one after the other."""
 
-    base: Any  # register with the row that a device loop's iteration begins at, or None
+    base: Any  # register with the row at which a device loop's iteration begins, or None
     first: int  # the block's first row, counted from the base
-    partitions: int  # that hold rows
+    partitions: int  # number of partitions that hold rows
     each: int  # rows of a partition
 
 
 def share_rows(batch: int, block: int, instructions: int) -> Share:
-    """This program's share of a batch, in blocks of so many rows and instructions."""
+    """Return this program's share of a batch, in blocks of ``block`` rows.
+
+    instructions: how many instructions a block takes.
+    """
     programs, program = nl.num_programs(), nl.program_id(0)
     first = batch * program // programs
     count = batch * (program + 1) // programs - first
@@ -60,9 +64,10 @@ def share_rows(batch: int, block: int, instructions: int) -> Share:
 
 
 def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
-    """``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each.
+    """Return ``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each.
 
-    The last rows are one block where they divide evenly, else one of 128 partitions and one more.
+    The last rows are one block where they divide evenly, else a block of 128 partitions and one
+    more.
     """
     blocks = []
     end = first + count
@@ -78,9 +83,9 @@ def blocks_of(base: Any, first: int, count: int, most: int) -> Any:
 
 
 def ramped(blocks: Any, together: int) -> Any:
-    """Blocks of which the first and the last one are halves, if their rows allow it.
+    """Return blocks of which the first and the last are halved, if their rows allow this.
 
-    The first load and the last store overlap nothing. together: rows that may not be parted.
+    Nothing overlaps the first load and the last store. together: rows that may not be parted.
     """
     found: Any = []
     for index in range(len(blocks)):
@@ -96,32 +101,33 @@ def ramped(blocks: Any, together: int) -> Any:
 
 
 def row_count(x: Any) -> int:
-    """Rows of HBM x [..., N]."""
+    """Return the number of rows of HBM x [..., N]."""
     return element_count(x.shape[0 : len(x.shape) - 1])
 
 
 def rows_in_hbm(x: Any, rows: Rows, low: int, high: int) -> Any:
-    """Columns low..high of a block's rows of HBM x [..., N], as [partitions, each, high - low]."""
+    """Return columns low..high of a block's rows in HBM x, [partitions, each, high - low]."""
     return part_of_rows(x, rows, 0, rows.each, low, high)
 
 
 def part_of_rows(x: Any, rows: Rows, row: int, count: int, low: int, high: int) -> Any:
-    """The same of ``count`` rows of each partition, from the one with number ``row`` on."""
+    """Return the same view for ``count`` rows of each partition, from number ``row`` on."""
     last = len(x.shape) - 1
     pitch = x.shape[last]
     pattern = [[rows.each * pitch, rows.partitions], [pitch, count], [1, high - low]]
     offset = (rows.first + row) * pitch + low
-    # The register counts rows of all dimensions before the last, so by the step of that one.
+    # The register counts rows of all dimensions before the last, so it moves by the step of the
+    # last of these dimensions.
     return x.ap(pattern, offset, scalar_offset=rows.base, indirect_dim=last - 1)
 
 
 def descriptors(base: Any) -> Any:
-    """Who writes a transfer's descriptors: the host, where no register has its address."""
+    """Return who writes a transfer's descriptors: the host, where no register is in its address."""
     return nisa.dge_mode.none if base == None else nisa.dge_mode.unknown
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
-    """Load ``columns`` numbers a row of HBM x into SBUF [partitions, each, n], then zeros."""
+    """Load ``columns`` numbers of each row of HBM x into SBUF [partitions, each, n], then zeros."""
     n = tile.shape[2]
     if columns < n:
         nisa.memset(dst=tile[:, :, columns:n], value=0.0)
@@ -130,6 +136,6 @@ def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:
 
 
 def store_rows(y: Any, tile: Any, rows: Rows, columns: int) -> None:
-    """Store ``columns`` numbers a row of SBUF [partitions, each, n] in HBM y [..., N]."""
+    """Store ``columns`` numbers of each row of SBUF [partitions, each, n] in HBM y [..., N]."""
     target = rows_in_hbm(y, rows, 0, columns)
     nisa.dma_copy(dst=target, src=tile[:, :, 0:columns], dge_mode=descriptors(rows.base))

@@ -25,19 +25,19 @@ from .nki_api import nisa, nl
 
 _SCALE = 2.0**-75
 _LIMIT = 2.0**102
-_HUGE = 3e38  # whose square is infinite
+_HUGE = 3e38  # its square is infinite
 _CHUNK = 1024  # numbers a partition that are squared, or overwritten, at a time
 _SHORT = 128  # numbers of a row, up to which several rows are squared at once
 
 
 class Guard(nl.NKIObject):
-    """Rows that are looked at, step by step, so that other work of the engines goes on between."""
+    """Rows that are checked step by step, so that other work of the engines goes on in between."""
 
     data: Any  # SBUF [P, rows, parts, n]
-    limit: float  # of S
+    limit: float  # the largest S of a good row
     pieces: Any  # list of Piece
-    partial: Any  # float32 [P, pieces or rows]: what is summed of S
-    step: int  # the next one
+    partial: Any  # float32 [P, pieces or rows]: sums that make up S
+    step: int  # the next step
     good: Any = None  # uint8 [P, rows]
     marks: Any = None  # float32 [P, rows]
 
@@ -52,23 +52,22 @@ class Piece(nl.NKIObject):
 
 
 def transposes_mix_rows() -> bool:
-    """Whether the chip's transposes multiply by the identity."""
+    """Return whether the chip transposes by a product with the identity."""
     return bool(nisa.get_nc_version() == nisa.nc_version.gen2)
 
 
 def prepare_guard() -> None:
-    """Have ScalarE load its table for squares while it waits for data."""
+    """Let ScalarE load its table for squares while it waits for data."""
     number = nl.ndarray((1, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.memset(dst=number, value=0.0)
     nisa.activation(dst=number, op=nl.square, data=number)
 
 
 def set_rows_aside(data: Any, growth: float) -> Any:
-    """Zeros in place of bad rows of SBUF [P, rows, n] or [P, rows, parts, n].
+    """Write zeros to bad rows of SBUF [P, rows, n] or [P, rows, parts, n].
 
-    Returns their marks, float32 [P, rows].
-
-    growth: N of the transform that follows, or the square of what it may multiply a norm by.
+    growth: N of the transform that follows, or the square of the factor by which it may enlarge a
+    norm. Returns the marks of the rows, float32 [P, rows].
     """
     guard = begin_guard(data, growth)
     advance_guard(guard, guard_steps(guard))
@@ -76,7 +75,7 @@ def set_rows_aside(data: Any, growth: float) -> Any:
 
 
 def begin_guard(data: Any, growth: float) -> Guard:
-    """``set_rows_aside`` to be done in steps by ``advance_guard``."""
+    """Begin ``set_rows_aside``, to be carried out in steps by ``advance_guard``."""
     if len(data.shape) == 3:
         data = data.expand_dim(2)
     partitions, rows, parts, n = data.shape
@@ -97,12 +96,15 @@ def begin_guard(data: Any, growth: float) -> Guard:
 
 
 def guard_steps(guard: Guard) -> int:
-    """Steps of a guard: squares of every piece, the comparison, zeros in every piece, the marks."""
+    """Return a guard's number of steps.
+
+    They are the squares of every piece, the comparison, zeros in every piece, and the marks.
+    """
     return 2 * len(guard.pieces) + 2
 
 
 def advance_guard(guard: Guard, steps: int) -> None:
-    """The next steps of a guard, as many as are left of it."""
+    """Run the next steps of a guard, as many as are left."""
     count = len(guard.pieces)
     for _ in range(min(steps, guard_steps(guard) - guard.step)):
         if guard.step < count:
@@ -117,7 +119,7 @@ def advance_guard(guard: Guard, steps: int) -> None:
 
 
 def square_piece(guard: Guard, index: int) -> None:
-    """S of a piece, its rows or what it has of one."""
+    """Sum the squares of a piece: its rows, or its columns of one row."""
     piece = guard.pieces[index]
     data = guard.data[:, piece.row : piece.row + piece.rows, :, piece.low : piece.high]
     if guard.data.shape[2] * guard.data.shape[3] <= _SHORT:
@@ -139,7 +141,7 @@ def square_piece(guard: Guard, index: int) -> None:
 
 
 def compare_sums(guard: Guard) -> None:
-    """Which rows are good."""
+    """Find which rows are good."""
     partitions, rows = guard.data.shape[0], guard.data.shape[1]
     sums = guard.partial
     if sums.shape[1] > rows:
@@ -157,7 +159,7 @@ def compare_sums(guard: Guard) -> None:
 
 
 def overwrite_piece(guard: Guard, piece: Piece) -> None:
-    """Zeros in bad rows of a piece."""
+    """Write zeros to the bad rows of a piece."""
     data = guard.data[:, piece.row : piece.row + piece.rows, :, piece.low : piece.high]
     partitions, rows, parts, n = data.shape
     free = guard.good.shape[1]
@@ -166,7 +168,7 @@ def overwrite_piece(guard: Guard, piece: Piece) -> None:
 
 
 def marks_of(good: Any) -> Any:
-    """0 where ``good`` is 1, NaN where it is 0: infinity less infinity."""
+    """Return 0 where ``good`` is 1, and NaN, infinity less infinity, where it is 0."""
     marks = nl.ndarray(good.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_scalar(
         dst=marks,

@@ -8,21 +8,21 @@ from .hardware import PARTITIONS
 from .nki_api import nisa, nl
 
 SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
-PSUM_BANK = 512  # fp32 numbers of a PSUM bank, a partition
+PSUM_BANK = 512  # fp32 numbers of a PSUM bank on each partition
 DMA_RUN = 1024  # fp32 numbers of a 4 KiB DMA descriptor
-HALF = PARTITIONS // 2  # of the array: a row tile
-WHOLE_RADIX = HALF  # the largest that is contracted at once, both parts together
-NARROW = 32  # columns or partitions up to which v2 refuses some stationary operands
-# Of Wr, Wi and -Wi those that the real part of W x takes, and those that the imaginary one takes,
-# for the parts of x.
+HALF = PARTITIONS // 2  # half of the array: a row tile
+WHOLE_RADIX = HALF  # the largest radix whose two parts are contracted together
+NARROW = 32  # columns or partitions, up to which v2 refuses some stationary operands
+# Which of Wr, Wi and -Wi multiply the parts of x: for the real part of W x, and for the imaginary
+# part.
 SPLIT_TERMS = ((0, 2), (1, 0))
-_STAGED = 6 << 10  # bytes a partition of a table that DMA brings at a time
+_STAGED = 6 << 10  # bytes a partition of a table that DMA loads at a time
 
 
 def padded_columns(count: int, rows: int) -> int:
-    """Columns that a transpose makes of ``count`` partitions with ``rows`` numbers each.
+    """Return how many columns a transpose makes of ``count`` partitions with ``rows`` numbers each.
 
-    On v2 some stationary operands of up to 32 columns are refused: there zeros fill 33 of them.
+    NeuronCore-v2 refuses some stationary operands of up to 32 columns: there zeros fill up to 33.
     """
     if nisa.get_nc_version() != nisa.nc_version.gen2 or count > NARROW:
         return count
@@ -30,12 +30,15 @@ def padded_columns(count: int, rows: int) -> int:
 
 
 def columns_read(columns: int) -> int:
-    """Columns that a stationary operand reads, which is never as narrow as v2 refuses."""
+    """Return how many columns a stationary operand reads: more than NeuronCore-v2 refuses."""
     return columns if columns > NARROW else HALF
 
 
 def load_identity(dtype: Any) -> Any:
-    """The identity [128, 128] in SBUF, copied by GpSimdE: what DMA writes may not stay."""
+    """Load the identity [128, 128] into SBUF.
+
+    GpSimdE copies it, because only a small part of SBUF may stay as DMA wrote it.
+    """
     identity = nl.ndarray((PARTITIONS, PARTITIONS), dtype=dtype, buffer=nl.sbuf)
     loaded = nl.shared_identity_matrix(PARTITIONS, dtype=dtype)
     nisa.tensor_copy(dst=identity, src=loaded, engine=nisa.engine.gpsimd)
@@ -43,18 +46,19 @@ def load_identity(dtype: Any) -> Any:
 
 
 class TablePiece(nl.NKIObject):
-    """What DMA brings of a table at a time."""
+    """A piece of a table that DMA loads at a time."""
 
     source: Any  # HBM [rows, count, ...]
-    staged: Any  # SBUF, where it arrives
+    staged: Any  # SBUF, where DMA writes it
     place: Any  # SBUF, where it stays
 
 
 def load_tables(tables: Any) -> Any:
-    """Tables of HBM, each [rows <= 128, count, ...], in SBUF.
+    """Load HBM tables, each [rows <= 128, count, ...], into SBUF.
 
-    By way of GpSimdE: what DMA writes may not stay. All share two tiles of up to 6 KiB a partition
-    that DMA fills in turn, in pieces along the second dimension.
+    GpSimdE copies them, because only a small part of SBUF may stay as DMA wrote it. All tables
+    share two tiles of up to 6 KiB a partition, which DMA fills in turn, in pieces along the second
+    dimension.
     """
     staging: Any = []
     pieces: Any = []
@@ -74,7 +78,7 @@ def load_tables(tables: Any) -> Any:
             staged = staging[len(pieces) % 2][0 : table.shape[0], 0 : (last - first) * width]
             staged = staged.reshape((table.shape[0], last - first) + table.shape[2:])
             pieces.append(TablePiece(table[:, first:last], staged, tile[:, first:last]))
-    # A piece is on its way while the one before is copied.
+    # A piece is loaded while the piece before it is copied.
     for index in range(len(pieces) + 1):
         if index < len(pieces):
             piece = pieces[index]
@@ -86,7 +90,7 @@ def load_tables(tables: Any) -> Any:
 
 
 def element_count(sizes: Any) -> int:
-    """Numbers of a tensor with such a shape."""
+    """Return how many numbers a tensor of this shape has."""
     count = 1
     for size in sizes:
         count *= size
@@ -94,28 +98,31 @@ def element_count(sizes: Any) -> int:
 
 
 def row_length(table: Any) -> int:
-    """Numbers of [rows, count, ...] for each row and each of ``count``."""
+    """Return how many numbers of [rows, count, ...] belong to each row and each of ``count``."""
     return element_count(table.shape[2:])
 
 
 def staged_count(table: Any) -> int:
-    """How many of the ``count`` of a table [rows, count, ...] DMA brings at a time."""
+    """Return how many of the ``count`` of a table [rows, count, ...] DMA loads at a time."""
     numbers = _STAGED // itemsize(table.dtype)
     return min(table.shape[1], max(1, numbers // row_length(table)))
 
 
 def itemsize(dtype: Any) -> int:
-    """Bytes of a number, float32 or bfloat16."""
+    """Return the bytes of a number, float32 or bfloat16."""
     return 4 if dtype == nl.float32 else 2
 
 
 def transposed_dtype(dtype: Any) -> Any:
-    """What a transpose of ``dtype`` leaves in PSUM: the same from v3 on, where it is exact."""
+    """Return the dtype that a transpose of ``dtype`` leaves in PSUM.
+
+    From v3 on it is the same dtype, because transposes are exact there; on v2 it is float32.
+    """
     return nl.float32 if nisa.get_nc_version() == nisa.nc_version.gen2 else dtype
 
 
 def transpose(dst: Any, data: Any, identity: Any) -> None:
-    """SBUF data [P, ...], one strided run, to PSUM [..., columns]: zeros from column P on.
+    """Transpose SBUF data [P, ...], one strided run, to PSUM [..., columns], zeros from P on.
 
     dst has ``transposed_dtype(data.dtype)``.
     """
@@ -130,14 +137,14 @@ def transpose(dst: Any, data: Any, identity: Any) -> None:
 
 
 def multiply(dst: Any, stationary: Any, moving: Any, accumulate: bool) -> None:
-    """stationary [K, M] transposed times moving [K, N], in PSUM [M, N]."""
+    """Multiply stationary [K, M], transposed, by moving [K, N], into PSUM [M, N]."""
     nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, accumulate=accumulate)
 
 
 def multiply_half(dst: Any, stationary: Any, moving: Any, half: int, accumulate: bool) -> None:
-    """``multiply`` of half of the partitions in one of two row tiles of the array.
+    """Run ``multiply`` on half of the partitions, in one of two row tiles of the array.
 
-    They work side by side where each writes into a PSUM bank of its own.
+    The two work side by side where each writes into a PSUM bank of its own.
     """
     low = half * HALF
     held, moved = stationary[low : low + HALF], moving[low : low + HALF]
@@ -147,7 +154,7 @@ def multiply_half(dst: Any, stationary: Any, moving: Any, half: int, accumulate:
 def multiply_row_tile(
     dst: Any, stationary: Any, moving: Any, low: int, size: int, accumulate: bool
 ) -> None:
-    """``multiply`` of operands on partitions from ``low`` on, up to as many as the row tile has."""
+    """Run ``multiply`` on up to ``size`` partitions from ``low`` on, in a row tile of that size."""
     nisa.nc_matmul(
         dst=dst,
         stationary=stationary,
@@ -159,7 +166,7 @@ def multiply_row_tile(
 
 
 def psum_banks(count: int, shape: Any) -> Any:
-    """PSUM tiles of a shape, for sums that may not share a bank, or are made side by side."""
+    """Allocate PSUM tiles for sums that may not share a bank, or that are made side by side."""
     banks: Any = []
     for _ in range(count):
         banks.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum))
@@ -167,7 +174,7 @@ def psum_banks(count: int, shape: Any) -> Any:
 
 
 def evacuate(bank: Any, dtype: Any, is_scalar: bool) -> Any:
-    """A PSUM bank in a fresh SBUF tile, by ScalarE or VectorE."""
+    """Move a PSUM bank to a fresh SBUF tile, by ScalarE or VectorE."""
     tile = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
     if is_scalar:
         nisa.activation(dst=tile, op=nl.copy, data=bank)
@@ -177,19 +184,22 @@ def evacuate(bank: Any, dtype: Any, is_scalar: bool) -> Any:
 
 
 class Turns(nl.NKIObject):
-    """Who takes results from PSUM: ScalarE, and VectorE every so many times, or never."""
+    """The engine that moves results out of PSUM: ScalarE or, every ``every`` times, VectorE."""
 
     count: int
     every: int
 
 
 def turns_of(every: int) -> Any:
-    """Turns of a launch. On v2 the two engines exclude each other, and ScalarE is faster."""
+    """Return the turns of a launch; VectorE takes every ``every``-th turn.
+
+    On v2 it takes none, because the two engines exclude each other there and ScalarE is faster.
+    """
     return Turns(0, 0 if nisa.get_nc_version() == nisa.nc_version.gen2 else every)
 
 
 def evacuate_in_turn(dst: Any, bank: Any, turns: Any) -> None:
-    """Results from PSUM to their places in SBUF."""
+    """Move results from PSUM to their places in SBUF, by the engine whose turn it is."""
     turns.count += 1
     if turns.every > 0 and turns.count % turns.every == 0:
         nisa.tensor_copy(dst=dst, src=bank, engine=nisa.engine.vector)
@@ -198,10 +208,10 @@ def evacuate_in_turn(dst: Any, bank: Any, turns: Any) -> None:
 
 
 def factor_views(factors: Any, low: int, shape: Any) -> Any:
-    """Real and imaginary part of factors for both parts of data of ``shape``, by strides of 0.
+    """Return the real and imaginary part of factors for both parts of data, by strides of 0.
 
-    factors: a whole SBUF tile [P, 2, L], of which columns from ``low`` on are meant. shape: that
-    of the data, [p, 2, n], or [p, 2, rows, n] for the same factors in every row.
+    factors: a whole SBUF tile [P, 2, L], of which columns from ``low`` on are used. shape: the
+    shape of the data, [p, 2, n], or [p, 2, rows, n] for the same factors in every row.
     """
     length = factors.shape[2]
     pattern = [[2 * length, shape[0]], [0, 2]]
@@ -212,9 +222,9 @@ def factor_views(factors: Any, low: int, shape: Any) -> Any:
 
 
 def multiply_complex(dst: Any, x: Any, factors: Any) -> None:
-    """dst = x times factors, split complex SBUF [P, 2, ...], on VectorE; dst may be x.
+    """Set dst = x times factors, split complex SBUF [P, 2, ...], on VectorE; dst may be x.
 
-    factors: [real, imaginary], each for both parts of x, as ``factor_views`` gives them.
+    factors: [real, imaginary], each for both parts of x, as ``factor_views`` returns them.
     """
     by_real = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
     by_imaginary = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.sbuf)
@@ -225,10 +235,10 @@ def multiply_complex(dst: Any, x: Any, factors: Any) -> None:
 
 
 def multiply_banks(dst: Any, banks: Any, factors: Any) -> None:
-    """dst = banks times factors, on VectorE: dst and factors split complex SBUF [P, 2, n].
+    """Set dst = banks times factors, on VectorE; dst and factors are split complex SBUF [P, 2, n].
 
-    banks: PSUM [P, n], real and imaginary part. VectorE reads an operand in PSUM and one in SBUF
-    at once, and two in SBUF one after the other: so half of the products go to PSUM.
+    banks: PSUM [P, n], real and imaginary part. VectorE reads an operand in PSUM and an operand in
+    SBUF at once, but two operands in SBUF one after the other. So half of the products go to PSUM.
     """
     shape = banks[0].shape
     products = nl.ndarray((shape[0], 2, shape[1]), dtype=nl.float32, buffer=nl.sbuf)
@@ -242,9 +252,10 @@ def multiply_banks(dst: Any, banks: Any, factors: Any) -> None:
 
 
 def multiply_through_psum(dst: Any, x: Any, factors: Any) -> None:
-    """dst = x times factors, split complex SBUF [P, 2, n]; dst may be x.
+    """Set dst = x times factors, split complex SBUF [P, 2, n]; dst may be x.
 
-    ScalarE copies x to PSUM, where VectorE takes half the cycles: for kernels that leave it idle.
+    ScalarE copies x to PSUM, where VectorE takes half the cycles. This is for kernels that leave
+    ScalarE idle.
     """
     for low in range(0, x.shape[2], PSUM_BANK):
         high = min(low + PSUM_BANK, x.shape[2])

@@ -34,13 +34,13 @@ from .real_stockham import inverse_real_stockham_rows, real_stockham_rows
 from .stockham import stockham_rows
 from .strided_stockham import transform_columns
 
-# What a pass does, its first number.
+# Kinds of passes, the first number of a pass in ``passes``.
 DFT_GEMM = 0
 STOCKHAM = 1
 STRIDED_STOCKHAM = 2
 REAL_DFT_GEMM = 3
 REAL_STOCKHAM = 4
-# By the name of the kernel that does the same to a whole array.
+# The kind of pass by the name of the kernel that does the same to a whole array.
 PASS_NUMBERS = {
     "dft_gemm": DFT_GEMM,
     "stockham": STOCKHAM,
@@ -55,30 +55,30 @@ PASS_NUMBERS = {
 class Pass(nl.NKIObject):
     """Transforms along one axis."""
 
-    kind: int  # what it does, as above
-    axis: int  # from 1 on
-    n: int  # length of the transforms; zeros follow on less data
-    kept: int  # outputs that it makes
+    kind: int  # one of the kinds above
+    axis: int  # counted from 1, as axis 0 is the batch
+    n: int  # length of the transforms; zeros follow shorter data
+    kept: int  # how many outputs the pass makes
     radices: Any
-    tables: Any  # of its kernel, in HBM
+    tables: Any  # tables of the pass's kernel, in HBM
 
 
 class Array(nl.NKIObject):
-    """One part of an array in HBM, whose rows may be shorter than the way to the next one."""
+    """One part of an array in HBM, whose rows may have a gap behind them."""
 
     tensor: Any  # HBM [..., pitch], whole
     shape: Any  # [B, n1, n2, ...]
-    is_made: bool = False  # whether a pass makes it
+    is_made: bool = False  # whether a pass of this launch makes it
 
 
 @nki.jit
 def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` over several axes.
 
-    x_re, x_im: float32 HBM [B, n1, n2, ...]. tables, places: ``pack`` of a tuple of tables for each
-    pass, those of its kernel. passes: for each one (what it does, axis from 1 on, N, outputs that
-    it makes, radices); N is at least the size of its axis, zeros follow. Returns (y_re, y_im),
-    float32 HBM, with the outputs of every axis.
+    x_re, x_im: float32 HBM [B, n1, n2, ...]. tables, places: ``pack`` of a tuple that has a tuple
+    of tables for each pass, the tables of its kernel. passes: for each pass (kind, axis counted
+    from 1, N, how many outputs it makes, radices). N is at least the size of its axis; zeros follow
+    shorter data. Returns (y_re, y_im), float32 HBM, with the outputs of every axis.
     """
     todo = unpack_passes(tables, places, passes)
     result = run_passes([as_array(x_re), as_array(x_im)], todo, 0, len(todo))
@@ -87,9 +87,10 @@ def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyp
 
 @nki.jit
 def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-def]
-    """Transform real ``x`` over several axes; the first pass is a real one, of the last axis.
+    """Transform real ``x`` over several axes; the first pass transforms real rows of the last axis.
 
-    x: float32 HBM [B, n1, n2, ...]. Otherwise as ``transform_axes``.
+    x: float32 HBM [B, n1, n2, ...]. The other arguments and the results are those of
+    ``transform_axes``.
     """
     todo = unpack_passes(tables, places, passes)
     real = todo[0]
@@ -105,9 +106,10 @@ def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-d
 
 @nki.jit
 def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
-    """The inverse of ``transform_real_axes``: its last pass makes real rows of the last axis.
+    """Invert ``transform_real_axes``: the last pass makes real rows of the last axis.
 
-    x_re, x_im: float32 HBM [B, n1, n2, ..., N/2 + 1]. Returns y, float32 HBM.
+    x_re, x_im: float32 HBM [B, n1, n2, ..., N/2 + 1]. The other arguments are those of
+    ``transform_axes``. Returns y, float32 HBM.
     """
     todo = unpack_passes(tables, places, passes)
     last = len(todo) - 1
@@ -126,7 +128,7 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
 
 
 def unpack_passes(tables: Any, places: Any, passes: Any) -> Any:
-    """A record of each pass, with views of the packed tables."""
+    """Return a record for each pass, with views of the packed tables."""
     found = []
     for index in range(len(passes)):
         kind, axis, n, kept, radices = passes[index]
@@ -135,7 +137,7 @@ def unpack_passes(tables: Any, places: Any, passes: Any) -> Any:
 
 
 def run_passes(source: Any, passes: Any, first: int, end: int) -> Any:
-    """Passes from ``first`` on, up to ``end``, of two complex parts."""
+    """Run the passes from ``first`` to ``end`` on two parts in HBM; return the parts they make."""
     for index in range(first, end):
         item = passes[index]
         shape = source[0].shape
@@ -154,7 +156,7 @@ def run_passes(source: Any, passes: Any, first: int, end: int) -> Any:
 
 
 def transform_rows(source: Any, target: Any, item: Any) -> None:
-    """A pass along the last axis."""
+    """Run a pass along the last axis."""
     rows = [as_rows(source[0]), as_rows(source[1])]
     made = [as_rows(target[0]), as_rows(target[1])]
     if item.kind == DFT_GEMM:
@@ -171,7 +173,10 @@ def meet(parts: Any) -> None:
 
 
 def parts_in_hbm(shape: Any, index: int, passes: Any) -> Any:
-    """Both parts of what a pass makes; unless it is the last one, with room after the rows."""
+    """Return both parts of what pass ``index`` makes, in HBM.
+
+    Between passes, rows may have a gap behind them; the result of the last pass has none.
+    """
     pitch = shape[len(shape) - 1]
     if index < len(passes) - 1:
         pitch = row_pitch(shape, passes)
@@ -184,26 +189,26 @@ def parts_in_hbm(shape: Any, index: int, passes: Any) -> Any:
 
 
 def row_pitch(shape: Any, passes: Any) -> int:
-    """Numbers from row to row between passes; a power of two is avoided where that is possible."""
+    """Return the distance of rows between passes, which avoids a power of two where it can."""
     columns = shape[len(shape) - 1]
     apart = columns >= 128 and columns & (columns - 1) == 0
     for item in passes:
-        # Along the axes before, runs consist of several rows, which have to touch.
+        # Along the axes before the last two, a run consists of several rows, which have to touch.
         apart = apart and (item.kind != STRIDED_STOCKHAM or item.axis == len(shape) - 2)
     return columns + 16 if apart else columns
 
 
 def as_array(x: Any) -> Any:
-    """HBM [B, n1, n2, ...] as an Array."""
+    """Return HBM [B, n1, n2, ...] as an Array."""
     return Array(x, x.shape)
 
 
 def as_rows(part: Any) -> Any:
-    """An Array's rows along its last axis."""
+    """Return an Array's rows along its last axis."""
     last = len(part.shape) - 1
     return HbmRows(part.tensor, part.shape[last], part.is_made)
 
 
 def as_columns(part: Any, axis: int) -> Any:
-    """An Array as [A, N, C], N along ``axis``."""
+    """Return an Array as columns [A, N, C], where N is the size of ``axis``."""
     return HbmColumns(part.tensor, axis, element_count(part.shape[axis + 1 :]))

@@ -80,22 +80,22 @@ MAX_BLOCK = 256
 
 
 class Layout(nl.NKIObject):
-    """How transforms and products fill partitions and time, see ``layouts``."""
+    """How transforms and products fill partitions and time; ``layouts`` lists candidates."""
 
     side: int  # slots that share a product
-    tiles: int  # of 128 rows, that a transform takes at once
-    of_weight: int  # pieces that rows of the weight are cut into
-    of_input: int  # of x
-    of_output: int  # of y
+    tiles: int  # tiles of 128 rows that a transform takes at once
+    of_weight: int  # pieces into which rows of the weight are cut
+    of_input: int  # pieces into which rows of x are cut
+    of_output: int  # pieces into which rows of y are cut
 
 
 def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Transform [gk, g 2h] of real blocks to slots, and its inverse [g 2h, gk], float32.
+    """Return the transform [gk, g 2h] of real blocks to slots and its inverse [g 2h, gk], float32.
 
     Rows and columns of spectra are (block, part, slot). Raises ValueError unless 1 <= k <= 256.
     """
     if not 1 <= k <= MAX_BLOCK:
-        raise ValueError(f"k = {k}: block circulant kernels take blocks of 1 to {MAX_BLOCK}")
+        raise ValueError(f"k = {k}: block circulant kernels accept blocks of 1 to {MAX_BLOCK}")
     half = contracted_half(k)
     w = real_dft_gemm_matrix(k)[:k].reshape(k, -1)[:, : 2 * (k // 2 + 1)].reshape(k, 2, -1)
     there = w[:, :, :half].copy()
@@ -106,22 +106,24 @@ def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 
 def block_circulant_specs(k: int) -> tuple[Any, Any]:
-    """(shape, dtype) of each of ``block_circulant_tables(k)``."""
+    """Return the (shape, dtype) of each of ``block_circulant_tables(k)``."""
     g = blocks_together(k)
     shape = g * k, g * spectrum_rows(k)
     return table_spec(shape), table_spec(shape[::-1])
 
 
 def spectra_shape(blocks: int, k: int, rows: int) -> tuple[int, int, int]:
-    """Shape of the spectra of a real matrix [rows, blocks k], as the kernels leave them."""
+    """Return the shape of the kernels' spectra of a real matrix [rows, blocks k]."""
     return blocks, spectrum_rows(k), row_pitch(rows)
 
 
 def product_masks(q: int, side: int) -> np.ndarray[Any, Any]:
-    """Signs of real and imaginary columns on rows (u, part, block), float32 [128, 2, 1 + side, 2].
+    """Return signs that turn spectra of the weight into matrices, float32 [128, 2, 1 + side, 2].
 
-    For whole chunks of the q blocks and for the last; for slot 0, where parts do not meet, then
-    for each of ``side`` slots side by side, with zeros in the others' rows.
+    The first axis has the rows (u, part, block) of a product. The second axis has a mask for whole
+    chunks of the q blocks and a mask for the last chunk. The third axis has slot 0, whose parts are
+    independent, then each of ``side`` slots that lie side by side, with zeros in the rows of the
+    other slots. The last axis has the real and the imaginary columns.
     """
     chunk = chunk_size(q)
     masks = np.zeros((PARTITIONS, 2, 1 + side, 2), np.float32)
@@ -137,14 +139,15 @@ def product_masks(q: int, side: int) -> np.ndarray[Any, Any]:
 
 
 def masks_spec(side: int) -> Any:
-    """(shape, dtype) of ``product_masks(q, side)``."""
+    """Return the (shape, dtype) of ``product_masks(q, side)``."""
     return table_spec((PARTITIONS, 2, 1 + side, 2))
 
 
 def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
-    """Layouts worth a price: how transforms fill partitions and time, the fields of ``Layout``.
+    """Return the layouts that are worth a price: the fields of ``Layout`` as tuples.
 
-    Up to 128 rows may be cut so that four times as many partitions work, see ``most_rows``.
+    Rows may be cut into up to four pieces, so that four times as many partitions work, where at
+    most 128 pieces result: see ``most_rows``.
     """
     most = PARTITIONS // (2 * max(chunk_size(p), chunk_size(q)))
     side = max(1, min(most, contracted_half(k) - 1))
@@ -157,13 +160,16 @@ def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
 
 
 def most_rows(layout: tuple[int, ...]) -> int | None:
-    """Rows up to which the kernels take a layout: as many as pieces lie on partitions, or any."""
+    """Return the largest number of rows that a layout takes, or None where it takes any number.
+
+    Where rows are cut, all pieces of all rows lie on the 128 partitions.
+    """
     pieces = max(layout[3:])
     return None if pieces == 1 else PARTITIONS // pieces
 
 
 def pieces_of(blocks: int, k: int, most: int) -> int:
-    """4, 2 or 1, the largest up to ``most`` that cuts rows of blocks into pieces of whole slabs."""
+    """Return 4, 2 or 1: the largest number of pieces up to ``most``, each of whole slabs."""
     for pieces in (4, 2):
         if pieces <= most and blocks % (pieces * blocks_together(k)) == 0:
             return pieces
@@ -172,12 +178,12 @@ def pieces_of(blocks: int, k: int, most: int) -> int:
 
 @nki.jit
 def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no-untyped-def]
-    """Rows times a block circulant matrix, plus a bias, and the spectra of both.
+    """Multiply rows by a block circulant matrix and add a bias; return the spectra of both, too.
 
     x: float32 HBM [B, q, k]. weight: [p, q, k], 1 <= k <= 256. bias: [1, p, k]. tables, places:
-    ``pack((*block_circulant_tables(k), product_masks(q, side)))``. layout: one of
-    ``layouts(p, q, k)``, whose first is the side. Returns y [B, p k], and [q, 2h, pitch] for x
-    and for the weight.
+    ``pack((*block_circulant_tables(k), product_masks(q, side)))``. layout: one of ``layouts(p, q,
+    k)``, whose first number is the side. Returns (y [B, p k], spectra of x [q, 2h, pitch], spectra
+    of the weight [q, 2h, pitch]).
     """
     p, q, k = weight.shape
     rows = x.shape[0]
@@ -202,10 +208,11 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
 
 @nki.jit
 def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type: ignore[no-untyped-def]
-    """Gradients of x and of the weight, from that of y and the spectra of ``block_circulant``.
+    """Return the gradients of x and of the weight, from the gradient of y and the forward spectra.
 
-    grad: float32 HBM [B, p, k]. of_x, of_w: [q, 2h, pitch]. The rest: as there. Returns (dx
-    [B, q k], dw [p, q k]). All of it shares the one transform of ``grad``.
+    grad: float32 HBM [B, p, k], the gradient of y. of_x, of_w: [q, 2h, pitch], the spectra that
+    ``block_circulant`` returned. tables, places, layout: as for ``block_circulant``. Returns (dx
+    [B, q k], dw [p, q k]). Both use the same transform of ``grad``.
     """
     rows, p, k = grad.shape
     q, height, pitch = of_x.shape
@@ -228,17 +235,17 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
 
 
 def meet(tensor: Any) -> None:
-    """Wait until the other program has written its part of shared HBM, where there is another."""
+    """Wait until the other program, if there is one, has written its part of shared HBM."""
     if nl.num_programs() > 1:
         nisa.core_barrier(tensor, (0, 1))
 
 
 def load_tools(tables: Any, k: int) -> Any:
-    """Tables in SBUF, and the tiles that DMA writes."""
+    """Load the tables into SBUF and allocate the tiles that DMA writes."""
     loaded = []
     staged = []
     for _ in range(3):
-        # Stationary operands may be read a little beyond what was loaded.
+        # A stationary operand may be read a little beyond what was loaded.
         loaded.append(nl.ndarray((PARTITIONS, LOADED + WIDE), dtype=nl.float32, buffer=nl.sbuf))
     for _ in range(2):
         staged.append(nl.ndarray((PARTITIONS, STAGED), dtype=nl.float32, buffer=nl.sbuf))
@@ -256,7 +263,7 @@ def load_tools(tables: Any, k: int) -> Any:
 
 
 def table_pieces(table: Any) -> Any:
-    """A table of HBM in equal pieces of at most 128 rows."""
+    """Cut a table in HBM into equal pieces of at most 128 rows."""
     height = table.shape[0]
     step = -(-height // -(-height // PARTITIONS))
     pieces = []
@@ -266,7 +273,7 @@ def table_pieces(table: Any) -> Any:
 
 
 def fill_gap(spectra: Any, rows: int) -> None:
-    """Zeros after the rows of spectra HBM [blocks, 2h, pitch], which are a result."""
+    """Write zeros behind the rows of spectra HBM [blocks, 2h, pitch], which are a result."""
     lines = spectra.flatten_dims(0, 1)
     total, pitch = lines.shape
     if pitch > rows and nl.program_id(0) == 0:
@@ -285,7 +292,7 @@ def fill_gap(spectra: Any, rows: int) -> None:
 
 
 def transform(work: Any, tools: Any) -> None:
-    """Spectra of rows, or rows of their spectra, in HBM: this program's share of them."""
+    """Transform this program's share of rows in HBM to spectra, or of spectra to rows."""
     axis = ROWS if by_rows(work) else BLOCKS
     whole = area_of(work)
     cut = cut_transform(work, whole, axis)
@@ -300,7 +307,7 @@ def transform(work: Any, tools: Any) -> None:
 
 
 def transform_along(work: Any, tools: Any, area: Any, axis: int) -> None:
-    """This program's share of an area along an axis."""
+    """Transform this program's share of an area, by a loop along one axis."""
     share = share_transform(work, area, axis)
     end = share.first + share.trips * share.step
 
@@ -313,7 +320,7 @@ def transform_along(work: Any, tools: Any, area: Any, axis: int) -> None:
 
 
 def transform_grid(work: Any, tools: Any, cut: Any) -> None:
-    """This program's share of an area that was cut into a grid."""
+    """Transform this program's share of an area that was cut into a grid."""
     table = table_of(cut)
 
     def body(position: Any) -> None:
@@ -323,7 +330,7 @@ def transform_grid(work: Any, tools: Any, cut: Any) -> None:
 
 
 def transform_area(work: Any, tools: Any, area: Any) -> None:
-    """Spectra of an area's rows, or its rows."""
+    """Make the spectra of an area's rows, or the rows of its spectra."""
     if work.makes_rows:
         make_rows(work, tools, area)
     else:

@@ -61,19 +61,19 @@ from .stockham_stages import (
 )
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
-HEADROOM = 4.0  # by which numbers on the way back are smaller than the results
-_SHARED = 4096  # points of M a partition, up to which it takes several transforms
+HEADROOM = 4.0  # factor by which numbers on the way back are smaller than the results
+_SHARED = 4096  # points of M up to which a partition takes several transforms
 
 
 def convolution_lengths(n: int) -> list[int]:
-    """Sensible lengths M >= 2n - 1 for ``bluestein_tables``, the shortest first.
+    """Return sensible lengths M >= 2n - 1 for ``bluestein_tables``, the shortest first.
 
-    The next lengths with prime factors up to 13 and up to 5, the next multiples of 32 and 64 with
-    factors up to 13 (they fill the Tensor engine), the next power of two, as far as Stockham
-    takes them. Raises ValueError unless 1 <= n <= 5120.
+    They are the next lengths with prime factors up to 13 and up to 5, the next multiples of 32 and
+    64 with factors up to 13 (these multiples fill the Tensor engine), and the next power of two, as
+    far as Stockham takes them. Raises ValueError unless 1 <= n <= 5120.
     """
     if not 1 <= n <= MAX_CONVOLVED:
-        raise ValueError(f"n = {n}: Bluestein takes lengths 1 to {MAX_CONVOLVED}")
+        raise ValueError(f"n = {n}: Bluestein accepts lengths 1 to {MAX_CONVOLVED}")
     smooth = (2, 3, 5, 7, 11, 13)
     least = max(2 * n - 1, 2)
     found = {_next_smooth(least, smooth, multiple) for multiple in (1, 32, 64)}
@@ -82,7 +82,7 @@ def convolution_lengths(n: int) -> list[int]:
 
 
 def _next_smooth(least: int, primes: tuple[int, ...], multiple: int) -> int:
-    """The first multiple from ``least`` on that has no other prime factors."""
+    """Return the first multiple from ``least`` on that has no other prime factors."""
     m = -(-least // multiple) * multiple
     while True:
         rest = m
@@ -97,14 +97,15 @@ def _next_smooth(least: int, primes: tuple[int, ...], multiple: int) -> int:
 def bluestein_tables(
     n: int, m: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """The kernel's tables for a convolution of length m = product of ``radices``.
+    """Return the kernel's tables for a convolution of length m, the product of ``radices``.
 
-    One float32 table a stage, forward then back: those of Stockham, except that chirp and filter
-    are part of the first and the last stage of either direction. Computed in float64, rounded
-    once. Raises ValueError where m < 2n - 1 or Stockham does not take m and radices.
+    There is one float32 table for each stage, forward then back. They are Stockham's tables, except
+    that chirp and filter are part of the first and the last stage of either direction. They are
+    computed in float64 and rounded once. Raises ValueError where m < 2n - 1, or where Stockham does
+    not take m and the radices.
     """
     if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, m = {m}: Bluestein takes n >= 1 and m >= 2 n - 1")
+        raise ValueError(f"n = {n}, m = {m}: Bluestein accepts n >= 1 and m >= 2 n - 1")
     check_radices(m, radices)
     opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     ones = np.ones(m)
@@ -121,10 +122,11 @@ def bluestein_tables(
 
 
 def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any, Any]:
-    """b* / s, H s / HEADROOM and b* HEADROOM, complex128 [m]; the chirps are 0 from n on.
+    """Return b* / s, H s / HEADROOM and b* HEADROOM, complex128 [m]; the chirps are 0 from n on.
 
-    On the way there numbers may be sqrt(n) times as large as the data, on the way back a little
-    larger than the result: these powers of two, which round nothing, keep them from an overflow.
+    In the forward transform, numbers may be sqrt(n) times as large as the data; in the inverse
+    transform they may be a little larger than the result. These powers of two, which round nothing,
+    keep them from overflowing.
     """
     exponent = np.arange(n, dtype=np.int64) ** 2 % (2 * n)
     chirp = np.zeros(m, np.complex128)
@@ -136,27 +138,27 @@ def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any
 
 
 def parts_by_row(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex [rows, numbers] as float32 [rows, 2, numbers], real part first."""
+    """Return complex [rows, numbers] as float32 [rows, 2, numbers], real part first."""
     return np.stack([values.real, values.imag], 1).astype(np.float32)
 
 
 def _is_weighted(index: int, middle: int) -> bool:
-    """Whether a stage multiplies by chirp or filter."""
+    """Return whether a stage multiplies by the chirp or the filter."""
     return index in (0, middle - 1, 2 * middle - 1)
 
 
 def _weighted_table(
     stage: Stage, is_forward: bool, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """A stage's table with weights of its inputs and outputs, one matrix a product.
+    """Return a stage's table with weights of its inputs and outputs, one matrix for each product.
 
-    Input weights need a stage with done = 1, output weights one with left = 1. Rows and columns
-    are ordered as in ``stockham_tables``.
+    A stage with weights of its inputs has done = 1; a stage with weights of its outputs has left =
+    1. Rows and columns are ordered as in ``stockham_tables``.
     """
     done, left, slabs = stage.done, stage.left, stage.slabs
     period = len(before) // left
     if left > 1:
-        # A product has the slabs m' = s left / g + t of one K.
+        # A product takes the slabs m' = s left / g + t of one K.
         order: Any = np.arange(done * left).reshape(done, slabs, -1).swapaxes(1, 2)
     else:
         order = np.arange(done)
@@ -170,7 +172,10 @@ def _weighted_table(
 
 
 def stages_of(n: int, radices: Any) -> Any:
-    """The stages there and back, without tables: the first contracts, the last makes less."""
+    """Return the stages forward and back, without tables.
+
+    The first stage contracts, and the last stage makes, fewer numbers than a whole transform would.
+    """
     stages = []
     count = len(radices)
     for index in range(2 * count):
@@ -179,7 +184,7 @@ def stages_of(n: int, radices: Any) -> Any:
             stage.contracted = -(-n // stage.left)
         if index == 2 * count - 1:
             stage.produced = -(-n // stage.done)
-            stage.factor = HEADROOM  # of complete sums: partial ones are larger
+            stage.factor = HEADROOM  # for complete sums, because partial sums may be larger
         widest = max(stage.contracted, -(-stage.produced * PARTITIONS // PSUM_BANK))
         stage.slabs = slabs_per_product(widest, stage.done, stage.left, stage.following)
         stages.append(stage)
@@ -187,7 +192,7 @@ def stages_of(n: int, radices: Any) -> Any:
 
 
 def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``bluestein_tables(n, m, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``bluestein_tables(n, m, radices, ...)``."""
     specs = []
     for index, stage in enumerate(stages_of(n, radices)):
         (rows, matrices, columns), dtype = stage_spec(stage)
@@ -201,8 +206,8 @@ def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
 def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(bluestein_tables(N, M, radices,
-    ...))``, radices: tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(bluestein_tables(N, M, radices, ...))``.
+    radices: a tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     stages = stages_of(n, radices)
@@ -216,6 +221,6 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))
     source = [HbmRows(x_re, n), HbmRows(x_im, n)]
     target = [HbmRows(y_re, n), HbmRows(y_im, n)]
-    # Of a norm the filter's spectrum may make 4 sqrt(M) times as much, less the headroom.
+    # The filter's spectrum may enlarge a norm by 4 sqrt(M), reduced by the headroom.
     transform_rows(source, target, stages, each, m)
     return y_re, y_im

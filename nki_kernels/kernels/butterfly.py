@@ -61,14 +61,14 @@ _STORED = 2048  # points of a long row that are stored at once
 class Launch(nl.NKIObject):
     """What all blocks of rows share."""
 
-    x: Any  # HBM [B, N], real and imaginary part
-    y: Any  # the same of the result
+    x: Any  # HBM [B, N], [real part, imaginary part]
+    y: Any  # the same for the result
     tables: Tables
-    inputs: Any  # SBUF tiles [128, 2 run] that rows come to, in turn; none for long rows
+    inputs: Any  # SBUF tiles [128, 2 run] into which rows are loaded in turn; none for long rows
 
 
 def block_instructions(n: int, compensated: bool) -> int:
-    """How many instructions a block of rows takes; compensated, a few more than that."""
+    """Return the instructions of a block of rows; compensated, a few more than that."""
     words, addition, factors = (2, 8, 3) if compensated else (1, 1, 1)
     twiddle = 2 * factors + 2 * addition + (5 if compensated else 0)
     parts = split_count(n, compensated)
@@ -94,9 +94,9 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N], N a power of two from 2 to 16384 (4096 compensated), B >= 1.
-    tables, places: ``pack(butterfly_tables(N, ..., compensated=compensated))``, which set direction
-    and scale.
-    Returns (y_re, y_im), float32 HBM [B, N].
+    tables, places: ``pack(butterfly_tables(N, ..., compensated=compensated))``, which set the
+    direction and the scale. compensated: whether every number is computed as a sum of two. Returns
+    (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -117,7 +117,7 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
 
 
 def load_columns(packed: Any, places: Any) -> Tables:
-    """The kernel's tables of HBM, with the columns on every partition of SBUF."""
+    """Load the columns of the packed tables onto every partition; return the tables."""
     first, shape, _ = places[0]
     constants = shape[1]
     columns = sbuf((PARTITIONS, constants))
@@ -127,7 +127,7 @@ def load_columns(packed: Any, places: Any) -> Tables:
 
 
 def input_tiles(n: int, compensated: bool) -> Any:
-    """32 KiB a partition for rows that do not exceed a state."""
+    """Allocate 32 KiB a partition of input tiles, for rows that do not exceed a state."""
     tiles: Any = []
     if split_count(n, compensated) == 1:
         run = state_points(n, compensated)
@@ -149,7 +149,7 @@ def transform_blocks(launch: Launch, base: Any, first: int, count: int) -> None:
 
 
 def transform_rows(launch: Launch, rows: Rows, tile: Any) -> None:
-    """Transform a block of rows, which come to ``tile`` [128, 2 run]."""
+    """Transform a block of rows, which are loaded into ``tile`` [128, 2 run]."""
     n = launch.x[0].shape[1]
     pattern = [[tile.shape[1], rows.partitions], [rows.each * n, 2], [n, rows.each], [1, n]]
     state = tile.ap(pattern)
@@ -163,7 +163,7 @@ def transform_rows(launch: Launch, rows: Rows, tile: Any) -> None:
 
 
 def transform_long_rows(launch: Launch, rows: Rows) -> None:
-    """Transform rows of which one exceeds a state, one a partition: radix 4, then four of N/4."""
+    """Transform rows that exceed a state, one a partition: a radix-4 stage, then four of N/4."""
     length = launch.x[0].shape[1] // 4
     states = split_rows(launch, rows)
     stages = schedule(length, 3 * length)
@@ -176,14 +176,17 @@ def transform_long_rows(launch: Launch, rows: Rows) -> None:
 
 
 def piece_in_hbm(x: Any, rows: Rows, runs: int, first: int, size: int) -> Any:
-    """Numbers first .. first+size of each of ``runs`` parts of rows of HBM x, [P, runs, size]."""
+    """Return a view of a piece of each of ``runs`` equal parts of rows of HBM x, [P, runs, size].
+
+    The piece has the numbers from ``first`` to ``first + size`` of each part.
+    """
     n = x.shape[1]
     pattern = [[n, rows.partitions], [n // runs, runs], [1, size]]
     return x.ap(pattern, rows.first * n + first, scalar_offset=rows.base)
 
 
 def split_rows(launch: Launch, rows: Rows) -> Any:
-    """Radix-4 stage of long rows, from HBM to the states of four transforms."""
+    """Run the radix-4 stage of long rows, from HBM to the states of four transforms."""
     tables = launch.tables
     length = launch.x[0].shape[1] // 4
     each = state_points(4 * length, is_compensated(tables)) // length
@@ -204,9 +207,9 @@ def split_rows(launch: Launch, rows: Rows) -> Any:
 
 
 def split_piece(tile: Any, states: Any, first: int, tables: Tables, pieces: Any) -> None:
-    """The stage of ``split_rows`` on a tile of points from ``first`` of each quarter on.
+    """Run the stage of ``split_rows`` on a tile of points from ``first`` of each quarter on.
 
-    pieces: SBUF tiles for the twiddles of the second quarter to the fourth.
+    pieces: SBUF tiles for the twiddles of the second, third and fourth quarter.
     """
     each, length = states[0][0].shape[2:]
     outputs = []
@@ -223,7 +226,7 @@ def split_piece(tile: Any, states: Any, first: int, tables: Tables, pieces: Any)
 
 
 def store_piece(launch: Launch, rows: Rows, results: Any, first: int) -> None:
-    """A piece of the results of four transforms of long rows, interleaved and scaled."""
+    """Store a piece of the four transforms of long rows, interleaved and scaled."""
     size = _STORED // 4
     each = results[0][0].shape[2]
     for part in range(2):

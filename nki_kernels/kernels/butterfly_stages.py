@@ -8,27 +8,30 @@ from ..nki_api import nisa, nl
 from .butterfly_tables import FIRST_CONSTANT, SCALE, SIGN, Stage
 from .butterfly_words import Factors, add, begin_twiddle, finish_twiddle, leg_of, part_of, sbuf
 
-_ENTRIES = 512  # of a table, that are loaded at once
-_COMPENSATED_ENTRIES = 256
+_ENTRIES = 512  # entries of a table that are loaded at once
+_COMPENSATED_ENTRIES = 256  # the same in the compensated mode
 
 
 class Tables(nl.NKIObject):
-    """The kernel's tables, those of constants loaded."""
+    """The kernel's tables; the constants are loaded."""
 
     columns: Any  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
-    packed: Any  # HBM, all tables, whole: `ap` of a view may be read in two ways
-    first: int  # its number that the twiddles [rows, length] begin at
+    packed: Any  # HBM, all tables, whole, because `ap` of a view may be read in two ways
+    first: int  # the number of ``packed`` with which the twiddles [rows, length] begin
     rows: int  # 2, or 6 in the compensated mode
-    length: int  # entries
+    length: int  # entries of a row
 
 
 def is_compensated(tables: Tables) -> bool:
-    """The table of the compensated mode has six rows: high bits, rest and whole of a factor."""
+    """Return whether the tables are those of the compensated mode, which have six rows.
+
+    These are the high bits, the rest and the whole of each factor, cosines and sines.
+    """
     return bool(tables.rows == 6)
 
 
 def fresh_words(shape: Any, tables: Tables) -> Any:
-    """Fresh tiles for numbers: [hi], or [hi, lo] in the compensated mode."""
+    """Allocate tiles for numbers: [hi], or [hi, lo] in the compensated mode."""
     words = [sbuf(shape)]
     if is_compensated(tables):
         words.append(sbuf(shape))
@@ -36,7 +39,7 @@ def fresh_words(shape: Any, tables: Tables) -> Any:
 
 
 def scaled_sum(dst: Any, words: Any, columns: Any) -> None:
-    """dst = scale * (hi + lo)."""
+    """Set dst = scale * (hi + lo)."""
     total = words[0]
     if len(words) > 1:
         total = sbuf(words[0].shape)
@@ -46,16 +49,17 @@ def scaled_sum(dst: Any, words: Any, columns: Any) -> None:
 
 
 def load_factors(tile: Any, tables: Tables, first: int) -> None:
-    """Entries of the twiddles from ``first`` on, on every partition of tile [P, 2 or 6, size]."""
+    """Load the twiddles from ``first`` on onto every partition of a tile [P, 2 or 6, size]."""
     partitions, rows, size = tile.shape
     pattern = [[0, partitions], [tables.length, rows], [1, size]]
     nisa.dma_copy(dst=tile, src=tables.packed.ap(pattern, offset=tables.first + first))
 
 
 def factor_views(tile: Any, first: int, pattern: Any) -> Factors:
-    """Entries of a tile [P, 2 or 6, size], from ``first`` on, for both parts of the data.
+    """Return views of the twiddles in a tile [P, 2 or 6, size] that match both parts of the data.
 
-    pattern: [stride, count] of the data's dimensions after the part.
+    first: the first entry. pattern: [stride, count] for each of the data's dimensions after the
+    part.
     """
     partitions, rows, size = tile.shape
     views = []
@@ -66,14 +70,14 @@ def factor_views(tile: Any, first: int, pattern: Any) -> Factors:
 
 
 def transform(state: Any, stages: Any, tables: Tables) -> Any:
-    """All stages of the transforms in ``state``, words [partitions, 2, R, N]; returns words."""
+    """Run all stages on ``state``, words [partitions, 2, R, N]; return words."""
     for index in range(len(stages)):
         state = transform_stage(state, stages[index], tables)
     return state
 
 
 def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
-    """One stage of the transforms in ``state``, in fresh words."""
+    """Run one stage on ``state``; return fresh words."""
     result = fresh_words(state[0].shape, tables)
     pieces = []
     if stage.has_table:
@@ -98,12 +102,12 @@ def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
 
 
 def run_of_p(stage: Stage) -> int:
-    """Values of p in a quarter of a stage."""
+    """Return how many values of p a quarter of a stage has."""
     return stage.count // min(4, stage.count)
 
 
 def butterflies(state: Any, result: Any, stage: Stage, quarter: int, columns: Any) -> None:
-    """The stage's sums over k, for one of min(4, m) equal runs of p."""
+    """Compute the stage's sums over k, for one of min(4, m) equal runs of p."""
     radix, stride = stage.radix, stage.stride
     each = run_of_p(stage)
     size = each * stride
@@ -129,7 +133,7 @@ def butterflies(state: Any, result: Any, stage: Stage, quarter: int, columns: An
 
 
 def crossed_outputs(result: Any, stage: Stage, quarter: int, leg: int) -> Any:
-    """Real part of output ``leg`` (1 or 3) with the imaginary part of the other one of them."""
+    """Return views of output ``leg`` (1 or 3), real part, with the other's imaginary part."""
     partitions, _, rows, n = result[0].shape
     stride, each = stage.stride, run_of_p(stage)
     crossing = rows * n + (4 - 2 * leg) * stride  # from the one to the other
@@ -142,11 +146,12 @@ def crossed_outputs(result: Any, stage: Stage, quarter: int, leg: int) -> Any:
 
 
 def radix_4(low: Any, high: Any, outputs: Any, crossed: Any, columns: Any) -> None:
-    """outputs[k'] = sum over k of (-+i)^(k k') leg[k], with the legs in pairs: 0, 1 and 2, 3.
+    """Set outputs[k'] = sum over k of (-+i)^(k k') leg[k], with the legs in pairs: 0, 1 and 2, 3.
 
-    Words of ``low`` and ``high`` are [partitions, 2 parts, 2 legs, ...], of outputs
-    [partitions, 2 parts, ...]. ScalarE turns the difference of legs 1 and 3 by -+i.
-    ``crossed``, where there are such views: re of output 1 with im of 3, re of 3 with im of 1.
+    Words of ``low`` and ``high`` are [partitions, 2 parts, 2 legs, ...], words of outputs are
+    [partitions, 2 parts, ...]. ScalarE multiplies the difference of legs 1 and 3 by -+i. crossed:
+    an empty list, or views of the real part of output 1 with the imaginary part of output 3, and of
+    the real part of output 3 with the imaginary part of output 1.
     """
     partitions = low[0].shape[0]
     differences, sums, turned = [], [], []
@@ -180,13 +185,13 @@ def radix_4(low: Any, high: Any, outputs: Any, crossed: Any, columns: Any) -> No
 
 
 def table_entries(stage: Stage, compensated: bool) -> int:
-    """Entries of a stage's table that are loaded at once."""
+    """Return how many entries of a stage's table are loaded at once."""
     most = _COMPENSATED_ENTRIES if compensated else _ENTRIES
     return min(most, run_of_p(stage) * stage.outputs)
 
 
 def multiply_by_table(result: Any, stage: Stage, quarter: int, tables: Tables, pieces: Any) -> None:
-    """Multiply a quarter of a stage's outputs by its table, which comes to two tiles in turn."""
+    """Multiply a quarter of a stage's outputs by its table, loaded into two tiles in turn."""
     rows = result[0].shape[2]
     outputs, each = stage.outputs, run_of_p(stage)
     step = pieces[0].shape[2] // outputs
@@ -198,7 +203,7 @@ def multiply_by_table(result: Any, stage: Stage, quarter: int, tables: Tables, p
 
 
 def constant_factors(stage: Stage, quarter: int, tables: Tables, words: Any) -> Factors:
-    """The columns of constants that multiply the outputs of a quarter."""
+    """Return the columns of constants that multiply the outputs of a quarter."""
     rows = tables.rows
     total = (tables.columns.shape[1] - FIRST_CONSTANT) // rows
     width = stage.outputs - 1
@@ -210,7 +215,10 @@ def constant_factors(stage: Stage, quarter: int, tables: Tables, words: Any) -> 
 
 
 def twiddled(result: Any, stage: Stage, first: int, count: int) -> Any:
-    """Outputs [partitions, 2, R, p, (K, q)] of ``count`` values of p, without K = 0, times 1."""
+    """Return views [partitions, 2, R, p, (K, q)] of the outputs of ``count`` values of p.
+
+    K = 0 is left out, because its twiddle is 1.
+    """
     partitions, _, rows, n = result[0].shape
     run = stage.outputs * stage.block
     pattern = [[2 * rows * n, partitions], [rows * n, 2], [n, rows]]

@@ -9,10 +9,10 @@ import numpy as np
 from ..nki_api import nl
 
 MAX_LENGTH = 2**14
-MAX_COMPENSATED_LENGTH = 2**12  # of 2**13, hi and lo and what a stage needs exceed SBUF
-RUN = 4096  # points of a state, a partition, and of the tiles for input
+MAX_COMPENSATED_LENGTH = 2**12  # for 2**13, hi, lo and the tiles of a stage exceed SBUF
+RUN = 4096  # points a partition of a state, and of the tiles for input
 _COMPENSATED_RUN = 2048
-_ONE_STAGE_RUN = 1024  # of lengths that DMA binds: while one tile is worked on, others fill
+_ONE_STAGE_RUN = 1024  # for lengths that DMA limits: while one tile is worked on, others are filled
 _BLOCK = 3  # stages between two tables
 SIGN, SCALE, FIRST_CONSTANT = 0, 1, 2  # columns of the first table
 SIGN, SCALE, FIRST_CONSTANT = 0, 1, 2  # columns of the first table
@@ -25,16 +25,16 @@ class Stage(nl.NKIObject):
 
     radix: int  # r, 4 or 2
     stride: int  # s
-    count: int  # m: values of p
-    block: int  # s of the stage that its block of stages begins with
-    outputs: int  # K': outputs of its block so far, r s / block
-    following: int  # radix of the stage after it, 0 of the last
-    has_table: bool  # twiddles are a table over p and K, not constants
+    count: int  # m, how many values p has
+    block: int  # s of the first stage of its block of stages
+    outputs: int  # K', the outputs of its block so far: r s / block
+    following: int  # radix of the next stage, 0 for the last stage
+    has_table: bool  # whether the twiddles are a table over p and K, instead of constants
     place: int  # first entry of its table, or first column of its constants
 
 
 def schedule(n: int, first_entry: int) -> list[Stage]:
-    """The stages of a transform of length ``n``, whose tables begin at ``first_entry``."""
+    """Return the stages of a transform of length ``n``; tables begin at ``first_entry``."""
     left = n
     total = 0
     while left > 1:
@@ -55,36 +55,36 @@ def schedule(n: int, first_entry: int) -> list[Stage]:
         if has_table:
             entry += count * outputs
         elif following > 0:
-            column += (following - 1) * (outputs - 1)  # the others are 1
+            column += (following - 1) * (outputs - 1)  # the other twiddles are 1
         stride *= radix
     return stages
 
 
 def state_points(n: int, compensated: bool) -> int:
-    """Points a partition of a state of transforms of length ``n``."""
+    """Return the points a partition of a state of transforms of length ``n``."""
     if compensated:
         return _COMPENSATED_RUN
     return _ONE_STAGE_RUN if n <= 4 else RUN
 
 
 def split_count(n: int, compensated: bool) -> int:
-    """4 where a row exceeds a state and begins with a radix-4 stage of its own, else 1."""
+    """Return 4 where a row exceeds a state and begins with a radix-4 stage of its own, else 1."""
     return 4 if n > state_points(n, compensated) else 1
 
 
 def butterfly_tables(
     n: int, inverse: bool = False, scale: float = 1.0, compensated: bool = False
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """The kernel's float32 tables: columns [1, C] and twiddle factors [2 or 6, L].
+    """Return the kernel's float32 tables: columns [1, C] and twiddle factors [2 or 6, L].
 
-    Columns are the sign of w_4, the scale, and the constant twiddles. Computed in
-    float64 with the exponent reduced exactly, rounded once. Raises ValueError unless ``n`` is a
+    The columns are the sign of w_4, the scale, and the constant twiddles. The tables are computed
+    in float64 with exponents reduced exactly, and rounded once. Raises ValueError unless ``n`` is a
     power of two from 2 to 16384 (4096 compensated).
     """
     limit = MAX_COMPENSATED_LENGTH if compensated else MAX_LENGTH
     if not 2 <= n <= limit or n & (n - 1):
         mode = "the compensated butterfly" if compensated else "the butterfly"
-        raise ValueError(f"n = {n}: {mode} takes powers of two from 2 to {limit}")
+        raise ValueError(f"n = {n}: {mode} accepts powers of two from 2 to {limit}")
     sign = -1 if inverse else 1
     constants, entries = [np.ones(0, complex)], [np.ones(1, complex)]  # no table is empty
     parts = split_count(n, compensated)
@@ -103,7 +103,7 @@ def butterfly_tables(
 
 
 def butterfly_specs(n: int, compensated: bool = False) -> tuple[Any, Any]:
-    """(shape, dtype) of each of ``butterfly_tables(n, ..., compensated=compensated)``."""
+    """Return the (shape, dtype) of each of ``butterfly_tables(n, ..., compensated=...)``."""
     rows = 6 if compensated else 2
     parts = split_count(n, compensated)
     length = n // parts
@@ -123,7 +123,7 @@ def _twiddles(powers: Any, size: int, sign: int) -> Any:
 
 
 def _factors(pieces: list[Any], compensated: bool) -> np.ndarray[Any, Any]:
-    """Rows cos, sin; compensated: their 12 high bits, what these leave, and the whole."""
+    """Return rows cos, sin; compensated: their 12 high bits, what these leave, and the whole."""
     values = np.concatenate([piece.ravel() for piece in pieces])
     both = np.stack([values.real, values.imag])
     if not compensated:

@@ -14,25 +14,30 @@ from .butterfly_tables import HIGH_BITS
 class Factors(nl.NKIObject):
     """Twiddles beside the data that they multiply."""
 
-    rows: Any  # views of cos and sin; compensated: of 12 high bits, what these leave, the whole
-    run: int  # numbers that each column of the views multiplies; 0: views are as large as the data
+    # views of cos and sin; compensated: of their 12 high bits, of what these leave, and of the
+    # whole
+    rows: Any
+    # numbers that each column of the views multiplies, or 0 where the views are as large as the
+    # data
+    run: int
 
 
 class Products(nl.NKIObject):
-    """A complex multiplication before its sums."""
+    """The products of a complex multiplication, before they are added."""
 
-    by_cos: Any  # words of both parts times cos; compensated with a third, which joins lo
-    by_sin: Any
-    out: Any  # words that the sums belong to
+    # words of both parts times cos; compensated with a third word, which is added to lo
+    by_cos: Any
+    by_sin: Any  # the same times sin
+    out: Any  # words for the sums
 
 
 def sbuf(shape: Any) -> Any:
-    """A fresh float32 tile."""
+    """Allocate a float32 tile in SBUF."""
     return nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
 
 
 def part_of(words: Any, part: int) -> Any:
-    """Real or imaginary part of every word (hi, lo)."""
+    """Return the real or the imaginary part of every word (hi, lo)."""
     found = []
     for word in words:
         found.append(word[:, part])
@@ -40,7 +45,7 @@ def part_of(words: Any, part: int) -> Any:
 
 
 def leg_of(words: Any, leg: int) -> Any:
-    """One of the two legs in every word [partitions, parts, legs, ...]."""
+    """Return one of the two legs in every word [partitions, parts, legs, ...]."""
     found = []
     for word in words:
         found.append(word[:, :, leg])
@@ -48,11 +53,12 @@ def leg_of(words: Any, leg: int) -> Any:
 
 
 def add(a: Any, b: Any, out: Any, op: Any) -> None:
-    """out = a + b or a - b for words [hi] or [hi, lo]; a missing lo of a and b is zero."""
+    """Set out = a + b or a - b for words [hi] or [hi, lo]; a missing lo of a and b is zero."""
     nisa.tensor_tensor(dst=out[0], data1=a[0], data2=b[0], op=op)
     if len(out) == 1:
         return
-    # TwoSum: what the rounded sum kept of b and of a, and from these what it lost.
+    # TwoSum: it computes how much of b and of a the rounded sum contains, and thereby what the
+    # rounding lost.
     opposite = nl.add if op == nl.subtract else nl.subtract
     kept = sbuf(a[0].shape)
     nisa.tensor_tensor(dst=kept, data1=out[0], data2=a[0], op=nl.subtract)
@@ -66,7 +72,7 @@ def add(a: Any, b: Any, out: Any, op: Any) -> None:
 
 
 def begin_twiddle(words: Any, factors: Factors) -> Products:
-    """Words [partitions, 2 parts, ...] times cos and sin; ``finish_twiddle`` puts sums in place."""
+    """Multiply words [partitions, 2 parts, ...] by cos and sin, for ``finish_twiddle`` to add."""
     terms = words
     if len(words) > 1:
         terms = split_words(words)
@@ -74,7 +80,7 @@ def begin_twiddle(words: Any, factors: Factors) -> Products:
 
 
 def finish_twiddle(products: Products) -> None:
-    """re cos - im sin and re sin + im cos, where re and im were."""
+    """Write re cos - im sin and re sin + im cos to the places of re and im."""
     by_cos, by_sin, out = products.by_cos, products.by_sin, products.out
     for words in [by_cos, by_sin]:
         if len(words) > 1:
@@ -85,7 +91,7 @@ def finish_twiddle(products: Products) -> None:
 
 
 def split_words(words: Any) -> Any:
-    """hi + lo as the 12 high bits of hi, and the rest."""
+    """Split hi + lo into the 12 high bits of hi, and the rest."""
     high, rest = sbuf(words[0].shape), sbuf(words[0].shape)
     nisa.tensor_scalar(
         dst=high.view(nl.int32),
@@ -99,7 +105,10 @@ def split_words(words: Any) -> Any:
 
 
 def multiply(terms: Any, factors: Factors, index: int) -> Any:
-    """x cos (index 0) or x sin (1): one word, or of (x1 + x2) w the exact x1 w1, x1 w2 and x2 w."""
+    """Return x cos (index 0) or x sin (index 1) as a list of words.
+
+    One word has one product. Of (x1 + x2) w the words are the exact x1 w1, then x1 w2 and x2 w.
+    """
     if len(terms) == 1:
         return [product(terms[0], factors, index)]
     exact = product(terms[0], factors, index)
@@ -108,7 +117,7 @@ def multiply(terms: Any, factors: Factors, index: int) -> Any:
 
 
 def product(data: Any, factors: Factors, row: int) -> Any:
-    """data * factor in a fresh tile: by a table on VectorE, by columns on ScalarE."""
+    """Return data * factor in a fresh tile: by a table on VectorE, by columns on ScalarE."""
     result = sbuf(data.shape)
     factor = factors.rows[row]
     if factors.run == 0:

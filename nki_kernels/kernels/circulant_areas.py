@@ -8,14 +8,14 @@ from ..nki_api import nisa, nl
 from ..tiles import PARTITIONS, PSUM_BANK
 from .real_dft_gemm import contracted_half
 
-LOADED = 4096  # fp32 numbers of a partition that a load brings, at most
-STAGED = 1024  # of those of the weight
+LOADED = 4096  # fp32 numbers a partition that one load brings, at most
+STAGED = 1024  # the same for loads of the weight's spectra
 WIDE = 64  # columns that a stationary operand has at least
-PASSES = 3  # of a launch that may be as long as the budget allows, others are short
+PASSES = 3  # passes of a launch that may be as long as its budget allows; others are short
 BLOCKS, SLOTS, ROWS = 0, 1, 2  # axes of spectra
-GRID = 3  # several of them at once, see circulant_grid
+GRID = 3  # instead of an axis: several axes at once, see circulant_grid
 NO_AXIS = -1
-_BLOCKS = 64  # that a product takes, with both parts
+_BLOCKS = 64  # blocks that a product takes, at most, with both parts
 
 
 class Tools(nl.NKIObject):
@@ -23,57 +23,60 @@ class Tools(nl.NKIObject):
 
     k: int  # numbers of a block
     identity: Any
-    there: Any  # transform of a slab, in pieces of at most 128 rows
-    back: Any  # its inverse
-    masks: Any  # of matrices, see product_masks
-    loaded: Any  # three tiles that loads take turns with
-    staged: Any  # two for those of the weight
+    there: Any  # transform of a slab to spectra, in pieces of at most 128 rows
+    back: Any  # its inverse, in such pieces
+    masks: Any  # signs of matrices, see product_masks
+    loaded: Any  # three tiles into which loads go in turn
+    staged: Any  # two tiles for loads of the weight's spectra
 
 
 class Area(nl.NKIObject):
     """A box in spectra [blocks, slots, rows]; a loop's register may move it along one axis."""
 
-    base: Any  # the register, or None; of a grid what it is in each tensor
-    axis: int  # the axis, or GRID, or NO_AXIS
-    block: int  # the first
+    base: Any  # the register, or None; in a grid, a register for each tensor
+    axis: int  # the axis along which the register counts, or GRID, or NO_AXIS
+    block: int  # the first block
     blocks: int
-    slot: int  # the first
+    slot: int  # the first slot
     slots: int
-    row: int  # the first
+    row: int  # the first row
     rows: int
 
 
 class Group(nl.NKIObject):
-    """Slots that a product takes: ``side`` times ``together``, the latter one after the other."""
+    """Slots that are multiplied together: ``side`` runs of ``together`` consecutive slots."""
 
-    slot: int  # the first
+    slot: int  # the first slot
     side: int
     together: int
-    is_first: bool  # of slot 0, whose parts are two real frequencies
+    is_first: bool  # whether it is slot 0, whose parts are two real frequencies
 
 
 def spectrum_rows(k: int) -> int:
-    """Numbers of a block's spectrum, slots with two parts: k, or k + 1 for odd k."""
+    """Return the numbers of a block's spectrum, slots with two parts: k, or k + 1 for odd k."""
     return 2 * contracted_half(k)
 
 
 def row_pitch(rows: int) -> int:
-    """Numbers from row to row of spectra; gaps a power of two apart would halve the rate of DMA."""
+    """Return the distance of rows of spectra in HBM.
+
+    It avoids large powers of two, at which DMA would run at half its rate.
+    """
     return rows + 16 if rows > PSUM_BANK and rows & (rows - 1) == 0 else rows
 
 
 def blocks_together(k: int) -> int:
-    """Blocks that one product transforms, at least 1."""
+    """Return how many blocks one product transforms, at least 1."""
     return max(1, PARTITIONS // spectrum_rows(k))
 
 
 def chunk_size(blocks: int) -> int:
-    """Blocks that a product takes: all, or equal parts of at most 64."""
+    """Return how many blocks a product takes: all, or equal parts of at most 64."""
     return -(-blocks // -(-blocks // _BLOCKS))
 
 
 def part_of(area: Any, axis: int, first: int, count: int) -> Any:
-    """``count`` positions of an area along an axis, from ``first`` on."""
+    """Return ``count`` positions of an area along an axis, from ``first`` on."""
     found = Area(
         area.base, area.axis, area.block, area.blocks, area.slot, area.slots, area.row, area.rows
     )
@@ -90,7 +93,7 @@ def part_of(area: Any, axis: int, first: int, count: int) -> Any:
 
 
 def moved_by(base: Any, area: Any, axis: int, count: int) -> Any:
-    """``count`` positions of an area along an axis, from where a register points."""
+    """Return ``count`` positions of an area along an axis, from where register ``base`` points."""
     found = part_of(area, axis, 0, count)
     found.base = base
     found.axis = axis
@@ -98,14 +101,14 @@ def moved_by(base: Any, area: Any, axis: int, count: int) -> Any:
 
 
 def size_of(area: Any, axis: int) -> int:
-    """Positions of an area along an axis."""
+    """Return the number of positions of an area along an axis."""
     if axis == BLOCKS:
         return int(area.blocks)
     return int(area.slots if axis == SLOTS else area.rows)
 
 
 def copy(dst: Any, src: Any, area: Any) -> None:
-    """A transfer of an area; the host writes its descriptors where the address is known."""
+    """Transfer an area by DMA; the host writes the descriptors where the address is known."""
     if area.axis == NO_AXIS:
         nisa.dma_copy(dst=dst, src=src, dge_mode=nisa.dge_mode.none)
     else:
@@ -113,15 +116,15 @@ def copy(dst: Any, src: Any, area: Any) -> None:
 
 
 def in_spectra(spectra: Any, pattern: Any, area: Any) -> Any:
-    """A view of HBM [blocks, 2h, pitch] whose pattern begins where the area does."""
+    """Return a view of HBM [blocks, 2h, pitch] with a pattern from the area's start on."""
     _, height, pitch = spectra.shape
     offset = (area.block * height + area.slot) * pitch + area.row
-    axis = 2 if area.axis == GRID else max(0, area.axis)  # a place in a grid counts numbers
+    axis = 2 if area.axis == GRID else max(0, area.axis)  # a register of a grid counts numbers
     return spectra.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
 
 
 def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
-    """A view of HBM [rows, blocks, k] whose pattern begins where the area does."""
+    """Return a view of HBM [rows, blocks, k] with a pattern from the area's start on."""
     _, blocks, k = numbers.shape
     offset = (area.row * blocks + area.block) * k
     axis = 1 if area.axis == BLOCKS else 0
@@ -131,7 +134,10 @@ def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
 
 
 def slots_of(spectra: Any, area: Any, group: Any, blocks: int) -> Any:
-    """A group's slots in HBM, [side, part, blocks, together, rows], from an area's block on."""
+    """Return a view of a group's slots in HBM, [side, part, blocks, together, rows].
+
+    The view begins with the area's first block.
+    """
     _, height, pitch = spectra.shape
     together = group.together
     pattern = [[together * pitch, group.side], [height // 2 * pitch, 2], [height * pitch, blocks]]

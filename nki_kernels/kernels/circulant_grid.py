@@ -12,24 +12,24 @@ from ..nki_api import nisa, nl
 from ..tiles import PARTITIONS
 from .circulant_areas import BLOCKS, GRID, ROWS, SLOTS, Area, part_of, size_of
 
-TENSORS = 3  # that work on an area reads or writes
+TENSORS = 3  # tensors that work on an area reads or writes
 _NONE = -1
-WALKED = 2000  # instructions of a body, above which a loop takes another axis
+WALKED = 2000  # instructions of a loop's body, beyond which the loop takes another axis
 
 
 class Grid(nl.NKIObject):
-    """Whole units of an area along up to three axes, and the strips that they leave of it."""
+    """An area cut into units along up to three axes, and the strips that the units leave."""
 
-    counts: Any  # this program's positions along each axis
+    counts: Any  # positions of this program along each axis
     steps: Any  # [tensor][axis]: numbers in HBM from one position to the next
-    shared: int  # which of the axes programs share
-    first: int  # this program's first position along it
+    shared: int  # the axis that programs share
+    first: int  # this program's first position along the shared axis
     once: Any  # the area at the first position
-    strips: Any  # areas, of both programs together: they need the same loops
+    strips: Any  # areas of both programs together, because both need the same loops
 
 
 def longest_axes(counts: Any) -> Any:
-    """Blocks, slots and rows in the order of what there is of them, the most first."""
+    """Return the axes blocks, slots and rows in descending order of their counts."""
     left = [counts[0], counts[1], counts[2]]
     axes: Any = []
     for _ in range(3):
@@ -43,7 +43,7 @@ def longest_axes(counts: Any) -> Any:
 
 
 def equal_part(count: int, most: int) -> int:
-    """The largest divisor of ``count`` up to ``most``, or 1: equal parts leave no strip."""
+    """Return the largest divisor of ``count`` up to ``most``; equal parts leave no strip."""
     for part in range(min(count, most), 1, -1):
         if count % part == 0:
             return part
@@ -51,10 +51,11 @@ def equal_part(count: int, most: int) -> int:
 
 
 def cut_into_grid(area: Any, axes: Any, unit: Any, steps: Any) -> Any:
-    """Whole units of an area along some axes; programs share the first that both have as much of.
+    """Cut an area into a grid of units along some axes.
 
-    unit: [blocks, slots, rows] of a position. steps: for each tensor numbers in HBM from one block,
-    slot and row to the next.
+    The programs share the first axis along which both have the same number of units. unit: [blocks,
+    slots, rows] of a position. steps: for each tensor, the numbers in HBM from one block, slot and
+    row to the next.
     """
     grid = Grid([1, 1, 1], [[0, 0, 0], [0, 0, 0], [0, 0, 0]], 0, 0, area, [])
     for index in range(len(axes) - 1, -1, -1):
@@ -80,7 +81,7 @@ def cut_into_grid(area: Any, axes: Any, unit: Any, steps: Any) -> Any:
 
 
 def positions_of(grid: Any) -> int:
-    """How many positions there are."""
+    """Return the number of positions of a grid."""
     number = 1
     for count in grid.counts:
         number *= count
@@ -88,7 +89,10 @@ def positions_of(grid: Any) -> int:
 
 
 def table_of(grid: Any) -> Any:
-    """Where positions are in each tensor, int32 HBM [positions, tensors], counted from the area."""
+    """Return where each position lies in each tensor, int32 HBM [positions, tensors].
+
+    The offsets are counted from the start of the area.
+    """
     inner, innermost = grid.counts[1], grid.counts[2]
     each = inner * innermost
     table = nl.ndarray((positions_of(grid), TENSORS), dtype=nl.int32, buffer=nl.private_hbm)
@@ -109,7 +113,10 @@ def table_of(grid: Any) -> Any:
 
 
 def area_at(table: Any, position: Any, area: Any) -> Any:
-    """An area where a grid is at the register ``position``; its base has a place a tensor."""
+    """Return the area at a position of a grid, which the register ``position`` counts.
+
+    Its base has a register for each tensor.
+    """
     place = nl.ndarray((1, TENSORS), dtype=nl.int32, buffer=nl.sbuf)
     nisa.dma_copy(dst=place, src=table.ap([[TENSORS, 1], [1, TENSORS]], scalar_offset=position))
     bases = []
@@ -119,7 +126,7 @@ def area_at(table: Any, position: Any, area: Any) -> Any:
 
 
 def based_on(area: Any, tensor: int) -> Any:
-    """A copy of an area, with its place in one of the tensors of its grid if it has a grid."""
+    """Return a copy of an area for one tensor; in a grid, with the register for this tensor."""
     base = area.base[tensor] if area.axis == GRID else area.base
     return Area(
         base,

@@ -39,13 +39,13 @@ from .circulant_grid import (
 
 
 class Product(nl.NKIObject):
-    """Spectra in HBM, and what multiplies them."""
+    """Spectra in HBM, and the spectra of the weight by which they are multiplied."""
 
     source: Any  # [blocks, 2h, pitch]
     weights: Any  # [q, 2h, pitch of p]
     target: Any  # [blocks, 2h, pitch]
     side: int  # slots side by side, at most
-    is_turned: bool  # whether matrices are transposed: spectra of dx of those of dy
+    is_turned: bool  # whether matrices are transposed, for spectra of dx from spectra of dy
 
 
 class Columns(nl.NKIObject):
@@ -56,24 +56,24 @@ class Columns(nl.NKIObject):
 
 
 class Chunk(nl.NKIObject):
-    """Blocks that a product makes at once, as columns of its matrix."""
+    """Blocks of the result that one product makes, as columns of its matrix."""
 
     first: int
     blocks: int
 
 
 def step_of_rows(product: Any, rows: int) -> int:
-    """Rows whose products are taken at once."""
+    """Return how many rows are multiplied at once."""
     taken = product.source.shape[0]
     pieces = -(-taken // chunk_size(taken))
     return max(1, min(rows, PSUM_BANK, LOADED // pieces))
 
 
 def multiply_spectra(product: Any, tools: Any, rows: int) -> None:
-    """Spectra of y of those of x and of the weight, or those of dx of those of dy."""
+    """Multiply spectra of x by spectra of the weight, giving y; or spectra of dy, giving dx."""
     made, height, _ = product.target.shape
     whole = Area(None, NO_AXIS, 0, made, 0, height // 2, 0, rows)
-    # Slot 0 is alone: its matrix is another one.
+    # Slot 0 is multiplied alone, because its matrix has another form.
     left: Any = [part_of(whole, SLOTS, 0, 1)]
     if height > 2:
         left.append(part_of(whole, SLOTS, 1, height // 2 - 1))
@@ -91,15 +91,15 @@ def multiply_spectra(product: Any, tools: Any, rows: int) -> None:
 
 
 def units_of(product: Any, area: Any) -> Any:
-    """Blocks, slots and rows of an area that are multiplied at once."""
+    """Return the blocks, slots and rows of an area that are multiplied at once."""
     side = min(product.side, area.slots)
     return [chunk_size(product.target.shape[0]), side, step_of_rows(product, area.rows)]
 
 
 def axes_of(product: Any, area: Any, unit: Any) -> Any:
-    """Axes that a loop on the device takes: the longest, others if its body would be too long.
+    """Return the axes of a loop on the device: the longest, and others if its body is too long.
 
-    Of the last one as much as a body may have becomes the unit.
+    Along the last of these axes the unit grows until the body is as long as it may be.
     """
     counts = []
     for axis in range(3):
@@ -119,7 +119,7 @@ def axes_of(product: Any, area: Any, unit: Any) -> Any:
 
 
 def multiply_grid(product: Any, tools: Any, cut: Any) -> None:
-    """Products of an area that was cut into a grid."""
+    """Make the products of an area that was cut into a grid."""
     table = table_of(cut)
 
     def body(position: Any) -> None:
@@ -129,14 +129,17 @@ def multiply_grid(product: Any, tools: Any, cut: Any) -> None:
 
 
 def steps_of(product: Any) -> Any:
-    """Numbers in HBM from one block, slot and row to the next: of source, weights and target."""
+    """Return the numbers in HBM from one block, slot and row to the next.
+
+    There is a list for each of source, weights and target.
+    """
     taken, weight, made = product.source.shape, product.weights.shape, product.target.shape
     block = weight[1] * weight[2] if product.is_turned else 1
     return [[0, taken[2], 1], [block, weight[2], 0], [made[1] * made[2], made[2], 1]]
 
 
 def multiply_along(product: Any, tools: Any, area: Any, axis: int) -> None:
-    """Products of an area, by a loop along one axis."""
+    """Make the products of an area by a loop along one axis."""
     wide = chunk_size(product.target.shape[0])
     unit = units_of(product, area)[axis]
     one = products_instructions(product, part_of(area, axis, 0, unit))
@@ -157,7 +160,7 @@ def multiply_along(product: Any, tools: Any, area: Any, axis: int) -> None:
 
 
 def share_chunks(blocks: int, chunk: int, instructions: int) -> Any:
-    """This program's share of blocks, whole chunks but for the last."""
+    """Return this program's share of blocks, in whole chunks except for the last."""
     share = share_rows(blocks // chunk, 1, instructions)
     rest = share.rest * chunk
     if nl.program_id(0) == nl.num_programs() - 1:
@@ -166,7 +169,7 @@ def share_chunks(blocks: int, chunk: int, instructions: int) -> Any:
 
 
 def group_of(product: Any, area: Any, first: int) -> Any:
-    """Slots of an area from its ``first`` on that are multiplied together."""
+    """Return the slots that are multiplied together, from the area's slot ``first`` on."""
     taken, made = product.source.shape[0], product.target.shape[0]
     chunk, wide = chunk_size(taken), chunk_size(made)
     pieces = -(-taken // chunk)
@@ -181,7 +184,7 @@ def group_of(product: Any, area: Any, first: int) -> Any:
 
 
 def products_instructions(product: Any, area: Any) -> int:
-    """About how many instructions the products of an area take, at most."""
+    """Return about how many instructions the products of an area take, at most."""
     taken, made = product.source.shape[0], product.target.shape[0]
     pieces = -(-taken // chunk_size(taken))
     group = group_of(product, area, 0)
@@ -197,7 +200,10 @@ def products_instructions(product: Any, area: Any) -> int:
 
 
 def span_of(product: Any, group: Any) -> int:
-    """Made blocks whose matrices are loaded at once, whole chunks: long runs are faster."""
+    """Return how many blocks of the result have their matrices loaded at once, in whole chunks.
+
+    Long runs of DMA are faster.
+    """
     taken, made = product.source.shape[0], product.target.shape[0]
     chunk, wide = chunk_size(taken), chunk_size(made)
     pieces = -(-taken // chunk)
@@ -211,7 +217,7 @@ def span_of(product: Any, group: Any) -> int:
 
 
 def multiply_area(product: Any, tools: Any, area: Any) -> None:
-    """Products of an area: slots, and of them rows, as many at a time as fit."""
+    """Make the products of an area, as many slots, and as many of their rows, at a time as fit."""
     wide = chunk_size(product.target.shape[0])
     step = step_of_rows(product, area.rows)
     turn = 0 if area.axis != SLOTS and area.slot == 0 else 1
@@ -239,7 +245,7 @@ def multiply_area(product: Any, tools: Any, area: Any) -> None:
 
 
 def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
-    """A group's slots of all blocks, [(u part block), slots, rows] for each chunk of them."""
+    """Load a group's slots of all blocks, [(u part block), slots, rows] for each chunk of these."""
     blocks = spectra.shape[0]
     chunk = chunk_size(blocks)
     rows = Area(area.base, area.axis, 0, 0, area.slot, area.slots, area.row, area.rows)
@@ -262,7 +268,10 @@ def load_spectra(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> 
 
 
 def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
-    """Matrices of a group's slots: for each chunk of an area's blocks those from all taken ones."""
+    """Make the matrices of a group's slots, for each chunk of an area's blocks.
+
+    Each chunk has a list of matrices, one for every chunk of the blocks that are contracted.
+    """
     taken = product.source.shape[0]
     chunk, wide = chunk_size(taken), chunk_size(product.target.shape[0])
     found: Any = []
@@ -293,7 +302,7 @@ def load_matrices(product: Any, tools: Any, area: Any, group: Any, turn: int) ->
 
 
 def stage_weights(weights: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
-    """Spectra of an area's weights, SBUF [(u taken j), made, slots, i], with part taken + made."""
+    """Load an area's weights: SBUF [(u taken j), made, slots, i], with part taken + made."""
     _, height, pitch = weights.shape
     half = height // 2
     together = group.together
@@ -319,7 +328,10 @@ def stage_weights(weights: Any, tools: Any, area: Any, group: Any, turn: int) ->
 
 
 def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any, chunk: Any) -> Any:
-    """Matrices of slots, columns (u part i), of staged weights: with signs, and zeros of others."""
+    """Make matrices of slots, with columns (u part i), from staged weights.
+
+    Masks give each number its sign, and put zeros where a row belongs to another slot.
+    """
     rows, _, together, total = staged.shape
     width = chunk.blocks
     side = group.side
@@ -329,7 +341,7 @@ def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any, c
     if used < columns:
         nisa.memset(dst=tile[:, :, used:columns], value=0.0)
     masks = tools.masks.shape[1]
-    # The last chunk of blocks, where it is shorter, has masks of its own.
+    # The last chunk of blocks has masks of its own, where it is shorter.
     is_last = area.axis != BLOCKS and area.block + area.blocks == weights.shape[0]
     is_other = area.blocks != chunk_size(weights.shape[0])
     first = masks // 2 if is_last and is_other else 0
@@ -354,7 +366,7 @@ def mask_weights(weights: Any, tools: Any, area: Any, group: Any, staged: Any, c
 
 
 def turn_matrices(matrix: Any, group: Any, identity: Any) -> Any:
-    """Matrices [(u part j), slots, (u part i)] transposed."""
+    """Transpose matrices [(u part j), slots, (u part i)]."""
     height, together, columns = matrix.tile.shape
     wide = max(height, WIDE) if height <= NARROW else height
     shape = (matrix.used, together, wide)
@@ -376,12 +388,12 @@ def turn_matrices(matrix: Any, group: Any, identity: Any) -> Any:
 
 
 def multiply_group(product: Any, matrices: Any, loaded: Any, area: Any, group: Any) -> None:
-    """Products of a group's slots, summed over all chunks of blocks, and their store."""
+    """Multiply a group's slots, sum over all chunks of contracted blocks, and store the results."""
     count = area.rows
     used = matrices[0].used
     together = group.together
     made = nl.ndarray((used, together, count), dtype=nl.float32, buffer=nl.sbuf)
-    # Sums of several products have a bank each: it may not hold two of them.
+    # A sum of several products needs a bank of its own.
     number = max(1, PSUM_BANK // count) if len(loaded) == 1 else 1
     for first in range(0, together, number):
         taken = min(number, together - first)

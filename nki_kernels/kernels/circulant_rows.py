@@ -23,7 +23,7 @@ from .circulant_transforms import blocks_loaded, first_of, move_slabs, pattern_o
 
 
 def make_rows(transform: Any, tools: Any, area: Any) -> None:
-    """Rows of an area of their spectra, as many rows and blocks at a time as fit."""
+    """Make the rows of an area from its spectra, as many at a time as fit."""
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
     turn = transform.turn
@@ -40,9 +40,9 @@ def make_rows(transform: Any, tools: Any, area: Any) -> None:
 
 
 def repeat_bias(transform: Any, tools: Any, area: Any) -> Any:
-    """A bias HBM [1, blocks, k] of an area's blocks on partitions (piece, row), by a product.
+    """Repeat the bias HBM [1, blocks, k] of an area on partitions (piece, row), by a product.
 
-    DMA would have to move it once a partition.
+    DMA would have to move it once for each partition.
     """
     split = transform.split
     _, blocks, k = transform.numbers.shape
@@ -68,7 +68,7 @@ def repeat_bias(transform: Any, tools: Any, area: Any) -> Any:
 
 
 def bias_columns(bias: Any, pattern: Any, area: Any, low: int) -> Any:
-    """A view of a bias HBM [1, blocks, k] from number ``low`` of an area's blocks on."""
+    """Return a view of a bias HBM [1, blocks, k] from number ``low`` of an area's blocks on."""
     offset = area.block * bias.shape[2] + low
     if area.axis == BLOCKS:
         return bias.ap(pattern, offset, scalar_offset=area.base, indirect_dim=1)
@@ -78,7 +78,7 @@ def bias_columns(bias: Any, pattern: Any, area: Any, low: int) -> Any:
 
 
 def restore_box(transform: Any, tools: Any, area: Any, bias: Any, turn: int) -> int:
-    """Rows of an area, stored; returns which tile loads take next."""
+    """Make and store the rows of an area; return which tile loads take next."""
     count = area.rows * transform.split
     slabs = -(-area.blocks // blocks_together(tools.k))
     numbers = area.blocks * tools.k
@@ -106,7 +106,7 @@ def restore_box(transform: Any, tools: Any, area: Any, bias: Any, turn: int) -> 
 
 
 def load_slabs(transform: Any, tools: Any, area: Any, slab: int, slabs: int, turn: int) -> Any:
-    """Spectra of slabs, [lines, pieces, slabs, rows], zeros for blocks that a slab lacks."""
+    """Load spectra of slabs, [lines, pieces, slabs, rows], with zeros for missing blocks."""
     pieces = len(tools.back)
     lines = tools.back[0].shape[0]
     count = area.rows * transform.split
@@ -125,7 +125,7 @@ def load_slabs(transform: Any, tools: Any, area: Any, slab: int, slabs: int, tur
 def restore_slabs(
     transform: Any, tools: Any, data: Any, tile: Any, index: int, slab: int, bias: Any
 ) -> None:
-    """Rows of a part of a tile, of spectra of slabs from number ``slab`` on."""
+    """Make the rows of part ``index`` of a tile, from spectra of slabs from number ``slab`` on."""
     lines, pieces, slabs, count = data.shape
     width = tools.back[0].shape[1]
     partitions = tile.partitions

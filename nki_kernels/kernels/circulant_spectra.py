@@ -13,19 +13,19 @@ from .circulant_transforms import blocks_loaded, first_of, move_slabs, pattern_o
 
 
 class Load(nl.NKIObject):
-    """A tile of rows of a box of blocks, on its way to their spectra."""
+    """A tile of rows of a box of blocks, from its load to its transform."""
 
     area: Any  # the box
     tile: Any  # RowTile
-    columns: int  # numbers of a row, whole slabs
-    is_last: bool  # of the box
-    marks: Any  # of rows where transposes mix them, [128, parts, P]
+    columns: int  # numbers of a row, in whole slabs
+    is_last: bool  # whether it is the last tile of the box
+    marks: Any  # marks of rows, where transposes mix them: [128, parts, P]
 
 
 def make_spectra(transform: Any, tools: Any, area: Any) -> None:
-    """Spectra of the rows of an area, as many rows and blocks at a time as fit.
+    """Make the spectra of the rows of an area, as many rows and blocks at a time as fit.
 
-    A tile is loaded, and looked at, while the one before it is transformed.
+    A tile is loaded, and its bad rows are set aside, while the tile before it is transformed.
     """
     loads = loads_of(transform, tools, area)
     moved = []
@@ -46,7 +46,7 @@ def make_spectra(transform: Any, tools: Any, area: Any) -> None:
 
 
 def loads_of(transform: Any, tools: Any, area: Any) -> Any:
-    """Boxes of rows and blocks, tile by tile."""
+    """Return the tiles of rows of each box of rows and blocks."""
     most = blocks_loaded(tools.k)
     step = PARTITIONS * transform.tiles
     loads = []
@@ -64,7 +64,7 @@ def loads_of(transform: Any, tools: Any, area: Any) -> Any:
 
 
 def allocate_slabs(table: Any, slabs: int, count: int) -> Any:
-    """Tiles [<= 128 of a slab's numbers, slabs, rows], one for each piece of a table."""
+    """Allocate tiles [<= 128 of a slab's numbers, slabs, rows], one for each piece of a table."""
     moved = []
     for piece in table:
         shape = (piece.shape[0], slabs, count)
@@ -73,7 +73,7 @@ def allocate_slabs(table: Any, slabs: int, count: int) -> Any:
 
 
 def load_numbers(transform: Any, tools: Any, load: Any, index: int) -> Any:
-    """Load a tile of rows [P, parts, columns]; returns marks [128, parts, P] where they mix."""
+    """Load a tile of rows [P, parts, columns]; return marks [128, parts, P] where rows mix."""
     area, tile, columns = load.area, load.tile, load.columns
     turn = transform.turn + index
     held = area.blocks * tools.k
@@ -92,7 +92,7 @@ def load_numbers(transform: Any, tools: Any, load: Any, index: int) -> Any:
 
 
 def turn_marks(marks: Any, identity: Any) -> Any:
-    """Marks of rows [P, parts] along the free axis of all partitions, [128, parts, P]."""
+    """Bring marks of rows [P, parts] to the free axis of all partitions, [128, parts, P]."""
     partitions, parts = marks.shape
     good = nl.ndarray((partitions, parts, PARTITIONS), dtype=nl.float32, buffer=nl.sbuf)
     repeated = marks.ap([[parts, partitions], [1, parts], [0, PARTITIONS]])
@@ -106,7 +106,7 @@ def turn_marks(marks: Any, identity: Any) -> Any:
 
 
 def turn_slabs(moved: Any, tile: Any, index: int, marks: Any, identity: Any) -> None:
-    """Part ``index`` of a tile of rows to tiles [a slab's numbers, slabs, rows], marked."""
+    """Transpose part ``index`` of a tile of rows to [a slab's numbers, slabs, rows], marked."""
     partitions = tile.partitions
     low = tile.low + index * PARTITIONS
     slabs = moved[0].shape[1]

@@ -35,10 +35,11 @@ from .circulant_grid import (
     table_of,
 )
 
-ROWS_SUMMED = 1024  # whose spectra gradients of the weight take at once
-_UNROLLED = 8000  # instructions of all sums that may do without a grid
-_SUMMED = 500  # of a grid's body: up to fourteen strips have one, too
-_SUMS = 8192  # fp32 numbers of a partition in which gradients of the weight are summed
+ROWS_SUMMED = 1024  # rows whose spectra are multiplied and summed at once
+_UNROLLED = 8000  # instructions of all sums, up to which no grid is needed
+# instructions of a grid's body, which is small because up to fourteen strips have one, too
+_SUMMED = 500
+_SUMS = 8192  # fp32 numbers a partition that hold sums
 
 
 class Correlation(nl.NKIObject):
@@ -48,16 +49,16 @@ class Correlation(nl.NKIObject):
     of_y: Any  # [p, 2h, pitch]
     target: Any  # [q, 2h, pitch of p]
     side: int  # slots side by side, at most
-    first: int  # of the blocks of x that are taken
-    taken: int  # how many
-    lefts: int  # chunks of the blocks of y that are as many bodies of loops
+    first: int  # the first of the blocks of x that are taken
+    taken: int  # how many blocks of x are taken
+    lefts: int  # chunks of the blocks of y, each of which is the body of a loop
 
 
 def correlate_spectra(correlation: Any, tools: Any, rows: int) -> None:
-    """Spectra of dw, HBM [q, 2h, pitch of p]: conj X times dY, summed over the rows."""
+    """Compute the spectra of dw, HBM [q, 2h, pitch of p]: conj X times dY, summed over the rows."""
     q, height, _ = correlation.of_x.shape
     p = correlation.of_y.shape[0]
-    # In the place of rows, over which sums are, areas have the blocks of x.
+    # The sums run over rows, so areas have the blocks of x in the place of rows.
     whole = Area(None, NO_AXIS, 0, p, 0, height // 2, 0, q)
     if unrolled_instructions(correlation, whole, rows) <= _UNROLLED:
         correlate_area(correlation, tools, whole, rows)
@@ -77,7 +78,7 @@ def correlate_spectra(correlation: Any, tools: Any, rows: int) -> None:
 
 
 def cut_sums(correlation: Any, area: Any, rows: int) -> Any:
-    """An area as a grid along the axes that a body of few instructions needs, longest first."""
+    """Cut an area into a grid along as many axes as keep the body short, the longest axis first."""
     of_x, of_y, target = correlation.of_x.shape, correlation.of_y.shape, correlation.target.shape
     work = taken_of(correlation, area, 1)
     group = group_of_sums(work, summed(area, rows), 0)
@@ -108,7 +109,7 @@ def cut_sums(correlation: Any, area: Any, rows: int) -> Any:
 
 
 def sum_grid(correlation: Any, tools: Any, cut: Any, rows: int) -> None:
-    """Sums over rows of an area that was cut into a grid."""
+    """Compute the sums of an area that was cut into a grid."""
     table = table_of(cut)
     wide = chunk_size(correlation.of_y.shape[0])
     work = taken_of(correlation, cut.once, -(-cut.once.blocks // wide))
@@ -122,14 +123,14 @@ def sum_grid(correlation: Any, tools: Any, cut: Any, rows: int) -> None:
 
 
 def summed(area: Any, rows: int) -> Any:
-    """An area with rows, instead of blocks of x."""
+    """Return an area with rows in the place of blocks of x."""
     found = part_of(area, ROWS, 0, rows)
     found.row = 0
     return found
 
 
 def taken_of(correlation: Any, area: Any, lefts: int) -> Any:
-    """The sums of the blocks of x that an area has in the place of rows."""
+    """Return the sums of those blocks of x that an area has in the place of rows."""
     return Correlation(
         correlation.of_x,
         correlation.of_y,
@@ -142,9 +143,10 @@ def taken_of(correlation: Any, area: Any, lefts: int) -> Any:
 
 
 def correlate_area(correlation: Any, tools: Any, area: Any, rows: int) -> None:
-    """Sums of an area, which has blocks of x in the place of rows.
+    """Compute the sums of an area, which has blocks of x in the place of rows.
 
-    Programs share slots. Few rows are summed slots by slots; many are a loop on the device.
+    Programs share the slots. Few rows are summed slots by slots; many rows are a loop on the
+    device.
     """
     wide = chunk_size(correlation.of_y.shape[0])
     work = taken_of(correlation, area, -(-area.blocks // wide))
@@ -162,7 +164,7 @@ def correlate_area(correlation: Any, tools: Any, area: Any, rows: int) -> None:
 
 
 def unrolled_instructions(correlation: Any, area: Any, rows: int) -> int:
-    """About how many instructions ``correlate_area`` takes, with the body of every loop."""
+    """Return about how many instructions ``correlate_area`` takes, every loop's body once."""
     work = taken_of(correlation, area, -(-area.blocks // chunk_size(area.blocks)))
     whole = summed(area, rows)
     step = sums_at_once(work)
@@ -175,24 +177,24 @@ def unrolled_instructions(correlation: Any, area: Any, rows: int) -> int:
 
 
 def sums_at_once(correlation: Any) -> int:
-    """Rows whose products are summed at once: fewer where blocks are many."""
+    """Return how many rows are summed at once: fewer where there are many blocks."""
     chunks = tops_of(correlation) * correlation.lefts
     return PARTITIONS * max(1, ROWS_SUMMED // (PARTITIONS * chunks))
 
 
 def tops_of(correlation: Any) -> int:
-    """Chunks of the blocks of x that are taken."""
+    """Return how many chunks the blocks of x that are taken have."""
     return -(-correlation.taken // chunk_size(correlation.of_x.shape[0]))
 
 
 def slots_fitting(correlation: Any) -> int:
-    """Slots whose sums fit into SBUF, of one chunk of the blocks of y."""
+    """Return how many slots' sums fit into SBUF, for one chunk of the blocks of y."""
     wide = chunk_size(correlation.of_y.shape[0])
     return max(1, _SUMS // (2 * wide * tops_of(correlation)))
 
 
 def sum_by_slots(correlation: Any, tools: Any, area: Any) -> None:
-    """Sums over rows of this program's share of an area's slots."""
+    """Sum this program's share of an area's slots over the rows."""
     group = group_of_sums(correlation, area, 0)
     unit = group.side * group.together
     once = sums_instructions(correlation, area, unit)
@@ -208,7 +210,7 @@ def sum_by_slots(correlation: Any, tools: Any, area: Any) -> None:
 
 
 def sum_slots(correlation: Any, tools: Any, area: Any) -> None:
-    """Sums over rows, group of slots by group."""
+    """Sum an area's slots over the rows, one group of slots after the other."""
     slot = 0
     while slot < area.slots:
         group = group_of_sums(correlation, area, slot)
@@ -220,9 +222,9 @@ def sum_slots(correlation: Any, tools: Any, area: Any) -> None:
 
 
 def sum_by_rows(correlation: Any, tools: Any, area: Any) -> None:
-    """Sums over rows of this program's share of an area's slots, by loops over the rows.
+    """Sum this program's share of an area's slots by loops over the rows.
 
-    Each is for as many slots as fit; both programs have as many loops.
+    Each loop has as many slots as fit; both programs have the same number of loops.
     """
     most = -(-area.slots // nl.num_programs())
     loops = -(-most // slots_fitting(correlation))
@@ -234,7 +236,7 @@ def sum_by_rows(correlation: Any, tools: Any, area: Any) -> None:
 
 
 def loop_over_rows(correlation: Any, tools: Any, area: Any, slots: int) -> None:
-    """Sums over rows by a loop on the device, of up to ``slots`` slots."""
+    """Sum up to ``slots`` slots over the rows by a loop on the device."""
     step = min(area.rows, sums_at_once(correlation))
     once = sums_instructions(correlation, part_of(area, ROWS, 0, step), slots)
     share = share_rows(area.rows * nl.num_programs(), step, PASSES * once * 2 // 3)
@@ -251,7 +253,7 @@ def loop_over_rows(correlation: Any, tools: Any, area: Any, slots: int) -> None:
 
 
 def group_of_sums(correlation: Any, area: Any, first: int) -> Any:
-    """Slots of an area from its ``first`` on whose products are summed together."""
+    """Return the slots that are summed together, from the area's slot ``first`` on."""
     left = area.slots - first
     if area.axis != SLOTS and area.slot + first == 0:
         return Group(first, 1, 1, True)
@@ -266,9 +268,9 @@ def group_of_sums(correlation: Any, area: Any, first: int) -> Any:
 
 
 def sums_instructions(correlation: Any, area: Any, slots: int) -> int:
-    """About how many instructions sums of so many slots take over an area's rows, at most.
+    """Return about how many instructions sums of so many slots take over an area's rows, at most.
 
-    Of those for one chunk of the blocks of y as many as its share of the launch's allows.
+    The count covers all chunks of the blocks of y that share the launch.
     """
     q, p = correlation.of_x.shape[0], correlation.of_y.shape[0]
     tops = tops_of(correlation)
@@ -287,7 +289,7 @@ def sums_instructions(correlation: Any, area: Any, slots: int) -> int:
 
 
 def clear_sums(correlation: Any, area: Any) -> Any:
-    """Zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
+    """Allocate zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
     tall = chunk_size(correlation.of_x.shape[0])
     sums: Any = []
     if area.slots == 0:
@@ -301,7 +303,7 @@ def clear_sums(correlation: Any, area: Any) -> Any:
 
 
 def store_sums(correlation: Any, area: Any, sums: Any) -> None:
-    """Sums of an area's slots to HBM."""
+    """Store the sums of an area's slots in HBM."""
     target = correlation.target
     _, height, pitch = target.shape
     first = correlation.first
@@ -314,7 +316,7 @@ def store_sums(correlation: Any, area: Any, sums: Any) -> None:
 
 
 def add_products(correlation: Any, tools: Any, area: Any, sums: Any) -> None:
-    """Add the products of an area's slots, rows, and blocks of y, to their sums."""
+    """Add the products of an area's slots, rows and blocks of y to their sums."""
     tall = chunk_size(correlation.of_x.shape[0])
     step = sums_at_once(correlation)
     slot = 0
@@ -333,9 +335,9 @@ def add_products(correlation: Any, tools: Any, area: Any, sums: Any) -> None:
 
 
 def load_turned(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> Any:
-    """A group's slots of an area's blocks as tiles [<= 128 rows, (slots, u, part, block)].
+    """Load a group's slots of an area's blocks as tiles [<= 128 rows, (slots, u, part, block)].
 
-    turn: 0 for a third part, minus the real one.
+    turn: which loaded tile is used; with 0, the tiles have a third part, minus the real part.
     """
     height = 2 * group.side * area.blocks
     size = group.together * area.rows
@@ -352,9 +354,9 @@ def load_turned(spectra: Any, tools: Any, area: Any, group: Any, turn: int) -> A
 
 
 def turn_rows(loaded: Any, identity: Any, low: int, length: int, side: int, parts: int) -> Any:
-    """Some rows of spectra [(u part block), slots, rows] as a tile [rows, (slots, u, part, block)].
+    """Transpose rows of spectra [(u part block), slots, rows] to [rows, (slots, u, part, block)].
 
-    With 64 zeros at the end, as stationary operands are wide.
+    64 zeros follow at the end, because stationary operands must be wide.
     """
     height, together, count = loaded.shape
     width = height // (2 * side)
@@ -389,7 +391,7 @@ def correlate_slots(left: Any, right: Any, group: Any, sums: Any, start: int) ->
     side, together = group.side, group.together
     held, _, _, width = sums.shape
     columns = held if held > NARROW else WIDE
-    parts = 1 if group.is_first else 2  # that one sum makes
+    parts = 1 if group.is_first else 2  # parts that one sum makes
     for index in range(side * together):
         own, slot = index // together, index % together
         for half in range(2 if group.is_first else 1):

@@ -28,16 +28,16 @@ class Transform(nl.NKIObject):
 
     numbers: Any  # [rows, blocks, k]
     spectra: Any  # [blocks, 2h, pitch]
-    split: int  # pieces that a row is cut into
-    tiles: int  # of 128 rows, taken at once
-    bias: Any  # HBM [1, blocks, k], of rows that are made; or None
+    split: int  # pieces into which a row is cut
+    tiles: int  # tiles of 128 rows that are taken at once
+    bias: Any  # HBM [1, blocks, k], to be added to rows that are made; or None
     has_bias: bool
-    turn: int  # the first of the tiles that its loads take turns with
-    makes_rows: bool  # of spectra, else spectra of rows
+    turn: int  # the first of the tiles into which its loads go in turn
+    makes_rows: bool  # whether it makes rows from spectra, rather than spectra from rows
 
 
 class RowTile(nl.NKIObject):
-    """Rows of an area on partitions: number t P + p, counted from ``low``, is row p of part t."""
+    """Rows of an area on partitions: row ``low`` + t P + p lies on partition p, in part t."""
 
     tile: Any  # SBUF [P, parts, ...]
     low: int
@@ -46,32 +46,32 @@ class RowTile(nl.NKIObject):
 
 
 def by_rows(transform: Any) -> bool:
-    """Whether a transform walks along its rows: they are many, or blocks too few to share."""
+    """Return whether a transform walks along rows: they are many, or blocks too few to share."""
     rows, blocks, k = transform.numbers.shape
     return (rows > PSUM_BANK and 8 * rows >= blocks * k) or blocks < 2 * transform.split
 
 
 def blocks_loaded(k: int) -> int:
-    """Blocks of a row that are in SBUF at once, whole slabs."""
+    """Return how many blocks of a row are in SBUF at once, in whole slabs."""
     slab = blocks_together(k)
     return max(1, LOADED // (k * slab)) * slab
 
 
 def area_of(transform: Any) -> Any:
-    """All rows of a transform, and the blocks of one piece of them."""
+    """Return all rows of a transform, with the blocks of one piece of a row."""
     rows, blocks, _ = transform.numbers.shape
     return Area(None, NO_AXIS, 0, blocks // transform.split, 0, 0, 0, rows)
 
 
 def units_of(transform: Any) -> Any:
-    """Blocks, slots and rows that are transformed at once."""
+    """Return the blocks, slots and rows that are transformed at once."""
     rows, blocks, k = transform.numbers.shape
     step = min(rows * transform.split, PARTITIONS * transform.tiles) // transform.split
     return [min(blocks // transform.split, blocks_loaded(k)), 1, step]
 
 
 def unit_instructions(transform: Any) -> int:
-    """About how many instructions that takes, at most."""
+    """Return about how many instructions a unit takes, at most."""
     rows, _, k = transform.numbers.shape
     slabs = -(-units_of(transform)[BLOCKS] // blocks_together(k))
     pieces = 2 if k > PARTITIONS else 1
@@ -80,7 +80,7 @@ def unit_instructions(transform: Any) -> int:
 
 
 def share_transform(transform: Any, area: Any, axis: int) -> Any:
-    """This program's share of an area along an axis."""
+    """Return this program's share of an area along an axis."""
     unit = units_of(transform)
     other = BLOCKS if axis == ROWS else ROWS
     once = unit_instructions(transform) * -(-size_of(area, other) // unit[other])
@@ -88,7 +88,7 @@ def share_transform(transform: Any, area: Any, axis: int) -> Any:
 
 
 def cut_transform(transform: Any, area: Any, axis: int) -> Any:
-    """An area as a grid, along this axis and, where a body would be too long, the other."""
+    """Cut an area into a grid along an axis and, where a body is too long, along the other axis."""
     unit = units_of(transform)
     other = BLOCKS if axis == ROWS else ROWS
     once = unit_instructions(transform)
@@ -104,7 +104,7 @@ def cut_transform(transform: Any, area: Any, axis: int) -> Any:
 
 
 def row_tiles(rows: int, numbers: int, parts: int) -> Any:
-    """Rows as tiles [P, parts, numbers] without memory, of whole partitions but for the last."""
+    """Return rows as tiles [P, parts, numbers] without memory; only the last may have P < 128."""
     tiles = []
     low = 0
     while low < rows:
@@ -116,7 +116,7 @@ def row_tiles(rows: int, numbers: int, parts: int) -> Any:
 
 
 def pattern_of_numbers(transform: Any, area: Any, tile: Any) -> Any:
-    """Where rows of a tile are in HBM, those of an area, as [P, parts, blocks k]."""
+    """Return the pattern in HBM of a tile's rows and an area's blocks: [P, parts, blocks k]."""
     _, blocks, k = transform.numbers.shape
     pitch = blocks * k
     columns = [1, area.blocks * k]
@@ -126,16 +126,17 @@ def pattern_of_numbers(transform: Any, area: Any, tile: Any) -> Any:
 
 
 def first_of(area: Any, tile: Any) -> Any:
-    """An area from where a tile of its rows begins; one of pieces of rows begins where it does."""
+    """Return an area from the first row of a tile on; tiles of pieces begin with the area."""
     return part_of(area, ROWS, tile.low, tile.partitions)
 
 
 def move_slabs(
     transform: Any, tools: Any, area: Any, slab: int, top: int, tile: Any, is_store: bool
 ) -> None:
-    """Spectra of slabs between HBM and a tile [lines, slabs, rows]; the last may have fewer blocks.
+    """Move spectra of slabs between HBM and a tile [lines, slabs, rows].
 
-    top: the first of the lines (block, part, slot) of each slab.
+    The last slab may have fewer blocks. top: the first of the lines (block, part, slot) of each
+    slab.
     """
     together = blocks_together(tools.k)
     blocks, height, pitch = transform.spectra.shape

@@ -16,57 +16,59 @@ from ..tiles import NARROW, PSUM_BANK, element_count
 
 
 class HbmColumns(nl.NKIObject):
-    """Data [A, N, C] in HBM, whose rows may be shorter than the way from one to the next."""
+    """Data [A, N, C] in HBM, whose rows may have a gap behind them."""
 
     tensor: Any  # HBM [..., N, ...], whole, so that it can be addressed in a device loop
-    axis: int  # of the tensor, that N is the size of
-    columns: int  # C, of a row that hold data
+    axis: int  # the axis of the tensor whose size is N
+    columns: int  # C, those columns of a row that hold data
 
 
 class Columns(nl.NKIObject):
-    """Some columns of one member, or all those of several."""
+    """Some columns of one member, or all columns of several members."""
 
-    member: int  # the first one, of a block's
+    member: int  # the first member, counted within the block
     members: int
-    low: int  # the first column, of a block's
-    columns: int  # of each member
+    low: int  # the first column, counted within the block
+    columns: int  # columns of each member
 
 
 class Block(nl.NKIObject):
     """Columns that are loaded and stored together."""
 
-    base: Any  # register that a device loop counts with, or None
-    dimension: int  # that it counts along, of [A, N, C]
-    descriptors: Any  # who writes those of its transfers: the host, where there is no base
+    base: Any  # the register with which a device loop counts, or None
+    dimension: int  # the dimension of [A, N, C] that the register counts
+    # who writes the descriptors of its transfers: the host, where there is no base
+    descriptors: Any
     place: Columns  # counted from the base
-    chunks: Any  # of up to a PSUM bank's columns: a list of Columns of the block
+    chunks: Any  # a list of Columns of the block, each of up to a PSUM bank's columns
 
 
 class Side(nl.NKIObject):
-    """Members or columns of this program."""
+    """The members, or the columns, of this program."""
 
     first: int
     count: int
-    least: int  # that any program has
-    most: int  # that any program has
+    least: int  # how many any program has at least
+    most: int  # how many any program has at most
 
 
 class Walk(nl.NKIObject):
-    """What this program does of [A, N, C]: a device loop along one dimension, then the rest."""
+    """This program's part of [A, N, C]: a device loop along one dimension, then the remainder."""
 
     dimension: int  # 0 for members, 2 for columns
-    first: int  # its first member or column
+    first: int  # the first member or column of this program
     step: int  # members or columns of an iteration
-    trips: int  # iterations, as many in every program
+    trips: int  # number of iterations, the same in every program
     rest: int  # members or columns after the loop
-    across: Side  # of the other dimension, all of them in every iteration
-    size: Columns  # of a block
+    across: Side  # the share of the other dimension, all of it in every iteration
+    size: Columns  # the size of a block
 
 
 def share_columns(members: int, columns: int) -> Any:
-    """This program's sides of [A, N, C]: its members, its columns.
+    """Return this program's sides of [A, N, C]: its members and its columns.
 
-    Programs share members, or columns where one program would have much less than the other.
+    Programs share the members, or the columns where one program would have much less than the
+    other.
     """
     programs = nl.num_programs()
     if members % programs == 0 or members >= 8 * programs or columns < PARTITIONS // 2:
@@ -75,7 +77,7 @@ def share_columns(members: int, columns: int) -> Any:
 
 
 def side_of(total: int, programs: int) -> Any:
-    """This program's share of members or columns, which one program has for itself, or two."""
+    """Return this program's share of ``total`` members or columns among ``programs``."""
     program = nl.program_id(0) % programs
     first = total * program // programs
     count = total * (program + 1) // programs - first
@@ -83,9 +85,9 @@ def side_of(total: int, programs: int) -> Any:
 
 
 def walk_of(sides: Any, size: Any, blocks: int) -> Any:
-    """The walk over both sides in blocks of a size, with a loop along the side of more of them.
+    """Return the walk over both sides in blocks of a size; the loop runs along the side with more.
 
-    blocks: that an iteration may have.
+    blocks: how many blocks an iteration may have.
     """
     counts = [-(-sides[0].most // size.members), -(-sides[1].most // size.columns)]
     along = 0 if counts[0] >= counts[1] else 1
@@ -100,7 +102,11 @@ def walk_of(sides: Any, size: Any, blocks: int) -> Any:
 
 
 def block_size(sides: Any, most: int, together: int) -> Any:
-    """Up to so many columns of one member, but at least 128, or of several members."""
+    """Return the size of a block: columns of one member, or several whole members.
+
+    most: the largest number of columns of one member, though at least 128. together: the largest
+    number of columns of several members.
+    """
     members, columns = sides[0].most, sides[1].most
     if columns > max(PARTITIONS, most):
         width = group_width(columns)
@@ -110,12 +116,12 @@ def block_size(sides: Any, most: int, together: int) -> Any:
 
 
 def group_width(columns: int) -> int:
-    """Columns of a member that one product takes as its stationary operand."""
+    """Return how many columns of a member one product takes as stationary operand."""
     return -(-columns // -(-columns // PARTITIONS))
 
 
 def blocks_of(walk: Any, base: Any, descriptors: Any, first: int, count: int) -> Any:
-    """Blocks of ``count`` members or columns of a walk, and of all of the other dimension."""
+    """Return the blocks of ``count`` members or columns of a walk, and of all of the other side."""
     sides = [[first, first + count], [walk.across.first, walk.across.first + walk.across.count]]
     if walk.dimension > 0:
         sides = [sides[1], sides[0]]
@@ -131,11 +137,11 @@ def blocks_of(walk: Any, base: Any, descriptors: Any, first: int, count: int) ->
 
 
 def chunks_of(members: int, columns: int) -> Any:
-    """Columns of a block whose results fit into a PSUM bank: whole members or parts of one."""
+    """Return chunks of a block, whose results fit a PSUM bank: whole members or parts of one."""
     chunks = []
     if columns <= PSUM_BANK:
         together = PSUM_BANK // columns
-        if 2 * columns <= PARTITIONS:  # products take several members
+        if 2 * columns <= PARTITIONS:  # one product takes several members
             together = PSUM_BANK // PARTITIONS * (PARTITIONS // columns)
         for member in range(0, members, together):
             chunks.append(Columns(member, min(together, members - member), 0, columns))
@@ -149,7 +155,7 @@ def chunks_of(members: int, columns: int) -> Any:
 
 
 def groups_of(chunk: Any) -> Any:
-    """Columns of a chunk that one product takes as its stationary operand."""
+    """Return groups of a chunk's columns, each the stationary operand of one product."""
     groups = []
     end = chunk.member + chunk.members
     if 2 * chunk.columns <= PARTITIONS:
@@ -167,34 +173,38 @@ def groups_of(chunk: Any) -> Any:
 
 
 def columns_of(place: Any) -> int:
-    """Columns of all members."""
+    """Return the number of columns of all members together."""
     return int(place.members * place.columns)
 
 
 def member_count(part: Any) -> int:
-    """A of [A, N, C]."""
+    """Return A of [A, N, C]."""
     return element_count(part.tensor.shape[0 : part.axis])
 
 
 def rows_apart(part: Any) -> int:
-    """Numbers from row to row of [A, N, C]."""
+    """Return the numbers from one row of [A, N, C] to the next."""
     return element_count(part.tensor.shape[part.axis + 1 :])
 
 
 def rows_in_hbm(part: Any, block: Any, first: int, partitions: int, step: int, count: int) -> Any:
-    """HBM [partitions, members, count, columns]: from row ``first`` on ``count`` of every step."""
+    """Return a view of a block's rows in HBM, [partitions, members, count, columns].
+
+    Partition p has ``count`` rows from row ``first + p step`` on.
+    """
     n, pitch = part.tensor.shape[part.axis], rows_apart(part)
     place = block.place
     pattern = [[step * pitch, partitions], [n * pitch, place.members]]
     pattern += [[pitch, count], [1, place.columns]]
     offset = (place.member * n + first) * pitch + place.low
-    # The register counts members or columns of several dimensions, by the step of the last of them.
+    # The register counts members or columns of several dimensions, so it moves by the step of the
+    # last of these dimensions.
     dimension = part.axis - 1 if block.dimension == 0 else len(part.tensor.shape) - 1
     return part.tensor.ap(pattern, offset, scalar_offset=block.base, indirect_dim=dimension)
 
 
 def is_narrow(block: Any) -> bool:
-    """Whether a group of columns is narrower than a stationary operand has to be."""
+    """Return whether a group of columns is too narrow for a stationary operand."""
     for chunk in block.chunks:
         for group in groups_of(chunk):
             if columns_of(group) <= NARROW:

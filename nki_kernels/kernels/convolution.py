@@ -76,31 +76,33 @@ from .real_stockham_tables import (
 )
 
 MAX_LENGTH = 5120
-_LONG = 4096  # numbers of a partition's rows
+_LONG = 4096  # numbers of a partition's rows, from which a ring has one tile
 _CHUNK = 1024  # numbers a partition that are multiplied at a time
 
 
 def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
-    """The tables of ``convolve_rows``, float32: real_stockham's, then its inverse's, with 1/N.
+    """Return ``convolve_rows``'s tables, float32: real_stockham's, then its inverse's with 1/N.
 
-    Raises ValueError where the radices do not multiply to n, or one or n is too large.
+    Raises ValueError where the radices do not multiply to n, or where n or a radix is too large.
     """
     if n > MAX_LENGTH:
-        raise ValueError(f"n = {n}: convolutions in SBUF take lengths up to {MAX_LENGTH}")
+        raise ValueError(f"n = {n}: convolutions in SBUF accept lengths up to {MAX_LENGTH}")
     forward = real_stockham_tables(n, radices)
     return *forward, *inverse_real_stockham_tables(n, radices, True, 1.0 / n)
 
 
 def convolution_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``convolution_tables(n, radices)``."""
+    """Return the (shape, dtype) of each of ``convolution_tables(n, radices)``."""
     return *real_stockham_specs(radices), *inverse_real_stockham_specs(radices)
 
 
 class Filter(nl.NKIObject):
-    """Half spectra by slots."""
+    """Half spectra of the filter, in the order of slots."""
 
     tile: Any  # flat SBUF [P, ...]
-    pitch: int  # numbers from one row's to the next row's on a partition, 0 of one for all
+    # numbers from one row's filter to the next on a partition; 0 where all rows have the same
+    # filter
+    pitch: int
 
 
 class Convolution(nl.NKIObject):
@@ -108,23 +110,25 @@ class Convolution(nl.NKIObject):
 
     source: HbmRows
     target: HbmRows
-    filters: Any  # HbmRows of each part of H
+    filters: Any  # HbmRows of the real and the imaginary part of H
     forward: Stages
     inverse: Stages
-    loaded: Any  # [that Filter in natural order, SBUF [128, 1, part, ...]]
-    spectrum: Any  # [the Filter], once it is there, if it is the same for all rows
-    identity: Any  # of load_identity
-    ring: Any  # flat SBUF tiles that DMA writes, by turns
+    # the filter in natural order, [SBUF [128, 1, part, ...]], if all rows have the same; else []
+    loaded: Any
+    # [Filter] once the filter is in the order of slots, if all rows have the same; else []
+    spectrum: Any
+    identity: Any  # SBUF, see load_identity
+    ring: Any  # flat SBUF tiles that DMA writes in turn
 
 
 @nki.jit
 def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore[no-untyped-def]
-    """Circular convolution of N points of every row of real ``x`` with a filter.
+    """Convolve every row of real ``x`` with a filter, circularly in N points.
 
-    x: float32 HBM [B, L <= N], zeros follow. h_re, h_im: the half spectrum of the filter,
-    [1, N // 2 + 1] for all rows or [B, ...]. tables, places: ``pack(convolution_tables(N,
-    radices))``. kept: how many of the N results, from the first on. Returns y, float32 HBM
-    [B, kept].
+    x: float32 HBM [B, L <= N]; zeros follow shorter rows. h_re, h_im: the half spectrum of the
+    filter, [1, N // 2 + 1] for all rows or [B, N // 2 + 1]. tables, places:
+    ``pack(convolution_tables(N, radices))``. kept: how many of the N results are returned, from the
+    first on. Returns y, float32 HBM [B, kept].
     """
     batch, held = x.shape
     half = radices[0] * radices[1] // 2 + 1
@@ -145,11 +149,11 @@ def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore
 
 
 def convolve_share(work: Convolution, tables: Any) -> None:
-    """All rows of this program: a loop on the device, and what it leaves."""
+    """Convolve all rows of this program: a loop on the device, then the remainder."""
     radices = [work.forward.radix, work.forward.left]
     batch = work.source.tensor.shape[0]
     most = rows_of_partition(radices, batch)
-    # Both ways, and a few instructions a row for products.
+    # Both transforms, and a few instructions for each row's products.
     instructions = 2 * instructions_of_block(radices, most) + 8 * slot_count(radices[0])
     share = share_rows(batch, most * PARTITIONS, instructions)
     blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
@@ -158,7 +162,7 @@ def convolve_share(work: Convolution, tables: Any) -> None:
     work.forward.are_rows_paired = work.inverse.are_rows_paired = most > 1 and pairs_rows(radices)
     work.identity = load_identity(nl.float32)
     size = ring_size(False, radices, most)
-    # Beside filters of all rows DMA may write one tile of long rows.
+    # Beside a filter for each row, DMA may write only one tile of long rows.
     is_alone = work.filters[0].tensor.shape[0] > 1 and size >= _LONG
     work.ring = open_ring(size, 1 if is_alone or size > _LONG else 2)
     if share.trips > 0:
@@ -177,21 +181,21 @@ def convolve_share(work: Convolution, tables: Any) -> None:
 
 
 def load_ahead(work: Convolution, tables: Any, staging: Any) -> None:
-    """Load what is needed first: the forward stages' tables, and H if it is the same for all."""
+    """Load what is needed first: the forward stages' tables, and H if all rows have the same."""
     load_stages(work.forward, tables[0 : len(tables) // 2], False, staging)
     if work.filters[0].tensor.shape[0] == 1:
         work.loaded.append(load_filter(work, Rows(None, 0, PARTITIONS, 1)))
 
 
 def load_rest(work: Convolution, tables: Any, staging: Any) -> None:
-    """After ``load_ahead``: the inverse stages' tables, and H by slots."""
+    """After ``load_ahead``, load the inverse stages' tables and bring H into the order of slots."""
     load_stages(work.inverse, tables[len(tables) // 2 :], True, staging)
     for loaded in work.loaded:
         work.spectrum.append(open_filter(work, loaded))
 
 
 def load_filter(work: Convolution, rows: Rows) -> Any:
-    """H of these rows, or what is the same for all of them, as SBUF [P, rows, part, ...]."""
+    """Load H for these rows, or the one H of all rows, as SBUF [P, rows, part, ...]."""
     length = spectrum_length([work.forward.radix, work.forward.left])
     half = work.filters[0].columns
     shape = (rows.partitions, 2, rows.each, length)
@@ -210,7 +214,7 @@ def load_filter(work: Convolution, rows: Rows) -> Any:
 
 
 def open_filter(work: Convolution, loaded: Any) -> Filter:
-    """H by slots, of what ``load_filter`` returned."""
+    """Bring H, as ``load_filter`` returned it, into the order of slots."""
     radices = [work.forward.radix, work.forward.left]
     tile = open_slots(loaded, radices)
     fill_slots(tile, loaded, radices, range(1, slot_count(radices[0])))
@@ -218,9 +222,9 @@ def open_filter(work: Convolution, loaded: Any) -> Filter:
 
 
 def convolve_blocks(work: Convolution, blocks: Any, tables: Any) -> None:
-    """Blocks one after the other: three are on their way at any time.
+    """Convolve blocks one after the other; three blocks are in progress at any time.
 
-    tables: in HBM, to be loaded behind the first block, or nothing.
+    tables: tables in HBM that are to be loaded behind the first block, or an empty list.
     """
     if len(blocks) == 0:
         return
@@ -243,7 +247,7 @@ def convolve_blocks(work: Convolution, blocks: Any, tables: Any) -> None:
             inverse = inverse_steps(work.inverse, block, work.target)
         transform_both(work, forward, inverse, following, multiplied)
         if index == 0 and len(tables) > 0:
-            # Behind the first results of the forward stages.
+            # These loads follow the first results of the forward stages.
             load_rest(work, tables, staging)
         if not is_early:
             following = load_next(work, blocks, index + 1)
@@ -256,7 +260,7 @@ def convolve_blocks(work: Convolution, blocks: Any, tables: Any) -> None:
 
 
 def load_next(work: Convolution, blocks: Any, index: int) -> Any:
-    """[The block of this index], loaded, or [] after the last."""
+    """Return [the block of this index], loaded, or [] after the last block."""
     if index >= len(blocks):
         return []
     rows = blocks[index]
@@ -266,14 +270,14 @@ def load_next(work: Convolution, blocks: Any, index: int) -> Any:
 
 
 def open_now(blocks: Any) -> None:
-    """Set bad rows of blocks aside, not among steps of others."""
+    """Set bad rows of blocks aside at once, rather than among steps of other blocks."""
     for block in blocks:
         for phase in range(PHASES):
             guard_rows(block.guard, phase)
 
 
 def open_products(work: Convolution, ahead: Any) -> Any:
-    """For each of the blocks one that takes its spectra by slots, and then their products."""
+    """Return a block for each of ``ahead`` that will hold its spectra by slots, then products."""
     radices = [work.inverse.radix, work.inverse.left]
     size = slots_size(radices)
     products = []
@@ -289,9 +293,9 @@ def open_products(work: Convolution, ahead: Any) -> Any:
 def transform_both(
     work: Convolution, forward: Any, inverse: Any, following: Any, multiplied: Any
 ) -> None:
-    """Forward steps of one block and inverse steps of another by turns.
+    """Let the forward steps of one block take turns with the inverse steps of another block.
 
-    Among them bad rows are set aside in the following block and, later, in products.
+    Among these steps, bad rows are set aside in the following block and, later, in the products.
     """
     count = max(len(forward), len(inverse))
     if count == 0:
@@ -307,21 +311,21 @@ def transform_both(
             for block in following:
                 guard_rows(block.guard, phase)
             for block in multiplied:
-                # VectorE makes them until then.
+                # Until then VectorE computes the products.
                 guard_rows(block.guard, phase - LATER)
     drain(made)
     drain(taken)
 
 
 def filter_of(work: Convolution, rows: Rows) -> Filter:
-    """H for these rows."""
+    """Return H for these rows."""
     if len(work.spectrum) > 0:
         return work.spectrum[0]
     return open_filter(work, load_filter(work, rows))
 
 
 def multiply_spectra(work: Convolution, block: Block, h: Filter) -> None:
-    """Spectra by slots times H, in place, on VectorE."""
+    """Multiply spectra, in the order of slots, by H in place, on VectorE."""
     radices = [work.inverse.radix, work.inverse.left]
     x = block.guard.x
     own = own_outputs(radices)
@@ -340,7 +344,7 @@ def multiply_spectra(work: Convolution, block: Block, h: Filter) -> None:
 
 
 def multiply_slots(x: Any, h: Any, low: int, slots: int, length: int) -> None:
-    """Some slots of ``length`` complex numbers, from ``low`` on, times those of H."""
+    """Multiply some slots of ``length`` complex numbers, from ``low`` on, by those of H."""
     data = x[:, :, low : low + slots * 2 * length].reshape_dim(2, (slots, 2, length))
     data = data.permute((0, 3, 1, 2, 4))
     pattern = [[2 * length, slots], [1, length]]
@@ -350,9 +354,9 @@ def multiply_slots(x: Any, h: Any, low: int, slots: int, length: int) -> None:
 
 
 def factors_of(h: Filter, x: Any, low: int, pattern: Any) -> Any:
-    """Numbers of H, from ``low`` of each row on, for all rows of x [P, rows, L].
+    """Return a view of H, from number ``low`` of each row on, for all rows of x [P, rows, L].
 
-    pattern: of the other dimensions, of which one of stride 0 stands before the rows.
+    pattern: the other dimensions; a first dimension of stride 0 is placed before the rows.
     """
     whole = [[h.tile.shape[1], x.shape[0]]]
     rows = [[h.pitch, x.shape[1]]]

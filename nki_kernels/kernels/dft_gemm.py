@@ -82,16 +82,17 @@ from .roots import roots
 from .table_terms import PAIRS, data_dtype, evacuate_operand, rounded_table, table_spec, table_terms
 
 MAX_LENGTH = 256
-_BLOCKS = 16  # of a batch that is too small for as many of 8 KiB a partition
-_LITTLE = 8192  # numbers of a batch that is there before the tables are
-_LEAST_BLOCK = 512  # numbers a partition of their blocks
+_BLOCKS = 16  # blocks of a batch that is too small for as many blocks of 8 KiB a partition
+_LITTLE = 8192  # numbers of a batch up to which the data arrives before the tables
+_LEAST_BLOCK = 512  # numbers a partition of the blocks of a small batch, at least
 _INPUTS = 4  # tiles that DMA fills in turn
-_SLABS = 3  # tiles that hold the same in slabs: two blocks ahead, and the one that is computed
-_SHORTEST_TILED = 20  # numbers of a row, from which a row tile of the array for each is faster
+_SLABS = 3  # tiles that hold slabs: for two blocks ahead, and for the block that is computed
+# numbers of a row, from which on a row tile of the array for each row is faster
+_SHORTEST_TILED = 20
 
 
 def transforms_per_slab(n: int) -> int:
-    """Transforms of length ``n`` that one product takes: 2 * g * n <= 128, at least 1."""
+    """Return how many transforms of length n one product takes: 2 * g * n <= 128, at least 1."""
     return max(1, PARTITIONS // (2 * n))
 
 
@@ -102,14 +103,15 @@ def dft_gemm_matrix(
     dtype: str = "float32",
     refined: bool = False,
 ) -> np.ndarray[Any, Any]:
-    """The kernel's table: [2gN, 2gN], g copies of scale * [[Wr, Wi], [-Wi, Wr]].
+    """Return the kernel's table: [2gN, 2gN], g copies of scale * [[Wr, Wi], [-Wi, Wr]].
 
-    Computed in float64 with the exponent reduced exactly (n k mod N), rounded once, to float32 or
-    bfloat16; ``refined`` (bfloat16 only): [2, 2gN, 2gN], rounded and what rounding lost. Raises
-    ValueError unless 1 <= n <= 256.
+    n: length of the transform, 1 to 256. inverse: the sign of the exponent, True for exp(+...).
+    dtype: "float32" or "bfloat16". refined: with bfloat16 only, return [2, 2gN, 2gN], the rounded
+    table and what rounding lost. The table is computed in float64 with the exponent reduced exactly
+    (n k mod N), and rounded once. Raises ValueError for other lengths and dtypes.
     """
     if not 1 <= n <= MAX_LENGTH:
-        raise ValueError(f"n = {n}: DFT-GEMM takes lengths 1 to {MAX_LENGTH}")
+        raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
     index = np.arange(n)
     w = scale * roots(np.outer(index, index), n, inverse)
     real, imaginary = w.real, w.imag
@@ -118,37 +120,37 @@ def dft_gemm_matrix(
 
 
 def dft_gemm_spec(n: int, dtype: str = "float32", refined: bool = False) -> Any:
-    """(shape, dtype) of ``dft_gemm_matrix(n, ...)``."""
+    """Return the (shape, dtype) of ``dft_gemm_matrix(n, ...)``."""
     size = 2 * n * transforms_per_slab(n)
     return table_spec((size, size), dtype, refined)
 
 
 class Product(nl.NKIObject):
-    """What a row is, and what the product with the table makes of it."""
+    """The numbers of a row, and of its product with the table."""
 
-    parts: int  # of a row: real and imaginary, or one of real data
+    parts: int  # parts of a row: two of complex data, one of real data
     held: int  # numbers of each part in HBM
-    contracted: int  # of those
-    has_nyquist: bool  # Xr[N/2] takes the place of Xi[0] in half spectra
-    result_parts: int
-    result: int  # numbers of each of them
+    contracted: int  # how many of these are contracted
+    has_nyquist: bool  # whether Xr[N/2] takes the place of Xi[0], in half spectra
+    result_parts: int  # parts of a result
+    result: int  # numbers of each part of a result
 
 
 class Piece(nl.NKIObject):
-    """What is contracted at a time of a row that is too long to be contracted at once."""
+    """Part of a row that is too long to be contracted at once."""
 
     part: int
-    first: int  # number of that part
-    end: int  # the first one after
+    first: int  # the first number of that part
+    end: int  # the number after the last
 
 
 class Slab(nl.NKIObject):
-    """How rows lie in what the Tensor engine takes at a time."""
+    """How rows lie in the operand that the Tensor engine takes at a time."""
 
-    rows: int  # of a slab
-    tiles: int  # row tiles of the array, side by side: 1 for all rows, or 1 for each
+    rows: int  # rows of a slab
+    tiles: int  # row tiles of the array, side by side: 1 for all rows together, or 1 for each row
     pitch: int  # numbers from row to row
-    pieces: Any  # list of Piece, if its row is too long, or empty
+    pieces: Any  # list of Piece for a row that is too long, or empty
 
 
 class Work(nl.NKIObject):
@@ -156,32 +158,32 @@ class Work(nl.NKIObject):
 
     product: Product
     slab: Slab
-    matrix: Any  # the table in HBM, whose dtype is that of operands
+    matrix: Any  # the table in HBM, whose dtype is that of the operands
     identity: Any  # SBUF [128, 128]
     tables: Any  # for each term, the table's pieces in SBUF
     inputs: Any  # SBUF tiles [128, parts, rows, held] that DMA fills in turn
-    slabs: Any  # SBUF tiles [128, rows, pitch] for the same in slabs, where it has to move
+    slabs: Any  # SBUF tiles [128, rows, pitch] for slabs, where the data has to be moved
 
 
 class Block(nl.NKIObject):
     """Rows on their way through SBUF."""
 
     rows: Rows
-    data: Any  # what is contracted, SBUF [partitions, rows, parts, contracted]
+    data: Any  # the numbers that are contracted, SBUF [partitions, rows, parts, contracted]
     slabs: Any  # the same as [partitions, rows of whole slabs, pitch], if it is not in pieces
     result: Any  # SBUF [partitions, result_parts, rows, result]
-    is_guarded: bool  # whether rows meet
-    guard: Any = None  # of the rows, if they do; ScalarE squares them first
-    marks: Any = None  # 0 or NaN to add to results, if they do, [partitions, rows]
+    is_guarded: bool  # whether rows meet in transposes or products
+    guard: Any = None  # the guard of its rows, if they meet; ScalarE squares them first
+    marks: Any = None  # [partitions, rows], 0 or NaN to be added to results, if rows meet
 
 
 class Group(nl.NKIObject):
     """Slabs of a block that are transposed together."""
 
     block: Block
-    first: int  # row of a partition
-    slabs: int
-    operands: Any  # transposed data, SBUF [K, slabs, columns], [piece][term]
+    first: int  # the first row of a partition
+    slabs: int  # number of slabs
+    operands: Any  # [piece][term] of the transposed data, SBUF [K, slabs, columns]
 
 
 @nki.jit
@@ -201,19 +203,19 @@ def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
 
 
 def dft_gemm_rows(source: Any, target: Any, n: int, matrix: Any) -> None:
-    """Transform the rows of source into target, each two parts of ``HbmRows``.
+    """Transform the rows of source into target, each a list of two ``HbmRows``.
 
-    Zeros follow rows of the source that are shorter than N; outputs beyond the target's columns
-    are not stored.
+    Zeros follow rows of the source that are shorter than N; outputs beyond the target's columns are
+    not stored.
     """
     multiply_rows(source, target, Product(2, n, n, False, 2, n), matrix)
 
 
 def multiply_rows(source: Any, target: Any, product: Product, matrix: Any) -> None:
-    """Multiply the rows of source by a table, which holds it for every row of a slab.
+    """Multiply the rows of source by a table, which contains a copy for every row of a slab.
 
-    source, target: lists of ``HbmRows``, one for each part. matrix: HBM [rows of the contraction,
-    columns of results], both times the rows of a slab; or two of them, which add up.
+    source, target: lists of ``HbmRows``, one for each part. matrix: HBM [numbers contracted,
+    numbers of results], both times the rows of a slab; or two such tables, whose sum is meant.
     """
     batch = row_count(source[0].tensor)
     is_refined = len(matrix.shape) > 2
@@ -237,7 +239,7 @@ def multiply_rows(source: Any, target: Any, product: Product, matrix: Any) -> No
 
 
 def slab_of(product: Product, per_slab: int) -> Slab:
-    """Rows that are transposed exactly stay apart in products, too, unless they are too short."""
+    """Return the layout of slabs; exactly transposed rows stay apart unless they are short."""
     numbers = product.parts * product.contracted
     if numbers > PARTITIONS:
         return Slab(1, 1, numbers, pieces_of(product))
@@ -248,7 +250,7 @@ def slab_of(product: Product, per_slab: int) -> Slab:
 
 
 def pieces_of(product: Product) -> Any:
-    """Pieces of at most 128 numbers, about the same of each."""
+    """Return pieces of at most 128 numbers, of about equal length."""
     count = -(-product.contracted // PARTITIONS)
     pieces = []
     for part in range(product.parts):
@@ -259,14 +261,17 @@ def pieces_of(product: Product) -> Any:
 
 
 def slabs_together(slab: Slab) -> int:
-    """Slabs of a group: PSUM has a bank for each piece, beside those of the group ahead."""
+    """Return how many slabs a group has.
+
+    PSUM has a bank for each piece, beside the banks of the previous group.
+    """
     return PSUM_BANK // PARTITIONS if len(slab.pieces) <= 2 else PSUM_BANK // PARTITIONS // 2
 
 
 def block_rows(batch: int, product: Product, slab: Slab) -> int:
-    """Rows that a partition takes in a block: whole slabs, of 8 KiB, or less of small batches.
+    """Return how many rows a partition takes in a block: whole slabs of 8 KiB, or less.
 
-    So that a block is loaded while another is computed.
+    A small batch has smaller blocks, so that one block is loaded while another is computed.
     """
     rows = -(-batch // (nl.num_programs() * PARTITIONS))
     numbers = product.parts * product.held
@@ -279,10 +284,10 @@ def block_rows(batch: int, product: Product, slab: Slab) -> int:
 
 
 def is_data_first(rows: HbmRows, n: int) -> bool:
-    """Whether rows of n numbers are loaded before identity and tables.
+    """Return whether rows of n numbers are loaded before the identity and the tables.
 
-    A little data would wait for these, unless it is looked at before it is transposed; and they for
-    data that a pass before has to make.
+    A small amount of data would only wait for these, unless its rows are checked before it is
+    transposed. Where an earlier pass makes the data, the tables would have to wait for that pass.
     """
     if rows.is_made:
         return False
@@ -293,14 +298,14 @@ def is_data_first(rows: HbmRows, n: int) -> bool:
 
 
 def block_instructions(slab: Slab, rows: int, is_refined: bool) -> int:
-    """Instructions of a block, or a few more."""
+    """Return how many instructions a block takes, or a few more."""
     pieces = max(1, len(slab.pieces))
     products = pieces * (3 if is_refined else 1)
     return -(-rows // slab.rows) * (3 * pieces + slab.tiles * (products + 1)) + rows + 30
 
 
 def load_work(matrix: Any, product: Product, slab: Slab, most: int, is_late: bool) -> Work:
-    """Room for what is loaded, and identity and tables if they are not to come later."""
+    """Allocate tiles, and load the identity and the tables unless these come later."""
     dtype = data_dtype(matrix, 2)
     inputs: Any = []
     slabs: Any = []
@@ -322,7 +327,7 @@ def load_work(matrix: Any, product: Product, slab: Slab, most: int, is_late: boo
 
 
 def load_operands(work: Work) -> None:
-    """Identity and tables in SBUF, if they are not yet there."""
+    """Load the identity and the tables into SBUF, unless they are there."""
     if work.identity != None:
         return
     work.identity = load_identity(data_dtype(work.matrix, 2))
@@ -331,11 +336,11 @@ def load_operands(work: Work) -> None:
 
 
 def load_pieces(term: Any, product: Product, slab: Slab) -> Any:
-    """A table in SBUF as it is contracted: in pieces, or one row's for each row tile."""
+    """Load a table as it is contracted: in pieces, or the table of one row for each row tile."""
     if slab.tiles > 1:
         depth = product.parts * product.contracted
         width = product.result_parts * product.result
-        # Half a KiB a partition may stay as DMA wrote it.
+        # Half a KiB a partition may stay where DMA wrote it.
         table = nl.ndarray((PARTITIONS, width), dtype=term.dtype, buffer=nl.sbuf)
         for tile in range(slab.tiles):
             low = tile * slab.pitch
@@ -352,10 +357,10 @@ def load_pieces(term: Any, product: Product, slab: Slab) -> Any:
 
 
 def transform_blocks(source: Any, target: Any, work: Work, rows: Any) -> None:
-    """Blocks one after the other; each engine works on the one that the next engine needs.
+    """Transform blocks one after the other; each engine works on the block that is needed next.
 
-    Two blocks ahead parts are brought together and squared, one ahead rows are set aside, and a
-    group of slabs is multiplied after the next one is transposed.
+    Two blocks ahead, parts are brought together and squared; one block ahead, bad rows are set
+    aside. A group of slabs is multiplied after the next group has been transposed.
     """
     blocks: Any = []
     pending: Any = []
@@ -378,7 +383,7 @@ def transform_blocks(source: Any, target: Any, work: Work, rows: Any) -> None:
 
 
 def open_block(source: Any, rows: Rows, work: Work, index: int) -> Block:
-    """Load rows and bring the parts of each together."""
+    """Load a block's rows and bring the parts of each row together."""
     product, slab = work.product, work.slab
     whole = -(-rows.each // slab.rows) * slab.rows
     x = work.inputs[index % len(work.inputs)][0 : rows.partitions]
@@ -407,7 +412,7 @@ def open_block(source: Any, rows: Rows, work: Work, index: int) -> Block:
 
 
 def bring_together(slabs: Any, data: Any) -> Any:
-    """SBUF data [P, rows, parts, n] to slabs [P, rows of whole slabs, pitch]; the same there."""
+    """Copy data [P, rows, parts, n] to slabs [P, rows of whole slabs, pitch]; return the copy."""
     _, rows, parts, n = data.shape
     dst = slabs[:, 0:rows, 0 : parts * n].reshape_dim(2, (parts, n))
     # GpSimdE would keep VectorE waiting where both share a port.
@@ -419,14 +424,14 @@ def bring_together(slabs: Any, data: Any) -> Any:
 
 
 def guard_block(block: Block) -> None:
-    """Set rows aside that are not finite, where they would meet others."""
+    """Set aside rows that are not finite, where rows meet."""
     if block.is_guarded:
         advance_guard(block.guard, guard_steps(block.guard))
         block.marks = block.guard.marks
 
 
 def transpose_group(block: Block, first: int, work: Work) -> Group:
-    """The operands of the slabs from row ``first`` on."""
+    """Return the operands of the slabs from row ``first`` on."""
     slab = work.slab
     left = -(-(block.rows.each - first) // slab.rows)
     slabs = min(slabs_together(slab), left)
@@ -440,7 +445,7 @@ def transpose_group(block: Block, first: int, work: Work) -> Group:
 
 
 def transpose_slabs(data: Any, block: Block, first: int, slabs: int, work: Work) -> Any:
-    """Slabs of SBUF data [P, rows, numbers] as operands [K, slabs, columns], for each term."""
+    """Transpose slabs of data [P, rows, numbers] to operands [K, slabs, columns] of each term."""
     per_slab = work.slab.rows
     columns = padded_columns(block.rows.partitions, 0)
     # Exact transposes keep the dtype; columns of bfloat16 begin on 4 bytes.
@@ -454,11 +459,11 @@ def transpose_slabs(data: Any, block: Block, first: int, slabs: int, work: Work)
 
 
 def multiply_group(group: Group, target: Any, work: Work) -> None:
-    """Products of a group, their evacuation, and the store after a block's last."""
+    """Make and evacuate the products of a group; after a block's last group, store the block."""
     product, slab = work.product, work.slab
     block = group.block
     each = slab.rows // slab.tiles
-    # A sum of several products has a bank of its own; other products share one as they fit.
+    # A sum of several products has a bank of its own; single products share a bank as they fit.
     together = 1
     if len(group.operands) * len(work.tables) == 1:
         width = each * product.result_parts * product.result
@@ -478,7 +483,7 @@ def multiply_group(group: Group, target: Any, work: Work) -> None:
                 multiply_slab(bank, group, first + index, tile, work)
         for tile in range(slab.tiles):
             row = group.first + first * slab.rows + tile
-            # VectorE makes the second term of operands, so ScalarE helps it here.
+            # VectorE computes the second term of operands, so ScalarE helps it here.
             is_scalar = len(work.tables) > 1 and not block.is_guarded and tile % 2 == 1
             evacuate_rows(banks[tile], block, row, slab.tiles, is_scalar)
     if group.first + group.slabs * slab.rows >= block.rows.each:
@@ -488,7 +493,7 @@ def multiply_group(group: Group, target: Any, work: Work) -> None:
 
 
 def multiply_slab(bank: Any, group: Group, index: int, tile: int, work: Work) -> None:
-    """Sum all terms of the product of a group's slab, or of its row in a row tile of the array."""
+    """Sum all terms of the product of a group's slab, or of its row in one of the row tiles."""
     is_more = False
     for term in range(2 * len(work.tables) - 1):
         pair = PAIRS[term]
@@ -505,7 +510,7 @@ def multiply_slab(bank: Any, group: Group, index: int, tile: int, work: Work) ->
 def multiply_row(
     bank: Any, operand: Any, table: Any, tile: int, work: Work, accumulate: bool
 ) -> None:
-    """A row's product, in its row tile of the array."""
+    """Multiply a row in its row tile of the array."""
     pitch = work.slab.pitch
     low = tile * pitch
     end = low + work.product.parts * work.product.contracted
@@ -513,7 +518,7 @@ def multiply_row(
 
 
 def evacuate_rows(bank: Any, block: Block, row: int, step: int, is_scalar: bool) -> None:
-    """Every ``step``-th row from ``row`` of the block on, with their marks."""
+    """Evacuate every ``step``-th row of the block from ``row`` on; add marks where rows meet."""
     partitions, parts, each, n = block.result.shape
     count = min(bank.shape[1], -(-(each - row) // step))
     if count < 1:

@@ -62,17 +62,17 @@ from ..tiles import (
 
 MIN_LENGTH, MAX_LENGTH = 129, 2047
 _AHEAD = 2  # blocks that are loaded before they are folded
-_DMA_WRITTEN = 56 << 10  # bytes a partition of input and tables that DMA may write
+_DMA_WRITTEN = 56 << 10  # bytes a partition of input and tables that may stay where DMA wrote them
 _SPAN = PSUM_BANK // PARTITIONS  # chunks of results in a PSUM bank
 
 
 class Chunk(nl.NKIObject):
-    """Values of n, or k, on partitions; those from ``paired`` to ``last`` have a partner N - n."""
+    """Values of n or k on partitions; values from ``paired`` to ``last`` have a partner N - n."""
 
     low: int
-    end: int  # the first one after
+    end: int  # the value after the last one
     paired: int
-    last: int  # the first one after
+    last: int  # the value after the last one with a partner
 
 
 class Work(nl.NKIObject):
@@ -83,27 +83,27 @@ class Work(nl.NKIObject):
     inputs: Any  # SBUF tiles [128, 2, rows, N] that DMA fills in turn
     identity: Any  # SBUF [128, 128]
     exchange: Any = None  # SBUF [128, 129]: ones on the antidiagonal, then zeros
-    tables: Any = None  # of each chunk of n, SBUF [n, cosines and sines, k]
+    tables: Any = None  # for each chunk of n, SBUF [n, cosines and sines, k]
 
 
 class Block(nl.NKIObject):
     """Rows on their way through SBUF; operands are [partitions, part, each, columns]."""
 
     rows: Rows
-    columns: int  # that one row of each partition takes
+    columns: int  # columns that one row of each partition takes in an operand
     x: Any  # SBUF [partitions, 2, each, N]
-    guard: Any  # of the rows, where transposes mix them
-    transposed: Any  # of each chunk of n: that chunk, and the partners in descending order
-    even: Any  # of each chunk of n
-    odd: Any  # the same, imaginary part first
-    cosines: Any  # products of the chunk of k whose sines are next
-    sums: Any  # of each chunk of k
-    differences: Any  # the same
+    guard: Any  # the guard of its rows, where transposes mix them
+    transposed: Any  # for each chunk of n: the chunk, and its partners in descending order
+    even: Any  # E, for each chunk of n
+    odd: Any  # O, for each chunk of n, imaginary part first
+    cosines: Any  # products with cosines of the chunk of k whose sines come next
+    sums: Any  # S, for each chunk of k
+    differences: Any  # D, for each chunk of k
     result: Any  # SBUF [partitions, 2, each, N]
 
 
 def chunks_of(n: int) -> Any:
-    """0 .. N/2 in chunks of at most 128, about the same of each."""
+    """Return 0 .. N/2 in chunks of at most 128, of about equal size."""
     half = n // 2 + 1
     count = -(-half // PARTITIONS)
     chunks = []
@@ -116,17 +116,18 @@ def chunks_of(n: int) -> Any:
 def folded_dft_tables(
     n: int, inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """The kernel's tables, float32: J and zeros [128, 129], then one of each chunk of n.
+    """Return the kernel's float32 tables: J and zeros [128, 129], then a table for each chunk of n.
 
-    These are scale * cos a and scale * +-sin a of a = 2 pi n k / N, [n, 2, N // 2 + 1]. Computed
-    in float64 with n k mod N, rounded once. Raises ValueError unless 129 <= n <= 2047.
+    The latter are scale * cos a and scale * +-sin a with a = 2 pi n k / N, [n, 2, N // 2 + 1]. They
+    are computed in float64 with n k mod N, and rounded once. inverse: the sign of the exponent,
+    True for exp(+...). Raises ValueError unless 129 <= n <= 2047.
     """
     if not MIN_LENGTH <= n <= MAX_LENGTH:
-        raise ValueError(f"n = {n}: the folded DFT takes lengths {MIN_LENGTH} to {MAX_LENGTH}")
+        raise ValueError(f"n = {n}: the folded DFT accepts lengths {MIN_LENGTH} to {MAX_LENGTH}")
     index = np.arange(n // 2 + 1)
     exponent = np.outer(index, index) % n
     angle = 2 * np.pi / n * exponent
-    # Of what has no partner, the odd part is not zero.
+    # The odd part of a number without a partner is not zero, so its sine has to be.
     sine = np.where(2 * exponent % n == 0, 0.0, np.sin(angle))
     matrices = scale * np.stack([np.cos(angle), -sine if inverse else sine], 1)
     exchange = np.eye(PARTITIONS, PARTITIONS + 1)
@@ -136,7 +137,7 @@ def folded_dft_tables(
 
 
 def folded_dft_specs(n: int) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``folded_dft_tables(n, ...)``."""
+    """Return the (shape, dtype) of each of ``folded_dft_tables(n, ...)``."""
     specs: list[Any] = [((PARTITIONS, PARTITIONS + 1), "float32")]
     for chunk in chunks_of(n):
         specs.append(((chunk.end - chunk.low, 2, n // 2 + 1), "float32"))
@@ -179,12 +180,12 @@ def folded_dft(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
 
 
 def block_instructions(chunks: int, each: int) -> int:
-    """Instructions of a block, or a few more."""
+    """Return how many instructions a block takes, or a few more."""
     return chunks * (2 * chunks + 8 * each + 9) + 10 * each + 16
 
 
 def plan_work(n: int, chunks: Any, most: int) -> Work:
-    """What blocks share, before the tables are there."""
+    """Allocate what blocks share, before the tables are loaded."""
     inputs = []
     for _ in range(_AHEAD + 1):
         inputs.append(nl.ndarray((PARTITIONS, 2, most, n), dtype=nl.float32, buffer=nl.sbuf))
@@ -192,7 +193,7 @@ def plan_work(n: int, chunks: Any, most: int) -> Work:
 
 
 def load_matrices(work: Work, tables: Any) -> None:
-    """The tables in SBUF; a few stay as DMA wrote them, which is quicker."""
+    """Load the tables into SBUF; a few stay where DMA wrote them, which is quicker."""
     numbers = 0
     for tile in work.inputs + tables[1:]:
         numbers += tile.shape[1] * tile.shape[2] * (tile.shape[3] if len(tile.shape) > 3 else 1)
@@ -209,7 +210,7 @@ def load_matrices(work: Work, tables: Any) -> None:
 
 
 def transform_blocks(source: Any, target: Any, work: Work, rows: Any, blocks: Any) -> None:
-    """Blocks one after the other, of which the first ones may be loaded."""
+    """Transform blocks one after the other; ``blocks`` has those that are loaded."""
     for index in range(len(blocks), min(_AHEAD, len(rows))):
         blocks.append(open_block(source, rows[index], work, index))
     share_of_guard(blocks[0], 1)
@@ -220,7 +221,7 @@ def transform_blocks(source: Any, target: Any, work: Work, rows: Any, blocks: An
 
 
 def run_step(blocks: Any, step: int, target: Any, work: Work) -> None:
-    """Guard a block, fold the one before, multiply the one before that and finish the next one."""
+    """Guard a block, fold the previous block, multiply the one before it, finish an earlier one."""
     turns = 2 * len(work.chunks)
     for turn in range(turns):
         if step + 1 < len(blocks):
@@ -234,7 +235,7 @@ def run_step(blocks: Any, step: int, target: Any, work: Work) -> None:
 
 
 def open_block(source: Any, rows: Rows, work: Work, index: int) -> Block:
-    """Load rows."""
+    """Load the rows of a block."""
     x = work.inputs[index % len(work.inputs)][0 : rows.partitions, :, 0 : rows.each]
     for part in range(2):
         load_rows(x[:, part], source[part].tensor, rows, source[part].columns)
@@ -247,14 +248,14 @@ def open_block(source: Any, rows: Rows, work: Work, index: int) -> Block:
 
 
 def share_of_guard(block: Block, turns: int) -> None:
-    """Steps of a block's guard, one of so many turns that are left."""
+    """Run steps of a block's guard, as one of so many turns that are left for it."""
     if block.guard != None:
         left = guard_steps(block.guard) - block.guard.step
         advance_guard(block.guard, -(-left // turns))
 
 
 def fold_turn(block: Block, turn: int, work: Work) -> None:
-    """Transpose a chunk or fold one, which is two turns later, so that nothing waits."""
+    """Transpose a chunk, or fold a chunk two turns after its transpose, so that nothing waits."""
     last = 2 * len(work.chunks) - 1
     if turn < last and turn % 2 == 1 or turn == 0:
         transpose_chunk(block, work.chunks[(turn + 1) // 2], work)
@@ -263,14 +264,14 @@ def fold_turn(block: Block, turn: int, work: Work) -> None:
 
 
 def transpose_chunk(block: Block, chunk: Chunk, work: Work) -> None:
-    """A chunk of n and its partners, on partitions."""
+    """Bring a chunk of n, and its partners, onto partitions."""
     partners = transpose_columns(block, work.n - chunk.last + 1, work.n - chunk.paired + 1, work)
     chosen = transpose_columns(block, chunk.low, chunk.end, work)
     block.transposed.append([chosen, partners])
 
 
 def transpose_columns(block: Block, low: int, end: int, work: Work) -> Any:
-    """Columns of x on partitions, SBUF."""
+    """Bring columns of x onto partitions of SBUF."""
     each = block.rows.each
     bank = nl.ndarray((end - low, 2, each, block.columns), dtype=nl.float32, buffer=nl.psum)
     for part in range(2):
@@ -280,12 +281,12 @@ def transpose_columns(block: Block, low: int, end: int, work: Work) -> Any:
 
 
 def exchange_column(chunk: Chunk) -> int:
-    """The column of J from which on it takes the chunk's partners from, and to, their order."""
+    """Return the first column of J for a product that reverses the order of a chunk's partners."""
     return PARTITIONS - (chunk.last - chunk.low)
 
 
 def fold_chunk(block: Block, index: int, work: Work) -> None:
-    """Even and odd part of a chunk of n: where there is no partner, J has a column of zeros."""
+    """Compute the even and the odd part of a chunk of n; J has a column of zeros for no partner."""
     chunk = work.chunks[index]
     chosen, partners = block.transposed[index][0], block.transposed[index][1]
     column = exchange_column(chunk)
@@ -310,7 +311,7 @@ def fold_chunk(block: Block, index: int, work: Work) -> None:
 
 
 def multiply_turn(block: Block, turn: int, work: Work) -> None:
-    """A chunk of k: its products with cosines, or those with sines, sums and differences."""
+    """Multiply a chunk of k by cosines; or by sines, and compute sums and differences."""
     index, function = turn // 2, turn % 2
     chunk = work.chunks[index]
     operands = block.even if function == 0 else block.odd
@@ -331,7 +332,7 @@ def multiply_turn(block: Block, turn: int, work: Work) -> None:
 
 
 def finish_turn(block: Block, turn: int, target: Any, work: Work) -> None:
-    """Results of a block, of real parts first: one of as many turns as two for each chunk."""
+    """Make a share of a block's results, real parts first; a block has two turns for each chunk."""
     rows, turns = block.rows, 2 * len(work.chunks)
     if turn == 0:
         shape = (rows.partitions, 2, rows.each, work.n)
@@ -350,7 +351,7 @@ def finish_turn(block: Block, turn: int, target: Any, work: Work) -> None:
 def finish_span(
     block: Block, part: int, row: int, is_mirrored: bool, work: Work, first: int, last: int
 ) -> None:
-    """Results of chunks of k, or of N - k, of a part and a row of each partition."""
+    """Make the results of chunks of k, or of N - k, for a part and one row of each partition."""
     chunks, n = work.chunks, work.n
     low, end = chunks[first].low, chunks[last - 1].end
     if is_mirrored:
@@ -375,7 +376,7 @@ def finish_span(
 
 
 def reverse(dst: Any, data: Any, chunk: Chunk, work: Work) -> None:
-    """SBUF data [k, columns] to PSUM [columns, N - k], in ascending order."""
+    """Bring SBUF data [k, columns] to PSUM [columns, N - k], in ascending order."""
     column = exchange_column(chunk)
     nisa.nc_matmul(
         dst=dst,

@@ -71,7 +71,7 @@ from .stockham_blocks import Block
 from .stockham_stages import piece_count, product_count
 from .twiddled_stage import Sums, finish_sums, operand_count, pieces_for
 
-_PIECES = 2  # tiles for what comes of a streamed table
+_PIECES = 2  # tiles for pieces of a streamed table
 
 
 @nki.jit
@@ -79,7 +79,7 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(four_step_tables(N, radices, ...))``.
-    Returns (y_re, y_im), float32 HBM [B, N].
+    radices: a tuple of ints r1, ..., C with product N. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -87,14 +87,15 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     x, y = [x_re, x_im], [y_re, y_im]
     spread = spread_of(radices, batch)
     if is_long(spread) and batch > nl.num_programs():
-        load_whole_lines(spread)  # of one transform, the first products begin with its first lines
+        # a single transform comes in parts, so that its first products begin early
+        load_whole_lines(spread)
     share = share_rows(batch, spread.rows, instructions_of(spread))
     inputs = Inputs(input_tiles(spread, RING), [], [])
     tiles = result_tiles(spread)
     end = share.first + share.trips * share.step
     loads = loads_of(Lines(x, None, 0, n), inputs, spread, end, share.rest)
     if share.trips == 0:
-        # Data first: the first products run while the last tables arrive.
+        # Data comes first: the first products run while the last tables arrive.
         start_loads(loads, 1)
     held = load_plan(unpack(tables, places), spread, loads if share.trips == 0 else None)
     if share.trips > 0:
@@ -111,7 +112,7 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
 
 
 def instructions_of(spread: Spread) -> int:
-    """About how many instructions a bundle takes."""
+    """Return about how many instructions a bundle takes."""
     opening = spread.length // spread.radices[0] * (spread.parts + 1)
     middle = 0
     for stage in middle_stages(spread.radices):
@@ -126,35 +127,35 @@ def instructions_of(spread: Spread) -> int:
 
 
 def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
-    """Transform what ``loads`` brings, of which as much as its tiles hold is on the way."""
+    """Transform all inputs of ``loads``, of which the tiles hold a few at a time."""
     flow = Flow(loads, results, tables, loads.spread, [])
     passages: Any = []
     for bundle in loads.bundles:
         passages.append(passage_of(bundle, flow))
     count = len(passages)
     if is_long(loads.spread):
-        # SBUF holds two long states, but no more: a bundle closes while the next one opens.
+        # SBUF holds two long states, but no more: a bundle is closed while the next one is opened.
         for index in range(count + 1):
             exchange(at(passages, index), at(passages, index - 1), flow)
             run_together(None, at(passages, index), None, None, flow)
             settle(at(passages, index), flow)
         return
-    # While one bundle opens, the one before passes the stages, and an earlier one closes.
+    # While one bundle is opened, the one before passes the stages, and an earlier one is closed.
     for index in range(count + 3):
         moving, settling = at(passages, index - 1), at(passages, index - 2)
         run_together(at(passages, index), moving, settling, at(passages, index - 3), flow)
 
 
 def at(passages: Any, index: int) -> Any:
-    """The passage of that number, or None where there is none."""
+    """Return the passage of that number, or None where there is none."""
     return passages[index] if 0 <= index < len(passages) else None
 
 
 def exchange(opening: Any, closing: Any, flow: Flow) -> None:
-    """Open a long bundle and close another one, or not where it is None.
+    """Open a long bundle and close another one; either may be None.
 
-    It opens while the other's last twiddles are on their way, but for the last products: they let
-    the next one's load begin, which would keep the other's stores waiting.
+    The bundle is opened while the other's last twiddles are on their way. Only its last products
+    wait: they let the next load begin, which would delay the other's stores.
     """
     openings = opening.openings if opening != None else []
     closings = closing.closings if closing != None else []
@@ -169,7 +170,7 @@ def exchange(opening: Any, closing: Any, flow: Flow) -> None:
 
 
 def run_together(opening: Any, moving: Any, settling: Any, closing: Any, flow: Flow) -> None:
-    """Open a bundle, let one pass the stages, finish one and close one, or not where it is None."""
+    """Open a bundle, move one through the stages, finish one and close one; each may be None."""
     openings = opening.openings if opening != None else []
     middles = moving.middles if moving != None else []
     closings = closing.closings if closing != None else []
@@ -201,13 +202,13 @@ def settle(passage: Any, flow: Flow) -> None:
 
 
 def share_of(work: Any, step: int, steps: int) -> Any:
-    """[first, end] of what is done in a step of work that is spread over all steps."""
+    """Return [first, end] of the items due in a step, where ``work`` is spread over ``steps``."""
     count = len(work)
     return [count * step // steps, count * (step + 1) // steps]
 
 
 def passage_of(bundle: Bundle, flow: Flow) -> Passage:
-    """A bundle with tiles for its first state, and for what is streamed."""
+    """Return a bundle's Passage, with tiles for streamed pieces, before its first step."""
     spread, tables = flow.spread, flow.tables
     matrices: Any = []
     if tables.turn != None:

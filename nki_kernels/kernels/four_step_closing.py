@@ -22,18 +22,18 @@ from .spread_lines import Place, Spread, load_factors, store_lines
 
 
 class Closing(nl.NKIObject):
-    """A part of the states that a PSUM bank holds."""
+    """A part of the last state whose results a PSUM bank holds."""
 
     row: int
     rows: int
     low: int  # the first k_a
-    size: int
-    store: Any  # the Closing that holds all that is stored at once, or nothing
-    is_last: bool  # of it
+    size: int  # how many k_a
+    store: Any  # the Closing of everything that is stored together, or nothing
+    is_last: bool  # whether it is the last part of its store
 
 
 def closing_work(spread: Spread, rows: int) -> Any:
-    """The closings of a bundle, store by store."""
+    """Return the closings of a bundle, store by store."""
     length = spread.length
     most = STORED if length <= LONG else PSUM_BANK
     together = max(1, most // length)
@@ -53,7 +53,7 @@ def closing_work(spread: Spread, rows: int) -> Any:
 
 
 def close(closing: Closing, passage: Passage, flow: Flow) -> None:
-    """DFT over the partitions, and the store where this is the last part of it."""
+    """Compute a closing's DFT over the partitions, and store if it is the last of its store."""
     spread, store, last = flow.spread, closing.store, flow.tables.last
     state = passage.states[len(passage.states) - 1]
     row, low = closing.row - store.row, closing.low - store.low
@@ -75,7 +75,7 @@ def close(closing: Closing, passage: Passage, flow: Flow) -> None:
 
 
 def result_tile(store: Closing, flow: Flow) -> Any:
-    """SBUF for what is stored at once."""
+    """Return an SBUF tile for results that are stored together."""
     results, columns = flow.results, flow.spread.columns
     if results.tiles == None:
         shape = (columns, 2, store.rows, store.size)
@@ -85,12 +85,12 @@ def result_tile(store: Closing, flow: Flow) -> Any:
 
 
 def store_results(result: Any, results: Results, place: Place) -> None:
-    """Store SBUF [C, 2, rows, n], times the factors if there are any."""
+    """Store SBUF [C, 2, rows, n], after a product with the factors, if there are any."""
     if len(results.factors) > 0:
         tile = results.factors[results.turn % len(results.factors)]
         results.turn += 1
         after = results.after[0]
-        if after.shape[2] > place.pitch:  # every line has factors of its own
+        if after.shape[2] > place.pitch:  # each line has factors of its own
             numbers = result.flatten_dims(2, 3)
             load_factors(tile, after, place.row * place.pitch + place.low, numbers.shape[2])
             factors = tile[0 : numbers.shape[0], :, 0 : numbers.shape[2]]

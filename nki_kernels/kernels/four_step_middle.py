@@ -24,16 +24,16 @@ from .twiddled_stage import (
 
 
 class Middle(nl.NKIObject):
-    """A group of products of one of Stockham's stages, or of the turn."""
+    """Consecutive products of one of Stockham's stages, or of the turn (before the twiddles)."""
 
-    stage: int  # counted from the second one
+    stage: int  # counted from the second stage
     row: int
-    first: int  # product
-    count: int
+    first: int  # the first product
+    count: int  # number of products
 
 
 def middle_work(bundle: Bundle, tables: Tables) -> Any:
-    """Groups of products of Stockham's stages and the turn, stage by stage."""
+    """Return the groups of products of Stockham's stages and the turn, stage by stage."""
     work: Any = []
     stages, turn = tables.plan.stages, tables.turn
     for index in range(len(stages)):
@@ -53,14 +53,14 @@ def middle_work(bundle: Bundle, tables: Tables) -> Any:
 
 
 def middle_step(middle: Middle, passage: Passage, flow: Flow) -> None:
-    """Transpose a group of slabs; multiply the group before."""
+    """Transpose a group of slabs, then multiply the group before it."""
     tables = flow.tables
     plan, turn, pending = tables.plan, tables.turn, passage.pending
     row, first, count = middle.row, middle.first, middle.count
     if is_long(flow.spread):
         start_loads(flow.loads, 1)
     if first == 0 and pending != None and pending.target.row == row:
-        # The stage before has to end first: every product here reads all of its results.
+        # The stage before has to end first, because every product here reads all of its results.
         finish_pending(passage, flow)
     if first == 0 and row == 0:
         allocate_next(passage, flow)
@@ -82,7 +82,7 @@ def middle_step(middle: Middle, passage: Passage, flow: Flow) -> None:
 
 
 def finish_pending(passage: Passage, flow: Flow) -> None:
-    """The products of what is transposed, if something is."""
+    """Make the products of the slabs that are transposed, if there are any."""
     pending, slabs, tables = passage.pending, passage.slabs, flow.tables
     passage.pending = None
     passage.slabs = None

@@ -16,33 +16,33 @@ from .twiddled_stage import Sums, twiddle
 
 
 class Opening(nl.NKIObject):
-    """Products of the first stage that share a PSUM bank, in one or two places of an input tile."""
+    """Products of the first stage that share a PSUM bank, for one or two places of a tile."""
 
-    row: int  # in the first place
-    rows: Any  # in each of them
-    low: int  # the first value of a', which is what r1 leaves of a
-    count: int
+    row: int  # the first row, in the first place
+    rows: Any  # number of rows in each place
+    low: int  # the first value of a', the digits that r1 leaves of a
+    count: int  # how many values of a'
     chunk: Chunk
-    is_first: bool  # of the chunk
-    is_last: bool
+    is_first: bool  # whether it is the first of its chunk
+    is_last: bool  # whether it is the last of its chunk
 
 
 class Opened(nl.NKIObject):
-    """What is opened, and not yet twiddled."""
+    """Products of the first stage that are not yet multiplied by twiddles."""
 
-    target: Any  # of the first state
-    bank: Any  # in PSUM
+    target: Any  # their places in the first state
+    bank: Any  # the products, in PSUM
     sums: Sums
 
 
 def left_of(spread: Spread) -> int:
-    """M of the stage after the first one, or A / r1 where there is none."""
+    """Return M of the stage after the first one, or A / r1 where there is no such stage."""
     left = spread.length // spread.radices[0]
     return left // spread.radices[1] if len(spread.radices) > 2 else left
 
 
 def opening_work(bundle: Bundle, spread: Spread) -> Any:
-    """The openings of a bundle, chunk by chunk."""
+    """Return the openings of a bundle, chunk by chunk."""
     most = max(1, PSUM_BANK // (2 * spread.radices[0])) if spread.parts == 1 else 1
     left = left_of(spread)
     work: Any = []
@@ -53,7 +53,7 @@ def opening_work(bundle: Bundle, spread: Spread) -> Any:
         for member in range(0, bundle.each, together):
             digit = low
             while digit < end:
-                # Whole runs of M values of a', or a part of one.
+                # An opening has whole runs of M values of a', or a part of one run.
                 count = min(most, left - digit % left, end - digit)
                 if count == left and most >= left:
                     count = min(most, end - digit) // left * left
@@ -68,7 +68,7 @@ def opening_work(bundle: Bundle, spread: Spread) -> Any:
 
 
 def open_step(opening: Opening, passage: Passage, flow: Flow) -> None:
-    """Contract top digits, with c on partitions, for a PSUM bank of each place."""
+    """Contract top digits, which leaves c on partitions, for a PSUM bank of each place."""
     spread, chunk = flow.spread, opening.chunk
     if len(passage.states) == 0:
         allocate_next(passage, flow)
@@ -76,7 +76,8 @@ def open_step(opening: Opening, passage: Passage, flow: Flow) -> None:
         weigh_inputs(chunk, spread)
     banks: Any = []
     targets: Any = []
-    # Of few numbers in one bank the evacuation takes half the time; else two work side by side.
+    # Few numbers in one bank are evacuated in half the time; otherwise two banks are filled side by
+    # side.
     is_shared = shares_bank(opening, spread)
     for place in range(1 if is_shared else len(opening.rows)):
         rows = chunk.bundle.rows if is_shared else opening.rows[place]
@@ -94,7 +95,7 @@ def open_step(opening: Opening, passage: Passage, flow: Flow) -> None:
                         at_row += place * chunk.bundle.each
                     dst = opened_products(bank, at_row, digit, spread)
                     contract(dst, opening, place, row, digit, flow)
-    # VectorE has those before while these are multiplied.
+    # VectorE multiplies the previous products by twiddles while these are computed.
     twiddle_opened(flow)
     for place in range(len(banks)):
         bank = banks[place][0 : spread.columns]
@@ -110,14 +111,14 @@ def open_step(opening: Opening, passage: Passage, flow: Flow) -> None:
 
 
 def shares_bank(opening: Opening, spread: Spread) -> bool:
-    """Whether the numbers of both places fit one PSUM bank, all in the order of the state."""
+    """Return whether both places' numbers fit one PSUM bank, all in the order of the state."""
     bundle = opening.chunk.bundle
     fits = 2 * spread.length * bundle.rows <= PSUM_BANK
     return bool(fits and len(spread.radices) == 2 and opening.rows[0] == bundle.each)
 
 
 def twiddle_opened(flow: Flow) -> None:
-    """Twiddle what is opened where no stage follows, if something is."""
+    """Multiply opened products by their twiddles where no stage follows, if there are any."""
     for opened in flow.opened:
         shape = (opened.bank.shape[0], 2, flow.spread.length)
         factors = flow.tables.twiddle.tiles[0].reshape(shape)
@@ -127,13 +128,13 @@ def twiddle_opened(flow: Flow) -> None:
 
 
 def next_bundle(loads: Loads) -> int:
-    """The first row of the bundle that is loaded next, or -1 where there is none."""
+    """Return the first row of the bundle that is loaded next, or -1 if there is none."""
     left = loads.issued < len(loads.chunks)
     return int(loads.chunks[loads.issued].bundle.first) if left else -1
 
 
 def opened_products(bank: Any, row: int, digit: int, spread: Spread) -> Any:
-    """Where a product belongs in PSUM, [columns, part, k1], as ``opened_numbers`` has them."""
+    """Return the place of a product in PSUM, [columns, part, k1], in ``opened_numbers`` order."""
     if len(spread.radices) == 2:
         return bank[:, :, row]
     size = bank.shape[4]
@@ -142,7 +143,7 @@ def opened_products(bank: Any, row: int, digit: int, spread: Spread) -> Any:
 
 
 def opened_numbers(opening: Opening, first: int, count: int, state: Any, spread: Spread) -> Any:
-    """Where rows of an opening belong: [C, rows, k1, (j, part), m], or [C, part, rows, k1]."""
+    """Return the place of rows in the state, [C, rows, k1, (j, part), m] or [C, part, rows, k1]."""
     bundle = opening.chunk.bundle
     if len(spread.radices) == 2:
         return state[:, :, first : first + count]
@@ -156,7 +157,7 @@ def opened_numbers(opening: Opening, first: int, count: int, state: Any, spread:
 
 
 def contract(dst: Any, opening: Opening, place: int, row: int, digit: int, flow: Flow) -> None:
-    """The product of one transform's a', in PSUM [columns, part, k1]."""
+    """Multiply one a' of one transform, into PSUM [columns, part, k1]."""
     spread, chunk, first = flow.spread, opening.chunk, flow.tables.first
     radix, tile = spread.radices[0], chunk.tile
     member = opening.row + row

@@ -16,14 +16,16 @@ from .twiddled_stage import Sums
 
 
 class Results(nl.NKIObject):
-    """Where results go."""
+    """Where results go, and the factors that multiply them before."""
 
     target: Lines
-    after: Any  # the factors of the outputs in HBM, [C, 2, N/C] or, of B lines, [C, 2, B N/C]
-    factors: Any  # tiles for them, that DMA fills in turn
-    turn: int  # how many it has filled
-    tiles: Any = None  # for results, filled in turn, or None where each is fresh
-    made: int = 0  # how many are filled
+    # factors of the outputs in HBM, [C, 2, N/C] or, for B lines, [C, 2, B N/C]; in a list, or []
+    after: Any
+    factors: Any  # tiles for these factors, which DMA fills in turn
+    turn: int  # how many of these DMA has filled
+    # tiles for results, filled in turn, or None where each result has a fresh tile
+    tiles: Any = None
+    made: int = 0  # how many of these are filled
 
 
 class Passage(nl.NKIObject):
@@ -33,28 +35,28 @@ class Passage(nl.NKIObject):
     openings: Any
     middles: Any
     closings: Any
-    states: Any  # what each of Stockham's stages reads, so far, and their result [C, 2, rows, A]
+    states: Any  # the states so far: one for each of Stockham's stages, then [C, 2, rows, A]
     block: Block
-    matrices: Any  # tiles that streamed matrices of the turn come into
-    twiddles: Any  # tiles that streamed twiddles come into
+    matrices: Any  # tiles into which streamed matrices of the turn are loaded
+    twiddles: Any  # tiles into which streamed twiddles are loaded
     sums: Sums
-    pending: Any = None  # Group that is transposed, and not yet multiplied
-    slabs: Any = None  # Slabs of the turn, the same
-    result: Any = None  # SBUF for what is stored at once
+    pending: Any = None  # a Group that is transposed, and not yet multiplied
+    slabs: Any = None  # the Slabs of the turn that are transposed, and not yet multiplied
+    result: Any = None  # SBUF tile for results that are stored together
 
 
 class Flow(nl.NKIObject):
-    """What all bundles pass through."""
+    """What all bundles of a launch use."""
 
     loads: Loads
     results: Results
     tables: Tables
     spread: Spread
-    opened: Any  # what awaits its twiddles, which no stage comes before
+    opened: Any  # opened products that await their twiddles, where no stage comes before these
 
 
 def allocate_next(passage: Passage, flow: Flow) -> None:
-    """A tile for the state that comes next."""
+    """Allocate a tile for the next state."""
     spread, tables, index = flow.spread, flow.tables, len(passage.states)
     rows, stages = passage.block.rows.each, tables.plan.stages
     numbers = 2 * rows * spread.length

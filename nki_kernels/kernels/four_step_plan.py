@@ -16,28 +16,29 @@ from .stockham_plan import Plan, table_pieces, tiles_by_piece
 from .stockham_stages import length_of
 from .twiddled_stage import Streamed, pieces_to_hold, streamed_of
 
-STORED = 1024  # of each part of an output tile
-SIDE_BY_SIDE = STORED // 2  # A of transforms that lie side by side on the partitions of a tile
-LONG = 2048  # k_a of a bundle, beyond which one closes before the next one's stages
-_WORKING = 24 << 10  # of them for operands, results and small tables
-_STREAMED = 32 << 10  # of them for what comes of streamed tables
-_STREAMED_ONCE = 512  # A from which on tables of one transform are streamed
-_FEWEST = 16  # bundles of a batch, where it is long enough: the first and last overlap no other
+STORED = 1024  # numbers of each part of an output tile
+SIDE_BY_SIDE = STORED // 2  # A, up to which transforms lie side by side on the partitions of a tile
+LONG = 2048  # k_a of a bundle, beyond which a bundle is closed before the next one's stages
+_WORKING = 24 << 10  # bytes of a partition for operands, results and small tables
+_STREAMED = 32 << 10  # bytes of a partition for pieces of streamed tables
+_STREAMED_ONCE = 512  # A, from which on the tables of a single transform are streamed
+_FEWEST = 16  # bundles of a batch, if it is long enough: nothing overlaps the first and the last
 
 
 class Tables(nl.NKIObject):
     """A plan's tables in SBUF, and what else stays there."""
 
-    plan: Plan  # of Stockham's stages between the first one and the turn
-    turn: Any  # the stage before the twiddles, or None where that is the first one
-    matrices: Any  # Streamed, of the turn
-    first: Any  # [2 r1, 1, 2 r1], again from partition 64 on if r1 <= 32; [r1, 2, 2 r1] if r1 > 64
+    plan: Plan  # the Plan of Stockham's stages between the first one and the turn
+    turn: Any  # the stage before the twiddles, or None where it is the first stage
+    matrices: Any  # the turn's matrices, a Streamed
+    # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on; [r1, 2, 2 r1] for r1 > 64
+    first: Any
     twiddle: Streamed  # [C, 2 A]
-    last: Any  # Wr, Wi and -Wi: [C, 3, columns], zeros from column C on
+    last: Any  # Wr, Wi and -Wi: [C, 3, columns], with zeros from column C on
 
 
 def spread_of(radices: Any, batch: int) -> Spread:
-    """How transforms of a batch are spread."""
+    """Return how transforms of a batch are spread."""
     first, columns = radices[0], radices[len(radices) - 1]
     length = length_of(radices) // columns
     parts = 1 if first <= WHOLE_RADIX else 2
@@ -50,9 +51,10 @@ def spread_of(radices: Any, batch: int) -> Spread:
 
 
 def result_tiles(spread: Spread) -> Any:
-    """Tiles for results of a long bundle, where SBUF has room for those that wait for stores.
+    """Allocate tiles for results of a long bundle, where SBUF has room for several, or return None.
 
-    Else None. Memory of fresh ones would become the next state, which would wait for the stores.
+    Several tiles let results wait for their stores. Fresh tiles would be in memory that the next
+    state needs, and this state would wait for the stores.
     """
     if not is_long(spread) or spread.length > RING_LENGTH:
         return None
@@ -64,9 +66,10 @@ def result_tiles(spread: Spread) -> Any:
 
 
 def load_plan(tables: Any, spread: Spread, loads: Any = None) -> Tables:
-    """The tables in SBUF, but for those that are streamed as they do not fit, or are used once.
+    """Load the tables into SBUF, except for those that are streamed.
 
-    loads: all inputs of the launch, which begin between the tables, or None.
+    Tables are streamed that do not fit, or that only one transform reads. loads: all inputs of the
+    launch, which begin between the tables, or None.
     """
     stages, turn = middle_stages(spread.radices), last_turn(spread.radices)
     ends = load_tables([tables[0], tables[len(tables) - 1]])
@@ -95,14 +98,14 @@ def load_plan(tables: Any, spread: Spread, loads: Any = None) -> Tables:
         owners[index].tiles.append(loaded[len(wanted) - len(owners) + index])
     for index in range(len(stages)):
         stages[index].tiles = tiles_by_piece(stages[index], loaded, begins[index])
-    # ScalarE evacuates all: VectorE has the twiddles.
+    # ScalarE evacuates everything, because VectorE has the twiddles.
     plan = Plan(stages, identity, nl.float32, 0, 0, 0, None, True)
     matrices = streamed[1] if turn != None else None
     return Tables(plan, turn, matrices, ends[0], streamed[0], ends[1])
 
 
 def streamed_tables(tables: Any, spread: Spread, turn: Any) -> Any:
-    """The twiddles and, if there is a turn, its matrices, which need not stay in SBUF."""
+    """Return tables that need not stay in SBUF: the twiddles and, if any, the turn's matrices."""
     source = tables[len(tables) - 2].reshape((spread.columns, 2 * spread.length))
     if turn == None:
         return [streamed_of(source, 2 * spread.length, 1)]
@@ -114,9 +117,9 @@ def streamed_tables(tables: Any, spread: Spread, turn: Any) -> Any:
 
 
 def in_turn(tables: Any, wanted: Any) -> Any:
-    """Append the pieces of tables, each in its turn; returns whose they are.
+    """Append the pieces of tables to ``wanted``, a piece of each in turn; return their tables.
 
-    The first bundle reads them while others arrive.
+    The first bundle reads some of the pieces while others arrive.
     """
     pieces: Any = []
     most = 0
@@ -134,7 +137,7 @@ def in_turn(tables: Any, wanted: Any) -> Any:
 
 
 def room_of(spread: Spread, wanted: Any, streamed: Any) -> int:
-    """Bytes of a partition for tables that need not stay in SBUF."""
+    """Return the bytes of a partition for tables that need not stay in SBUF."""
     room = SMALLEST_SBUF - _WORKING - 4 * spread.loaded * ring_size(spread, RING)
     room -= 16 * spread.rows * spread.length
     for table in wanted:
@@ -146,5 +149,5 @@ def room_of(spread: Spread, wanted: Any, streamed: Any) -> int:
 
 
 def is_long(spread: Spread) -> bool:
-    """Whether SBUF holds no more than two states of a bundle."""
+    """Return whether SBUF holds no more than two states of a bundle."""
     return bool(spread.rows * spread.length > LONG)

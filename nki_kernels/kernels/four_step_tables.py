@@ -13,29 +13,29 @@ from .stockham_stages import MAX_RADIX, stage_of, stage_spec, stage_table
 from .table_terms import table_spec
 from .twiddled_stage import matrices_spec, matrices_table, turn_of, twiddled_outputs
 
-MAX_LENGTH = 2**19  # of transforms whose tables stay in SBUF
-MAX_STREAMED_LENGTH = 2**20  # of those whose tables are streamed
-MAX_STATE = 9200  # A: two states, of 8 A bytes each, fit SBUF beside what is streamed
+MAX_LENGTH = 2**19  # longest transform whose tables stay in SBUF
+MAX_STREAMED_LENGTH = 2**20  # longest transform whose tables are streamed
+MAX_STATE = 9200  # A: two states, of 8 A bytes each, fit SBUF beside streamed pieces
 
 
 def four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables, float32: (first, *stages, *turn, twiddle, last).
+    """Return the kernel's tables, float32: (first, *stages, *turn, twiddle, last).
 
     radices: r1, ..., C with product n, at least two. first: [2 r1, 1, 2 r1], the split DFT of r1
     times ``scale``, for r1 <= 32 again from row 64 on; for r1 > 64 [r1, 2, 2 r1]. stages:
-    Stockham's tables of the radices between, but for the last of them: turn, ``matrices_table``.
-    twiddle: [C, 1, 2 A], real and imaginary parts for each of the ``twiddled_outputs``. last: Wr,
-    Wi and -Wi, [C, 3, C], or with zeros after them [C, 3, 64]. Raises ValueError where the plan is
-    not one.
+    Stockham's tables of the radices between r1 and C, except for the last of these. turn: its
+    table, see ``matrices_table``. twiddle: [C, 1, 2 A], real and imaginary parts for each of the
+    ``twiddled_outputs``. last: Wr, Wi and -Wi, [C, 3, C], or followed by zeros [C, 3, 64]. inverse:
+    the sign of the exponent, True for exp(+...). Raises ValueError where the radices do not fit.
     """
     if math.prod(radices) != n or len(radices) < 2:
-        raise ValueError(f"radices {radices}: two or more with product n = {n}")
+        raise ValueError(f"radices {radices}: there must be two or more, with the product n = {n}")
     if any(not 2 <= r <= MAX_RADIX for r in radices):
         raise ValueError(f"radices {radices}: each must be 2 to {MAX_RADIX}")
     if n > MAX_STREAMED_LENGTH:
-        raise ValueError(f"n = {n}: the four-step kernel takes lengths up to {MAX_STREAMED_LENGTH}")
+        raise ValueError(f"n = {n}: four-step accepts lengths up to {MAX_STREAMED_LENGTH}")
     first, last = radices[0], radices[-1]
     stages = [stage_table(stage, inverse, 1.0) for stage in middle_stages(radices)]
     outputs = [np.arange(first)]
@@ -56,7 +56,7 @@ def four_step_tables(
 
 
 def _opening_table(radix: int, inverse: bool, scale: float) -> np.ndarray[Any, Any]:
-    """The first of ``four_step_tables``: rows (part, j), columns (part, k)."""
+    """Return the first of ``four_step_tables``: rows (part, j), columns (part, k)."""
     w = scale * roots(np.outer(np.arange(radix), np.arange(radix)), radix, inverse)
     real, imaginary = w.real, w.imag
     matrix = np.block([[real, imaginary], [-imaginary, real]]).astype(np.float32)
@@ -69,14 +69,14 @@ def _opening_table(radix: int, inverse: bool, scale: float) -> np.ndarray[Any, A
 
 
 def opening_shape(radix: int) -> tuple[int, int, int]:
-    """Shape of the first of ``four_step_tables``."""
+    """Return the shape of the first of ``four_step_tables``."""
     if radix > WHOLE_RADIX:
         return radix, 2, 2 * radix
     return 2 * radix + (WHOLE_RADIX if 4 * radix <= PARTITIONS else 0), 1, 2 * radix
 
 
 def middle_stages(radices: Any) -> Any:
-    """Stockham's stages between the first one and the turn, without their tables."""
+    """Return Stockham's stages between the first one and the turn, without their tables."""
     stages = []
     for index in range(1, len(radices) - 2):
         stages.append(stage_of(radices[0 : len(radices) - 1], index))
@@ -84,14 +84,14 @@ def middle_stages(radices: Any) -> Any:
 
 
 def last_turn(radices: Any) -> Any:
-    """The stage before the twiddles, or None where that is the first one."""
+    """Return the stage before the twiddles, or None where it is the first stage."""
     if len(radices) == 2:
         return None
     return turn_of(stage_of(radices[0 : len(radices) - 1], len(radices) - 2))
 
 
 def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
     first, last, length = radices[0], radices[-1], math.prod(radices[:-1])
     stages = [stage_spec(stage) for stage in middle_stages(radices)]
     if (turn := last_turn(radices)) is not None:

@@ -74,21 +74,22 @@ from .strided_stockham import (
     turn_marks,
 )
 
-_INSTRUCTIONS = LAUNCH_INSTRUCTIONS // 5  # of an iteration of the pass along columns
-_POINTS = 2**18  # of a block of columns, as long as 128 columns are more
+_INSTRUCTIONS = LAUNCH_INSTRUCTIONS // 5  # instructions of an iteration of the pass along columns
+_POINTS = 2**18  # points of a block of columns, as long as it has at least 128 columns
 _TOGETHER = 2**16  # points of a block of several images
 _MULTIPLIED = 512  # numbers of each part that are multiplied at a time
-_SHORT = 2560  # points of a column of which SBUF holds three groups
+_SHORT = 2560  # points of a column, up to which SBUF holds three groups
 _FILTER = 1024  # numbers of each part of a filter that are loaded at a time
 _PIECE = 1536  # numbers a partition of images that are loaded at a time
-_RING = 6144  # numbers a partition of images that are loaded and not used yet
+_RING = 6144  # numbers a partition of images that are loaded and not yet used
 
 
 class Filters(nl.NKIObject):
-    """Spectra of filters, one after the other for the images."""
+    """Spectra of filters, which the images use in turn."""
 
-    parts: Any  # HBM [F, N/2 + 1, M], a list of two
-    dimension: int  # that a device loop counts along, or -1 where its filters are always the same
+    parts: Any  # a list of the real and the imaginary part, HBM [F, N/2 + 1, M]
+    # the dimension that a device loop counts, or -1 where each iteration has the same filters
+    dimension: int
 
 
 class FilterPiece(nl.NKIObject):
@@ -96,13 +97,13 @@ class FilterPiece(nl.NKIObject):
 
     block: Any
     group: Any  # Columns of the block
-    first: int  # slab
-    count: int  # slabs
+    first: int  # the first slab
+    count: int  # number of slabs
     tile: Any  # SBUF [128, 2, numbers]
 
 
 class Convolver(nl.NKIObject):
-    """What the pass along columns computes with."""
+    """Tables and filters of the pass along columns."""
 
     stages: Any  # forward, with tables and identity
     reopening: Any  # SBUF table of the inverse of the last stage, [2 q', r, 2 q']
@@ -111,22 +112,23 @@ class Convolver(nl.NKIObject):
 
 
 class Flight(nl.NKIObject):
-    """A group of columns on its way."""
+    """A group of columns on its way through the pass."""
 
     block: Any
     group: Any  # Columns of the block
-    state: Any  # SBUF [columns, (K, part, q)], and what more a stationary operand reads
-    result: Any  # of the block: SBUF [(part, j, s), images, M / (r g), columns]
-    marks: Any  # lists of SBUF [columns, 1], to add to the results of columns, or nothing
-    is_last: bool  # of the block
+    # SBUF [columns, (K, part, q)], and numbers that a stationary operand reads beyond these
+    state: Any
+    result: Any  # the whole block's result, SBUF [(part, j, s), images, M / (r g), columns]
+    marks: Any  # a list of SBUF [columns, 1] to be added to the results of columns, or []
+    is_last: bool  # whether it is the last group of the block
 
 
 def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:
-    """The tables of the pass along columns, float32: two stages forward, two back, 1/M included.
+    """Return the tables of the pass along columns, float32: two stages forward, two back, with 1/M.
 
-    Shapes: [2 g r, 2 g r], [2 q', r, P], [2 q', r, 2 q'], [2 g r, P'], g slabs as in
-    strided_stockham; P and P' are 64 where the columns before zeros are 32 or fewer. Raises
-    ValueError unless the two radices, each 2 to 64, multiply to m.
+    Shapes: [2 g r, 2 g r], [2 q', r, P], [2 q', r, 2 q'], [2 g r, P'], with g slabs as in
+    strided_stockham. P and P' are 64, and columns of zeros are appended, where there are 32 columns
+    or fewer. Raises ValueError unless the two radices, each 2 to 64, multiply to m.
     """
     if len(radices) != 2:
         raise ValueError(f"radices {radices}: must be two with the product m = {m}")
@@ -139,7 +141,7 @@ def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any
 
 
 def column_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``column_tables(m, radices)``."""
+    """Return the (shape, dtype) of each of ``column_tables(m, radices)``."""
     opening, closing = strided_stockham_specs(radices)
     (size, _), dtype = opening
     (depth, count, _), _ = closing
@@ -147,14 +149,17 @@ def column_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def column_radices(m: int) -> list[tuple[int, int]]:
-    """Radices of columns of m points, the likeliest first. Spectra have the first one's order."""
+    """Return radices of columns of m points, the likeliest first.
+
+    The first pair decides the order of the filters' spectra.
+    """
     return sorted(radix_pairs(m), key=column_work)
 
 
 def column_work(radices: tuple[int, int]) -> float:
-    """What the pass along columns takes for each point, in no unit: DMA, then transpositions.
+    """Return an estimate, without a unit, of the pass's work for each point: DMA, then transposes.
 
-    DMA loads and stores by those engines whose partitions the first radix fills.
+    Only the DMA engines of those partitions that the first radix fills load and store.
     """
     radix, left = radices
     filled = 2 * radix * slabs_together(radix, left) / PARTITIONS
@@ -162,7 +167,7 @@ def column_work(radices: tuple[int, int]) -> float:
 
 
 def stage_order(m: int, radices: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """The frequency at each position of a column's spectrum, int64 [m]."""
+    """Return the frequency at each position of a column's spectrum, int64 [m]."""
     radix, left = radices
     return np.arange(m).reshape(left, radix).T.reshape(-1)
 
@@ -171,11 +176,11 @@ def stage_order(m: int, radices: tuple[int, int]) -> np.ndarray[Any, Any]:
 def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """Convolve every real image with a filter.
 
-    x: float32 HBM [B, h, w]. h_re, h_im: the filter's spectrum [1, N // 2 + 1, M] for all images
-    or [F, ...] for image b the one of b % F, in the order of ``stage_order``. tables, places:
-    ``pack`` of (tables of the real rows, ``column_tables(M, ...)``, tables of their inverse with
-    1/N). passes: (kind of the passes along rows, N, their radices, M, its radices, kept rows, kept
-    columns). Returns y, float32 HBM [B, kept rows, kept columns].
+    x: float32 HBM [B, h, w]. h_re, h_im: the filter's spectrum in the order of ``stage_order``, [1,
+    N // 2 + 1, M] for all images, or [F, N // 2 + 1, M], where image b has filter b % F. tables,
+    places: ``pack`` of (tables of the real rows, ``column_tables(M, ...)``, tables of their inverse
+    with 1/N). passes: (kind of the passes along rows, N, their radices, M, its radices, kept rows,
+    kept columns). Returns y, float32 HBM [B, kept rows, kept columns].
     """
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape
@@ -203,7 +208,7 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
 
 
 def parts_in_hbm(shape: Any) -> Any:
-    """Real and imaginary part of what lies between passes."""
+    """Allocate the real and the imaginary part of an array between passes, in HBM."""
     parts = []
     for _ in range(2):
         parts.append(Array(nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm), shape))
@@ -211,7 +216,7 @@ def parts_in_hbm(shape: Any) -> Any:
 
 
 def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radices: Any) -> None:
-    """HBM source [B, held, C] to target [B, kept, C], lists of two HbmColumns, times H."""
+    """Convolve columns of source [B, held, C] to target [B, kept, C], lists of two HbmColumns."""
     images, count = member_count(source[0]), spectrum[0].shape[0]
     found = load_tables(tables)
     stages = stages_of(radices, found, _PIECE, _RING)
@@ -240,7 +245,7 @@ def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radic
 
 
 def whole_periods(walk: Any, side: Any, images: int, filters: int) -> Any:
-    """A walk along images whose iterations begin with the first filter."""
+    """Return a walk along images in which every iteration begins with the first filter."""
     if walk.trips == 0:
         return walk
     end = side.first + side.count
@@ -255,7 +260,7 @@ def whole_periods(walk: Any, side: Any, images: int, filters: int) -> Any:
 
 
 def block_instructions(size: Any, stages: Any) -> int:
-    """Instructions of a block, at most."""
+    """Return how many instructions a block takes, at most."""
     groups = len(groups_of(size))
     pieces = -(-stages.length // piece_rows(columns_of(size), stages))
     loads = 2 * -(-stages.radix * stages.left // _FILTER) * -(-size.members // groups)
@@ -263,9 +268,10 @@ def block_instructions(size: Any, stages: Any) -> int:
 
 
 def convolve_blocks(source: Any, target: Any, tools: Any, blocks: Any) -> None:
-    """Convolve blocks, loading as far ahead as the ring of pieces reaches.
+    """Convolve blocks; loads run as far ahead as the ring of pieces reaches.
 
-    Three groups are on their way at a time where there is room: none waits for its own results.
+    Three groups are in progress at a time where SBUF has room, so that no group waits for its own
+    results.
     """
     stages = tools.stages
     ring = ring_of(blocks, stages)
@@ -297,7 +303,7 @@ def convolve_blocks(source: Any, target: Any, tools: Any, blocks: Any) -> None:
 
 
 def block_groups(block: Any) -> Any:
-    """Columns of a block that one product takes as its stationary operand."""
+    """Return the groups of a block's columns, each the stationary operand of one product."""
     groups = []
     for chunk in block.chunks:
         for group in groups_of(chunk):
@@ -306,16 +312,16 @@ def block_groups(block: Any) -> Any:
 
 
 def block_pieces(block: Any, stages: Any) -> int:
-    """How many pieces a block is loaded in."""
+    """Return the number of pieces in which a block is loaded."""
     return int(-(-stages.length // piece_rows(columns_of(block.place), stages)))
 
 
 def open_block(pieces: Any, first: int, ahead: int, source: Any, stages: Any) -> Any:
-    """First stage of a block, whose pieces begin with ``first``: a Flight of each group."""
+    """Run the first stage of a block, whose first piece is ``first``; return a Flight a group."""
     block = pieces[first].block
     place = block.place
     n, rows = stages.radix * stages.left, 2 * stages.rows
-    # Products read these columns of the state, some of them beyond the data.
+    # Products read these columns of the state; some of the columns lie beyond the data.
     beyond = columns_read(2 * stages.left) - 2 * stages.left
     size = max(2 * n + beyond, columns_read(rows) * stages.length)
     shape = (rows, place.members, stages.length, place.columns)
@@ -338,7 +344,7 @@ def open_block(pieces: Any, first: int, ahead: int, source: Any, stages: Any) ->
 
 
 def filter_pieces(blocks: Any, stages: Any) -> Any:
-    """What is loaded of the filters at a time, in turn into two tiles."""
+    """Return the pieces in which filters are loaded, into two tiles in turn."""
     step = max(1, _FILTER // stages.left)
     ring = []
     for _ in range(2):
@@ -354,7 +360,7 @@ def filter_pieces(blocks: Any, stages: Any) -> Any:
 
 
 def load_filter(piece: Any, filters: Any, left: int) -> None:
-    """SBUF [columns of the group, 2, numbers] of the filters, image by image."""
+    """Load a piece of the filters, SBUF [columns of the group, 2, numbers], image by image."""
     group, place = piece.group, piece.block.place
     count, half, m = filters.parts[0].shape
     numbers = piece.count * left
@@ -375,7 +381,7 @@ def load_filter(piece: Any, filters: Any, left: int) -> None:
 
 
 def multiply_filters(flight: Any, filters: Any, first: int, count: int, tools: Any) -> None:
-    """The last stage forward, and the product of a group's spectrum with its filters."""
+    """Run the last forward stage of a group, and multiply its spectrum by its filters."""
     stages = tools.stages
     set_images_aside(flight, stages)
     change_slabs(flight, stages.closing, stages)
@@ -387,7 +393,7 @@ def multiply_filters(flight: Any, filters: Any, first: int, count: int, tools: A
 
 
 def set_images_aside(flight: Any, stages: Any) -> None:
-    """Zeros in place of columns that would spoil those of other images in a transposition."""
+    """Write zeros to bad columns, which a transposition would mix with columns of other images."""
     if transposes_mix_rows() and flight.group.members > 1:
         n = stages.radix * stages.left
         columns = flight.state[:, 0 : 2 * n].reshape((flight.state.shape[0], 1, 2 * n))
@@ -395,7 +401,7 @@ def set_images_aside(flight: Any, stages: Any) -> None:
 
 
 def multiply_slabs(flight: Any, piece: Any, stages: Any) -> None:
-    """Slabs of a state, spectra, times those of the filters, in place, on VectorE."""
+    """Multiply slabs of a spectrum by those of the filters, in place, on VectorE."""
     columns, left = flight.state.shape[0], stages.left
     slabs = slabs_in(flight.state, stages)
     length = piece.tile.shape[2]
@@ -410,19 +416,19 @@ def multiply_slabs(flight: Any, piece: Any, stages: Any) -> None:
 
 
 def slabs_in(state: Any, stages: Any) -> Any:
-    """A state as [columns, K, part, q]."""
+    """Return a view of a state as [columns, K, part, q]."""
     n = stages.radix * stages.left
     return state[:, 0 : 2 * n].reshape((state.shape[0], stages.radix, 2, stages.left))
 
 
 def change_slabs(flight: Any, table: Any, stages: Any) -> None:
-    """A stage within each slab K of q' numbers, in place.
+    """Run a stage within each slab K of q' numbers, in place.
 
-    ScalarE alone takes results from PSUM, while VectorE multiplies the columns before.
+    Only ScalarE moves results out of PSUM, while VectorE multiplies the previous group.
     """
     left = 2 * stages.left
     columns = flight.state.shape[0]
-    if transposes_mix_rows():  # a product with columns of zeros then
+    if transposes_mix_rows():  # where a transpose is a product, also with columns of zeros
         columns = columns_read(columns)
     step = min(4, PSUM_BANK // left)
     pending: Any = None
@@ -442,7 +448,7 @@ def change_slabs(flight: Any, table: Any, stages: Any) -> None:
 
 
 def make_slabs(turned: Any, table: Any, state: Any) -> None:
-    """Products of transposed slabs, and their evacuation by ScalarE."""
+    """Multiply transposed slabs; ScalarE evacuates the products."""
     left, count, columns = turned.data.shape
     bank = nl.ndarray((columns, count, left), dtype=nl.float32, buffer=nl.psum)
     for index in range(count):
@@ -455,7 +461,7 @@ def make_slabs(turned: Any, table: Any, state: Any) -> None:
 
 
 def restore_rows(flight: Any, table: Any, stages: Any) -> None:
-    """The last stage: a group's columns of its block's result."""
+    """Run the last stage: a group's columns of its block's result."""
     marks: Any = []
     if len(flight.marks) > 0:
         marks.append(turn_marks_of(flight, stages))
@@ -477,16 +483,16 @@ def restore_rows(flight: Any, table: Any, stages: Any) -> None:
 
 
 def turn_marks_of(flight: Any, stages: Any) -> Any:
-    """The marks of a group's columns, SBUF [(part, j, s), columns]."""
+    """Return the marks of a group's columns, SBUF [(part, j, s), columns]."""
     first, second = flight.marks
     nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
     return turn_marks([first], first.shape[0], 2 * stages.rows, stages.identity)
 
 
 def make_rows(turned: Any, table: Any, flight: Any, marks: Any) -> None:
-    """One product of all transposed slabs at once, and its evacuation by ScalarE.
+    """Multiply all transposed slabs in one product, and evacuate it by ScalarE.
 
-    marks: empty, or what VectorE adds.
+    marks: an empty list, or marks that VectorE adds as it evacuates instead.
     """
     group = flight.group
     rows, count, columns = turned.data.shape
@@ -504,7 +510,7 @@ def make_rows(turned: Any, table: Any, flight: Any, marks: Any) -> None:
 
 
 def store_rows(target: Any, flight: Any, stages: Any) -> None:
-    """Store a block's result as the rows that the target holds."""
+    """Store a block's result in the rows that the target holds."""
     block, length = flight.block, stages.length
     kept = target[0].tensor.shape[target[0].axis]
     full = kept // length

@@ -69,15 +69,15 @@ from .real_four_step_tables import (
 )
 
 _LOADED = 2048  # numbers a partition of an input tile that holds several rows
-_RING = 2  # input tiles
+_RING = 2  # number of input tiles
 
 
 @nki.jit
 def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Real rows of half spectra ``x_re + i x_im``.
+    """Compute real rows from half spectra ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N // 2 + 1]. tables, places: ``pack(inverse_real_four_step_tables(N,
-    radices, ...))``. Returns y, float32 HBM [B, N].
+    radices, ...))``. radices: (R, C) or (R, L, C) with product N. Returns y, float32 HBM [B, N].
     """
     batch = x_re.shape[0]
     n = 2 * (x_re.shape[1] - 1)
@@ -89,7 +89,7 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     end = share.first + share.trips * share.step
     bundles = bundles_of(end, share.rest, spread)
     if share.trips == 0 and len(bundles) > 0:
-        # Data first: it is copied while the tables arrive.
+        # Data comes first: it is copied while the tables arrive.
         load_bundle(bundles[0], Lines(x, None), tiles[0], spread)
     held = load_plan(unpack(tables, places), spread)
     if share.trips > 0:
@@ -104,7 +104,7 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
 
 
 def spread_of(radices: Any, batch: int) -> Spread:
-    """How transforms of a batch are spread."""
+    """Return how transforms of a batch are spread."""
     radix, middle, columns = digits_of(radices)
     rows = _LOADED // (middle * max(radix, columns))
     few = -(-batch // (FEWEST_BUNDLES * nl.num_programs()))
@@ -115,14 +115,14 @@ def spread_of(radices: Any, batch: int) -> Spread:
 
 
 def instructions_of(spread: Spread) -> int:
-    """About how many instructions a bundle takes."""
+    """Return about how many instructions a bundle takes."""
     groups = len(groups_of(spread.radix, spread.middle)) if spread.middle > 1 else 0
     each = 4 * groups + 4 * spread.middle + 12
     return int(copy_count(spread.radix, spread.middle, spread.fine) + spread.rows * each + 8)
 
 
 def input_tiles(spread: Spread) -> Any:
-    """Tiles that DMA fills in turn."""
+    """Allocate the tiles that DMA fills in turn."""
     shape = (spread.columns, spread.rows * (spread.radix * spread.middle + 1))
     tiles = []
     for _ in range(_RING):
@@ -131,7 +131,7 @@ def input_tiles(spread: Spread) -> Any:
 
 
 def load_plan(tables: Any, spread: Spread) -> Tables:
-    """The tables in SBUF."""
+    """Load the tables into SBUF."""
     width = spread.slots * spread.middle
     wanted = [tables[0], tables[1].reshape((spread.columns, 2 * width))]
     for table in tables[2:]:
@@ -147,7 +147,7 @@ def load_plan(tables: Any, spread: Spread) -> Tables:
 
 
 def bundles_of(first: int, count: int, spread: Spread) -> Any:
-    """``count`` rows from ``first`` on, bundle by bundle."""
+    """Return ``count`` rows from ``first`` on, bundle by bundle."""
     bundles = []
     for start in range(first, first + count, spread.rows):
         rows = min(spread.rows, first + count - start)
@@ -156,7 +156,7 @@ def bundles_of(first: int, count: int, spread: Spread) -> Any:
 
 
 def load_bundle(bundle: Bundle, source: Lines, tile: Any, spread: Spread) -> None:
-    """A bundle's spectra: A numbers a partition, and the next one."""
+    """Load a bundle's spectra: A + 1 neighbouring numbers on each partition."""
     length, half = spread.radix * spread.middle, spread.columns // 2
     line = half * length + 1
     flat = tile[:, 0 : bundle.rows * (length + 1)]
@@ -172,7 +172,7 @@ def load_bundle(bundle: Bundle, source: Lines, tile: Any, spread: Spread) -> Non
 
 
 def store_bundle(bundle: Bundle, target: Lines, spread: Spread) -> None:
-    """Store a bundle's rows: N / R numbers a partition."""
+    """Store a bundle's rows: N / R numbers of each partition."""
     size = spread.middle * spread.columns
     together = 1 if target.base == None else bundle.rows
     for row in range(0, bundle.rows, together):
@@ -189,10 +189,10 @@ def store_bundle(bundle: Bundle, target: Lines, spread: Spread) -> None:
 def transform_bundles(
     bundles: Any, source: Lines, tiles: Any, target: Lines, tables: Tables, spread: Spread
 ) -> None:
-    """Transform bundles: one is copied while the one before is opened, and that before closed."""
+    """Transform bundles: one is copied, the one before is opened, and an earlier one is closed."""
     count = len(bundles)
     line = Pipeline(tables, spread, target, count == 1, [], [])
-    # Where SBUF has room for results of one more, a bundle ends among the steps of the next one.
+    # Where SBUF has room for results of one more bundle, a bundle ends among the next one's steps.
     is_late = spread.radix * spread.middle * spread.columns < MAX_INVERSE_LENGTH
     for index in range(min(_RING, count)):
         if bundles[index].loaded == None:
@@ -217,13 +217,13 @@ def transform_bundles(
             run_steps(line, openings, number, total)
             run_steps(line, others, number, total)
         if index < count and index + _RING < count:
-            # Its tile is that of this bundle, which is copied.
+            # Its tile is that of this bundle, which has been copied.
             load_bundle(bundles[index + _RING], source, tiles[index % _RING], spread)
 
 
 def run_steps(line: Pipeline, steps: Any, number: int, total: int) -> None:
-    """Those steps whose turn it is, where they are spread over ``total`` turns."""
-    # What the next turn reads comes early, the store late.
+    """Run the steps whose turn it is, where steps are spread over ``total`` turns."""
+    # Steps whose results the next turn reads come early; the store comes late.
     low, high = -(-len(steps) * number // total), -(-len(steps) * (number + 1) // total)
     if len(steps) > 0 and steps[0].kind >= TURN:
         low, high = len(steps) * number // total, len(steps) * (number + 1) // total
@@ -243,7 +243,7 @@ def run_steps(line: Pipeline, steps: Any, number: int, total: int) -> None:
 
 
 def allocate(bundle: Bundle, spread: Spread) -> None:
-    """Tiles for what the stages make of a bundle."""
+    """Allocate tiles for the results of a bundle's stages."""
     shape: Any = (spread.columns, bundle.rows, spread.slots, spread.middle)
     for _ in range(2):
         bundle.terms.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
@@ -260,7 +260,7 @@ def allocate(bundle: Bundle, spread: Spread) -> None:
 
 
 def copies_of(bundle: Bundle, spread: Spread) -> Any:
-    """Steps that bring a bundle's numbers into the order of slots."""
+    """Return the steps that bring a bundle's numbers into the order of slots."""
     total = copy_count(spread.radix, spread.middle, spread.fine)
     steps = []
     for number in range(total):
@@ -269,7 +269,7 @@ def copies_of(bundle: Bundle, spread: Spread) -> Any:
 
 
 def openings_of(bundle: Bundle, spread: Spread) -> Any:
-    """Steps of the first product: of whole rows, or of some slots of one."""
+    """Return the steps of the first product, of whole rows or of some slots of one row."""
     steps = []
     most = PSUM_BANK // spread.middle
     if most >= spread.slots:
@@ -285,9 +285,9 @@ def openings_of(bundle: Bundle, spread: Spread) -> Any:
 
 
 def closings_of(bundle: Bundle, before: Any, spread: Spread) -> Any:
-    """Steps of the second stage and of the last product, row by row, without the end.
+    """Return the steps of the second stage and of the last product, row by row, without the end.
 
-    before: [the bundle before], of which the end is among them, or [].
+    before: [the bundle before], whose end is among these steps, or [].
     """
     steps: Any = []
     if spread.middle == 1:
@@ -311,7 +311,7 @@ def closings_of(bundle: Bundle, before: Any, spread: Spread) -> Any:
 
 
 def append_end(steps: Any, bundle: Bundle, spread: Spread) -> None:
-    """Steps that end the last bundle."""
+    """Append the steps that end the last bundle."""
     if spread.middle > 1:
         steps.append(Step(TURN, bundle, bundle.rows, 1, 0, 0))
         append_last(steps, bundle, bundle.rows - 1, spread)
@@ -319,7 +319,7 @@ def append_end(steps: Any, bundle: Bundle, spread: Spread) -> None:
 
 
 def append_last(steps: Any, bundle: Bundle, row: int, spread: Spread) -> None:
-    """Steps of the last product of a row."""
+    """Append the steps of the last product of a row."""
     runs = RUNS * runs_paired(spread.radix)
     for first in range(0, spread.middle, runs):
         steps.append(Step(CLOSE, bundle, row, 1, first, min(runs, spread.middle - first)))

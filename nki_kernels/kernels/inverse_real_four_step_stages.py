@@ -20,7 +20,7 @@ from ..tiles import (
 from .real_four_step_tables import FEW_ROWS, groups_of, runs_paired
 
 RUNS = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank
-# What a step does.
+# Kinds of steps.
 COPY, OPEN, TURN, CLOSE, FINISH = 0, 1, 2, 3, 4
 
 
@@ -39,40 +39,41 @@ class Spread(nl.NKIObject):
 class Tables(nl.NKIObject):
     """A plan's tables in SBUF."""
 
-    identity: Any  # of load_identity
+    identity: Any  # SBUF, see load_identity
     first: Any  # [C, 4, C]
     twiddle: Any  # [C, 2, slots L]
     middle: Any  # [2 L g, groups, 2 L g], or None
-    last: Any  # [R, R], or of R = 64 twice
+    last: Any  # [R, R], twice for R = 64
 
 
 class Lines(nl.NKIObject):
     """Rows in HBM."""
 
     parts: Any  # tensors [B, ...]
-    base: Any  # register with the row that a device loop's iteration begins at, or None
+    base: Any  # register with the row at which a device loop's iteration begins, or None
 
 
 class Bundle(nl.NKIObject):
-    """Transforms that come and go together."""
+    """Transforms that are loaded, computed and stored together."""
 
-    first: int  # the row
+    first: int  # the first row
     rows: int
     loaded: Any  # SBUF [(part, k'), rows, A + 1]
-    terms: Any  # u's two terms in the order of slots, SBUF [(part, k'), rows, slots, L]
-    states: Any  # of each row, for L > 1: SBUF [C, (slot, part, k2)]
-    lasts: Any  # SBUF [C, rows, L, R], the numbers of the last product: of all rows, or of one
+    terms: Any  # the two terms of u in the order of slots, SBUF [(part, k'), rows, slots, L]
+    states: Any  # for L > 1, a state of each row: SBUF [C, (slot, part, k2)]
+    # SBUF [C, rows, L, R], the operand of the last product: of all rows, or of one row each
+    lasts: Any
     result: Any  # SBUF [R, rows, L C]
 
 
 class Step(nl.NKIObject):
     """A step of a bundle."""
 
-    kind: int  # one of those above
+    kind: int  # one of the kinds above
     bundle: Bundle
     row: int
     rows: int
-    first: int  # copy, slot, group of slots or j
+    first: int  # the first copy, slot, group of slots or j
     count: int
 
 
@@ -84,18 +85,18 @@ class Turned(nl.NKIObject):
 
 
 class Pipeline(nl.NKIObject):
-    """What is under way."""
+    """The state of a launch."""
 
     tables: Tables
     spread: Spread
     target: Lines
     is_alone: bool  # whether there is one bundle, so that VectorE has time for copies
-    turned: Any  # [Turned] of the second stage, or []
-    closed: Any  # [Turned] of the last product, or []
+    turned: Any  # [Turned] of the second stage that awaits its product, or []
+    closed: Any  # [Turned] of the last product that awaits its product, or []
 
 
 def copy(step: Step, line: Pipeline) -> None:
-    """A copy: those of the first term by t come first, then those of the second by s and k2."""
+    """Copy numbers into the order of slots: the first term by t, then the second by s and k2."""
     spread, bundle, number = line.spread, step.bundle, step.first
     last = spread.radix // 2 // spread.fine
     if number <= last:
@@ -109,7 +110,7 @@ def copy(step: Step, line: Pipeline) -> None:
         src = src[:, :, :, low : low + size].permute((0, 1, 3, 2))
     else:
         dst, src = copied_backwards(number - last - 1, bundle, spread)
-    # Not by GpSimdE, which brings the tables of a launch.
+    # GpSimdE does not copy, because it brings the tables of a launch.
     if line.is_alone and number % 2 == 1:
         nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.vector)
     else:
@@ -117,7 +118,7 @@ def copy(step: Step, line: Pipeline) -> None:
 
 
 def copied_backwards(number: int, bundle: Bundle, spread: Spread) -> Any:
-    """Where a copy of the second term goes, and what is copied, by s and k2."""
+    """Return target and source of a copy of the second term, by s and k2."""
     half, fine, slots = spread.radix // 2, spread.fine, spread.slots
     k2, s = number % spread.middle, number // spread.middle
     low = spread.radix * (spread.middle - k2) - half
@@ -131,7 +132,7 @@ def copied_backwards(number: int, bundle: Bundle, spread: Spread) -> Any:
 
 
 def open_slots(step: Step, line: Pipeline) -> None:
-    """DFT over k_c, with c on partitions afterwards, and the twiddles."""
+    """Compute the DFT over k_c, which leaves c on partitions, and apply the twiddles."""
     spread, bundle = line.spread, step.bundle
     rows, slots = step.rows, step.count
     banks: Any = []
@@ -158,11 +159,11 @@ def open_slots(step: Step, line: Pipeline) -> None:
 
 
 def leave_opening(step: Step, products: Any, spread: Spread) -> None:
-    """Sums of the products of twiddles, where the next stage reads them."""
+    """Add the products with twiddles, and place the sums where the next stage reads them."""
     bundle, left = step.bundle, spread.middle
     engine = nisa.engine.vector
     if nisa.get_nc_version() != nisa.nc_version.gen2 and spread.rows > FEW_ROWS:
-        engine = nisa.engine.gpsimd  # on v2 it would wait for VectorE, and VectorE for it
+        engine = nisa.engine.gpsimd  # on v2 GpSimdE and VectorE would wait for each other
     real, imaginary = [products[0], products[3]], [products[1], products[2]]
     if left > 1:
         state = bundle.states[step.row].reshape((spread.columns, spread.slots, 2, left))
@@ -178,13 +179,16 @@ def leave_opening(step: Step, products: Any, spread: Spread) -> None:
 
 
 def add(dst: Any, terms: Any, low: int, high: int, op: Any, engine: Any) -> None:
-    """The sum or difference of slots of two terms [C, rows, slots, L]."""
+    """Write the sum or difference of slots of two terms [C, rows, slots, L]."""
     data = [terms[0][:, :, low:high], terms[1][:, :, low:high]]
     nisa.tensor_tensor(dst=dst, data1=data[0], data2=data[1], op=op, engine=engine)
 
 
 def imaginary_pieces(first: int, end: int, spread: Spread) -> Any:
-    """Slots from ``first`` on but for R/2 and 0: [low, high, place in the last product]."""
+    """Return runs of the slots from ``first`` on without R/2 and 0.
+
+    These two slots have no imaginary part. A run is [low, high, place in the last product].
+    """
     zero = 1 + spread.radix // 2 - spread.fine
     pieces = []
     low, high = max(1, first), min(zero, end)
@@ -197,7 +201,7 @@ def imaginary_pieces(first: int, end: int, spread: Spread) -> Any:
 
 
 def turn_slots(step: Step, line: Pipeline) -> None:
-    """Transpose some groups of slots; multiply those before."""
+    """Transpose some groups of slots, then multiply the groups before."""
     spread = line.spread
     if step.count == 0:
         multiply_turned(line)
@@ -216,7 +220,7 @@ def turn_slots(step: Step, line: Pipeline) -> None:
 
 
 def multiply_turned(line: Pipeline) -> None:
-    """The second stage of those groups that are transposed: their parts [C, j, slots]."""
+    """Run the second stage of the groups that are transposed: their parts [C, j, slots]."""
     if len(line.turned) == 0:
         return
     spread, step, operands = line.spread, line.turned[0].step, line.turned[0].operands
@@ -239,7 +243,7 @@ def multiply_turned(line: Pipeline) -> None:
 
 
 def turn_last(step: Step, line: Pipeline) -> None:
-    """Transpose numbers of the last product, of some j or some rows; multiply those before."""
+    """Transpose operands of the last product, of some j or some rows; multiply those before."""
     radix, columns = line.spread.radix, line.spread.columns
     pair = runs_paired(radix)
     total = step.rows * step.count
@@ -261,7 +265,7 @@ def turn_last(step: Step, line: Pipeline) -> None:
 
 
 def last_numbers(step: Step, spread: Spread) -> Any:
-    """The numbers of a step of the last product, from the first: SBUF [C, (row, j, slot)]."""
+    """Return the operand of a step's last product from its start on, SBUF [C, (row, j, slot)]."""
     row = step.row if spread.middle == 1 else 0
     last = step.bundle.lasts[step.row - row]
     flat = last.reshape((spread.columns, last.shape[1] * spread.middle * spread.radix))
@@ -269,7 +273,7 @@ def last_numbers(step: Step, spread: Spread) -> Any:
 
 
 def multiply_last(line: Pipeline) -> None:
-    """The last product of what is transposed, and its evacuation."""
+    """Make and evacuate the last product of the numbers that are transposed."""
     if len(line.closed) == 0:
         return
     spread, step, operands = line.spread, line.closed[0].step, line.closed[0].operands

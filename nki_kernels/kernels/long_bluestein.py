@@ -36,7 +36,7 @@ from .spread_lines import Inputs, Lines, Spread, input_tiles, loads_of, start_lo
 from .table_terms import table_spec
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
-_TILES = 2  # for inputs, and for factors of them
+_TILES = 2  # tiles for inputs, and tiles for their factors
 
 
 class Convolution(nl.NKIObject):
@@ -45,30 +45,31 @@ class Convolution(nl.NKIObject):
     spread: Spread
     tables: Tables
     opening: Any  # the chirp in HBM, [r1, 2, M/r1]
-    spectrum: Any  # of the filter, [r1, 2, M/r1]
-    closing: Any  # the chirp, [C, 2, M/C]
+    spectrum: Any  # the spectrum of the filter in HBM, [r1, 2, M/r1]
+    closing: Any  # the chirp of results in HBM, [C, 2, M/C]
     scratch: Any  # two tensors in HBM, [rows, M]
-    tiles: Any  # for inputs
-    factors: Any  # for factors of inputs
-    weights: Any  # one for factors of outputs: SBUF has no room for more beside 2^19 numbers
+    tiles: Any  # tiles for inputs
+    factors: Any  # tiles for factors of inputs
+    weights: Any  # a tile for factors of outputs; SBUF has no room for two beside 2^19 numbers
 
 
 def long_bluestein_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables for a convolution of length M = product of ``radices``.
+    """Return the kernel's tables for a convolution of length M, the product of ``radices``.
 
-    (chirp [r1, 2, M/r1], spectrum [r1, 2, M/r1], chirp [C, 2, M/C], *four_step's tables), float32,
-    computed in float64. Raises ValueError unless M >= 2n - 1 and r1 > 64.
+    They are (chirp [r1, 2, M/r1], spectrum [r1, 2, M/r1], chirp [C, 2, M/C], *four_step's tables),
+    float32, computed in float64. inverse: the sign of the exponent, True for exp(+...). Raises
+    ValueError unless M >= 2n - 1 and r1 > 64.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
+        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
     if 2 * radices[0] <= PARTITIONS:
         raise ValueError(f"radices {radices}: the first must be 65 to 128")
     opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     first, last = radices[0], radices[-1]
-    # The second transform works on exchanged parts, i.e. on i times the conjugate.
+    # The second transform works on exchanged parts, which means on i times the conjugate.
     return (
         parts_by_row(opening.reshape(first, -1)),
         parts_by_row(spectrum.conj().reshape(first, -1)),
@@ -78,7 +79,7 @@ def long_bluestein_tables(
 
 
 def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``long_bluestein_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``long_bluestein_tables(n, radices, ...)``."""
     m, first, last = math.prod(radices), radices[0], radices[-1]
     opening = table_spec((first, 2, m // first))
     return opening, opening, table_spec((last, 2, m // last)), *four_step_specs(radices)
@@ -89,7 +90,7 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(long_bluestein_tables(N, radices,
-    ...))``. Returns (y_re, y_im), float32 HBM [B, N].
+    ...))``. radices: r1, ..., C with product M. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -110,7 +111,7 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
 
 
 def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
-    """What the kernel shares, with scratch for so many transforms."""
+    """Return what the transforms share, with scratch for ``rows`` transforms."""
     m = spread.length * spread.columns
     scratch, factors = [], []
     for _ in range(2):

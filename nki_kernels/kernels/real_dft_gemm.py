@@ -33,19 +33,20 @@ from .table_terms import table_spec
 
 
 def contracted_half(n: int) -> int:
-    """Numbers of each part of a half spectrum that the inverse contracts."""
+    """Return how many numbers of each part of a half spectrum the inverse contracts."""
     return (n + 1) // 2
 
 
 def transforms_per_slab(n: int) -> int:
-    """Transforms of length ``n`` that one product takes, at least 1."""
+    """Return how many transforms of length ``n`` one product takes, at least 1."""
     return max(1, PARTITIONS // (2 * contracted_half(n)))
 
 
 def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """The table of ``real_dft_gemm``: [gN, 2g (N//2+1)], columns (transform, part, k), float32.
+    """Return the table of ``real_dft_gemm``: [gN, 2g (N//2+1)], float32.
 
-    inverse: the sign of the exponent, True for exp(+...). Raises ValueError unless 1 <= n <= 256.
+    Its columns are (transform, part, k). inverse: the sign of the exponent, True for exp(+...).
+    Raises ValueError unless 1 <= n <= 256.
     """
     w = scale * _roots(n, inverse)
     one = np.stack([w.real, w.imag], 1).reshape(n, -1)
@@ -55,9 +56,10 @@ def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> n
 def inverse_real_dft_gemm_matrix(
     n: int, inverse: bool = True, scale: float = 1.0
 ) -> np.ndarray[Any, Any]:
-    """The table of ``inverse_real_dft_gemm``: rows (transform, part, k), columns (transform, n).
+    """Return the table of ``inverse_real_dft_gemm``, float32.
 
-    Otherwise as ``real_dft_gemm_matrix``.
+    Its rows are (transform, part, k), its columns (transform, n). The arguments and the error are
+    those of ``real_dft_gemm_matrix``.
     """
     w = scale * _roots(n, inverse).T
     half = contracted_half(n)
@@ -68,28 +70,28 @@ def inverse_real_dft_gemm_matrix(
 
 
 def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
-    """exp(-+2 pi i n k / N), [N, N//2+1]."""
+    """Return exp(-+2 pi i n k / N), [N, N//2+1]."""
     if not 1 <= n <= MAX_LENGTH:
-        raise ValueError(f"n = {n}: DFT-GEMM takes lengths 1 to {MAX_LENGTH}")
+        raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
     w: np.ndarray[Any, Any] = roots(np.outer(np.arange(n), np.arange(n // 2 + 1)), n, inverse)
     return w
 
 
 def real_dft_gemm_spec(n: int) -> Any:
-    """(shape, dtype) of ``real_dft_gemm_matrix(n, ...)``."""
+    """Return the (shape, dtype) of ``real_dft_gemm_matrix(n, ...)``."""
     g = transforms_per_slab(n)
     return table_spec((g * n, 2 * g * (n // 2 + 1)))
 
 
 def inverse_real_dft_gemm_spec(n: int) -> Any:
-    """(shape, dtype) of ``inverse_real_dft_gemm_matrix(n, ...)``."""
+    """Return the (shape, dtype) of ``inverse_real_dft_gemm_matrix(n, ...)``."""
     g = transforms_per_slab(n)
     return table_spec((2 * g * contracted_half(n), g * n))
 
 
 @nki.jit
 def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
-    """Spectra of the rows of real ``x``: n = 0 .. N/2.
+    """Compute the half spectra, k = 0 .. N/2, of the rows of real ``x``.
 
     x: float32 HBM [B, N], 1 <= N <= 256. matrix: ``real_dft_gemm_matrix(N, ...)``. Returns (y_re,
     y_im), float32 HBM [B, N // 2 + 1].
@@ -104,13 +106,16 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
 
 
 def real_dft_gemm_rows(source: HbmRows, target: Any, n: int, matrix: Any) -> None:
-    """Half spectra of the rows of source, zeros after them, into the two parts of target."""
+    """Write half spectra of the rows of source to the two parts of target.
+
+    Zeros follow rows of the source that are shorter than n.
+    """
     multiply_rows([source], target, Product(1, n, n, False, 2, n // 2 + 1), matrix)
 
 
 @nki.jit
 def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def]
-    """Real rows of half spectra ``x_re + i x_im``.
+    """Compute real rows from half spectra ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, n // 2 + 1]. matrix: ``inverse_real_dft_gemm_matrix(n, ...)``.
     Returns y, float32 HBM [B, n].
@@ -123,6 +128,6 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
 
 
 def inverse_real_dft_gemm_rows(source: Any, target: HbmRows, n: int, matrix: Any) -> None:
-    """Real rows of half spectra, the two parts of source, as far as target has columns."""
+    """Write real rows from half spectra, the two parts of source, as far as target has columns."""
     product = Product(2, n // 2 + 1, contracted_half(n), n % 2 == 0, 1, n)
     multiply_rows(source, [target], product, matrix)

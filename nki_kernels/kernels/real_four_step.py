@@ -79,15 +79,15 @@ from .real_four_step_last import close_some, closing_steps, queue_steps
 from .real_four_step_tables import FEW_ROWS
 from .twiddled_stage import Sums, finish_sums, twiddle
 
-_LATE = 3  # steps of the stages, after which VectorE has twiddled a portion
+_LATE = 3  # stage steps after which VectorE has multiplied a portion by its twiddles
 
 
 @nki.jit
 def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Spectra of the rows of real ``x``: n = 0 .. N/2.
+    """Compute the half spectra, k = 0 .. N/2, of the rows of real ``x``.
 
-    x: float32 HBM [B, N]. tables, places: ``pack(real_four_step_tables(N, radices, ...))``. Returns
-    (y_re, y_im), float32 HBM [B, N // 2 + 1].
+    x: float32 HBM [B, N]. tables, places: ``pack(real_four_step_tables(N, radices, ...))``.
+    radices: (R, C) or (R, L, C) with product N. Returns (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
     y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -100,7 +100,7 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     bundles = bundles_of(spread, end, share.rest)
     source = Source(x, None, tiles, chunks_of(bundles), 0)
     if share.trips == 0:
-        # Data first: the first products run while the last tables arrive.
+        # Data comes first: the first products run while the last tables arrive.
         start_loads(source, spread, 1)
     held = load_plan(unpack(tables, places), spread)
     if share.trips > 0:
@@ -118,7 +118,7 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
 
 
 def instructions_of(spread: Spread) -> int:
-    """About how many instructions a bundle takes."""
+    """Return about how many instructions a bundle takes."""
     groups = spread.slots // spread.together
     opening = spread.rows * (2 * spread.middle + 2)
     middle = spread.rows * 4 * groups if spread.middle > 1 else 2 * spread.rows
@@ -128,7 +128,7 @@ def instructions_of(spread: Spread) -> int:
 
 
 def load_plan(tables: Any, spread: Spread) -> Tables:
-    """The tables in SBUF."""
+    """Load the tables into SBUF."""
     columns, width = spread.columns, 2 * spread.middle * spread.slots
     wanted = [tables[0]]
     if spread.middle > 1:
@@ -145,7 +145,7 @@ def load_plan(tables: Any, spread: Spread) -> Tables:
 def transform_bundles(
     bundles: Any, source: Source, target: Target, tables: Tables, spread: Spread
 ) -> None:
-    """Transform bundles: each is opened while those before are closed."""
+    """Transform bundles; each is opened while earlier bundles are closed."""
     line = Pipeline(tables, spread, source, target, None, [], 0, 0, Sums(None, None, None), _LATE)
     for bundle in bundles:
         allocate(bundle, spread)
@@ -170,7 +170,7 @@ def transform_bundles(
 
 
 def allocate(bundle: Bundle, spread: Spread) -> None:
-    """Tiles for what the stages make of a bundle."""
+    """Allocate tiles for the results of a bundle's stages."""
     shape: Any = (spread.columns, 2 * spread.middle * spread.slots)
     for _ in range(bundle.rows if spread.middle > 1 else 0):
         bundle.states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
@@ -186,7 +186,10 @@ def allocate(bundle: Bundle, spread: Spread) -> None:
 
 
 def work_of(bundle: Bundle, spread: Spread) -> Any:
-    """Both stages of a bundle: the second one of a row is among the first of the next row."""
+    """Return the steps of both stages of a bundle.
+
+    The second stage of a row runs among the steps of the next row's first stage.
+    """
     work: Any = []
     most = max(1, PSUM_BANK // (2 * spread.slots))
     held = half_rows(bundle, spread)
@@ -219,7 +222,10 @@ def work_of(bundle: Bundle, spread: Spread) -> Any:
 
 
 def middles_of(bundle: Bundle, row: int, is_last: bool, spread: Spread) -> Any:
-    """The second stage of a row, PSUM bank by PSUM bank; is_last: of the rows of the bundle."""
+    """Return the second stage of a row, PSUM bank by PSUM bank.
+
+    is_last: whether it is the last row of the bundle.
+    """
     together = spread.together
     most = PSUM_BANK // max(PARTITIONS, 2 * spread.middle * together)
     found = []
@@ -236,7 +242,7 @@ def middles_of(bundle: Bundle, row: int, is_last: bool, spread: Spread) -> Any:
 
 
 def open_step(opening: Opening, line: Pipeline) -> None:
-    """Contract top digits, with c on partitions, for a PSUM bank of them in each half."""
+    """Contract top digits, which leaves c on partitions, for a PSUM bank in each half."""
     spread, bundle = line.spread, opening.bundle
     held = half_rows(bundle, spread)
     banks: Any = []
@@ -264,7 +270,7 @@ def open_step(opening: Opening, line: Pipeline) -> None:
 def open_digit(
     opening: Opening, row: int, digit: int, half: int, bank: Any, line: Pipeline
 ) -> None:
-    """The product of a digit of a row of an opening, in the whole array or in a row tile."""
+    """Multiply a digit of a row of an opening, in the whole array or in a row tile."""
     spread, chunk = line.spread, opening.chunk
     low = (opening.low + digit - chunk.low) * spread.columns
     place = bank[:, :, row]
@@ -278,7 +284,7 @@ def open_digit(
 
 
 def leave_opening(opening: Opening, row: int, bank: Any, line: Pipeline) -> None:
-    """A bank of the first stage, whose rows begin at ``row``, to where the next one reads it."""
+    """Move a bank of the first stage, with rows from ``row`` on, to where the next stage reads."""
     spread, bundle = line.spread, opening.bundle
     columns, slots = spread.columns, spread.slots
     if spread.middle > 1:
@@ -294,7 +300,7 @@ def leave_opening(opening: Opening, row: int, bank: Any, line: Pipeline) -> None
 
 
 def twiddle_bank(target: Any, bank: Any, factors: Any, line: Pipeline) -> None:
-    """target = PSUM bank times factors: of many rows GpSimdE, or VectorE later, adds products."""
+    """Set target = PSUM bank times factors; where there are many rows, the sums follow later."""
     if line.spread.rows > FEW_ROWS:
         twiddle(target, bank, factors, line.sums)
     else:
@@ -302,12 +308,12 @@ def twiddle_bank(target: Any, bank: Any, factors: Any, line: Pipeline) -> None:
 
 
 def factors_of(twiddle: Any, pattern: Any, low: int) -> Any:
-    """Real and imaginary parts of twiddles from ``low`` on."""
+    """Return the real and imaginary parts of twiddles from ``low`` on."""
     return [twiddle.ap(pattern, low), twiddle.ap(pattern, twiddle.shape[2] + low)]
 
 
 def transpose_slots(middle: Middle, line: Pipeline) -> None:
-    """Transpose some groups of slots; multiply those before."""
+    """Transpose some groups of slots, then multiply the groups before."""
     spread = line.spread
     state, columns = middle.portion.bundle.states[middle.row], spread.columns
     size = 2 * spread.middle * spread.together
@@ -323,7 +329,7 @@ def transpose_slots(middle: Middle, line: Pipeline) -> None:
 
 
 def multiply_slots(line: Pipeline) -> None:
-    """The second stage of those groups of slots that are transposed, and their twiddles."""
+    """Run the second stage of the groups of slots that are transposed, and apply their twiddles."""
     spread, middle = line.spread, line.pending
     line.pending = None
     left, together, slots = spread.middle, spread.together, spread.slots

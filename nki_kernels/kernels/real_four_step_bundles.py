@@ -20,7 +20,7 @@ from .real_four_step_tables import (
 from .twiddled_stage import Sums
 
 _LOADED = 2048  # numbers a partition of an input tile, at most
-RING = 3  # input tiles
+RING = 3  # number of input tiles
 
 
 class Spread(nl.NKIObject):
@@ -30,7 +30,7 @@ class Spread(nl.NKIObject):
     middle: int  # L
     columns: int  # C
     together: int  # slots of a product of the second stage
-    slots: int  # a multiple of that: R/2 + 1, and some that nobody reads
+    slots: int  # R/2 + 1 slots, and more up to a multiple of ``together``, which nobody reads
     fine: int  # S
     rows: int  # transforms of a bundle
     portion: int  # slots whose outputs share a PSUM bank
@@ -40,7 +40,7 @@ class Spread(nl.NKIObject):
 class Tables(nl.NKIObject):
     """A plan's tables in SBUF."""
 
-    identity: Any  # of load_identity
+    identity: Any  # SBUF, see load_identity
     first: Any  # [R, 2 slots]
     middle: Any  # [2 L g, groups, 2 L g], or None
     twiddle: Any  # [C, 2, L slots]
@@ -51,62 +51,62 @@ class Source(nl.NKIObject):
     """Where inputs are, and the tiles that DMA fills with them in turn."""
 
     x: Any  # HBM [B, N]
-    base: Any  # register with the row that a device loop's iteration begins at, or None
+    base: Any  # register with the row at which a device loop's iteration begins, or None
     tiles: Any
-    chunks: Any  # of all bundles
-    issued: int  # chunks whose load is issued
+    chunks: Any  # the chunks of all bundles
+    issued: int  # chunks whose load has been issued
 
 
 class Target(nl.NKIObject):
     """Where results go."""
 
     parts: Any  # HBM [B, N/2 + 1], two of them
-    base: Any  # as of Source
+    base: Any  # the register of the Source, or None
 
 
 class Bundle(nl.NKIObject):
     """Transforms that are closed together."""
 
-    first: int  # the row, of the source
+    first: int  # the first row, counted within the source
     rows: int
     chunks: Any
-    states: Any  # between the stages, SBUF [C, (slot, part, j)] of each row; none if L = 1
+    states: Any  # for L > 1, the state of each row between the stages: SBUF [C, (slot, part, j)]
     portions: Any
     result: Any  # SBUF [(part, k'), rows, A + 1]
 
 
 class Portion(nl.NKIObject):
-    """Slots of a bundle that are closed together; the last ones with slot R/2."""
+    """Slots of a bundle that are closed together; the last portion also has slot R/2."""
 
     bundle: Bundle
     low: int  # the first slot
     slots: int
     tile: Any  # v, SBUF [C, 2, rows, L, slots]
-    is_last: bool  # of the bundle
+    is_last: bool  # whether it is the last portion of its bundle
 
 
 class Chunk(nl.NKIObject):
-    """Inputs of a bundle that are loaded at once: digits j of all of its rows."""
+    """Inputs of a bundle that are loaded at once: some digits j of all of its rows."""
 
     bundle: Bundle
     low: int  # the first digit
     digits: int
-    tile: Any  # SBUF [halves R, rows of a half, digits C], once the load is issued
+    tile: Any  # SBUF [halves R, rows of a half, digits C], once the load has been issued
 
 
 class Opening(nl.NKIObject):
-    """Products of the first stage that share a PSUM bank: of some rows, or of digits of one.
+    """Products of the first stage that share a PSUM bank: of some rows, or of digits of one row.
 
-    Of each half, whose rows follow those of the half before.
+    Each half has such products; its rows follow the rows of the half before.
     """
 
     bundle: Bundle
     chunk: Chunk
-    row: int  # of a half
-    rows: int
+    row: int  # the first row, counted within a half
+    rows: int  # number of rows of a half
     low: int  # the first digit
     digits: int
-    is_last: bool  # of the chunk
+    is_last: bool  # whether it is the last of the chunk
 
 
 class Middle(nl.NKIObject):
@@ -114,56 +114,56 @@ class Middle(nl.NKIObject):
 
     portion: Portion
     row: int
-    first: int  # group of slots
-    count: int
-    is_last: bool  # of the portion
-    operands: Any  # SBUF [2 L g, count, C], once they are transposed
+    first: int  # the first group of slots
+    count: int  # number of groups
+    is_last: bool  # whether it is the last of the portion
+    operands: Any  # SBUF [2 L g, count, C], once the slots are transposed
 
 
 class Work(nl.NKIObject):
-    """A step of either stage."""
+    """A step of the first or of the second stage."""
 
-    opening: Any  # Opening, or None
-    middle: Any  # Middle, or None
+    opening: Any  # the step's Opening, or None
+    middle: Any  # the step's Middle, or None
 
 
 class Closing(nl.NKIObject):
-    """Outputs that a PSUM bank holds: of one of the two lines, or of slot R/2."""
+    """Outputs that share a PSUM bank: of one of the two lines, or of slot R/2."""
 
     portion: Portion
     line: int  # 0 or 1
-    low: int  # the first slot, of the portion
+    low: int  # the first slot, counted within the portion
     slots: int
-    bank: Any  # PSUM [(part, k'), rows, L, slots], once it is computed
+    bank: Any  # PSUM [(part, k'), rows, L, slots], once the products are made
 
 
 class Step(nl.NKIObject):
-    """A step of closing a bundle: products of one, or some evacuations, or the store."""
+    """A step of closing a bundle: the products of a closing, some evacuations, or the store."""
 
     closing: Closing
-    first: int  # evacuation; -1: products instead
-    count: int
-    ready: int  # step of either stage before which it would wait for VectorE
-    is_last: bool  # of the bundle, which is then stored
+    first: int  # the first evacuation, or -1 where the step makes products
+    count: int  # number of evacuations
+    ready: int  # number of stage steps that must be done, before which it would wait for VectorE
+    is_last: bool  # whether it is the last of the bundle, which is stored after it
 
 
 class Pipeline(nl.NKIObject):
-    """What is under way."""
+    """The state of a launch."""
 
     tables: Tables
     spread: Spread
     source: Source
     target: Target
-    pending: Any  # Middle that is transposed, and not yet multiplied, or None
-    steps: Any  # that close bundles
-    closed: int  # of them
-    opened: int  # steps of either stage
-    sums: Sums  # of products with twiddles
-    late: int  # of them, by which closing comes later, as it waits for VectorE's twiddles
+    pending: Any  # the Middle that is transposed and not yet multiplied, or None
+    steps: Any  # all steps that close bundles
+    closed: int  # how many of these are done
+    opened: int  # how many steps of the first and the second stage are done
+    sums: Sums  # products with twiddles that are to be added
+    late: int  # stage steps by which closing is delayed, because it waits for VectorE's twiddles
 
 
 def spread_of(radices: Any, batch: int) -> Spread:
-    """How transforms of a batch are spread."""
+    """Return how transforms of a batch are spread."""
     radix, middle, columns = digits_of(radices)
     rows = min(PSUM_BANK // (middle * (radix // 2)), _LOADED // (middle * columns))
     few = -(-batch // (FEWEST_BUNDLES * nl.num_programs()))
@@ -181,12 +181,12 @@ def spread_of(radices: Any, batch: int) -> Spread:
 
 
 def half_rows(bundle: Bundle, spread: Spread) -> int:
-    """Rows of a bundle in its first half."""
+    """Return the number of a bundle's rows in its first half."""
     return -(-bundle.rows // spread.halves)
 
 
 def input_tiles(spread: Spread) -> Any:
-    """Tiles that DMA fills in turn."""
+    """Allocate the tiles that DMA fills in turn."""
     size = min(_LOADED, spread.rows * spread.middle * spread.columns)
     tiles = []
     for _ in range(RING):
@@ -196,7 +196,7 @@ def input_tiles(spread: Spread) -> Any:
 
 
 def bundles_of(spread: Spread, first: int, count: int) -> Any:
-    """``count`` rows from ``first`` on, bundle by bundle, with the chunks of their inputs."""
+    """Return ``count`` rows from ``first`` on, as bundles with the chunks of their inputs."""
     bundles = []
     for start in range(first, first + count, spread.rows):
         rows = min(spread.rows, first + count - start)
@@ -209,7 +209,7 @@ def bundles_of(spread: Spread, first: int, count: int) -> Any:
 
 
 def chunks_of(bundles: Any) -> Any:
-    """The chunks of all bundles."""
+    """Return the chunks of all bundles."""
     chunks = []
     for bundle in bundles:
         for chunk in bundle.chunks:
@@ -218,15 +218,15 @@ def chunks_of(bundles: Any) -> Any:
 
 
 def start_loads(source: Source, spread: Spread, count: int) -> None:
-    """Issue the next ``count`` loads, or those that are left."""
+    """Issue the next ``count`` loads, or all that are left."""
     for _ in range(min(count, len(source.chunks) - source.issued)):
         chunk = source.chunks[source.issued]
         tile = source.tiles[source.issued % len(source.tiles)]
         source.issued += 1
         each, size = half_rows(chunk.bundle, spread), chunk.digits * spread.columns
         chunk.tile = tile[:, 0 : each * size].reshape_dim(1, (each, size))
-        # Rows at addresses that are known come one by one: together they would be a power of two
-        # apart, at half the rate. Where they are not, a DMA costs a microsecond of GpSimdE.
+        # Rows at known addresses are loaded one by one: together they would be a power of two
+        # apart, at half the rate. At unknown addresses, each DMA costs a microsecond of GpSimdE.
         together = 1 if source.base == None else each
         for first in range(0, chunk.bundle.rows, together):
             load_chunk(chunk, source, first, min(together, chunk.bundle.rows - first), spread)
@@ -245,7 +245,7 @@ def load_chunk(chunk: Chunk, source: Source, first: int, rows: int, spread: Spre
 
 
 def store_bundle(bundle: Bundle, target: Target, spread: Spread) -> None:
-    """Store a bundle's results: A numbers a partition, and X[N/2], which follows them."""
+    """Store a bundle's results: A numbers of each partition, then X[N/2], which follows them."""
     length, half = spread.radix * spread.middle, spread.columns // 2
     line = half * length + 1
     together = 1 if target.base == None else bundle.rows

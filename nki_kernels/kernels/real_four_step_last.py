@@ -11,11 +11,11 @@ from ..tiles import multiply
 from .real_four_step_bundles import Closing, Pipeline, Portion, Spread, Step, store_bundle
 from .twiddled_stage import finish_sums
 
-_EVACUATIONS = 4  # of a closing, one after the other; others wait for ScalarE meanwhile
+_EVACUATIONS = 4  # consecutive evacuations of a closing, during which others wait for ScalarE
 
 
 def closing_steps(spread: Spread) -> int:
-    """Steps that close a bundle."""
+    """Return the number of steps that close a bundle."""
     steps = 0
     half = spread.radix // 2
     for low in range(0, half, spread.portion):
@@ -27,7 +27,7 @@ def closing_steps(spread: Spread) -> int:
 
 
 def queue_steps(portion: Portion, line: Pipeline) -> None:
-    """Products of each closing of a portion, its evacuations after the products of the next one."""
+    """Queue a portion's steps: products of each closing, then evacuations of the one before."""
     spread = line.spread
     finish_sums(line.sums)
     half = min(spread.portion, spread.radix // 2 - portion.low)
@@ -47,14 +47,14 @@ def queue_steps(portion: Portion, line: Pipeline) -> None:
 
 
 def evacuation_count(closing: Closing, spread: Spread) -> int:
-    """Instructions that take a closing from PSUM."""
+    """Return how many instructions move a closing out of PSUM."""
     if closing.line == 0:
         return -(-closing.slots // spread.fine)
     return int(spread.middle * spread.fine)
 
 
 def close_some(line: Pipeline, count: int) -> None:
-    """Up to ``count`` steps of closing what is ready."""
+    """Run up to ``count`` steps of closing that are ready."""
     for _ in range(count):
         if line.closed == len(line.steps):
             return
@@ -71,7 +71,7 @@ def close_some(line: Pipeline, count: int) -> None:
 
 
 def last_products(closing: Closing, line: Pipeline) -> None:
-    """DFT over the partitions."""
+    """Compute a closing's DFT over the partitions."""
     spread, portion = line.spread, closing.portion
     low, high = closing.low, closing.low + closing.slots
     shape = (spread.columns, portion.bundle.rows, spread.middle, closing.slots)
@@ -83,7 +83,7 @@ def last_products(closing: Closing, line: Pipeline) -> None:
 
 
 def leave(closing: Closing, number: int, spread: Spread) -> None:
-    """Slots of one t for all k2, or of one s for one k2, from PSUM to their outputs."""
+    """Move results out of PSUM: slots of one t for all k2, or slots of one s for one k2."""
     half, fine, result = spread.radix // 2, spread.fine, closing.portion.bundle.result
     slot = closing.portion.low + closing.low
     if closing.line == 0:
@@ -95,7 +95,7 @@ def leave(closing: Closing, number: int, spread: Spread) -> None:
         outputs = result[:, :, 0:length].reshape_dim(2, (spread.middle, spread.radix))
         target = outputs[:, :, :, low : low + size]
     else:
-        # These run the other way: slot K ends at -K, before the next multiple of R.
+        # The second line runs backwards: slot K ends at -K, before the next multiple of R.
         k2, s = number // fine, number % fine
         data = closing.bank[:, :, k2, s : closing.slots : fine]
         low = spread.radix * (spread.middle - k2) - s - (half - fine - slot)

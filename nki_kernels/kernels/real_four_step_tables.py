@@ -15,22 +15,23 @@ from ..tiles import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from .roots import roots
 from .table_terms import table_spec
 
-MAX_RADIX = PARTITIONS  # R and C
-MAX_MIDDLE = WHOLE_RADIX  # L
+MAX_RADIX = PARTITIONS  # largest R and largest C
+MAX_MIDDLE = WHOLE_RADIX  # largest L
 MAX_LENGTH = MAX_RADIX * MAX_MIDDLE * MAX_RADIX
-FEWEST_BUNDLES = 8  # of a batch, where it is long enough: the first and last overlap no other
-FEW_ROWS = 2  # of a bundle, up to which nothing overlaps, and engines that take longer do not pay
-_MOST_FINE = 8  # S
+# bundles of a batch, if it is long enough: nothing overlaps the first and the last bundle
+FEWEST_BUNDLES = 8
+FEW_ROWS = 2  # rows of a bundle, up to which nothing overlaps, and slower engines do not pay
+_MOST_FINE = 8  # largest S
 MAX_INVERSE_LENGTH = 2**19  # two input tiles take 16 N / C bytes of a partition that DMA writes
 
 
 def slot_count(radix: int) -> int:
-    """Slots K <= R/2."""
+    """Return the number of slots K <= R/2."""
     return radix // 2 + 1
 
 
 def slots_together(radix: int, middle: int) -> int:
-    """Slots of a product of the second stage, so that the Tensor engine has the least to do."""
+    """Return the slots per product of the second stage that give the Tensor engine least work."""
     if middle == 1:
         return 1
     best, least = 1, 0
@@ -44,13 +45,13 @@ def slots_together(radix: int, middle: int) -> int:
 
 
 def padded_slots(radix: int, middle: int) -> int:
-    """``slot_count`` up to a multiple of ``slots_together``."""
+    """Return ``slot_count``, rounded up to a multiple of ``slots_together``."""
     together = slots_together(radix, middle)
     return -(-slot_count(radix) // together) * together
 
 
 def fine_digits(radix: int, middle: int) -> int:
-    """S, a divisor of R/2, so that ScalarE has the fewest instructions."""
+    """Return S, the divisor of R/2 that gives ScalarE the fewest instructions."""
     half = radix // 2
     slots = min(half, PSUM_BANK // middle)
     best, least = 1, 0
@@ -62,7 +63,7 @@ def fine_digits(radix: int, middle: int) -> int:
 
 
 def slots_closed(radix: int, middle: int) -> int:
-    """Slots of a portion: all, or as many as fit a PSUM bank with all k2, in whole groups."""
+    """Return the slots of a portion: all, or as many whole groups as fit a PSUM bank for all k2."""
     if middle * (radix // 2) <= PSUM_BANK:
         return radix // 2
     fine, together = fine_digits(radix, middle), slots_together(radix, middle)
@@ -73,7 +74,7 @@ def slots_closed(radix: int, middle: int) -> int:
 
 
 def slot_numbers(radix: int, middle: int) -> np.ndarray[Any, Any]:
-    """K of each slot, in their order."""
+    """Return K of each slot, in the order of slots."""
     half, fine = radix // 2, fine_digits(radix, middle)
     place = np.arange(half)
     numbers = place % fine + fine * (half // fine - 1 - place // fine)
@@ -84,15 +85,14 @@ def slot_numbers(radix: int, middle: int) -> np.ndarray[Any, Any]:
 def real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``real_four_step``, float32: (first, twiddle, last), or with middle (first,
-    middle, twiddle, last).
+    """Return the tables of ``real_four_step``, float32: (first, twiddle, last).
 
-    radices: (R, C) or (R, L, C) with product n. inverse: the sign of the exponent, True for
-    exp(+...). first: [R, 2 slots], columns (part, slot), with the scale; of R = 64 twice, for
-    either half of the array. middle: [2 L g, groups, 2 L g], rows (slot, part, j), columns (part,
-    k2, slot). twiddle: [C, 2, L slots]. last: [C, 4, C], of both lines what multiplies real and
-    what multiplies imaginary parts, columns (part, k').
-    Raises ValueError where the radices are none that the kernel takes.
+    With a middle radix they are (first, middle, twiddle, last). radices: (R, C) or (R, L, C) with
+    product n. inverse: the sign of the exponent, True for exp(+...). first: [R, 2 slots], columns
+    (part, slot), with the scale; for R = 64 the table is there twice, for either half of the array.
+    middle: [2 L g, groups, 2 L g], rows (slot, part, j), columns (part, k2, slot). twiddle: [C, 2,
+    L slots]. last: [C, 4, C], for both lines the factors of the real and of the imaginary parts,
+    columns (part, k'). Raises ValueError where the kernel does not take the radices.
     """
     check_radices(n, radices)
     radix, middle, columns = digits_of(radices)
@@ -118,14 +118,14 @@ def real_four_step_tables(
 
 
 def _lines(w: np.ndarray[Any, Any], is_conjugate: bool) -> np.ndarray[Any, Any]:
-    """What of a line of outputs multiplies real and imaginary parts: [C, 2, (part, k')]."""
+    """Return the factors of real and imaginary parts for a line of outputs: [C, 2, (part, k')]."""
     sign = -1 if is_conjugate else 1
     by_real = np.concatenate([w.real, sign * w.imag], 1)
     return np.stack([by_real, np.concatenate([-w.imag, sign * w.real], 1)], 1)
 
 
 def _middle_table(radix: int, middle: int, outputs: Any, inverse: bool) -> np.ndarray[Any, Any]:
-    """The second of ``real_four_step_tables``."""
+    """Return the middle one of ``real_four_step_tables``."""
     together = slots_together(radix, middle)
     w = roots(np.arange(middle)[:, None, None] * outputs, radix * middle, inverse)  # [j, k2, slot]
     split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
@@ -137,29 +137,29 @@ def _middle_table(radix: int, middle: int, outputs: Any, inverse: bool) -> np.nd
 
 
 def check_radices(n: int, radices: tuple[int, ...]) -> None:
-    """ValueError as of ``real_four_step_tables``."""
+    """Raise ValueError where ``real_four_step_tables`` does."""
     if math.prod(radices) != n or len(radices) not in (2, 3):
-        raise ValueError(f"radices {radices}: two or three with product n = {n}")
+        raise ValueError(f"radices {radices}: there must be two or three, with the product n = {n}")
     radix, middle, columns = digits_of(radices)
     if radix % 2 or not 4 <= radix <= MAX_RADIX:
         raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
     if columns % 2 or not NARROW < columns <= MAX_RADIX:
         raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
     if not 1 <= middle <= MAX_MIDDLE:
-        raise ValueError(f"radices {radices}: the one between must be 1 to {MAX_MIDDLE}")
+        raise ValueError(f"radices {radices}: the middle one must be 1 to {MAX_MIDDLE}")
     if middle > 1 and 2 * middle * slots_together(radix, middle) <= NARROW:
-        raise ValueError(f"radices {radices}: the first or the one between is too small")
+        raise ValueError(f"radices {radices}: the first or the middle one is too small")
 
 
 def digits_of(radices: Any) -> Any:
-    """R, L and C: of two radices L is 1."""
+    """Return R, L and C; L is 1 where there are two radices."""
     if len(radices) == 2:
         return radices[0], 1, radices[1]
     return radices[0], radices[1], radices[2]
 
 
 def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
     radix, middle, columns = digits_of(radices)
     slots, together = padded_slots(radix, middle), slots_together(radix, middle)
     rows = 2 * middle * together
@@ -174,22 +174,22 @@ def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def halves_of(radix: int) -> int:
-    """Row tiles of the array that can take the first products: two where a radix fills one."""
+    """Return how many row tiles take the first products: two where R fills one of them."""
     return 2 if radix == WHOLE_RADIX else 1
 
 
 def inverse_real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = True, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``inverse_real_four_step``, float32: (first, twiddle, last), or with middle
-    (first, twiddle, middle, last).
+    """Return the tables of ``inverse_real_four_step``, float32: (first, twiddle, last).
 
-    radices: (R, C) or (R, L, C) with product n. inverse: the sign of the exponent, True for
-    exp(+...). first: [C, 4, C], rows (part, k'), of both terms what makes real and what makes
-    imaginary parts. twiddle: [C, 2, slots L]. middle: [2 L g, groups, 2 L g], rows (slot, part,
-    k2), columns (part, j, slot). last: [R, R] with the scale, rows (part, slot) without imaginary
-    parts of slots R/2 and 0; of R = 64 twice, for either half of the array.
-    Raises ValueError where the radices are none that the kernel takes.
+    With a middle radix they are (first, twiddle, middle, last). radices: (R, C) or (R, L, C) with
+    product n. inverse: the sign of the exponent, True for exp(+...). first: [C, 4, C], rows (part,
+    k'), for both terms the factors that make real and that make imaginary parts. twiddle: [C, 2,
+    slots L]. middle: [2 L g, groups, 2 L g], rows (slot, part, k2), columns (part, j, slot). last:
+    [R, R] with the scale, rows (part, slot) without the imaginary parts of slots R/2 and 0; for R =
+    64 the table is there twice, for either half of the array. Raises ValueError where the kernel
+    does not take the radices.
     """
     check_inverse_radices(n, radices)
     radix, middle, columns = digits_of(radices)
@@ -216,16 +216,16 @@ def inverse_real_four_step_tables(
 
 
 def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
-    """ValueError as of ``inverse_real_four_step_tables``."""
+    """Raise ValueError where ``inverse_real_four_step_tables`` does."""
     check_radices(n, radices)
     if n > MAX_INVERSE_LENGTH:
-        raise ValueError(f"n = {n}: the kernel takes lengths up to {MAX_INVERSE_LENGTH}")
+        raise ValueError(f"n = {n}: the inverse kernel accepts lengths up to {MAX_INVERSE_LENGTH}")
     if radices[0] <= NARROW:
         raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
 
 
 def fine_slots(radix: int, middle: int) -> int:
-    """S, a divisor of R/2, so that there are the fewest copies."""
+    """Return S, the divisor of R/2 that needs the fewest copies."""
     half = radix // 2
     best, least = 1, half + 1 + middle
     for fine in range(2, half + 1):
@@ -235,14 +235,14 @@ def fine_slots(radix: int, middle: int) -> int:
 
 
 def copy_count(radix: int, middle: int, fine: int) -> int:
-    """Copies that bring a bundle's numbers into the order of slots."""
+    """Return how many copies bring a bundle's numbers into the order of slots."""
     half = radix // 2
-    # Slot R/2 is in line with the others if S = 1.
+    # Slot R/2 continues the run of the other slots if S = 1.
     return half // fine + middle * fine + 1 + (middle if fine > 1 else 0)
 
 
 def slot_order(radix: int, middle: int) -> np.ndarray[Any, Any]:
-    """K of each slot: R/2, then s + S t, where t runs down."""
+    """Return K of each slot: R/2, then s + S t, where t runs down."""
     half, fine = radix // 2, fine_slots(radix, middle)
     place = np.arange(half)
     numbers = place % fine + fine * (half // fine - 1 - place // fine)
@@ -250,7 +250,10 @@ def slot_order(radix: int, middle: int) -> np.ndarray[Any, Any]:
 
 
 def _terms(w: np.ndarray[Any, Any], is_conjugate: bool) -> list[np.ndarray[Any, Any]]:
-    """What makes real, and what imaginary parts of w X or w conj X: rows (part, k'), columns c."""
+    """Return the factors that make real, and imaginary, parts of w X or w conj X.
+
+    Their rows are (part, k'), their columns c.
+    """
     sign = -1 if is_conjugate else 1
     real = np.concatenate([w.real, -sign * w.imag])
     return [real, np.concatenate([w.imag, sign * w.real])]
@@ -259,7 +262,7 @@ def _terms(w: np.ndarray[Any, Any], is_conjugate: bool) -> list[np.ndarray[Any, 
 def _inverse_middle_table(
     radix: int, middle: int, outputs: Any, inverse: bool
 ) -> np.ndarray[Any, Any]:
-    """The third of ``inverse_real_four_step_tables``."""
+    """Return the middle one of ``inverse_real_four_step_tables``."""
     together, firsts = slots_together(radix, middle), groups_of(radix, middle)
     w = roots(outputs[:, :, None] * np.arange(middle), radix * middle, inverse)  # [slot, k2, j]
     w = np.stack([w[first : first + together] for first in firsts])
@@ -273,7 +276,7 @@ def _inverse_middle_table(
 
 
 def groups_of(radix: int, middle: int) -> Any:
-    """The first slot of each group; the last one may repeat slots of the one before."""
+    """Return the first slot of each group; the last group may repeat slots of the one before."""
     together, slots = slots_together(radix, middle), slot_count(radix)
     firsts = []
     for group in range(-(-slots // together)):
@@ -282,7 +285,7 @@ def groups_of(radix: int, middle: int) -> Any:
 
 
 def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
     radix, middle, columns = digits_of(radices)
     rows = 2 * middle * slots_together(radix, middle)
     shapes: list[tuple[int, ...]] = [
@@ -296,5 +299,5 @@ def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def runs_paired(radix: int) -> int:
-    """Runs of R numbers that are transposed together: two that fill the array, or one."""
+    """Return how many runs of R numbers are transposed together: two if they fill the array."""
     return 2 if radix == WHOLE_RADIX else 1

@@ -75,31 +75,31 @@ from .real_stockham_steps import Pipeline, advance, drain
 from .real_stockham_tables import MAX_REAL_RADIX, MAX_SPECTRUM_RADIX, pairs_rows
 
 MAX_LENGTH = MAX_REAL_RADIX * MAX_SPECTRUM_RADIX
-_PAIRED = 512  # rows of a program, from which partitions take two long ones
-_INTERLEAVED = 4096  # numbers of a row, up to which SBUF has room for two blocks' stages
-_FEWEST = 3  # blocks whose stages take turns
-_TILES = 3  # that DMA writes data into, by turns
-_RING = 12544  # numbers a partition of them, at most
+_PAIRED = 512  # rows of a program, from which on a partition takes two long rows
+_INTERLEAVED = 4096  # numbers of a row, up to which SBUF has room for the stages of two blocks
+_FEWEST = 3  # blocks, from which on their stages take turns
+_TILES = 3  # tiles into which DMA loads data in turn
+_RING = 12544  # numbers a partition of these tiles, at most
 
 
 class Work(nl.NKIObject):
-    """One direction, for all rows of a launch."""
+    """What all rows of a launch share, for one direction."""
 
-    is_inverse: bool  # whether spectra come in
+    is_inverse: bool  # whether spectra are the input
     source: Any  # HbmRows of each part
     target: Any  # HbmRows of each part
     stages: Stages
-    tables: Any  # of the stages, in HBM
-    identity: Any  # of load_identity
-    ring: Any  # flat SBUF tiles that DMA writes, by turns
+    tables: Any  # tables of the stages, in HBM
+    identity: Any  # SBUF, see load_identity
+    ring: Any  # flat SBUF tiles that DMA writes in turn
 
 
 @nki.jit
 def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Spectra of the rows of real ``x``: n = 0 .. N/2.
+    """Compute the half spectra, k = 0 .. N/2, of the rows of real ``x``.
 
-    x: float32 HBM [B, N]. tables, places: ``pack(real_stockham_tables(N, radices, ...))``. Returns
-    (y_re, y_im), float32 HBM [B, N // 2 + 1].
+    x: float32 HBM [B, N]. tables, places: ``pack(real_stockham_tables(N, radices, ...))``. radices:
+    (R, M) with product N. Returns (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
     half = n // 2 + 1
@@ -111,19 +111,20 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
 
 
 def real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
-    """Half spectra of HbmRows of up to N numbers, zeros after them, into HbmRows of each part.
+    """Write half spectra of source's rows to the two parts of target, all of them HbmRows.
 
-    tables: those of ``real_stockham_tables``, in HBM. Of a spectrum the target takes its columns.
+    Zeros follow rows of fewer than N numbers. tables: those of ``real_stockham_tables``, in HBM.
+    The target keeps as many numbers of a spectrum as it has columns.
     """
     transform_rows(False, [source], target, radices, tables)
 
 
 @nki.jit
 def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Real rows of half spectra ``x_re + i x_im``.
+    """Compute real rows from half spectra ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N // 2 + 1]. tables, places: ``pack(inverse_real_stockham_tables(N,
-    radices, ...))``. Returns y, float32 HBM [B, N].
+    radices, ...))``. radices: (R, M) with product N. Returns y, float32 HBM [B, N].
     """
     batch, half = x_re.shape
     n = radices[0] * radices[1]
@@ -134,12 +135,12 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
 
 
 def inverse_real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
-    """Real rows of half spectra, HbmRows of each part, into HbmRows of up to N columns."""
+    """Write real rows from half spectra, HbmRows of each part, to HbmRows of up to N columns."""
     transform_rows(True, source, [target], radices, tables)
 
 
 def transform_rows(is_inverse: bool, source: Any, target: Any, radices: Any, tables: Any) -> None:
-    """All rows of this program: a loop on the device, and what it leaves."""
+    """Transform all rows of this program: a loop on the device, then the remainder."""
     batch = row_count(source[0].tensor)
     most = rows_of_partition(radices, batch)
     share = share_rows(batch, most * PARTITIONS, instructions_of_block(radices, most))
@@ -166,9 +167,9 @@ def transform_rows(is_inverse: bool, source: Any, target: Any, radices: Any, tab
 
 
 def transform_blocks(work: Work, blocks: Any, has_tables: bool) -> None:
-    """Blocks one after the other; the next one is loaded and opened among the steps of one.
+    """Transform blocks one after the other; the next one is loaded and prepared meanwhile.
 
-    The second stage of a block takes turns with the first one of the next, if SBUF has room.
+    The second stage of a block takes turns with the first stage of the next, if SBUF has room.
     """
     if len(blocks) == 0:
         return
@@ -181,7 +182,7 @@ def transform_blocks(work: Work, blocks: Any, has_tables: bool) -> None:
     for phase in range(PHASES):
         open_block(work, loaded[0], phase)
     if not has_tables:
-        # Behind the first block, which is needed first.
+        # The tables come behind the first block, which is needed first.
         load_stages(work.stages, work.tables, work.is_inverse, open_staging())
     lag = 1 if is_interleaved(work, len(blocks)) else 0
     made: Any = []
@@ -205,31 +206,34 @@ def transform_blocks(work: Work, blocks: Any, has_tables: bool) -> None:
 
 
 def is_interleaved(work: Work, blocks: int) -> bool:
-    """Whether stages of so many blocks take turns: two of them are more than a turn of one."""
+    """Return whether the stages of so many blocks take turns.
+
+    They do where SBUF has room for two blocks, and where there are at least ``_FEWEST`` blocks.
+    """
     fits = work.stages.radix * work.stages.left <= _INTERLEAVED
     return bool(fits and blocks >= _FEWEST)
 
 
 def load_ahead(work: Work, blocks: Any, loaded: Any, count: int) -> None:
-    """Load blocks up to so many."""
+    """Load blocks until ``count`` of them are loaded."""
     for index in range(len(loaded), min(count, len(blocks))):
         loaded.append(load_block(work, blocks[index], index, index + 1 < len(blocks)))
 
 
 def halves_of(work: Work, block: Block) -> Halves:
-    """Steps of both stages of a block."""
+    """Return the steps of both stages of a block."""
     if work.is_inverse:
         return inverse_halves(work.stages, block, work.target[0])
     return forward_halves(work.stages, block, work.target)
 
 
 def take_turns(work: Work, lines: Any, first: Any, second: Any, following: Any) -> None:
-    """Steps of a first stage by turns with those of a second one; blocks are opened among them."""
+    """Let steps of a first and a second stage take turns; prepare ``following`` meanwhile."""
     count = max(len(first), len(second))
     if len(first) == 0:
         drain(lines[0])
     for number in range(count):
-        # The first stage begins: what the second one reads then is of the turn before.
+        # The first stage begins: the second stage then reads results of the turn before.
         low, high = -(-len(first) * number // count), -(-len(first) * (number + 1) // count)
         for step in first[low:high]:
             advance(lines[0], step)
@@ -242,23 +246,23 @@ def take_turns(work: Work, lines: Any, first: Any, second: Any, following: Any) 
 
 
 def rows_of_partition(radices: Any, batch: int) -> int:
-    """The most rows of a batch that a partition takes at once.
+    """Return how many rows of a batch a partition takes at once, at most.
 
-    Two of long ones are for row tiles, where enough blocks remain that overlap.
+    Two long rows are for row tiles, where enough blocks remain to overlap.
     """
     is_long = batch // nl.num_programs() >= _PAIRED
     return max(2 if is_long and pairs_rows(radices) else 1, DMA_RUN // (radices[0] * radices[1]))
 
 
 def ring_size(is_inverse: bool, radices: Any, rows: int) -> int:
-    """Numbers of a tile of the ring."""
+    """Return the numbers of a tile of the ring."""
     if is_inverse:
         return 2 * rows * spectrum_length(radices)
     return rows * radices[0] * radices[1] + real_tail(radices)
 
 
 def load_block(work: Work, rows: Rows, index: int, has_next: bool) -> Block:
-    """Load the rows of the block of this index, in natural order."""
+    """Load the rows of block ``index``, in natural order."""
     stages = work.stages
     radices = [stages.radix, stages.left]
     tile = work.ring[index % len(work.ring)][0 : rows.partitions]
@@ -269,7 +273,7 @@ def load_block(work: Work, rows: Rows, index: int, has_next: bool) -> Block:
 
 
 def open_block(work: Work, block: Block, phase: int) -> None:
-    """A phase of what comes before the first stage: finite rows, spectra by slots."""
+    """Run a phase of a block's preparation: finite rows, and spectra by slots."""
     if work.is_inverse:
         open_spectra(block, [work.stages.radix, work.stages.left], phase)
     else:

@@ -22,9 +22,10 @@ from .real_stockham_tables import (
     slot_count,
 )
 
-# Phases of what comes before the first stage of a block, and at which of them what begins.
+# A block is prepared in phases before its first stage. The other constants say which jobs begin in
+# which phase.
 PHASES = 16
-LATER = 8  # phases after those of others, where something has to come first
+LATER = 8  # phases by which a job is delayed that has to wait for another one
 _SQUARES_PHASE = 0
 _VERDICT_PHASE = 4
 _SLOTS_PHASE = 7
@@ -32,11 +33,11 @@ _SLOTS_PIECES = 6
 
 
 class Guard(nl.NKIObject):
-    """Rows that a chip's transposes would mix, on the way to be set aside."""
+    """Rows that the chip's transposes would mix, until bad rows are set aside."""
 
     x: Any  # SBUF [P, rows, ...]
-    growth: float  # as of set_rows_aside
-    steps: Any  # of begin_guard
+    growth: float  # as for set_rows_aside
+    steps: Any  # the guard that begin_guard returns
     marks: Any  # [SBUF [P, rows]], or [] where transposes are exact
 
 
@@ -44,33 +45,33 @@ class Block(nl.NKIObject):
     """Rows on their way through SBUF."""
 
     rows: Rows
-    loaded: Any  # [what DMA writes, to be copied], or []
-    tile: Any  # flat SBUF [P, ...] that the first stage reads
+    loaded: Any  # [data where DMA wrote it, which is to be copied], or []
+    tile: Any  # flat SBUF [P, ...], which the first stage reads
     guard: Guard
 
 
 def phases_of(number: int, steps: int) -> Any:
-    """The phases of opening that go with a step of so many."""
+    """Return the phases of preparation that go with step ``number`` of ``steps``."""
     return range(PHASES * number // steps, PHASES * (number + 1) // steps)
 
 
 def numbers_read(count: int) -> int:
-    """Numbers that a transpose takes where ``count`` are meant: v2 refuses few."""
+    """Return how many numbers a transpose takes for ``count``; NeuronCore-v2 refuses a few."""
     return count if count > NARROW else NARROW + 1
 
 
 def tail_of(count: int, step: int) -> int:
-    """Numbers behind a tile whose last run of ``count``, one every ``step``, is transposed."""
+    """Return how many numbers must follow a tile's last run of ``count``, every ``step``-th."""
     return (numbers_read(count) - count) * step
 
 
 def run_of(tile: Any, start: int, count: int, step: int) -> Any:
-    """``count`` numbers or more of flat SBUF [P, L], one every ``step``."""
+    """Return ``count`` numbers or more of flat SBUF [P, L], every ``step``-th."""
     return tile[:, start : start + (numbers_read(count) - 1) * step + 1 : step]
 
 
 def flat_tile(partitions: int, size: int, tail: int) -> Any:
-    """SBUF [partitions, size + tail], with zeros in its tail."""
+    """Allocate SBUF [partitions, size + tail], with zeros in its tail."""
     tile = nl.ndarray((partitions, size + tail), dtype=nl.float32, buffer=nl.sbuf)
     if tail > 0:
         nisa.memset(dst=tile[:, size : size + tail], value=0.0, engine=nisa.engine.gpsimd)
@@ -78,41 +79,41 @@ def flat_tile(partitions: int, size: int, tail: int) -> Any:
 
 
 def spectrum_length(radices: Any) -> int:
-    """Numbers of a part of a spectrum in natural order, as whole runs of R of them."""
+    """Return the numbers of one part of a spectrum in natural order, in whole runs of R."""
     radix, left = radices
     return max(radix * left // 2 + 1, run_length(left) * radix)
 
 
 def slots_size(radices: Any) -> int:
-    """Numbers of a spectrum by slots: slot 0, then (part, q, run) of each of the others."""
+    """Return the numbers of a spectrum by slots: slot 0, then (part, q, run) of each other slot."""
     return slot_place(radices, slot_count(radices[0]))
 
 
 def slots_tail(radices: Any) -> int:
-    """The tail of spectra by slots."""
+    """Return the tail of spectra by slots."""
     return max(tail_of(edge_size(radices), 1), tail_of(4 * run_length(radices[1]), 1))
 
 
 def slot_place(radices: Any, slot: int) -> int:
-    """Where a slot begins in a spectrum by slots."""
+    """Return where a slot begins in a spectrum by slots."""
     if slot == 0:
         return 0
     return edge_size(radices) + (slot - 1) * 4 * run_length(radices[1])
 
 
 def state_size(radices: Any) -> int:
-    """Numbers of a row between the stages: slots by parts by M."""
+    """Return the numbers of a row between the stages: slots by parts by M."""
     return 2 * slot_count(radices[0]) * radices[1]
 
 
 def real_tail(radices: Any) -> int:
-    """The tail of real data, which the forward stage takes slabs of."""
+    """Return the tail of real data, of which the forward stage takes slabs."""
     together = slabs_together(radices[0], radices[1])
     return tail_of(together * radices[0], radices[1] // together)
 
 
 def open_ring(size: int, tiles: int) -> Any:
-    """Tiles of so many numbers that DMA writes by turns."""
+    """Allocate tiles of ``size`` numbers, which DMA writes in turn."""
     ring = []
     for _ in range(tiles):
         ring.append(nl.ndarray((PARTITIONS, size), dtype=nl.float32, buffer=nl.sbuf))
@@ -120,7 +121,10 @@ def open_ring(size: int, tiles: int) -> Any:
 
 
 def load_real(tile: Any, source: Any, rows: Rows, radices: Any, is_copied: bool) -> Block:
-    """Load real rows into a flat tile; is_copied: they will be opened in another one."""
+    """Load real rows into a flat tile.
+
+    is_copied: whether they will be copied to another tile before the first stage.
+    """
     n = radices[0] * radices[1]
     size, tail = rows.each * n, real_tail(radices)
     opened = tile
@@ -145,7 +149,7 @@ def load_spectra(tile: Any, source: Any, rows: Rows, radices: Any) -> Block:
 
 
 def open_spectra(block: Block, radices: Any, phase: int) -> None:
-    """A phase of finite spectra by slots."""
+    """Run a phase that makes spectra finite and lays them out by slots."""
     guard_rows(block.guard, phase)
     piece = phase - (_SLOTS_PHASE if transposes_mix_rows() else _SLOTS_PHASE - 1)
     if piece == 0:
@@ -158,7 +162,7 @@ def open_spectra(block: Block, radices: Any, phase: int) -> None:
 
 
 def open_real(block: Block, phase: int) -> None:
-    """A phase of finite rows; if they are copied, when there is room for both copies."""
+    """Run a phase that makes rows finite; rows that are copied are copied in phase ``LATER``."""
     for tile in block.loaded:
         if phase == LATER:
             x = block.guard.x.reshape((block.rows.partitions, tile.shape[1]))
@@ -167,10 +171,10 @@ def open_real(block: Block, phase: int) -> None:
 
 
 def guard_rows(guard: Guard, phase: int) -> None:
-    """A phase of setting rows aside where transposes would mix them with others.
+    """Run a phase of setting rows aside, where transposes would mix them with others.
 
-    ScalarE's sums, the verdict and zeros in place of bad rows come some time apart, as the next
-    block's results have to leave PSUM in between.
+    ScalarE's sums, the comparison, and the zeros in place of bad rows come some time apart, because
+    results of the block before have to leave PSUM in between.
     """
     if guard.x.shape[0] == 1 or not transposes_mix_rows():
         return
@@ -187,7 +191,7 @@ def guard_rows(guard: Guard, phase: int) -> None:
 
 
 def open_slots(data: Any, radices: Any) -> Any:
-    """A flat tile for SBUF spectra [P, rows, part, ...] by slots, as ``slots_size`` says; slot 0.
+    """Lay out slot 0 of SBUF spectra [P, rows, part, ...] in a flat tile by slots; return the tile.
 
     Slot 0 has the parts of its complex outputs, then the real ones.
     """
@@ -207,7 +211,7 @@ def open_slots(data: Any, radices: Any) -> Any:
 
 
 def fill_slots(tile: Any, data: Any, radices: Any, slots: Any) -> None:
-    """Some slots of what ``open_slots`` opened: the Tensor engine takes each as one run."""
+    """Lay out some slots in the tile of ``open_slots``, each as one run for the Tensor engine."""
     rows, radix = data.shape[1], radices[0]
     size, run = slots_size(radices), run_length(radices[1])
     spectra = tile[:, 0 : rows * size].reshape_dim(1, (rows, size))
@@ -219,7 +223,7 @@ def fill_slots(tile: Any, data: Any, radices: Any, slots: Any) -> None:
 
 
 def move_aside(dst: Any, src: Any, number: int) -> None:
-    """Copy SBUF on the engines that have time, by turns."""
+    """Copy within SBUF, in turn on the two engines that have time."""
     if number % 2 == 0:
         nisa.activation(dst=dst, op=nl.copy, data=src)
     else:
@@ -227,7 +231,7 @@ def move_aside(dst: Any, src: Any, number: int) -> None:
 
 
 def marks_of_row(marks: Any, row: int) -> Any:
-    """The marks [P, 1] of one row of each partition, in a list as above."""
+    """Return [the marks [P, 1] of one row of each partition], or [] where there are none."""
     found = []
     for each in marks:
         found.append(each[:, row : row + 1])

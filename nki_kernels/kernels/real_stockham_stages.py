@@ -34,8 +34,8 @@ from .real_stockham_tables import (
 )
 
 _GROUP = 4  # products whose results share a PSUM bank, at most
-_SLOTS = 8  # of which a DMA brings tables at a time
-_STAGING = 3  # tiles for them
+_SLOTS = 8  # slots whose tables a DMA loads at a time
+_STAGING = 3  # tiles for these loads
 
 
 class Stages(nl.NKIObject):
@@ -45,12 +45,14 @@ class Stages(nl.NKIObject):
     left: int  # M of the stage on spectra
     real: Any = None  # table of the stage on real numbers
     edge: Any = None  # table of slot 0
-    slots: Any = None  # tiles with tables of slots 1, 2, ..., or of pairs of slots; so many in each
+    # tiles with the tables of slots 1, 2, ..., or of pairs of slots; each tile has ``_SLOTS`` of
+    # them
+    slots: Any = None
     are_rows_paired: bool = False  # whether row tiles take two rows in the stage on real numbers
 
 
 class Slots(nl.NKIObject):
-    """Some slots, in equal steps."""
+    """Some slots, at equal distances."""
 
     first: int
     count: int
@@ -58,14 +60,14 @@ class Slots(nl.NKIObject):
 
 
 class Halves(nl.NKIObject):
-    """Steps of both stages of a block."""
+    """The steps of both stages of a block."""
 
     first: Any
     second: Any
 
 
 def instructions_of_block(radices: Any, rows: int) -> int:
-    """A block of so many rows a partition takes at most so many instructions."""
+    """Return how many instructions a block of ``rows`` rows a partition takes, at most."""
     radix, left = radices
     slots = slot_count(radix)
     products = left // slabs_together(radix, left)
@@ -74,12 +76,12 @@ def instructions_of_block(radices: Any, rows: int) -> int:
 
 
 def slots_together(left: int) -> int:
-    """Slots whose results share a PSUM bank."""
+    """Return how many slots have their results in one PSUM bank."""
     return min(_GROUP, PSUM_BANK // (4 * run_length(left)))
 
 
 def open_staging() -> Any:
-    """Tiles that DMA writes tables of slots into, by turns."""
+    """Allocate tiles into which DMA loads tables of slots in turn."""
     tiles = []
     for _ in range(_STAGING):
         shape = (PARTITIONS, _SLOTS * PARTITIONS)
@@ -88,7 +90,7 @@ def open_staging() -> Any:
 
 
 def load_stages(stages: Stages, tables: Any, is_inverse: bool, staging: Any) -> None:
-    """Bring tables of HBM into SBUF, in the order in which they are needed."""
+    """Load tables from HBM into SBUF, in the order in which they are needed."""
     real = tables[len(tables) - 1] if stages.are_rows_paired else tables[0]
     loaded = load_tables([tables[1]] if is_inverse else [tables[1], real])
     stages.edge = loaded[0]
@@ -98,7 +100,7 @@ def load_stages(stages: Stages, tables: Any, is_inverse: bool, staging: Any) -> 
 
 
 def load_slots(table: Any, staging: Any) -> Any:
-    """Tables of slots 1, 2, ... in SBUF, by way of ``staging``: tiles of so many slots."""
+    """Load tables of slots 1, 2, ... into SBUF by way of ``staging``; return tiles of tables."""
     depth, count, width = table.shape
     tiles = []
     for first in range(0, count, _SLOTS):
@@ -113,7 +115,7 @@ def load_slots(table: Any, staging: Any) -> Any:
 
 
 def forward_halves(stages: Stages, block: Block, target: Any) -> Halves:
-    """Steps from real rows to spectra in natural order, stored in HbmRows of each part."""
+    """Return the steps from real rows to spectra in natural order, stored in two HbmRows."""
     rows = block.rows
     radices = [stages.radix, stages.left]
     shape = (rows.partitions, 2, rows.each, spectrum_length(radices))
@@ -134,7 +136,7 @@ def forward_halves(stages: Stages, block: Block, target: Any) -> Halves:
 
 
 def slots_steps(stages: Stages, block: Block, spectra: Any) -> Any:
-    """Steps from real rows to flat spectra by slots."""
+    """Return the steps from real rows to flat spectra by slots."""
     rows = block.rows
     state = open_state(False, stages, rows)
     steps = state_of_real(stages, block.tile, state, rows)
@@ -146,13 +148,13 @@ def slots_steps(stages: Stages, block: Block, spectra: Any) -> Any:
 
 
 def inverse_steps(stages: Stages, block: Block, target: Any) -> Any:
-    """Steps from spectra by slots to real rows, stored in HbmRows."""
+    """Return the steps from spectra by slots to real rows, stored in HbmRows."""
     halves = inverse_halves(stages, block, target)
     return halves.first + halves.second
 
 
 def inverse_halves(stages: Stages, block: Block, target: Any) -> Halves:
-    """Steps from spectra by slots to real rows, stored in HbmRows."""
+    """Return the steps from spectra by slots to real rows, stored in HbmRows, stage by stage."""
     rows = block.rows
     n = stages.radix * stages.left
     result = nl.ndarray((rows.partitions, rows.each, n), dtype=nl.float32, buffer=nl.sbuf)
@@ -167,7 +169,7 @@ def inverse_halves(stages: Stages, block: Block, target: Any) -> Halves:
 
 
 def open_state(is_inverse: bool, stages: Stages, rows: Rows) -> Any:
-    """The flat tile between the stages: slots by parts by M, of each row."""
+    """Allocate the flat tile between the stages: slots by parts by M, for each row."""
     radix, left = stages.radix, stages.left
     tail = tail_of(2 * left, 1)
     if is_inverse:
@@ -177,20 +179,21 @@ def open_state(is_inverse: bool, stages: Stages, rows: Rows) -> Any:
 
 
 def slabs_of(stages: Stages) -> int:
-    """Slabs that a product of the real stage takes of a row."""
+    """Return how many slabs of a row a product of the real stage takes."""
     if stages.are_rows_paired:
         return WHOLE_RADIX // stages.radix
     return slabs_together(stages.radix, stages.left)
 
 
 def spectrum_run(stages: Stages) -> int:
-    """Numbers of the state that a product of the other stage takes."""
+    """Return how many numbers of the state a product of the other stage takes."""
     return PARTITIONS if pairs_slots([stages.radix, stages.left]) else 2 * stages.left
 
 
 def reads_last_rows(stages: Stages, rows: Rows, count: int, step: int) -> bool:
-    """Whether the run of ``count`` that begins the state's first row reaches into those of the last
-    step of the stage before.
+    """Return whether the run of ``count`` that begins the state's first row reaches the last rows.
+
+    The last rows are those which the last step of the stage before writes.
     """
     size = state_size([stages.radix, stages.left])
     last = 2 if stages.are_rows_paired else 1
@@ -198,7 +201,7 @@ def reads_last_rows(stages: Stages, rows: Rows, count: int, step: int) -> bool:
 
 
 def state_of_real(stages: Stages, data: Any, state: Any, rows: Rows) -> Any:
-    """Steps of the stage on real numbers: flat data [P, rows N] to the state."""
+    """Return the steps of the stage on real numbers, from flat data [P, rows N] to the state."""
     sizes = [stages.radix * stages.left, state_size([stages.radix, stages.left])]
     targets: Any = []
     for row in range(rows.each):
@@ -207,7 +210,7 @@ def state_of_real(stages: Stages, data: Any, state: Any, rows: Rows) -> Any:
 
 
 def real_of_state(stages: Stages, state: Any, result: Any, rows: Rows, marks: Any) -> Any:
-    """Steps of the stage to real numbers: the state to result [P, rows, N]."""
+    """Return the steps of the stage to real numbers, from the state to result [P, rows, N]."""
     targets: Any = []
     for row in range(rows.each):
         targets.append(result[:, row])
@@ -218,9 +221,10 @@ def real_of_state(stages: Stages, state: Any, result: Any, rows: Rows, marks: An
 def steps_of_slabs(
     stages: Stages, source: Any, size: int, count: int, targets: Any, marks: Any
 ) -> Any:
-    """Steps of the stage with real numbers: rows of ``size`` numbers of flat source to targets.
+    """Return the steps of the stage on real numbers, from rows of a flat source to targets.
 
-    count: numbers of a slab that are contracted. targets: flat SBUF [P, ...], one a row.
+    size: numbers of a row. count: numbers of a slab that are contracted. targets: flat SBUF [P,
+    ...], one for each row.
     """
     together = slabs_of(stages)
     length = stages.left // together
@@ -246,7 +250,7 @@ def steps_of_slabs(
 
 
 def spectrum_of_state(stages: Stages, state: Any, row: int, y: Any, marks: Any) -> Any:
-    """Steps of a row from the state to its spectrum in natural order, y [P, part, rows, ...]."""
+    """Return a row's steps from the state to natural order, in y [P, part, rows, ...]."""
     radices = [stages.radix, stages.left]
     low = row * state_size(radices)
     spectrum = y[:, :, row]
@@ -270,7 +274,11 @@ def spectrum_of_state(stages: Stages, state: Any, row: int, y: Any, marks: Any) 
 
 
 def slots_of_steps(radices: Any) -> Any:
-    """The Slots of each step, [of each row tile]: slot 0, or with slot 1, then groups of others."""
+    """Return a list of Slots for each step, one for each row tile.
+
+    The first step takes slot 0, or slots 0 and 1 where slots are paired; groups of the others
+    follow.
+    """
     slots, group = slot_count(radices[0]), slots_together(radices[1])
     if not pairs_slots(radices):
         found = [[Slots(0, 1)]]
@@ -285,12 +293,12 @@ def slots_of_steps(radices: Any) -> Any:
 
 
 def slot_of(slots: Slots, index: int) -> int:
-    """One of the slots."""
+    """Return one of the slots."""
     return int(slots.first + index * slots.apart)
 
 
 def tables_of_slots(stages: Stages, slots: Slots) -> Any:
-    """Tables of slots from 1 on; of pairs those of both slots."""
+    """Return the tables of slots from 1 on; where slots are paired, those of both slots."""
     is_paired = pairs_slots([stages.radix, stages.left])
     tables = []
     for index in range(slots.count):
@@ -300,11 +308,11 @@ def tables_of_slots(stages: Stages, slots: Slots) -> Any:
 
 
 def outputs_of_slots(y: Any, radices: Any, slots: Slots) -> Any:
-    """Where outputs of slots from 1 on are in spectra [P, part, ...]: first runs, second runs."""
+    """Return where slots from 1 on leave their outputs in spectra [P, part, ...]: two runs."""
     radix, left = radices
     first, last, apart = slots.first, slot_of(slots, slots.count - 1), slots.apart
     numbers = y[:, :, 0 : run_length(left) * radix].reshape_dim(2, (run_length(left), radix))
-    others = left // 2  # outputs of the second run, of an odd M less than of the first
+    others = left // 2  # outputs of the second run; of an odd M, one less than of the first
     return [
         numbers[:, :, :, first : last + 1 : apart],
         numbers[:, :, 0:others, radix - last : radix - first + 1 : apart],
@@ -312,7 +320,7 @@ def outputs_of_slots(y: Any, radices: Any, slots: Slots) -> Any:
 
 
 def outputs_of_edge(y: Any, radices: Any) -> Any:
-    """Where slot 0's outputs are in spectra [P, part, ...]: complex ones, if any, and real ones."""
+    """Return where slot 0 leaves outputs in spectra [P, part, ...]: complex, then real ones."""
     step, count = multiples(radices[0], radices[1])
     own = own_outputs(radices)
     pairs = count - own
@@ -325,11 +333,14 @@ def outputs_of_edge(y: Any, radices: Any) -> Any:
 
 
 def steps_of_slots(stages: Stages, is_inverse: bool, source: Any, target: Any, block: Block) -> Any:
-    """Steps between the flat state and flat spectra by slots, to the state if ``is_inverse``."""
+    """Return the steps between flat spectra by slots and the flat state.
+
+    is_inverse: whether they lead to the state, rather than to the spectra.
+    """
     radices = [stages.radix, stages.left]
     steps: Any = []
     for row in range(block.rows.each):
-        # Of spectra the marks are those of their rows; the state is of rows without bad ones.
+        # Spectra get the marks of their rows; the state comes from rows without bad ones.
         marks = [] if is_inverse else marks_of_row(block.guard.marks, row)
         spectrum, state = [], []
         for slot in range(slot_count(stages.radix) + 1):
@@ -350,12 +361,12 @@ def steps_of_slots(stages: Stages, is_inverse: bool, source: Any, target: Any, b
 
 
 def products_of_slots(stages: Stages, slots: Slots, target: Any, made: Any, marks: Any) -> Products:
-    """Products whose results lie in the flat target from made[slot] to made[slot + 1]."""
+    """Return products whose results lie in the flat target from made[slot] to made[slot + 1]."""
     first, end = made[slots.first], made[slots.first + 1]
     if slots.first == 0:
         return Products([stages.edge], EDGE, [target[:, first:end]], marks)
     size = end - first
-    low = slots.first % slots.apart * size  # behind that of the other row tile
+    low = slots.first % slots.apart * size  # behind the slot of the other row tile
     whole = target[:, first - low : first - low + slots.count * slots.apart * size]
     results = whole.reshape_dim(1, (slots.count, slots.apart * size))[:, :, low : low + size]
     return Products(tables_of_slots(stages, slots), BY_PRODUCT, [results], marks)

@@ -8,27 +8,27 @@ from ..nki_api import nisa, nl
 from ..row_blocks import HbmRows, Rows, store_rows
 from ..tiles import element_count, evacuate, multiply, multiply_half, padded_columns, transpose
 
-# How results of several products lie in a PSUM bank.
+# The order of several products' results in a PSUM bank.
 BY_PRODUCT = 0  # one product after the other
-BY_COLUMN = 1  # interleaved: next to each other are those of the same column
-MIRRORED = 2  # interleaved, those of the second run the other way round
-EDGE = 3  # one product, its columns for one result after the other
+BY_COLUMN = 1  # interleaved: results of the same column lie next to each other
+MIRRORED = 2  # interleaved, with the second run in reverse order
+EDGE = 3  # one product, whose columns belong to one result after the other
 
 
 class Products(nl.NKIObject):
-    """What the array, or one of its row tiles, makes in a step: results that share a PSUM bank."""
+    """Products of a step, by the array or one of its row tiles, which share a PSUM bank."""
 
-    tables: Any  # SBUF [K, columns], one a product
-    order: int  # of results in the bank: one of those above
-    results: Any  # SBUF views that take them
-    marks: Any  # added to them: [SBUF [P, 1]] of rows that may be set aside, or []
+    tables: Any  # SBUF [K, columns], one for each product
+    order: int  # the order of results in the bank, one of the above
+    results: Any  # SBUF views into which the results are moved
+    marks: Any  # added to the results: [SBUF [P, 1]] for rows that may be set aside, or []
 
 
 class Step(nl.NKIObject):
-    """Runs of data that are transposed, and multiplied by the array or by both of its row tiles."""
+    """Runs of data that are transposed, then multiplied by the array or by two row tiles."""
 
-    data: Any  # strided runs of SBUF [P, K or more], one a product
-    products: Any  # [Products], of one or of each row tile
+    data: Any  # strided runs of SBUF [P, K or more], one for each product
+    products: Any  # [Products], for one or for each row tile
     is_dependent: bool  # whether it reads what the step before writes
     stores: Any  # stores that may begin after it
 
@@ -42,16 +42,16 @@ class Store(nl.NKIObject):
 
 
 class Pipeline(nl.NKIObject):
-    """Steps one after the other: transposes of one, then products of the one before."""
+    """Steps one after the other: a step's transposes, then the products of the step before."""
 
-    identity: Any  # of load_identity
-    is_scalar: bool  # whether ScalarE takes transposes from PSUM, instead of VectorE
-    waiting: Any  # [the step whose products are still to do], or []
-    moved: Any  # its data, transposed, SBUF [K or more, products, P or more]
+    identity: Any  # SBUF, see load_identity
+    is_scalar: bool  # whether ScalarE, instead of VectorE, moves transposes out of PSUM
+    waiting: Any  # [the step whose products are not yet made], or []
+    moved: Any  # that step's data, transposed, SBUF [K or more, products, P or more]
 
 
 def advance(pipeline: Pipeline, step: Step) -> None:
-    """Transposes of a step, then the products of the one before."""
+    """Make the transposes of a step, then the products of the step before."""
     if step.is_dependent:
         drain(pipeline)
     partitions = step.data[0].shape[0]
@@ -67,7 +67,7 @@ def advance(pipeline: Pipeline, step: Step) -> None:
 
 
 def drain(pipeline: Pipeline) -> None:
-    """Products of the step that waits, their evacuation by ScalarE, and its stores."""
+    """Make the products of the step that waits; ScalarE evacuates them; start its stores."""
     if len(pipeline.waiting) == 0:
         return
     step, moved = pipeline.waiting[0], pipeline.moved
@@ -86,7 +86,7 @@ def drain(pipeline: Pipeline) -> None:
 
 
 def multiply_slab(step: Step, moved: Any, product: int, half: int, bank: Any) -> None:
-    """One product of a step, in the whole array or in one of its row tiles."""
+    """Make one product of a step, in the whole array or in one of its row tiles."""
     products = step.products[half]
     table = products.tables[product]
     depth = min(step.products[0].tables[0].shape[0], moved.shape[0])
@@ -98,7 +98,7 @@ def multiply_slab(step: Step, moved: Any, product: int, half: int, bank: Any) ->
 
 
 def leave_bank(products: Products, made: Any) -> None:
-    """Results of a bank to where they belong."""
+    """Move the results of a bank to their places."""
     count, marks = len(products.tables), products.marks
     if products.order == EDGE:
         low = 0
@@ -115,12 +115,12 @@ def leave_bank(products: Products, made: Any) -> None:
 
 
 def width_of(tile: Any) -> int:
-    """Numbers of a partition."""
+    """Return how many numbers of a tile lie on a partition."""
     return element_count(tile.shape[1:])
 
 
 def bank_of(order: int, columns: int, count: int, width: int) -> Any:
-    """A PSUM bank for ``count`` products of so many columns, in an order of those above."""
+    """Allocate a PSUM bank for ``count`` products of ``width`` columns, in an order."""
     shape: Any = (columns, count, width)
     if order == BY_COLUMN:
         shape = (columns, width, count)
@@ -130,7 +130,7 @@ def bank_of(order: int, columns: int, count: int, width: int) -> Any:
 
 
 def place_of(bank: Any, order: int, product: int) -> Any:
-    """Where the results of a product go in a PSUM bank."""
+    """Return the place of a product's results in a PSUM bank."""
     if order in (BY_PRODUCT, EDGE):
         return bank[:, product]
     if order == BY_COLUMN:
@@ -140,7 +140,7 @@ def place_of(bank: Any, order: int, product: int) -> Any:
 
 
 def leave(dst: Any, bank: Any, marks: Any) -> None:
-    """ScalarE takes results from PSUM, with the marks of rows that were set aside."""
+    """Move results out of PSUM by ScalarE, adding the marks of rows that were set aside."""
     if len(marks) == 0:
         nisa.activation(dst=dst, op=nl.copy, data=bank)
     else:

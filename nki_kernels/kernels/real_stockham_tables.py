@@ -20,12 +20,12 @@ MAX_SPECTRUM_RADIX = 64
 
 
 def slot_count(radix: int) -> int:
-    """Complex numbers that hold the spectrum of ``radix`` real ones, Nyquist beside DC."""
+    """Return how many complex numbers hold a spectrum of ``radix`` reals, Nyquist beside DC."""
     return (radix + 1) // 2
 
 
 def slabs_together(radix: int, left: int) -> int:
-    """Slabs g that one product of the real stage takes: 2 g slots <= 128, and g divides M."""
+    """Return the slabs g of a product of the real stage: 2 g slots <= 128, and g divides M."""
     best = 1
     for g in range(2, PARTITIONS // (2 * slot_count(radix)) + 1):
         if left % g == 0:
@@ -34,9 +34,9 @@ def slabs_together(radix: int, left: int) -> int:
 
 
 def pairs_rows(radices: Any) -> bool:
-    """Whether two row tiles of the array can take the slabs of two rows in the real stage.
+    """Return whether two row tiles of the array can take slabs of two rows in the real stage.
 
-    Its run of 128 numbers has to begin the second row with the second half.
+    The product's run of 128 numbers has to begin the second row with its second half.
     """
     radix, left = radices
     fits = WHOLE_RADIX % radix == 0 and radix % 2 == 0 and radix * left <= DMA_RUN
@@ -44,44 +44,46 @@ def pairs_rows(radices: Any) -> bool:
 
 
 def pairs_slots(radices: Any) -> bool:
-    """Whether two row tiles can take two slots, each of which fills one of them."""
+    """Return whether two row tiles can take two slots, each of which fills one of them."""
     return bool(2 * radices[1] == WHOLE_RADIX and radices[0] % 4 == 0)
 
 
 def run_length(left: int) -> int:
-    """Numbers q of the longer run of a slot: n = K + R q, n <= N/2."""
+    """Return the numbers q of the longer run of a slot: n = K + R q, n <= N/2."""
     return (left + 1) // 2
 
 
 def multiples(radix: int, left: int) -> tuple[int, int]:
-    """Step and count of those n <= N/2 that slot 0 makes: multiples of R/2, or of an odd R."""
+    """Return step and count of the n <= N/2 that slot 0 makes: multiples of R/2, or of an odd R."""
     step = radix // 2 if radix % 2 == 0 else radix
     return step, radix * left // 2 // step + 1
 
 
 def edge_size(radices: Any) -> int:
-    """Real numbers of slot 0's outputs: two of each, but one of X[0] and of X[N/2]."""
+    """Return the reals in slot 0's outputs: two for each, but one for X[0] and for X[N/2]."""
     radix, left = radices
     return 2 * multiples(radix, left)[1] - own_outputs(radices)
 
 
 def own_outputs(radices: Any) -> int:
-    """Outputs of slot 0 that are real: X[0], and of even N X[N/2]."""
+    """Return how many outputs of slot 0 are real: X[0] and, for even N, X[N/2]."""
     return 2 - radices[0] * radices[1] % 2
 
 
 def real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``real_stockham``, float32: (real stage, slot 0, slots 1, 2, ..., paired rows).
+    """Return the tables of ``real_stockham``, float32: (real stage, slot 0, *slots, *paired rows).
 
-    Shapes: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab); [2 M, 2 E], rows (part,
-    m), columns (part, multiple) of complex outputs, then of real ones; [2 M, slots - 1, 4 Q], rows
-    (part, m), columns (part, q, run), which is missing if there is one slot, and [128, slots / 2,
-    64] with the tables of slots 2 i and 2 i + 1 on either half of the rows where ``pairs_slots``;
-    where ``pairs_rows`` the first table again for g R = 64, on both halves of the rows. inverse:
-    the sign of the exponent, True for exp(+...). Raises ValueError where the radices do not
-    multiply to n, or one is too large.
+    The real stage: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab). Slot 0: [2 M, 2
+    E], rows (part, m), columns (part, multiple) of complex outputs, then of real ones. Slots 1, 2,
+    ...: [2 M, slots - 1, 4 Q], rows (part, m), columns (part, q, run); where ``pairs_slots``, [128,
+    slots / 2, 64] with the tables of slots 2 i and 2 i + 1 on the two halves of the rows; without
+    this table if there is one slot. Paired rows, where ``pairs_rows``: the first table for g R =
+    64, on both halves of the rows.
+
+    inverse: the sign of the exponent, True for exp(+...). Raises ValueError where the radices do
+    not multiply to n, or one is too large.
     """
     _check(n, radices)
     radix, left = radices
@@ -102,7 +104,7 @@ def real_stockham_tables(
     own = _are_real(n, step * np.arange(count))
     outputs = _split(edge)
     columns = [outputs[:, :, part, mine] for mine in (~own, own) for part in range(2)]
-    # The scale comes last: rows are judged by what the stages make of them without it.
+    # The scale comes last, because rows are judged by the stages' results without it.
     pairs = [scale * _pair(n, radix, left, slot, inverse) for slot in range(1, slots)]
     return (
         _of_slabs("jkp,st->jskpt", real, slabs_together(radix, left)),
@@ -115,12 +117,13 @@ def real_stockham_tables(
 def inverse_real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = True, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The tables of ``inverse_real_stockham``, float32: of the stages of ``real_stockham_tables``.
+    """Return ``inverse_real_stockham``'s tables, float32, ordered as ``real_stockham_tables``.
 
-    Shapes: [2 slots g, g R], rows (slot, part, slab), columns (j, slab); [edge_size, 2 M], rows
-    (part, multiple) of complex outputs, then real ones, columns (part, m); [4 Q, slots - 1, 2 M],
-    rows (part, q, run), columns (part, m), which is missing if there is one slot. Pairs of slots
-    and of rows as there.
+    The real stage: [2 slots g, g R], rows (slot, part, slab), columns (j, slab). Slot 0:
+    [edge_size, 2 M], rows (part, multiple) of complex outputs, then real ones, columns (part, m).
+    Slots 1, 2, ...: [4 Q, slots - 1, 2 M], rows (part, q, run), columns (part, m); without this
+    table if there is one slot. Pairs of slots and of rows, arguments and errors are those of
+    ``real_stockham_tables``.
     """
     _check(n, radices)
     radix, left = radices
@@ -135,7 +138,7 @@ def inverse_real_stockham_tables(
         mine = slice(part, None, 2) if radix % 2 == 0 else slice(None)
         edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
     rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
-    # The transpose of the forward stage with the other sign, which conjugates.
+    # This is the transpose of the forward stage with the other sign, which conjugates.
     pairs = [_pair(n, radix, left, slot, not inverse).T for slot in range(1, slots)]
     j = np.arange(radix)
     real = np.zeros((slots, 2, radix))
@@ -152,7 +155,7 @@ def inverse_real_stockham_tables(
 
 
 def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``real_stockham_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``real_stockham_tables(n, radices, ...)``."""
     radix, left = radices
     g, slots = slabs_together(radix, left), slot_count(radix)
     opening = table_spec((g * radix, 2 * slots * g))
@@ -161,7 +164,7 @@ def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``inverse_real_stockham_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``inverse_real_stockham_tables(n, radices, ...)``."""
     radix, left = radices
     g, slots = slabs_together(radix, left), slot_count(radix)
     closing = table_spec((2 * slots * g, g * radix))
@@ -170,7 +173,7 @@ def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _other_specs(radices: tuple[int, ...], slots: tuple[int, int, int]) -> list[Any]:
-    """Specs after the first two; slots: the shape of the table of slots that are not paired."""
+    """Return the specs after the first two; slots: the shape of slots' table without pairs."""
     found = [table_spec(slots)] if slots[1] > 0 else []
     if pairs_slots(radices):
         found = [table_spec((PARTITIONS, (slots[1] + 1) // 2, slots[2]))]
@@ -186,7 +189,7 @@ def _check(n: int, radices: tuple[int, int]) -> None:
 
 
 def _pair(n: int, radix: int, left: int, slot: int, inverse: bool) -> np.ndarray[Any, Any]:
-    """Rows (part, m), columns (part, q, run): the two runs of outputs of a slot; [2 M, 4 Q]."""
+    """Return a slot's two runs of outputs, [2 M, 4 Q]: rows (part, m), columns (part, q, run)."""
     starts = np.array([slot, radix - slot])
     outputs = starts + radix * np.arange(run_length(left))[:, None]  # [q, run]
     w = roots(np.arange(left)[:, None, None] * outputs, n, inverse)
@@ -195,26 +198,26 @@ def _pair(n: int, radix: int, left: int, slot: int, inverse: bool) -> np.ndarray
 
 
 def _are_real(n: int, outputs: np.ndarray[Any, Any]) -> Any:
-    """Which outputs of real data are real."""
+    """Return which outputs of real data are real."""
     return (outputs == 0) | (2 * outputs == n)
 
 
 def _of_slabs(order: str, real: np.ndarray[Any, Any], slabs: int) -> np.ndarray[Any, Any]:
-    """The table of the real stage for so many slabs; its rows are those before the first slab."""
+    """Return the real stage's table for ``slabs`` slabs; the rows end with the first slab index."""
     table = np.einsum(order, real, np.eye(slabs))
     rows = math.prod(table.shape[: order.index("s", order.index(">")) - order.index(">")])
     return table.reshape(rows, -1).astype(np.float32)
 
 
 def _of_paired_rows(order: str, real: np.ndarray[Any, Any], radices: Any) -> list[Any]:
-    """That table for half of the array, once for each half, or none."""
+    """Return [that table for half of the array, on both halves], or []."""
     if not pairs_rows(radices):
         return []
     return [np.tile(_of_slabs(order, real, WHOLE_RADIX // radices[0]), (2, 1))]
 
 
 def _stacked(pairs: list[np.ndarray[Any, Any]], radices: Any) -> list[np.ndarray[Any, Any]]:
-    """The tables of slots 1, 2, ... as one, float32, in pairs where slots are; or none."""
+    """Return [one float32 table of slots 1, 2, ...], in pairs where slots are paired; or []."""
     if not pairs:
         return []
     if not pairs_slots(radices):
@@ -225,5 +228,5 @@ def _stacked(pairs: list[np.ndarray[Any, Any]], radices: Any) -> list[np.ndarray
 
 
 def _split(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex [part, m, ...], where part 1 has its factor i, as reals [part, m, part', ...]."""
+    """Return complex [part, m, ...], part 1 with its factor i, as reals [part, m, part', ...]."""
     return np.stack([w.real, w.imag], 2)

@@ -58,9 +58,9 @@ from .table_terms import table_spec
 
 ROW_RADIX = 64  # r1
 COLUMN_RADIX = 32  # c1
-MAX_POINTS = 2**20  # of an image; the smallest chip holds its state twice
-ROWS = (256, 4096)  # least and most of an image
-COLUMNS = (128, 2048)
+MAX_POINTS = 2**20  # points of an image, whose state the smallest chip holds twice
+ROWS = (256, 4096)  # least and most rows of an image
+COLUMNS = (128, 2048)  # least and most columns of an image
 _TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 _LOADED = 48 << 10  # bytes a partition of rows that are loaded ahead
 
@@ -70,7 +70,8 @@ class Plane(nl.NKIObject):
 
     rows: int  # r2
     columns: int  # c2
-    opening: Any  # tables of the stages in SBUF; those of the last two, when they are loaded
+    # tables of the stages in SBUF; those of the last two stages are None until they are loaded
+    opening: Any
     row_table: Any
     column_table: Any
     closing: Any
@@ -80,7 +81,7 @@ class Plane(nl.NKIObject):
 class Image(nl.NKIObject):
     """One image of HBM arrays [B, R, C]."""
 
-    base: Any  # register that a device loop counts with, or None
+    base: Any  # the register with which a device loop counts, or None
     index: int  # counted from the base
 
 
@@ -93,12 +94,12 @@ class Piece(nl.NKIObject):
 
 
 def slabs_in_half(left: int) -> int:
-    """Slabs of ``left`` numbers that half of the partitions hold."""
+    """Return how many slabs of ``left`` numbers half of the partitions hold."""
     return HALF // left
 
 
 def check_shape(rows: int, columns: int) -> str:
-    """Why images of this shape are not transformed; "" if they are."""
+    """Return why images of this shape are not transformed, or "" where they are."""
     for name, size, (least, most) in (("rows", rows, ROWS), ("columns", columns, COLUMNS)):
         if not least <= size <= most or size & (size - 1):
             return f"takes powers of two from {least} to {most} as {name}"
@@ -106,20 +107,20 @@ def check_shape(rows: int, columns: int) -> str:
 
 
 def stages(rows: int, columns: int) -> tuple[int, ...]:
-    """The radices, in the order of the stages."""
+    """Return the radices, in the order of the stages."""
     return COLUMN_RADIX, ROW_RADIX, columns // COLUMN_RADIX, rows // ROW_RADIX
 
 
 def resident_planes_tables(
     rows: int, columns: int, inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """A table for each stage, float32, computed in float64 and rounded once.
+    """Return a table for each stage, float32, computed in float64 and rounded once.
 
-    First [128, 64], rows (f, part, i), columns (part, L). Second [128, 2, 128], rows (half, j),
-    then part, columns (part, K): K = a + r2 s at the place (a, s). Third [128, blocks, 2, 128],
-    rows (half, L, n), then part, columns (part, l, L). Fourth [128, blocks, 2, 128], rows
-    (half, s, m), then part, columns (part, k, s). Raises ValueError for shapes that
-    ``check_shape`` names.
+    The first is [128, 64], rows (f, part, i), columns (part, L). The second is [128, 2, 128], rows
+    (half, j), then part, columns (part, K), with K = a + r2 s at the place (a, s). The third is
+    [128, blocks, 2, 128], rows (half, L, n), then part, columns (part, l, L). The fourth is [128,
+    blocks, 2, 128], rows (half, s, m), then part, columns (part, k, s). inverse: the sign of the
+    exponent, True for exp(+...). Raises ValueError where ``check_shape`` returns a reason.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -140,9 +141,10 @@ def resident_planes_tables(
 
 
 def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[Any, Any]:
-    """A last stage's [128, blocks, 2, 128] for outputs K + radix k, K in ``firsts``.
+    """Return the table [128, blocks, 2, 128] of one of the last two stages.
 
-    firsts: [blocks, half, slab]. Rows are (half, slab, m < left), columns (part, k, slab).
+    Its outputs are K + radix k, with K in ``firsts`` [blocks, half, slab]. Rows are (half, slab, m
+    < left), columns (part, k, slab).
     """
     n, slabs = radix * left, firsts.shape[2]
     m = np.arange(left)
@@ -153,18 +155,18 @@ def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[A
 
 
 def _parts(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex [i, o] as real [part, i, part', o]."""
+    """Return complex [i, o] as real [part, i, part', o]."""
     return np.moveaxis(_parts_around(w), 3, 2)
 
 
 def _parts_around(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex [...] as real [part, ..., part']."""
+    """Return complex [...] as real [part, ..., part']."""
     real = np.stack([w.real, w.imag], -1)
     return np.stack([real, np.stack([-w.imag, w.real], -1)])
 
 
 def resident_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``resident_planes_tables(rows, columns, ...)``."""
+    """Return the (shape, dtype) of each of ``resident_planes_tables(rows, columns, ...)``."""
     r2, c2 = rows // ROW_RADIX, columns // COLUMN_RADIX
     blocks = [COLUMN_RADIX // (2 * slabs_in_half(c2)), ROW_RADIX // (2 * slabs_in_half(r2))]
     shapes: list[Any] = [(PARTITIONS, 1, 2 * COLUMN_RADIX), (PARTITIONS, 2, 2 * ROW_RADIX)]
@@ -201,7 +203,7 @@ def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
 
 
 def images_of(base: Any, first: int, count: int) -> Any:
-    """``count`` images from ``first`` on."""
+    """Return ``count`` images from ``first`` on."""
     images = []
     for index in range(count):
         images.append(Image(base, first + index))
@@ -209,21 +211,21 @@ def images_of(base: Any, first: int, count: int) -> Any:
 
 
 def image_instructions(plane: Any) -> int:
-    """About how many instructions an image takes."""
+    """Return about how many instructions an image takes."""
     pairs = plane.rows // 4
     opening = pairs * plane.columns * 4
     return opening + (pairs * 4 + plane.rows) * plane.columns + 8 * plane.rows
 
 
 def load_plane(plane: Any, tables: Any) -> None:
-    """The tables of the first two stages."""
+    """Load the tables of the first two stages."""
     plane.identity = load_identity(nl.float32)
     found = load_tables(tables[0:2])
     plane.opening, plane.row_table = found[0], found[1]
 
 
 def load_last_tables(plane: Any, tables: Any) -> None:
-    """The tables of the last two stages, which come after the rows of the first image."""
+    """Load the tables of the last two stages, which come after the rows of the first image."""
     found = load_tables(tables[2:4])
     plane.column_table, plane.closing = found[0], found[1]
 
@@ -257,7 +259,7 @@ def transform_images(source: Any, target: Any, plane: Any, images: Any, tables: 
 
 
 def pieces_of(plane: Any, images: Any) -> Any:
-    """All pieces of images; the first ones have tiles, which those after them take over."""
+    """Return all pieces of images; the first ones have tiles, which later pieces take over."""
     pieces: Any = []
     width = COLUMN_RADIX * plane.columns
     ahead = max(1, _LOADED // (16 * width))
@@ -271,7 +273,7 @@ def pieces_of(plane: Any, images: Any) -> Any:
 
 
 def load_piece(piece: Any, source: Any) -> None:
-    """Two rows of each partition."""
+    """Load two rows of each partition."""
     for part in range(2):
         _, rows, columns = source[part].shape
         left = rows // ROW_RADIX
@@ -284,7 +286,7 @@ def load_piece(piece: Any, source: Any) -> None:
 
 
 def open_piece(piece: Any, plane: Any, turns: Any) -> Any:
-    """First stage of a piece: SBUF [(half, j), part, f, L, n]."""
+    """Run the first stage of a piece; return SBUF [(half, j), part, f, L, n]."""
     shape = (PARTITIONS, 2, 2, COLUMN_RADIX, plane.columns)
     state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
     pending: Any = None
@@ -298,7 +300,7 @@ def open_piece(piece: Any, plane: Any, turns: Any) -> Any:
 
 
 def turn_columns(piece: Any, first: int, plane: Any, turns: Any) -> Any:
-    """SBUF [(f, part, i), n, (half, j)] for columns n from ``first`` on."""
+    """Transpose columns n from ``first`` on to SBUF [(f, part, i), n, (half, j)]."""
     data = piece.tile.reshape((PARTITIONS, 4 * COLUMN_RADIX * plane.columns))
     shape = (PARTITIONS, _TOGETHER, PARTITIONS)
     bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
@@ -312,7 +314,7 @@ def turn_columns(piece: Any, first: int, plane: Any, turns: Any) -> Any:
 
 
 def open_columns(turned: Any, state: Any, first: int, plane: Any, turns: Any) -> None:
-    """Products of columns n from ``first`` on: both f at once, in a PSUM bank each."""
+    """Multiply columns n from ``first`` on, both f at once, each into a PSUM bank."""
     banks = psum_banks(2, (PARTITIONS, 2, COLUMN_RADIX, _TOGETHER))
     for index in range(_TOGETHER):
         for f in range(2):
@@ -322,7 +324,7 @@ def open_columns(turned: Any, state: Any, first: int, plane: Any, turns: Any) ->
 
 
 def empty_slabs(plane: Any) -> Any:
-    """For each block of 128 (L, n) SBUF [(L, n), part, K, m]."""
+    """Allocate SBUF [(L, n), part, K, m] for each block of 128 (L, n)."""
     slabs = []
     for _ in range(COLUMN_RADIX * plane.columns // PARTITIONS):
         shape = (PARTITIONS, 2, ROW_RADIX, plane.rows)
@@ -331,13 +333,13 @@ def empty_slabs(plane: Any) -> Any:
 
 
 def transform_rows(state: Any, first: int, slabs: Any, plane: Any, turns: Any) -> None:
-    """Second stage of a piece, whose rows begin with f = ``first``."""
+    """Run the second stage of a piece, whose rows begin with f = ``first``."""
     width = COLUMN_RADIX * plane.columns
     runs = state.reshape((PARTITIONS, 2, 2, width))
     for block in range(len(slabs)):
         low = block * PARTITIONS
         for f in range(2):
-            banks = psum_banks(2, (PARTITIONS, PARTITIONS))  # sums of two terms have one each
+            banks = psum_banks(2, (PARTITIONS, PARTITIONS))  # each sum of two has its own
             for part in range(2):
                 for half in range(2):
                     run = runs[:, part, f, low : low + PARTITIONS]
@@ -349,7 +351,7 @@ def transform_rows(state: Any, first: int, slabs: Any, plane: Any, turns: Any) -
 
 
 def close_image(target: Any, image: Any, slabs: Any, plane: Any, turns: Any) -> None:
-    """The last two stages, for one block of 128 (K, m) after the other."""
+    """Run the last two stages, one block of 128 (K, m) after the other."""
     blocks = ROW_RADIX * plane.rows // PARTITIONS
     pending: Any = None
     for block in range(blocks):
@@ -361,14 +363,14 @@ def close_image(target: Any, image: Any, slabs: Any, plane: Any, turns: Any) -> 
 
 
 def transform_columns(slabs: Any, block: int, plane: Any, turns: Any) -> Any:
-    """Third stage: SBUF [(K, m), part, C] of a block."""
+    """Run the third stage of a block; return SBUF [(K, m), part, C]."""
     group = slabs_in_half(plane.columns)
     shape = (PARTITIONS, 2, COLUMN_RADIX * plane.columns)
     columns = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
     places = columns.reshape((PARTITIONS, 2, plane.columns, COLUMN_RADIX))
     for index in range(len(slabs)):
         runs = slabs[index].reshape((PARTITIONS, 2, ROW_RADIX * plane.rows))
-        banks = psum_banks(2, (PARTITIONS, PARTITIONS))  # sums of two terms have one each
+        banks = psum_banks(2, (PARTITIONS, PARTITIONS))  # each sum of two has its own
         for part in range(2):
             for half in range(2):
                 run = runs[:, part, block * PARTITIONS : (block + 1) * PARTITIONS]
@@ -382,7 +384,7 @@ def transform_columns(slabs: Any, block: int, plane: Any, turns: Any) -> Any:
 
 
 def close_block(target: Any, image: Any, columns: Any, block: int, plane: Any, turns: Any) -> None:
-    """Fourth stage of a block, and its rows to HBM."""
+    """Run the fourth stage of a block, and store its rows in HBM."""
     width = columns.shape[2]
     result = nl.ndarray((PARTITIONS, 2, width), dtype=nl.float32, buffer=nl.sbuf)
     step = min(width, PSUM_BANK)

@@ -51,13 +51,13 @@ from ..tiles import (
 from .roots import roots
 from .table_terms import table_spec
 
-SIZES = (HALF, PARTITIONS)  # of an axis
+SIZES = (HALF, PARTITIONS)  # sizes of an axis
 MAX_STATE = 65 * 128  # numbers k2 n1 of a part; the smallest chip holds two states
 _TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 _PIECE = 4096  # numbers a partition that are loaded at a time
-_RING = 12288  # numbers a partition that are loaded and not used yet
+_RING = 12288  # numbers a partition that are loaded and not yet used
 _PRODUCED = 32  # outputs of n1 that a product makes
-_STEPS = 2  # parts of the result, as many products of 64 n1
+_STEPS = 2  # parts of the result, each with its products of 64 n1
 _SPLIT = 4  # outputs k2 whose sums and differences are made at a time
 
 
@@ -65,16 +65,16 @@ class Volume(nl.NKIObject):
     """What all volumes of a launch share."""
 
     sizes: Any  # [n0, n1, n2]
-    kept: int  # outputs of n2
-    parts: int  # of the input
-    tables: Any  # [opening, of n0, of n1] in SBUF, or None until they are loaded
+    kept: int  # outputs of n2 that are kept
+    parts: int  # parts of the input, real and imaginary or real alone
+    tables: Any  # [of n2, of n0, of n1] in SBUF, or None until they are loaded
     identity: Any
 
 
 class Members(nl.NKIObject):
     """Volumes that lie on the partitions together."""
 
-    base: Any  # register that a device loop counts with, or None
+    base: Any  # the register with which a device loop counts, or None
     first: int  # counted from the base
     count: int
 
@@ -89,7 +89,7 @@ class Piece(nl.NKIObject):
 
 
 def check_shape(shape: Any, is_real: bool) -> str:
-    """Why volumes of this shape are not transformed; "" if they are."""
+    """Return why volumes of this shape are not transformed, or "" where they are."""
     if len(shape) != 3:
         return f"takes 3 axes, not {len(shape)}"
     for size in shape:
@@ -100,19 +100,20 @@ def check_shape(shape: Any, is_real: bool) -> str:
 
 
 def outputs(shape: Any, is_real: bool) -> int:
-    """How many outputs of the last axis are kept."""
+    """Return how many outputs of the last axis are kept."""
     return int(shape[2] // 2 + 1 if is_real else shape[2])
 
 
 def resident_volumes_tables(
     shape: tuple[int, ...], is_real: bool, inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """A table for each axis, float32, computed in float64 and rounded once.
+    """Return a table for each axis, float32, computed in float64 and rounded once.
 
-    Rows are the inputs, twice where they are 64, then the part. Of n2 [128, 1 or 2, 2 kept],
-    columns (part, k2); of n0 [128, 2, 2 n0], columns (part, k0); of n1 [128, 2, 128], columns (q in
-    steps of 32, part, q of a step), where k1 is q, or 2 q for sums and 2 q + 1 for differences.
-    Raises ValueError for shapes that ``check_shape`` names.
+    Rows are the inputs, which are there twice if there are 64, then the part. The table of n2 is
+    [128, 1 or 2, 2 kept], columns (part, k2). The table of n0 is [128, 2, 2 n0], columns (part,
+    k0). The table of n1 is [128, 2, 128], columns (q in steps of 32, part, q of a step), where k1
+    is q, or 2 q for sums and 2 q + 1 for differences. inverse: the sign of the exponent, True for
+    exp(+...). Raises ValueError where ``check_shape`` returns a reason.
     """
     if reason := check_shape(shape, is_real):
         raise ValueError(f"shape {shape}: the kernel {reason}")
@@ -132,7 +133,7 @@ def resident_volumes_tables(
 
 
 def _matrix(n: int, inverse: bool, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """The DFT matrix as real [input, part, part', output]."""
+    """Return the DFT matrix as real [input, part, part', output]."""
     i = np.arange(n)
     w = scale * roots(np.outer(i, i), n, inverse)
     real, imaginary = w.real, w.imag
@@ -141,7 +142,7 @@ def _matrix(n: int, inverse: bool, scale: float = 1.0) -> np.ndarray[Any, Any]:
 
 
 def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``resident_volumes_tables(shape, is_real, ...)``."""
+    """Return the (shape, dtype) of each of ``resident_volumes_tables(shape, is_real, ...)``."""
     opening = (PARTITIONS, 1 if is_real else 2, 2 * outputs(shape, is_real))
     shapes = (opening, (PARTITIONS, 2, 2 * shape[0]), (PARTITIONS, 2, 2 * HALF))
     return tuple(table_spec(each) for each in shapes)
@@ -168,7 +169,7 @@ def resident_real_volumes(x, tables, places):  # type: ignore[no-untyped-def]
 
 
 def transform_volumes(source: Any, tables: Any) -> Any:
-    """Transform HBM source, one part or two, by tables in HBM; both parts of the result."""
+    """Transform HBM source, one part or two, by tables in HBM; return both parts of the result."""
     batch, n0, n1, n2 = source[0].shape
     volume = Volume([n0, n1, n2], tables[0].shape[2] // 2, len(source), None, None)
     target = []
@@ -190,7 +191,7 @@ def transform_volumes(source: Any, tables: Any) -> Any:
 
 
 def groups_of(volume: Any, base: Any, first: int, count: int) -> Any:
-    """``count`` volumes from ``first`` on, as many together as fit the partitions."""
+    """Return ``count`` volumes from ``first`` on, as many together as fit the partitions."""
     step = PARTITIONS // volume.sizes[0]
     groups = []
     for low in range(0, count, step):
@@ -199,7 +200,7 @@ def groups_of(volume: Any, base: Any, first: int, count: int) -> Any:
 
 
 def group_instructions(volume: Any) -> int:
-    """About how many instructions the volumes on the partitions take."""
+    """Return about how many instructions the volumes on the partitions take."""
     n0, n1, n2 = volume.sizes
     opening = n1 * volume.parts * (2 + PARTITIONS // n0)
     rows = volume.kept * n1 // PARTITIONS + 1
@@ -207,7 +208,7 @@ def group_instructions(volume: Any) -> int:
 
 
 def load_volume(volume: Any, tables: Any) -> None:
-    """Tables in SBUF."""
+    """Load the tables into SBUF."""
     volume.identity = load_identity(nl.float32)
     volume.tables = load_tables(tables)
 
@@ -243,7 +244,7 @@ def transform_groups(source: Any, target: Any, volume: Any, groups: Any, tables:
 
 
 def pieces_of(volume: Any, groups: Any) -> Any:
-    """All pieces of groups; the first ones have tiles, which those after them take over."""
+    """Return all pieces of groups; the first ones have tiles, which later pieces take over."""
     _, n1, n2 = volume.sizes
     count = min(n1, _PIECE // (volume.parts * n2))
     size = count * volume.parts * n2
@@ -259,7 +260,7 @@ def pieces_of(volume: Any, groups: Any) -> Any:
 
 
 def load_piece(piece: Any, source: Any, volume: Any) -> None:
-    """Rows of every member and part."""
+    """Load rows of every member and part."""
     n0, n1, n2 = volume.sizes
     base = piece.members.base
     for part in range(volume.parts):
@@ -272,13 +273,16 @@ def load_piece(piece: Any, source: Any, volume: Any) -> None:
 
 
 def multiply_part(dst: Any, stationary: Any, moving: Any, low: int, count: int, term: int) -> None:
-    """A term of a product of 64 or 128 partitions from ``low`` on, on as much of the array."""
+    """Multiply ``count`` (64 or 128) partitions from ``low`` on, on as much of the array.
+
+    term: the number of the product within its sum; from 1 on, products are added.
+    """
     held, moved = stationary[low : low + count], moving[low : low + count]
     multiply_row_tile(dst, held, moved, low, count, term > 0)
 
 
 def open_piece(piece: Any, state: Any, volume: Any, turns: Any) -> None:
-    """The transform of n2 in the rows of a piece: SBUF state [(member, n0), part, k2, n1]."""
+    """Transform n2 in the rows of a piece, into SBUF state [(member, n0), part, k2, n1]."""
     rows = PARTITIONS // volume.sizes[2]  # n1 of a run
     count = min(_TOGETHER, piece.count // rows)
     pending: Any = None
@@ -293,7 +297,7 @@ def open_piece(piece: Any, state: Any, volume: Any, turns: Any) -> None:
 
 
 def turn_runs(piece: Any, part: int, first: int, count: int, volume: Any, turns: Any) -> Any:
-    """SBUF [(n1, n2), run, (member, n0)] of runs from ``first`` on."""
+    """Transpose runs from ``first`` on to SBUF [(n1, n2), run, (member, n0)]."""
     n0 = volume.sizes[0]
     rows = piece.members.count * n0
     bank = nl.ndarray((PARTITIONS, count, rows), dtype=nl.float32, buffer=nl.psum)
@@ -312,7 +316,7 @@ def turn_runs(piece: Any, part: int, first: int, count: int, volume: Any, turns:
 
 
 def turn_member(dst: Any, run: Any, member: int, identity: Any) -> None:
-    """The transpose of one of two members, by half of the array: the other one is not read."""
+    """Transpose one of two members by half of the array, which does not read the other member."""
     low = member * HALF
     nisa.nc_matmul(
         dst=dst[:, low : low + HALF],
@@ -326,10 +330,10 @@ def turn_member(dst: Any, run: Any, member: int, identity: Any) -> None:
 
 
 def open_runs(turned: Any, state: Any, first: int, volume: Any, turns: Any) -> None:
-    """Products of transposed runs, the first of which has the row n1 = ``first``."""
+    """Multiply transposed runs, the first of which has the row n1 = ``first``."""
     n2, kept = volume.sizes[2], volume.kept
     halves, count = PARTITIONS // n2, turned[0].shape[1]
-    # Sums of two terms have a bank each; of products of one there are as many as fit evenly.
+    # A sum of two terms has a bank of its own; single products share a bank, as many as fit evenly.
     together = 1
     while volume.parts == 1 and 2 * together <= count and 4 * together * kept <= PSUM_BANK:
         together *= 2
@@ -348,7 +352,7 @@ def open_runs(turned: Any, state: Any, first: int, volume: Any, turns: Any) -> N
 
 
 def transform_first(state: Any, members: Any, volume: Any, turns: Any) -> Any:
-    """The transform of n0: a list of SBUF [(k2, n1), part, (member, k0)], of 128 (k2, n1) each."""
+    """Transform n0; return a list of SBUF [(k2, n1), part, (member, k0)], of 128 (k2, n1) each."""
     n0, n1, _ = volume.sizes
     width = members.count * n0
     step = _SPLIT * n1 if n1 > HALF else volume.kept * n1
@@ -375,9 +379,9 @@ def transform_first(state: Any, members: Any, volume: Any, turns: Any) -> Any:
 
 
 def rows_of(state: Any, first: int, count: int, volume: Any) -> Any:
-    """Numbers (k2, n1) of a state from ``first`` on, as SBUF [(member, n0), part, (k2, n1)].
+    """Return ``count`` (k2, n1) of a state from ``first`` on, [(member, n0), part, (k2, n1)].
 
-    Of 128 n1, 64 sums and 64 differences of rows that are 64 apart.
+    Where n1 = 128, they are 64 sums and 64 differences of rows that are 64 apart.
     """
     n1 = volume.sizes[1]
     if n1 == HALF:
@@ -396,7 +400,7 @@ def rows_of(state: Any, first: int, count: int, volume: Any) -> Any:
 
 
 def close_rows(target: Any, members: Any, runs: Any, step: int, volume: Any, turns: Any) -> None:
-    """The transform of n1: a part of its outputs, and their way to HBM."""
+    """Transform n1 for a part of its outputs, and store them in HBM."""
     n0, n1, _ = volume.sizes
     width, together = members.count * n0, PARTITIONS // n1
     rows = _PRODUCED * n1 // HALF  # k1 of the part
@@ -419,7 +423,7 @@ def close_rows(target: Any, members: Any, runs: Any, step: int, volume: Any, tur
 
 
 def store_rows(target: Any, members: Any, result: Any, first: int, volume: Any) -> None:
-    """Outputs k1 from ``first`` on, of every member, to HBM."""
+    """Store the outputs k1 from ``first`` on, of every member, in HBM."""
     n0, n1, _ = volume.sizes
     rows, kept = result.shape[2], volume.kept
     for part in range(2):

@@ -12,9 +12,10 @@ import numpy as np
 
 
 def roots(exponents: Any, n: int, inverse: bool = False) -> Any:
-    """exp(-+2 pi i exponents / n), complex128; exponents are integers, and reduced exactly.
+    """Return exp(-+2 pi i exponents / n), complex128.
 
-    inverse: the sign of the exponent, True for exp(+...).
+    exponents: integers, which are reduced exactly. inverse: the sign of the exponent, True for
+    exp(+...).
     """
     reduced = exponents % n
     w = np.exp((2j if inverse else -2j) * np.pi / n * reduced)

@@ -77,33 +77,33 @@ from .stockham_stages import length_of
 from .table_terms import table_spec
 
 MAX_SPLIT_CONVOLVED = 2**22
-_TILES = 2  # for factors
-_LONG = 2**20  # convolutions beyond which four input tiles would be more than DMA may write
+_TILES = 2  # tiles for factors
+_LONG = 2**20  # M, beyond which four input tiles would be more than DMA may write
 
 
 class Convolution(nl.NKIObject):
     """What the passes of a convolution share."""
 
     job: Job
-    rows: int  # of Q numbers that hold data: N / Q, rounded up
-    chirps: Any  # in HBM, of data and of results: [rows, 2, Q]
-    spectrum: Any  # of the filter in HBM, [C, 2, P A]: k_q = k_c A + k_a
-    matrices: Any  # in HBM, of the last pass: [pieces, P, 2, 128]
-    tiles: Any  # that DMA fills with factors
+    rows: int  # rows of Q numbers that hold data: N / Q, rounded up
+    chirps: Any  # the chirps of data and of results in HBM, [rows, 2, Q]
+    spectrum: Any  # the filter's spectrum in HBM, [C, 2, P A]: k_q = k_c A + k_a
+    matrices: Any  # the last pass's matrices in HBM, [pieces, P, 2, 128]
+    tiles: Any  # tiles that DMA fills with factors
 
 
 class Closing(nl.NKIObject):
     """A pair of pieces in the last pass."""
 
     pair: int
-    pieces: Any  # SBUF [P, 2, W], one or two
-    matrices: Any  # of each
+    pieces: Any  # one or two SBUF tiles [P, 2, W]
+    matrices: Any  # the matrices of each piece
     chirp: Any  # SBUF [.., 2, W]
     result: Any  # SBUF [.., 2, W]
 
 
 class Columns(nl.NKIObject):
-    """Columns of a pair that await their chirp."""
+    """Columns of a pair of pieces that are still to be multiplied by the chirp."""
 
     closing: Closing
     start: int
@@ -114,15 +114,16 @@ class Columns(nl.NKIObject):
 def split_bluestein_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables for a convolution of length M = product of ``radices``: P, r1, ..., C.
+    """Return the kernel's tables for a convolution of length M, the product of ``radices``.
 
-    (chirp [rows, 2, Q], chirp [rows, 2, Q], spectrum [C, 2, P A], matrices [pieces, P, 2, 128],
-    *split_four_step's tables, their matrices as [pieces, P, 2, P]), float32, computed in float64.
-    Raises ValueError unless M >= 2n - 1 and P > 64.
+    radices: P, r1, ..., C. The tables are (chirp [rows, 2, Q], chirp [rows, 2, Q], spectrum [C, 2,
+    P A], matrices [pieces, P, 2, 128], *split_four_step's tables with matrices [pieces, P, 2, P]),
+    float32, computed in float64. inverse: the sign of the exponent, True for exp(+...). Raises
+    ValueError unless M >= 2n - 1 and P > 64.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, radices {radices}: Bluestein takes n >= 1, M = {m} >= 2 n - 1")
+        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
     if radices[0] <= WHOLE_RADIX:
         raise ValueError(f"radices {radices}: the first must be 65 to 128")
     geometry = checked_geometry(m, radices)
@@ -133,7 +134,7 @@ def split_bluestein_tables(
     matrices = split_matrices(geometry, -1)
     return (
         parts_by_row(opening[:held].reshape(-1, size)),
-        parts_by_row(closing[:held].conj().reshape(-1, size)),  # of exchanged parts
+        parts_by_row(closing[:held].conj().reshape(-1, size)),  # for exchanged parts
         parts_by_row(by_row.reshape(last, -1)),
         _closing_matrices(matrices),
         matrices,
@@ -143,7 +144,10 @@ def split_bluestein_tables(
 
 
 def _closing_matrices(matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Of [pieces, p, 2, k_p] those with k_p as rows, and up to 64 p in the half of the piece."""
+    """Return [pieces, P, 2, 128]: matrices [pieces, p, 2, k_p] with k_p as rows and p as columns.
+
+    Up to 64 p lie in the half of their piece.
+    """
     pieces, count = matrices.shape[:2]
     closing = np.zeros((pieces, count, 2, PARTITIONS), np.float32)
     rows = min(count, WHOLE_RADIX)
@@ -155,7 +159,7 @@ def _closing_matrices(matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def split_bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
     m, last = math.prod(radices), radices[-1]
     geometry = checked_geometry(m, radices)
     lanes = geometry.lanes
@@ -176,7 +180,7 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(split_bluestein_tables(N, radices,
-    ...))``. Returns (y_re, y_im), float32 HBM [B, N].
+    ...))``. radices: P, r1, ..., C with product M. Returns (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -189,7 +193,7 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     for _ in range(_TILES):
         tiles.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
     if tables[0].shape[0] < WHOLE_RADIX:
-        # VectorE reads what lies between two pieces, and nothing depends on that.
+        # VectorE reads the partitions between two pieces, and nothing depends on these.
         for tile in split.tiles + tiles:
             nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
     share = share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
@@ -213,7 +217,7 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
 
 
 def convolution_of(job: Job, tables: Any, tiles: Any) -> Convolution:
-    """What the kernel shares, for transforms that two programs share or one does alone."""
+    """Return what the passes share, for a transform that two programs share or one does alone."""
     rows = tables[0].shape[0]
     return Convolution(job, rows, [tables[0], tables[1]], tables[2], tables[3], tiles)
 
@@ -223,19 +227,20 @@ def convolve_row(source: Lines, target: Lines, convolution: Convolution) -> None
     job = convolution.job
     open_row(source, convolution)
     meet(job.scratch[0], job.is_shared)
-    hold_plan(job.split)  # unless it is, behind the first pass, which does not need it
+    # unless that was done; behind the first pass, which does not need the tables
+    hold_plan(job.split)
     filter_rows(convolution)
     meet(job.scratch[0], job.is_shared)
     close_row(target, convolution)
 
 
 def sides_of(pair: int, geometry: Geometry) -> int:
-    """Pieces of a pair: the last one may have one."""
+    """Return the number of pieces of a pair: the last pair may have one."""
     return min(2, pieces_of_pass(geometry) - 2 * pair)
 
 
 def lanes_of_pair(pair: int, convolution: Convolution) -> int:
-    """Partitions of a pair of pieces."""
+    """Return the number of partitions of a pair of pieces."""
     sides = sides_of(pair, convolution.job.split.geometry)
     return (sides - 1) * HALF + convolution.rows
 
@@ -244,7 +249,7 @@ def lanes_of_pair(pair: int, convolution: Convolution) -> int:
 
 
 def open_row(source: Lines, convolution: Convolution) -> None:
-    """Chirp, DFTs over p and twiddles, into the first scratch."""
+    """Apply the chirp, DFTs over p and twiddles, into the first scratch."""
     job = convolution.job
     geometry = job.split.geometry
     pairs = (pieces_of_pass(geometry) + 1) // 2
@@ -254,14 +259,14 @@ def open_row(source: Lines, convolution: Convolution) -> None:
     for pair in range(share.first, end + 1):
         before = opened
         opened = [open_pair(source, pair, convolution)] if pair < end else []
-        # VectorE has the next chirp to do while the Tensor engine has these.
+        # VectorE applies the next chirp while the Tensor engine makes these products.
         for weighted in before:
             for side in range(sides_of(pair - 1, geometry)):
                 part_side(weighted, 2 * pair - 2 + side, side, convolution)
 
 
 def part_side(weighted: Any, index: int, side: int, convolution: Convolution) -> None:
-    """DFTs over p and twiddles of one of a pair of pieces, into the first scratch."""
+    """Apply the DFTs over p and the twiddles to one of a pair of pieces, into the first scratch."""
     split, low = convolution.job.split, side * HALF
     geometry = split.geometry
     target = scratch_lanes(convolution.job.scratch[0], None, geometry)
@@ -278,7 +283,7 @@ def part_side(weighted: Any, index: int, side: int, convolution: Convolution) ->
 
 
 def open_pair(source: Lines, pair: int, convolution: Convolution) -> Any:
-    """Two pieces of data, each on a half of the partitions, times the chirp: SBUF [.., 2, W]."""
+    """Load two pieces, each on half of the partitions, and apply the chirp: SBUF [.., 2, W]."""
     split = convolution.job.split
     geometry, rows = split.geometry, convolution.rows
     tile = tile_of(split, pair, lanes_of_pair(pair, convolution))
@@ -294,7 +299,7 @@ def open_pair(source: Lines, pair: int, convolution: Convolution) -> Any:
 
 
 def load_chirp(pair: int, which: int, convolution: Convolution) -> Any:
-    """A chirp's factors for a pair of pieces: SBUF [.., 2, W]."""
+    """Load a chirp's factors for a pair of pieces: SBUF [.., 2, W]."""
     geometry, rows = convolution.job.split.geometry, convolution.rows
     factors = convolution.tiles[pair % len(convolution.tiles)]
     factors = factors[0 : lanes_of_pair(pair, convolution), :, 0 : geometry.piece]
@@ -310,7 +315,7 @@ def load_chirp(pair: int, which: int, convolution: Convolution) -> Any:
 
 
 def open_bank(x: Any, matrices: Any, low: int) -> Any:
-    """Rows of a half of the array times their matrix: a PSUM bank for each part."""
+    """Multiply rows of half of the array by their matrix; return a PSUM bank for each part."""
     banks = []
     for part in range(2):
         bank = nl.ndarray((matrices.shape[2], x.shape[2]), dtype=nl.float32, buffer=nl.psum)
@@ -325,7 +330,7 @@ def open_bank(x: Any, matrices: Any, low: int) -> Any:
 
 
 def filter_rows(convolution: Convolution) -> None:
-    """Transforms of the first scratch's rows, times the filter, and back."""
+    """Transform the first scratch's rows, multiply by the filter, and transform back."""
     job = convolution.job
     split = job.split
     size, spread = split.geometry.size, split.spread
@@ -349,7 +354,7 @@ def filter_rows(convolution: Convolution) -> None:
 
 
 def close_row(target: Lines, convolution: Convolution) -> None:
-    """Twiddles, DFTs over k_p and chirp of the first scratch, into the result."""
+    """Apply twiddles, DFTs over k_p and the chirp to the first scratch, into the result."""
     job = convolution.job
     geometry = job.split.geometry
     pairs = (pieces_of_pass(geometry) + 1) // 2
@@ -360,14 +365,14 @@ def close_row(target: Lines, convolution: Convolution) -> None:
         for start in range(0, geometry.piece, PSUM_BANK):
             end = min(start + PSUM_BANK, geometry.piece)
             columns = columns_of(closing, start, end, job.split)
-            # VectorE has twiddles of the next columns to do while the Tensor engine has these.
+            # VectorE applies twiddles to the next columns while the Tensor engine has these.
             finish(before, target, convolution)
             before = [columns]
     finish(before, target, convolution)
 
 
 def closing_of(pair: int, convolution: Convolution) -> Closing:
-    """Loads of a pair of pieces."""
+    """Load a pair of pieces."""
     job = convolution.job
     geometry, lanes = job.split.geometry, lanes_of_pair(pair, convolution)
     source = scratch_lanes(job.scratch[0], None, geometry)
@@ -385,7 +390,7 @@ def closing_of(pair: int, convolution: Convolution) -> Closing:
 
 
 def columns_of(closing: Closing, start: int, end: int, split: Split) -> Columns:
-    """Some columns of both pieces times twiddles and matrices, in sum."""
+    """Multiply some columns of both pieces by twiddles and matrices, and add the products."""
     factors = split.twiddle[:, :, start:end]
     for piece in closing.pieces:
         multiply_through_psum(piece[:, :, start:end], piece[:, :, start:end], factors)
@@ -402,7 +407,7 @@ def columns_of(closing: Closing, start: int, end: int, split: Split) -> Columns:
 
 
 def finish(before: Any, target: Lines, convolution: Convolution) -> None:
-    """The chirp of columns, if there are any, and the store of their pair if they end it."""
+    """Apply the chirp to columns, if there are any; store their pair if they are its last."""
     for columns in before:
         closing, geometry = columns.closing, convolution.job.split.geometry
         result = closing.result[:, :, columns.start : columns.end]

@@ -81,10 +81,10 @@ from .stockham_stages import length_of
 from .table_terms import table_spec
 
 MAX_SPLIT_LENGTH = 2**26
-_PIECE = 1024  # columns of a pass at a time, at most
-_GAP = 1024  # numbers after a row of the scratch
+_PIECE = 1024  # columns of a piece of the first or the last pass, at most
+_GAP = 1024  # numbers of the scratch after a row
 _UNROLLED = 20_000  # instructions of a transform, beyond which its passes are loops
-_PIECE_INSTRUCTIONS = 32  # at most, of a piece of the first or the last pass
+_PIECE_INSTRUCTIONS = 32  # instructions of a piece of the first or the last pass, at most
 
 
 class Geometry(nl.NKIObject):
@@ -94,46 +94,46 @@ class Geometry(nl.NKIObject):
     size: int  # Q
     blocks: int  # G
     lanes: int  # L
-    columns: int  # N / L, of a lane
-    piece: int  # W, which divides that
+    columns: int  # N / L, numbers of a lane
+    piece: int  # W, which divides N / L
     rows: int  # J, which divides W
     gap: int  # numbers of the scratch after each row of Q
 
 
 class Lanes(nl.NKIObject):
-    """Vectors in HBM as [L, N/L], a piece at a time."""
+    """Vectors in HBM as [L, N/L], of which a piece is used at a time."""
 
     tensor: Any  # both parts, whole
-    base: Any  # register with the column that an iteration begins at, or None
-    starts: Any  # the number that each part begins at
-    pitch: int  # from lane to lane
+    base: Any  # register with the column at which an iteration begins, or None
+    starts: Any  # the number with which each part begins
+    pitch: int  # numbers from lane to lane
 
 
 class Split(nl.NKIObject):
     """How transforms are split, and what their passes share."""
 
     geometry: Geometry
-    spread: Spread  # of the transforms of length Q
+    spread: Spread  # how transforms of length Q are spread
     tables: Any  # in HBM: matrices, twiddles [L, 2, W], and four_step's
-    held: Any  # [Tables] of four_step in SBUF, or nothing until they are needed
+    held: Any  # [Tables] of four_step in SBUF, or [] until they are needed
     twiddle: Any  # SBUF [L, 2, W]
     identity: Any  # SBUF [128, 128]
-    tiles: Any  # that DMA fills
+    tiles: Any  # tiles that DMA fills
 
 
 class Job(nl.NKIObject):
-    """A transform's scratch, and who does its passes."""
+    """A transform's scratch, and which programs run its passes."""
 
     split: Split
-    scratch: Any  # two HBM tensors [2 P, Q + gap]: what the first pass leaves, and the second
+    scratch: Any  # two HBM tensors [2 P, Q + gap]: results of the first and of the second pass
     is_shared: bool  # whether two programs share the passes
     loops: int  # transforms of a launch whose passes are loops, or 0
 
 
 def geometry_of(count: int, size: int) -> Any:
-    """The geometry for P and Q in a list; nothing where no pieces fit the Tensor engine.
+    """Return [the geometry for P and Q], or [] where no pieces fit the Tensor engine.
 
-    It transposes to more than 32 partitions, and from more than 32.
+    The engine transposes from more than 32 partitions to more than 32 partitions.
     """
     blocks = PARTITIONS // count
     while blocks > 1 and (size % blocks > 0 or size // blocks <= NARROW):
@@ -150,7 +150,7 @@ def geometry_of(count: int, size: int) -> Any:
 
 
 def rows_of(piece: int) -> int:
-    """The largest divisor up to 128."""
+    """Return the largest divisor of ``piece`` up to 128."""
     rows = min(piece, PARTITIONS)
     while piece % rows > 0:
         rows -= 1
@@ -158,14 +158,17 @@ def rows_of(piece: int) -> int:
 
 
 def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
-    """The geometry of a plan; ValueError where it is none."""
+    """Return the geometry of a plan; raise ValueError where it has none."""
     if math.prod(radices) != n or len(radices) < 3 or not 2 <= radices[0] <= PARTITIONS:
-        raise ValueError(f"radices {radices}: three or more, from 2 to 128, with product n = {n}")
+        raise ValueError(
+            f"radices {radices}: there must be three or more, with the product n = {n}, "
+            f"and the first must be 2 to {PARTITIONS}"
+        )
     found = geometry_of(radices[0], n // radices[0])
     if not found:
         raise ValueError(
-            f"radices {radices}: no number from {NARROW + 1} to {PARTITIONS} divides what lies on "
-            f"a partition; use another first radix"
+            f"radices {radices}: no number from {NARROW + 1} to {PARTITIONS} divides the numbers "
+            f"on a partition; use another first radix"
         )
     return found[0]  # type: ignore[no-any-return]
 
@@ -173,11 +176,11 @@ def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
 def split_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """The kernel's tables, float32: (matrices, twiddles, *four_step's tables).
+    """Return the kernel's tables, float32: (matrices, twiddles, *four_step's tables).
 
-    radices: P, then those of a four-step plan for Q = n / P. matrices: [pieces, L, 2, L], rows
-    (p, g), columns (k_p, g), as ``by_column`` lays them. twiddles: [L, 2, W]. Raises ValueError
-    where it is no such plan.
+    radices: P, then those of a four-step plan for Q = n / P. matrices: [pieces, L, 2, L], rows (p,
+    g), columns (k_p, g), in the layout of ``by_column``. twiddles: [L, 2, W]. inverse: the sign of
+    the exponent, True for exp(+...). Raises ValueError where the radices do not fit.
     """
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
@@ -187,9 +190,9 @@ def split_four_step_tables(
 
 
 def by_column(matrices: np.ndarray[Any, Any], geometry: Geometry) -> np.ndarray[Any, Any]:
-    """Matrices as [pieces W, numbers]: those of a piece begin in the row of its first column.
+    """Return matrices as [pieces W, numbers]: a piece's begin in the row of its first column.
 
-    So a register that counts columns of a vector's lanes counts its matrices, too.
+    So a register that counts columns of a vector's lanes counts the vector's matrices, too.
     """
     pieces, each = len(matrices), column_numbers(geometry)
     rows = np.zeros((pieces, geometry.piece * each), np.float32)
@@ -198,12 +201,12 @@ def by_column(matrices: np.ndarray[Any, Any], geometry: Geometry) -> np.ndarray[
 
 
 def column_numbers(geometry: Geometry) -> int:
-    """Numbers of a matrix for each of a piece's columns."""
+    """Return how many numbers of a matrix belong to each of a piece's columns."""
     return -(-2 * geometry.lanes * geometry.lanes // geometry.piece)
 
 
 def split_matrices(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
-    """W_P^(p k) W_N^(k (g N/L + s)): [pieces, L, 2, L] of ``split_four_step_tables``."""
+    """Return W_P^(p k) W_N^(k (g N/L + s)), [pieces, L, 2, L]: see ``split_four_step_tables``."""
     count, size, blocks = geometry.count, geometry.size, geometry.blocks
     n = count * size
     p, k = np.arange(count)[:, None], np.arange(count)[None, :]
@@ -220,7 +223,7 @@ def split_matrices(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
 
 
 def split_twiddles(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
-    """W_N^(k w), the second of ``split_four_step_tables``."""
+    """Return W_N^(k w), the second of ``split_four_step_tables``."""
     k, w = np.arange(geometry.count)[:, None], np.arange(geometry.piece)[None, :]
     angle = 2 * np.pi / (geometry.count * geometry.size) * (k * w)  # k w < N: nothing to reduce
     twiddles = np.stack([np.cos(angle), sign * np.sin(angle)], 1).astype(np.float32)
@@ -228,7 +231,7 @@ def split_twiddles(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
 
 
 def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
     geometry = checked_geometry(math.prod(radices), radices)
     matrices = table_spec((geometry.columns, column_numbers(geometry)))
     twiddles = table_spec((geometry.lanes, 2, geometry.piece))
@@ -236,7 +239,7 @@ def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def pieces_of_pass(geometry: Geometry) -> int:
-    """Pieces of the first and of the last pass."""
+    """Return the number of pieces of the first and of the last pass."""
     return geometry.columns // geometry.piece
 
 
@@ -245,10 +248,11 @@ def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ign
     """Transform every row of ``x_re + i x_im``.
 
     x_re, x_im: float32 HBM [B, N]. matrices: the first of ``split_four_step_tables(N, radices,
-    ...)``. tables, places: ``pack`` of the others. Returns (y_re, y_im), float32 HBM [B, N].
+    ...)``. tables, places: ``pack`` of the others. radices: P, r1, ..., C with product N. Returns
+    (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    # A register counts columns of the P results, of each of which there are P numbers here.
+    # A register counts columns of the P results; each column has P numbers here.
     shape = (batch, n // radices[0], radices[0])
     y_re = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
@@ -285,7 +289,7 @@ def transform_batch(x: Any, y: Any, split: Split) -> None:
 
 
 def split_of(radices: Any, tables: Any, loaded: int) -> Split:
-    """What all transforms of a launch share; loaded: input tiles that DMA fills in turn."""
+    """Return what all transforms of a launch share; loaded: input tiles that DMA fills in turn."""
     geometry = geometry_of(radices[0], length_of(radices[1:]))[0]
     spread = spread_of(radices[1:], radices[0])
     tiles = input_tiles(spread, loaded)
@@ -300,13 +304,13 @@ def hold_plan(split: Split) -> None:
 
 
 def transform_instructions(split: Split) -> int:
-    """About how many instructions a transform takes."""
+    """Return about how many instructions a transform takes."""
     rows = split.geometry.count * instructions_of(split.spread) // split.spread.rows
     return int(rows + 2 * pieces_of_pass(split.geometry) * _PIECE_INSTRUCTIONS)
 
 
 def job_of(split: Split, is_shared: bool, loops: int) -> Job:
-    """Scratch for transforms, one at a time."""
+    """Allocate scratch for transforms, one at a time."""
     shape = (2 * split.geometry.count, split.geometry.size + split.geometry.gap)
     scratch = []
     for _ in range(2):
@@ -315,7 +319,7 @@ def job_of(split: Split, is_shared: bool, loops: int) -> Job:
 
 
 def scratch_of(shape: Any, is_shared: bool) -> Any:
-    """HBM that all programs write and read, or this one alone."""
+    """Allocate HBM that all programs write and read, or only this program."""
     buffer = nl.shared_hbm if is_shared else nl.private_hbm
     return nl.ndarray(shape, dtype=nl.float32, buffer=buffer)
 
@@ -327,7 +331,7 @@ def meet(tensor: Any, is_shared: bool) -> None:
 
 
 def share_of(count: int, block: int, instructions: int, job: Job) -> Share:
-    """This program's share of ``count`` pieces or rows of a transform, in blocks."""
+    """Return this program's share of ``count`` pieces or rows of a transform, in blocks."""
     if job.loops > 0:
         return share_rows(count, block, instructions * job.loops)
     if not job.is_shared:
@@ -338,25 +342,26 @@ def share_of(count: int, block: int, instructions: int, job: Job) -> Share:
 
 
 def scratch_starts(tensor: Any) -> Any:
-    """The numbers of a scratch [2 P, ...] that real and imaginary part begin at."""
+    """Return the numbers of a scratch [2 P, ...] with which the real and imaginary parts begin."""
     return [0, tensor.shape[0] // 2 * tensor.shape[1]]
 
 
 def scratch_lines(tensor: Any, base: Any, size: int) -> Lines:
-    """A scratch as lines of ``size`` numbers."""
+    """Return a scratch as lines of ``size`` numbers."""
     return Lines([tensor, tensor], base, 0, size, scratch_starts(tensor))
 
 
 def along(lines: Lines, column: Any) -> Lines:
-    """The same lines, in a loop that counts the second dimension of their tensors."""
+    """Return the same lines, for a loop that counts the second dimension of their tensors."""
     return Lines(lines.parts, column, lines.skip, lines.held, lines.starts, 1)
 
 
 def split_row(source: Lines, target: Lines, job: Job) -> None:
-    """Transform one line into one."""
+    """Transform one line into one line."""
     part_row(source, job)
     meet(job.scratch[0], job.is_shared)
-    hold_plan(job.split)  # unless it is, behind the first pass, which does not need it
+    # unless that was done; behind the first pass, which does not need the tables
+    hold_plan(job.split)
     transform_scratch(job)
     meet(job.scratch[1], job.is_shared)
     merge_row(target, job)
@@ -366,7 +371,7 @@ def split_row(source: Lines, target: Lines, job: Job) -> None:
 
 
 def part_row(source: Lines, job: Job) -> None:
-    """DFTs over p and twiddles, into the scratch."""
+    """Apply the DFTs over p and the twiddles, into the scratch."""
     geometry, scratch = job.split.geometry, job.scratch[0]
     share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
     end, piece = share.first + share.trips * share.step, geometry.piece
@@ -381,12 +386,12 @@ def part_row(source: Lines, job: Job) -> None:
 
 
 def scratch_lanes(tensor: Any, base: Any, geometry: Geometry) -> Lanes:
-    """A scratch as lanes."""
+    """Return a scratch as lanes."""
     return Lanes(tensor, base, scratch_starts(tensor), geometry.columns + geometry.gap)
 
 
 def part_pieces(source: Lines, target: Lanes, first: int, count: int, split: Split) -> None:
-    """The first pass of ``count`` pieces; the target's base counts their matrices, too."""
+    """Run the first pass of ``count`` pieces; the target's base counts their matrices, too."""
     geometry = split.geometry
     for index in range(first, first + count):
         place = Place(0, index * geometry.piece, geometry.columns)
@@ -405,28 +410,28 @@ def part_pieces(source: Lines, target: Lanes, first: int, count: int, split: Spl
 
 
 def tile_of(split: Split, index: int, lanes: int) -> Any:
-    """The tile for a piece, [lanes, 2, W]: tiles take turns."""
+    """Return the tile for a piece, [lanes, 2, W]; tiles take turns."""
     tile = split.tiles[index % len(split.tiles)]
     numbers = tile[0:lanes, 0 : 2 * split.geometry.piece]
     return numbers.reshape_dim(1, (2, split.geometry.piece))
 
 
 def lanes_of(lanes: Lanes, part: int, index: int, geometry: Geometry) -> Any:
-    """A piece of one part of a vector in HBM, [L, W]."""
+    """Return a view of a piece of one part of a vector in HBM, [L, W]."""
     pattern = [[lanes.pitch, geometry.lanes], [1, geometry.piece]]
     at = lanes.starts[part] + index * geometry.piece
     return lanes.tensor.ap(pattern, at, scalar_offset=lanes.base, indirect_dim=1)
 
 
 def matrices_of(split: Split, base: Any, index: int) -> Any:
-    """Wr and Wi of a piece in HBM, [L, 2, L]."""
+    """Return a view of Wr and Wi of a piece in HBM, [L, 2, L]."""
     lanes, table = split.geometry.lanes, split.tables[0]
     pattern = [[2 * lanes, lanes], [lanes, 2], [1, lanes]]
     return table.ap(pattern, index * split.geometry.piece * table.shape[1], scalar_offset=base)
 
 
 def load_matrices(source: Any, base: Any, low: int) -> Any:
-    """Wr, Wi and -Wi from HBM [K, 2, M]: SBUF [128, 3, M], from partition ``low`` on.
+    """Load Wr and Wi from HBM [K, 2, M], and make -Wi: SBUF [128, 3, M], from partition ``low`` on.
 
     base: the register in the source's address, or None.
     """
@@ -439,7 +444,7 @@ def load_matrices(source: Any, base: Any, low: int) -> Any:
 
 
 def contract(x: Any, matrices: Any) -> Any:
-    """The matrix times split complex SBUF [K, 2, n]: a PSUM bank for each part."""
+    """Multiply split complex SBUF [K, 2, n] by the matrix; return a PSUM bank for each part."""
     banks = []
     for part in range(2):
         bank = nl.ndarray((matrices.shape[2], x.shape[2]), dtype=nl.float32, buffer=nl.psum)
@@ -454,7 +459,7 @@ def contract(x: Any, matrices: Any) -> Any:
 
 
 def transform_scratch(job: Job) -> None:
-    """The P transforms of length Q, from one scratch into the other."""
+    """Run the P transforms of length Q, from one scratch into the other."""
     split = job.split
     geometry, spread = split.geometry, split.spread
     first, second = job.scratch[0], job.scratch[1]
@@ -472,14 +477,14 @@ def transform_scratch(job: Job) -> None:
 
 
 def transform_lines(source: Lines, target: Lines, first: int, count: int, split: Split) -> None:
-    """``count`` transforms of length Q."""
+    """Run ``count`` transforms of length Q."""
     loads = loads_of(source, Inputs(split.tiles, [], []), split.spread, first, count)
     start_loads(loads, RING)
     transform_rows(loads, Results(target, [], [], 0), split.held[0])
 
 
 def merge_row(target: Lines, job: Job) -> None:
-    """The last pass: the P results of the scratch, interleaved."""
+    """Run the last pass, which interleaves the P results of the scratch."""
     geometry, scratch = job.split.geometry, job.scratch[1]
     share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
     end, piece = share.first + share.trips * share.step, geometry.piece
@@ -494,7 +499,7 @@ def merge_row(target: Lines, job: Job) -> None:
 
 
 def merge_pieces(source: Lanes, target: Lines, first: int, count: int, split: Split) -> None:
-    """The last pass of ``count`` pieces."""
+    """Run the last pass of ``count`` pieces."""
     geometry = split.geometry
     piece, rows, radix = geometry.piece, geometry.rows, geometry.count
     run = piece // rows * radix  # neighbouring results on a partition
@@ -512,7 +517,7 @@ def merge_pieces(source: Lanes, target: Lines, first: int, count: int, split: Sp
 
 
 def interleave(tile: Any, split: Split) -> Any:
-    """SBUF [(k_p, g), (j, i)] as SBUF [j, g, (i, k_p)]."""
+    """Rearrange SBUF [(k_p, g), (j, i)] to SBUF [j, g, (i, k_p)]."""
     geometry = split.geometry
     rows, lanes, blocks = geometry.rows, geometry.lanes, geometry.blocks
     each = geometry.piece // rows

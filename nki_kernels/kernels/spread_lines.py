@@ -14,8 +14,8 @@ from ..row_blocks import descriptors
 from ..tiles import HALF, PARTITIONS, columns_read, factor_views, multiply_complex
 
 LOADED = 2048  # fp32 numbers a partition of an input tile, where it does not hold whole lines
-RING = 4  # input tiles
-RING_LENGTH = 4096  # A of transforms beyond which SBUF has room for two
+RING = 4  # number of input tiles
+RING_LENGTH = 4096  # A of transforms, beyond which SBUF has room for two input tiles
 _SHORT_RING = 2
 
 
@@ -25,7 +25,7 @@ class Spread(nl.NKIObject):
     radices: Any  # r1, ..., C
     length: int  # A
     columns: int  # C
-    parts: int  # pieces of the first contraction: 2 if r1 > 64, one for each part
+    parts: int  # pieces of the first contraction: 2 if r1 > 64, one for each part, else 1
     places: int  # transforms side by side on the partitions of an input tile
     rows: int  # transforms of a bundle
     step: int  # columns of N / r1 that an input tile holds of a transform, at most
@@ -33,20 +33,20 @@ class Spread(nl.NKIObject):
 
 
 class Lines(nl.NKIObject):
-    """Transforms in HBM, one a row, or parts of them."""
+    """Transforms in HBM, one in each row, or parts of transforms."""
 
     parts: Any  # two tensors [B, ...], whole: real and imaginary part, or both parts twice
-    base: Any  # register with where a device loop's iteration begins, or None
-    skip: int  # numbers of a row before the first one
+    base: Any  # register with the place at which a device loop's iteration begins, or None
+    skip: int  # numbers of a row before the line
     held: int  # numbers that are there; zeros follow
-    starts: Any = (0, 0)  # the number of each tensor that its part begins at
-    dimension: int = 0  # of the tensors, that the register counts
+    starts: Any = (0, 0)  # the number of each tensor with which its part begins
+    dimension: int = 0  # dimension of the tensors that the register counts
 
 
 class Place(nl.NKIObject):
-    """Where in lines a tile [P, rows, n] belongs: a line is a matrix with P rows, or begins one."""
+    """A tile's place in lines, [P, rows, n]: a line is a matrix of P rows, or begins with one."""
 
-    row: int  # the first of the lines
+    row: int  # the first line
     low: int  # the first column of the matrix
     pitch: int  # columns of the matrix
 
@@ -54,27 +54,27 @@ class Place(nl.NKIObject):
 class Run(nl.NKIObject):
     """What one DMA moves."""
 
-    view: Any  # of HBM: [partitions, rows, n]
-    partition: int  # the first one of the tile
-    row: int  # the first one of the tile
+    view: Any  # view of HBM: [partitions, rows, n]
+    partition: int  # the first partition of the tile
+    row: int  # the first row of the tile
 
 
 class Bundle(nl.NKIObject):
     """Transforms that are opened together, and closed together."""
 
-    first: int  # the row, of the lines
+    first: int  # the first row of the lines
     rows: int
-    each: int  # of them on the same partitions of an input tile
-    chunks: Any  # of their inputs
+    each: int  # rows that lie on the same partitions of an input tile
+    chunks: Any  # the chunks of its inputs
 
 
 class Chunk(nl.NKIObject):
-    """What an input tile holds of a bundle's transforms: columns of N / r1."""
+    """The part of a bundle's transforms that one input tile holds: columns of N / r1."""
 
     bundle: Bundle
     low: int
     size: int
-    tile: Any  # the input tile, once its load is issued
+    tile: Any  # the input tile, once its load has been issued
     factors: Any  # a tile [128, 2, ...] with factors of the inputs, or None
 
 
@@ -82,8 +82,8 @@ class Inputs(nl.NKIObject):
     """Tiles that DMA fills in turn, each when its last reader is done."""
 
     tiles: Any
-    before: Any  # the factors of the inputs in HBM, [r1, 2, N/r1], or nothing
-    factors: Any  # tiles for them, as many as the others
+    before: Any  # [the factors of the inputs in HBM, [r1, 2, N/r1]], or []
+    factors: Any  # tiles for these factors, as many as there are input tiles; or []
 
 
 class Loads(nl.NKIObject):
@@ -92,17 +92,17 @@ class Loads(nl.NKIObject):
     source: Lines
     inputs: Inputs
     bundles: Any
-    chunks: Any  # of all bundles
-    issued: int  # chunks whose load is issued
-    opened: int  # chunks that are read, and whose tiles are free
+    chunks: Any  # the chunks of all bundles
+    issued: int  # chunks whose load has been issued
+    opened: int  # chunks that have been read, and whose tiles are free
     spread: Spread
 
 
 def load_whole_lines(spread: Spread) -> None:
     """Let one input tile hold all that partitions have of a transform, if it fits and r1 <= 64.
 
-    Then a DMA has no gaps between its rows, which come at half the rate where they are a power of
-    two apart. The tile is filled again while the transform passes the stages.
+    A DMA then has no gaps between its rows; rows that are a power of two apart come at half the
+    rate. The tile is filled again while the transform passes the stages.
     """
     columns = spread.length * spread.columns // spread.radices[0]
     fits = columns <= LOADED * ring_size(spread, RING)
@@ -112,14 +112,17 @@ def load_whole_lines(spread: Spread) -> None:
 
 
 def ring_size(spread: Spread, most: int) -> int:
-    """Input tiles that fit beside two states, up to ``most``."""
+    """Return how many input tiles fit beside two states, up to ``most``."""
     if spread.loaded > LOADED:
         return 1
     return most if spread.length <= RING_LENGTH else min(_SHORT_RING, most)
 
 
 def input_tiles(spread: Spread, count: int) -> Any:
-    """Tiles for ``count`` chunks, or as many as fit; columns beyond the last number may be read."""
+    """Allocate tiles for ``count`` chunks, or as many as fit.
+
+    Products may read columns beyond the last number, so that a tile has some more columns.
+    """
     beyond = columns_read(spread.columns) - spread.columns
     tiles = []
     for _ in range(ring_size(spread, count)):
@@ -130,7 +133,7 @@ def input_tiles(spread: Spread, count: int) -> Any:
 
 
 def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: int) -> Loads:
-    """The loads of ``count`` rows from ``first`` on, bundle by bundle."""
+    """Return the loads of ``count`` rows from ``first`` on, bundle by bundle."""
     size = spread.length * spread.columns // spread.radices[0]
     bundles = []
     chunks = []
@@ -146,7 +149,7 @@ def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: i
 
 
 def start_loads(loads: Loads, count: int) -> None:
-    """Issue the next ``count`` loads, or those that are left and have tiles."""
+    """Issue the next ``count`` loads, or as many as are left and have free tiles."""
     count = min(count, len(loads.inputs.tiles) - loads.issued + loads.opened)
     for _ in range(min(count, len(loads.chunks) - loads.issued)):
         chunk = loads.chunks[loads.issued]
@@ -160,7 +163,7 @@ def start_loads(loads: Loads, count: int) -> None:
 
 
 def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
-    """Factors low.. of HBM [P, 2, L] in the first columns of SBUF [128, 2, ...]."""
+    """Load factors of HBM [P, 2, L] from ``low`` on to the first columns of SBUF [128, 2, ...]."""
     nisa.dma_copy(
         dst=tile[0 : factors.shape[0], :, 0:size],
         src=factors[:, :, low : low + size],
@@ -169,7 +172,7 @@ def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
 
 
 def load_chunk(loads: Loads, chunk: Chunk) -> None:
-    """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
+    """Fill a tile with a chunk: digit a1 on partitions, rows and columns along the free axis."""
     spread, bundle = loads.spread, chunk.bundle
     radix = spread.radices[0]
     clear_beyond(chunk, spread)
@@ -185,7 +188,7 @@ def load_chunk(loads: Loads, chunk: Chunk) -> None:
 
 
 def clear_beyond(chunk: Chunk, spread: Spread) -> None:
-    """Zeros where products read an input tile beyond its last number."""
+    """Write zeros where products read an input tile beyond its last number."""
     bundle, size = chunk.bundle, chunk.size
     beyond = columns_read(spread.columns) - spread.columns
     fewest = bundle.rows - (-(-bundle.rows // bundle.each) - 1) * bundle.each
@@ -196,7 +199,7 @@ def clear_beyond(chunk: Chunk, spread: Spread) -> None:
 
 
 def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
-    """Fill SBUF [P, rows, n] with numbers of lines, and with zeros where they end."""
+    """Fill SBUF [P, rows, n] with numbers of lines, and with zeros where the lines end."""
     if lines.held < tile.shape[0] * place.pitch:
         nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
     for run in runs_of(tile.shape, lines, part, place):
@@ -204,22 +207,23 @@ def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
 
 
 def store_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
-    """Store SBUF [P, rows, n] as numbers of lines, up to where they end."""
+    """Store SBUF [P, rows, n] as numbers of lines, up to the end of the lines."""
     for run in runs_of(tile.shape, lines, part, place):
         nisa.dma_copy(dst=run.view, src=part_of(tile, run), dge_mode=descriptors(lines.base))
 
 
 def part_of(tile: Any, run: Run) -> Any:
-    """What of SBUF [P, rows, n] a run moves."""
+    """Return the part of SBUF [P, rows, n] that a run moves."""
     partitions, rows, size = run.view.shape
     return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
 
 
 def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
-    """The DMAs that move a tile: of whole rows of its matrices, and of one that is cut short.
+    """Return the DMAs that move a tile: of whole rows of its matrices, and of a shorter last row.
 
-    Each moves one line where addresses are known: together they would be a power of two apart, at
-    half the rate. Where they are not, a DMA costs a microsecond of GpSimdE, and moves all lines.
+    At known addresses each DMA moves one line: lines together would be a power of two apart, and
+    come at half the rate. At unknown addresses a DMA costs a microsecond of GpSimdE, and moves all
+    lines.
     """
     partitions, rows, size = shape
     line = lines.parts[part].shape[1]
@@ -240,7 +244,7 @@ def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
 
 
 def view_of(lines: Lines, part: int, pattern: Any, offset: int) -> Any:
-    """A pattern of one part of lines, ``offset`` numbers after what the register says."""
+    """Return a view of one part of lines, ``offset`` numbers after the register's place."""
     x = lines.parts[part]
     return x.ap(pattern, offset, scalar_offset=lines.base, indirect_dim=lines.dimension)
 

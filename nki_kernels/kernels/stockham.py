@@ -83,8 +83,8 @@ class Step(nl.NKIObject):
 def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform every row of ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(stockham_tables(N, radices, ...))``,
-    radices: tuple of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
+    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(stockham_tables(N, radices, ...))``.
+    radices: a tuple of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
     """
     n = x_re.shape[1]
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
@@ -98,7 +98,7 @@ def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-de
 def stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
     """Transform the rows of source into target, each a list of two ``HbmRows``.
 
-    Zeros follow data that is shorter than N; the rest of the outputs is not stored.
+    Zeros follow data that is shorter than N; outputs beyond the target's columns are not stored.
     """
     stages = stages_of(radices)
     n = length_of(radices)
@@ -108,7 +108,7 @@ def stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
 
 
 def transform_rows(source: Any, target: Any, stages: Any, each: int, growth: int) -> None:
-    """Run stages on the rows of source, up to ``each`` of them a partition, into target.
+    """Run stages on the rows of source, up to ``each`` rows a partition, into target.
 
     source, target: as for ``stockham_rows``. growth: as for ``set_rows_aside``.
     """
@@ -146,7 +146,7 @@ def transform_blocks(
 ) -> None:
     """Transform blocks, stage by stage in the order of ``steps_of``.
 
-    ring, loaded: input tiles so far, and the first block if it is in one of them.
+    ring, loaded: the input tiles so far, and the first block if it is in one of them.
     """
     stream = Stream(None, None, 0)
     pending: Any = None
@@ -169,8 +169,8 @@ def transform_blocks(
         block = opened[index]
         is_next = number > 0 and steps[at - 1].block == index
         if is_next and (pending.target.row == 0 or padding_of(plan.stages[number]) > 0):
-            # The stage before has to end first: every product here reads all of a row's results,
-            # and a narrow operand columns of the next row.
+            # The stage before has to end first: every product here reads all results of a row, and
+            # a narrow operand also reads columns of the next row.
             multiply_group(pending)
             pending = None
         pending = run_stage(plan, block, number, stream, pending, following)
@@ -181,7 +181,7 @@ def transform_blocks(
             finished = block
             opened[index] = None
             if plan.ahead == 0 or index + 1 == len(blocks):
-                # Long results leave before the next block comes in.
+                # Long results are stored before the next block is loaded.
                 multiply_group(pending)
                 pending = None
                 store_block(finished, target)
@@ -189,10 +189,10 @@ def transform_blocks(
 
 
 def steps_of(plan: Plan, blocks: int) -> Any:
-    """Stages of blocks in the order in which they run.
+    """Return the stages of blocks in the order in which they run.
 
-    Where SBUF has room, another block's stage runs between two of a block: it reads all of what
-    the stage before wrote.
+    Where SBUF has room, a stage of another block runs between two stages of a block, because a
+    stage reads everything that the stage before it wrote.
     """
     stages = len(plan.stages)
     lag = 1 if plan.is_interleaved else stages
@@ -206,16 +206,16 @@ def steps_of(plan: Plan, blocks: int) -> Any:
 
 
 def stage_instructions(stage: Any) -> int:
-    """About how many instructions a stage of one row takes."""
+    """Return about how many instructions a stage of one row takes."""
     pieces = piece_count(stage)
     steps = 2 * len(table_terms(stage.table, 3)) - 1
     return product_count(stage) * (pieces * (1 + steps * stage.halves) + 1)
 
 
 def run_stage(plan: Any, block: Any, number: int, stream: Any, pending: Any, following: Any) -> Any:
-    """A stage of a block, whose state it replaces; the last group's products stay pending.
+    """Run a stage of a block and replace the block's state; return the last group, still pending.
 
-    following: the next block, if it is loaded: its guard advances.
+    following: the next block, if it is loaded, whose guard advances meanwhile.
     """
     stage = plan.stages[number]
     results = allocate_results(plan, block, number)
@@ -241,7 +241,7 @@ def run_row(
     pending: Any,
     following: Any,
 ) -> Any:
-    """A stage of one row of each partition; the last group's products stay pending.
+    """Run a stage of one row of each partition; return the last group, still pending.
 
     The row tiles of a first stage take the row after it, too.
     """
@@ -263,7 +263,8 @@ def run_row(
         if pending != None:
             multiply_group(pending)
         if begins_chunk and first + chunk < products:
-            # Not before the last products of the chunk before: two chunks are live at a time.
+            # The load waits for the last products of the chunk before, because only two chunks have
+            # room.
             stream_chunk(plan, stage, stream, first // chunk + 1)
         tiles = stream.tiles if is_streamed else stage.tiles
         matrices = Matrices(tiles, first % chunk // sharing, sharing > 1)
@@ -275,7 +276,7 @@ def run_row(
 
 
 def target_of(block: Any, row: int, results: Any) -> Target:
-    """Where a row's results go: into the next stage's state, or into a tile of several rows."""
+    """Return the place of a row's results: the next stage's state, or a tile of several rows."""
     if len(results.shape) == 2:
         return Target(results, row, None)
     marks: Any = None

@@ -21,13 +21,13 @@ class Block(nl.NKIObject):
     """Rows on their way through the stages."""
 
     rows: Rows
-    state: Any  # SBUF: what the next stage reads
-    guard: Any = None  # of its rows, where transposes mix them
+    state: Any  # SBUF, which the next stage reads
+    guard: Any = None  # the guard of its rows, where transposes mix rows
     results: Any = None  # after the last stage: tiles [P, 2, rows, outputs] of consecutive rows
 
 
 def load_block(plan: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
-    """A block of rows in SBUF, [part][j][m'] a row, zeros after the data.
+    """Load a block of rows into SBUF, [part][j][m'] for each row, with zeros after the data.
 
     ring: tiles that DMA writes in turn; the first blocks append them.
     """
@@ -50,7 +50,7 @@ def load_block(plan: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
 
 
 def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
-    """As ``load_block``: what DMA writes may not take so much, so GpSimdE copies part by part."""
+    """Do as ``load_block``, where DMA may not write so much; GpSimdE copies each part."""
     length = input_length(plan.stages[0])
     state = allocate_state(plan.dtype, rows.partitions, 2 * length, plan.stages[0])
     staged = nl.ndarray((rows.partitions, length), dtype=plan.dtype, buffer=nl.sbuf)
@@ -62,7 +62,7 @@ def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
         origin = part * length
         if held < length:
             nisa.memset(dst=state[:, origin + held : origin + length], value=0.0)
-        # In steps: between them VectorE has its turns on v2.
+        # The copy proceeds in steps, between which VectorE has its turns on v2.
         for low in range(0, held, _COPIED):
             high = min(low + _COPIED, held)
             place = state[:, origin + low : origin + high]
@@ -72,7 +72,7 @@ def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
 
 
 def allocate_state(dtype: Any, partitions: int, numbers: int, stage: Any) -> Any:
-    """SBUF [partitions, numbers and padding] for the input of a stage; zeros behind each K."""
+    """Allocate SBUF [partitions, numbers + padding] for a stage's input, zeros behind each K."""
     padding = padding_of(stage)
     state = nl.ndarray((partitions, numbers + padding), dtype=dtype, buffer=nl.sbuf)
     if padding > 0:
@@ -85,23 +85,23 @@ def allocate_state(dtype: Any, partitions: int, numbers: int, stage: Any) -> Any
 
 
 def guard_of(plan: Any, data: Any) -> Any:
-    """The guard of a block's rows, or None where no row meets another one."""
+    """Return the guard of a block's rows, or None where no row meets another row."""
     if data.shape[0] * data.shape[1] == 1 or not transposes_mix_rows():
         return None
     return begin_guard(data, plan.growth)
 
 
 def finish_guard(block: Any) -> None:
-    """What is left to do before the first transposes."""
+    """Finish a block's guard before its first transposes."""
     if block.guard != None:
         advance_guard(block.guard, guard_steps(block.guard))
 
 
 def allocate_results(plan: Any, block: Any, number: int) -> Any:
-    """SBUF tiles for results of a stage: the next one's state, or [P, 2, rows, outputs] at the end.
+    """Allocate a stage's results: the next stage's state, or finally tiles [P, 2, rows, outputs].
 
-    Those of 4 KiB, so that they leave before the rest of the block is computed; but all at once
-    where stores of every second row, a power of two apart, are slow (v2).
+    Such a tile has 4 KiB, so that it is stored before the rest of the block is computed. On v2 one
+    tile has all rows, because stores of every second row, a power of two apart, are slow there.
     """
     partitions, each = block.rows.partitions, block.rows.each
     length = output_length(plan.stages[number])
@@ -117,7 +117,7 @@ def allocate_results(plan: Any, block: Any, number: int) -> Any:
 
 
 def store_block(block: Any, target: Any) -> None:
-    """Store the results of a block, as many of each row as the target holds."""
+    """Store the results of a block, as many numbers of each row as the target holds."""
     row = 0
     for tile in block.results:
         for part in range(2):

@@ -22,11 +22,11 @@ from .stockham_stages import (
 )
 from .table_terms import data_dtype, table_terms
 
-_WORKING = 32 << 10  # of them for operands and for chunks of tables, in use and ahead
-_STATES = 16  # bytes a point that input and output of a stage take
+_WORKING = 32 << 10  # bytes of a partition for operands and for chunks of tables, in use and ahead
+_STATES = 16  # bytes a point of a stage's input and output
 _LOADED = 32 << 10  # bytes a partition of input that DMA writes at a time
 _AHEAD = 4  # blocks of input that are loaded at a time, if they fit
-_CHUNK = 2048  # numbers a partition of a table that are streamed at a time
+_CHUNK = 2048  # numbers a partition of a streamed table that are loaded at a time
 
 
 class Plan(nl.NKIObject):
@@ -34,25 +34,25 @@ class Plan(nl.NKIObject):
 
     stages: Any  # list of Stage
     identity: Any  # SBUF [128, 128]
-    dtype: Any  # of states
+    dtype: Any  # dtype of states
     growth: int  # as for ``set_rows_aside``
-    each: int  # rows of a partition, at most
-    ahead: int  # blocks whose input DMA writes ahead; 0: it comes by parts, which are copied
+    each: int  # rows of a partition in a block, at most
+    ahead: int  # blocks whose input DMA writes ahead; 0 where input is copied part by part
     chunks: Any = None  # two SBUF tiles for chunks of streamed tables
     is_scalar: bool = False  # whether ScalarE, not VectorE, evacuates transposed slabs
     is_interleaved: bool = False  # whether stages of blocks take turns
 
 
 class Stream(nl.NKIObject):
-    """The chunk of a streamed table that products take, and the one behind it."""
+    """The chunk of a streamed table that is in use, and the chunk behind it."""
 
-    tiles: Any  # [piece][term]
-    ahead: Any  # the same
-    slot: int  # of ``Plan.chunks`` that is written next
+    tiles: Any  # [piece][term] of the chunk in use
+    ahead: Any  # [piece][term] of the next chunk
+    slot: int  # which of ``Plan.chunks`` is written next
 
 
 def plan_rows(stages: Any, growth: int, each: int) -> Plan:
-    """What all blocks share, but for identity and tables."""
+    """Return what all blocks share, without identity and tables."""
     dtype = data_dtype(stages[0].table, 3)
     if transposes_mix_rows():
         prepare_guard()
@@ -61,14 +61,15 @@ def plan_rows(stages: Any, growth: int, each: int) -> Plan:
 
 
 def input_bytes(stage: Any, dtype: Any, each: int) -> int:
-    """Bytes a partition of a block's input."""
+    """Return the bytes a partition of a block's input."""
     return itemsize(dtype) * (each * row_numbers(stage) + padding_of(stage))
 
 
 def load_stage_tables(plan: Any) -> None:
-    """The stages' tables in SBUF, as many as fit beside two states; room for those that do not.
+    """Load the stages' tables into SBUF, as many as fit beside two states.
 
-    In the order of the stages, each one that still fits stays. The others are streamed.
+    In the order of the stages, each table that still fits stays in SBUF. The others are streamed,
+    and tiles for their chunks are allocated.
     """
     longest = DMA_RUN
     for stage in plan.stages:
@@ -91,8 +92,8 @@ def load_stage_tables(plan: Any) -> None:
                 pieces.append(piece)
         else:
             chunk = max(chunk, chunk_matrices(stage) * width)
-    # Of every stage there are two blocks' results then. Where bad rows are set aside a long block
-    # is not ready so early.
+    # Stages that take turns need the results of two blocks. Where bad rows are set aside, a long
+    # block is not ready so early.
     more = _STATES * longest * (len(plan.stages) - 1)
     least = 3 if transposes_mix_rows() else 2
     plan.is_interleaved = plan.ahead >= least and chunk == 0 and room >= more
@@ -110,7 +111,7 @@ def load_stage_tables(plan: Any) -> None:
 
 
 def table_pieces(stage: Any) -> Any:
-    """The table in HBM by pieces, each by terms, in one list of [rows, matrices, columns]."""
+    """Return the table in HBM as a list of [rows, matrices, columns]: by pieces, each by terms."""
     pieces: Any = []
     rows = operand_rows(stage)
     for piece in range(piece_count(stage)):
@@ -120,7 +121,7 @@ def table_pieces(stage: Any) -> Any:
 
 
 def tiles_by_piece(stage: Any, tiles: Any, first: int) -> Any:
-    """Tiles from the first on, in the order of ``table_pieces``, as [piece][term]."""
+    """Return tiles from ``first`` on, in the order of ``table_pieces``, as [piece][term]."""
     terms = len(table_terms(stage.table, 3))
     found: Any = []
     for piece in range(piece_count(stage)):
@@ -130,7 +131,7 @@ def tiles_by_piece(stage: Any, tiles: Any, first: int) -> Any:
 
 
 def chunk_matrices(stage: Any) -> int:
-    """Matrices of a streamed table that come at a time: a multiple of what a group takes."""
+    """Return the matrices of a chunk of a streamed table: a multiple of a group's matrices."""
     terms = table_terms(stage.table, 3)
     group = group_limit(stage)
     width = terms[0].shape[2] * piece_count(stage) * len(terms)
@@ -138,7 +139,7 @@ def chunk_matrices(stage: Any) -> int:
 
 
 def stream_chunk(plan: Any, stage: Any, stream: Any, number: int) -> None:
-    """Load a chunk of a table into the slot that is next, to be ``stream.ahead``."""
+    """Load a chunk of a table into the next slot, as ``stream.ahead``."""
     size = chunk_matrices(stage)
     pieces = table_pieces(stage)
     rows, count, width = pieces[0].shape

@@ -38,27 +38,27 @@ from .table_terms import PAIRS, evacuate_operand, table_terms
 
 
 class Matrices(nl.NKIObject):
-    """Those that a group of products takes, one after the other."""
+    """The matrices that a group of products takes, one after the other."""
 
     tiles: Any  # [piece][term] of the table
-    first: int  # matrix of these tiles
-    is_shared: bool  # whether all products take it
+    first: int  # the first matrix in these tiles
+    is_shared: bool  # whether all products take the same matrix
 
 
 class Target(nl.NKIObject):
-    """Where results of a row belong."""
+    """The place of a row's results."""
 
     tile: Any  # SBUF [P, numbers], the state of the next stage, or [P, 2, rows, outputs]
-    row: int  # of the tile
-    marks: Any  # of rows that were set aside, if these are their results
+    row: int  # the row of the tile
+    marks: Any  # the marks of rows that were set aside, where these results get them
 
 
 class Group(nl.NKIObject):
     """Consecutive products of one row's stage, before they are made and evacuated."""
 
     stage: Stage
-    first: int  # product
-    count: int  # of products
+    first: int  # the first product
+    count: int  # number of products
     halves: int  # row tiles that have products
     operands: Any  # [bank][term] of the transposed slabs [K, count, pieces, partitions]
     matrices: Matrices
@@ -66,20 +66,20 @@ class Group(nl.NKIObject):
 
 
 def group_limit(stage: Any) -> int:
-    """Products that fit a PSUM bank, as transposed operands and as results."""
+    """Return how many products fit a PSUM bank, as transposed operands and as results."""
     columns = 2 * stage.produced * stage.slabs
     return min(stage.halves * transposes_together(stage), PSUM_BANK // columns)
 
 
 def transposes_together(stage: Any) -> int:
-    """Products whose transposed operands share a PSUM bank."""
+    """Return how many products have their transposed operands in one PSUM bank."""
     return PSUM_BANK // (PARTITIONS * piece_count(stage))
 
 
 def group_size(stage: Any, first: int, end: int) -> int:
-    """Products of the group that begins at ``first``: their results are one strided run of m'.
+    """Return the products of the group from ``first`` on: their results are one strided run of m'.
 
-    end: of the products whose matrices are in SBUF.
+    end: the end of the products whose matrices are in SBUF.
     """
     run = product_count(stage)
     if stage.left > 1:
@@ -92,7 +92,7 @@ def group_size(stage: Any, first: int, end: int) -> int:
 
 
 def transpose_group(plan: Any, block: Any, stage: Any, row: int, first: int, count: int) -> Any:
-    """Operands of the group's slabs, bank by bank, each by term: [rows, count, pieces, columns]."""
+    """Return the operands of a group's slabs, [bank][term] of [rows, count, pieces, columns]."""
     most = transposes_together(stage)
     operands: Any = []
     for low in range(0, count, most):
@@ -102,7 +102,7 @@ def transpose_group(plan: Any, block: Any, stage: Any, row: int, first: int, cou
 
 
 def transpose_bank(plan: Any, block: Any, stage: Any, row: int, first: int, count: int) -> Any:
-    """Operands [rows of a product, count, pieces, partitions] of slabs, by term."""
+    """Return operands [rows of a product, count, pieces, partitions] of slabs, for each term."""
     rows, stride, pieces = operand_rows(stage), slab_stride(stage), piece_count(stage)
     if stage.done == 1 and row + stage.halves > block.rows.each:
         rows = WHOLE_RADIX  # the other row tile has no row
@@ -123,16 +123,17 @@ def transpose_bank(plan: Any, block: Any, stage: Any, row: int, first: int, coun
 
 
 def multiply_group(group: Any) -> None:
-    """Products of a transposed group, side by side in a PSUM bank, and their evacuation.
+    """Make the products of a transposed group side by side in a PSUM bank, and evacuate them.
 
-    Each row tile has a bank of its own: only then do they run side by side.
+    Each row tile has a bank of its own, because only then do row tiles work side by side.
     """
     stage = group.stage
     steps = 2 * len(group.operands[0]) - 1
-    # Sums of several products have a bank each: it may not hold two of them.
+    # A sum of several products needs a bank of its own.
     together = group.count if steps * len(group.matrices.tiles) == 1 else 1
     columns = group.operands[0][0].shape[3]
-    # Refined, ScalarE alone takes longer than the products. On v2 VectorE would keep it from PSUM.
+    # With refined tables, ScalarE alone would take longer than the products. On v2 VectorE would
+    # keep it from PSUM.
     is_shared = steps > 1 and nisa.get_nc_version() != nisa.nc_version.gen2
     for low in range(0, group.count, together):
         shape = (columns, 2, stage.produced, stage.slabs, together)
@@ -151,7 +152,7 @@ def multiply_group(group: Any) -> None:
 
 
 def multiply_product(group: Any, at: int, places: Any) -> None:
-    """One product of a group, summed over pieces and, refined, pairs of terms.
+    """Make one product of a group, summed over pieces and, refined, over pairs of terms.
 
     places: PSUM for the results of each row tile.
     """
@@ -174,13 +175,14 @@ def multiply_product(group: Any, at: int, places: Any) -> None:
 
 
 def evacuate_group(group: Any, bank: Any, low: int, count: int, half: int, is_vector: bool) -> None:
-    """Products from ``low`` of a group on, in one of its row tiles, from PSUM to their places."""
+    """Move the products from ``low`` of a group on, in one of its row tiles, out of PSUM."""
     stage = group.stage
     partitions, marks = group.target.tile.shape[0], group.target.marks
     splits = stage.left > 1 and stage.following % stage.slabs != 0
     for part in range(2 if splits else 1):
         if splits:
-            # Slabs (j, m'') of the next stage: with the parts that would be a dimension too many.
+            # The slabs are (j, m'') of the next stage; with the parts they would have a dimension
+            # too many.
             digits = (stage.following, stage.slabs // stage.following)
             data = bank[0:partitions, part].reshape_dim(2, digits)
         else:
@@ -195,8 +197,9 @@ def evacuate_group(group: Any, bank: Any, low: int, count: int, half: int, is_ve
 
 
 def results_of(group: Any, low: int, count: int, half: int, part: int) -> Any:
-    """Where products from ``low`` of a group on belong, [P, part, k, ...] or, of a part, [P, k,
-    ...], as ``evacuate_group`` has them.
+    """Return the place of a group's products from ``low`` on, in the order of ``evacuate_group``.
+
+    It is [P, part, k, ...] or, where each part is evacuated alone, [P, k, ...].
     """
     stage, results = group.stage, group.target.tile
     is_state = len(results.shape) == 2

@@ -24,7 +24,8 @@ from .roots import roots
 from .table_terms import rounded_table, table_spec
 
 MAX_RADIX = 128
-MAX_LENGTH = 10240  # two states of 8 bytes a point take 160 KiB of SBUF's 192 on the smallest chip
+# two states of 8 bytes a point take 160 KiB of the smallest chip's 192 KiB of SBUF
+MAX_LENGTH = 10240
 _PADDED = 8192  # numbers of a row, up to which zeros may lie between slabs
 
 
@@ -36,26 +37,26 @@ class Stage(nl.NKIObject):
     done: int  # R_(i-1)
     left: int  # M_i
     following: int  # radix of the next stage; 1 if there is none
-    slabs: int  # of a product; they lie left / slabs apart or, if left = 1, are consecutive K
-    factor: float = 1.0  # on the sums of a last stage, whose table has one term; free of charge
-    halves: int = 1  # row tiles of the array, side by side; each of two takes products of its own
-    spread: int = 0  # numbers from K to K of the results, if they are not 2 left
+    slabs: int  # slabs of a product; they lie left / slabs apart or, if left = 1, are consecutive K
+    factor: float = 1.0  # on the sums of a last stage whose table has one term; it costs nothing
+    halves: int = 1  # row tiles of the array, side by side; each of two has products of its own
+    spread: int = 0  # numbers from K to K of the results, where these are not 2 left
     table: Any = None  # in HBM
     tiles: Any = None  # [piece][term] of the table in SBUF, or None where it is streamed
 
 
 def slabs_per_product(radix: int, done: int, left: int, following: int) -> int:
-    """Slabs g that one product takes: 2 g r <= 128.
+    """Return how many slabs g one product takes: 2 g r <= 128.
 
-    They divide R_(i-1) if M_i = 1. Else they divide the next radix, so that one evacuation can
-    lay out their results, or, where this leaves most of the array empty, are a multiple of it
-    that divides M_i.
+    If M_i = 1, g divides R_(i-1). Otherwise g divides the next radix, so that one evacuation can
+    lay out the results. Where this leaves most of the array empty, g is a multiple of the next
+    radix that divides M_i.
     """
     return slabs_within(PARTITIONS, radix, done, left, following)
 
 
 def slabs_within(rows: int, radix: int, done: int, left: int, following: int) -> int:
-    """As ``slabs_per_product`` for so many rows of the array."""
+    """Return ``slabs_per_product`` for ``rows`` rows of the array."""
     best = 1
     for g in range(2, rows // (2 * radix) + 1):
         if left == 1:
@@ -70,7 +71,7 @@ def slabs_within(rows: int, radix: int, done: int, left: int, following: int) ->
 
 
 def length_of(radices: Any) -> int:
-    """Product of the radices."""
+    """Return the product of the radices."""
     n = 1
     for radix in radices:
         n *= radix
@@ -78,7 +79,7 @@ def length_of(radices: Any) -> int:
 
 
 def stage_of(radices: Any, index: int) -> Stage:
-    """The stage of a whole transform, without its table."""
+    """Return a stage of a whole transform, without its table."""
     done, left = length_of(radices[0:index]), length_of(radices[index + 1 : len(radices)])
     radix = radices[index]
     following = radices[index + 1] if index + 1 < len(radices) else 1
@@ -87,7 +88,7 @@ def stage_of(radices: Any, index: int) -> Stage:
 
 
 def stages_of(radices: Any) -> Any:
-    """The stages of a whole transform, without tables, in row tiles where that is faster."""
+    """Return the stages of a whole transform, without tables, in row tiles where that is faster."""
     stages: Any = []
     for index in range(len(radices)):
         stage = stage_of(radices, index)
@@ -99,7 +100,7 @@ def stages_of(radices: Any) -> Any:
 
 
 def use_row_tiles(stage: Stage) -> None:
-    """Have two row tiles of the array multiply a stage's slabs, if that takes less time."""
+    """Let two row tiles of the array multiply a stage's slabs, if that takes less time."""
     radix, left = stage.contracted, stage.left
     if 2 * radix > WHOLE_RADIX or stage.done * left == 1:
         return
@@ -108,7 +109,7 @@ def use_row_tiles(stage: Stage) -> None:
         tiled.slabs = slabs_within(WHOLE_RADIX, radix, stage.done, left, stage.following)
         fits = stage.done % 2 == 0 or (stage.done == 1 and radix * left <= DMA_RUN)
     else:
-        # Their rows begin at multiples of a power of two, so that K is as far from K everywhere.
+        # Their rows begin at multiples of a power of two, so that all K are equally far apart.
         while 4 * radix * tiled.slabs <= WHOLE_RADIX and stage.done % (4 * tiled.slabs) == 0:
             tiled.slabs *= 2
         fits = stage.done % 2 == 0
@@ -119,39 +120,39 @@ def use_row_tiles(stage: Stage) -> None:
 
 
 def slab_columns(stage: Any) -> float:
-    """Columns that the Tensor engine moves for a slab: of its product, and of half a transpose."""
+    """Return the columns that the Tensor engine moves for a slab's product and half transpose."""
     columns = max(64, 2 * stage.slabs * stage.produced)
     return (columns + PARTITIONS // 2) / (stage.slabs * stage.halves)
 
 
 def piece_count(stage: Any) -> int:
-    """2 where real and imaginary part are contracted one after the other, else 1."""
+    """Return 2 where real and imaginary part are contracted one after the other, else 1."""
     return 1 if 2 * stage.contracted <= PARTITIONS else 2
 
 
 def product_count(stage: Any) -> int:
-    """Products of the Tensor engine that a transform takes, each with ``piece_count`` terms.
+    """Return the products of the Tensor engine for a transform, each with ``piece_count`` terms.
 
-    Those of two row tiles count once. In a first stage they belong to two transforms.
+    The products of two row tiles count as one. In a first stage they belong to two transforms.
     """
     tiles = stage.halves if stage.done > 1 else 1
     return int(stage.done * stage.left // (stage.slabs * tiles))
 
 
 def input_length(stage: Any) -> int:
-    """Numbers of each part that a first stage reads of a row."""
+    """Return how many numbers of each part a first stage reads of a row."""
     return int(stage.contracted * stage.left)
 
 
 def output_length(stage: Any) -> int:
-    """Numbers of each part that a stage makes of a row."""
+    """Return how many numbers of each part a stage makes of a row."""
     return int(stage.produced * stage.done * stage.left)
 
 
 def pitch_of(stage: Any) -> int:
-    """Numbers of a stage's input from K to K, in a first stage from row to row.
+    """Return the numbers of a stage's input from K to K, or from row to row in a first stage.
 
-    64 rows of a row tile, which zeros fill where its slabs have less, else what a K has.
+    Two row tiles read 64 rows for each; zeros fill these rows where the slabs have fewer numbers.
     """
     if stage.halves == 1:
         return int(2 * stage.contracted * stage.left)
@@ -159,30 +160,30 @@ def pitch_of(stage: Any) -> int:
 
 
 def row_numbers(stage: Any) -> int:
-    """Numbers of a stage's input for each row."""
+    """Return the numbers of a stage's input for each row."""
     return int(stage.done * pitch_of(stage))
 
 
 def operand_rows(stage: Any) -> int:
-    """Rows of a product, or of one in each row tile: what of a slab is contracted at once."""
+    """Return the rows that a product, or a product in each row tile, contracts at once."""
     if stage.halves > 1:
         return PARTITIONS
     return int(2 * stage.slabs * stage.contracted // piece_count(stage))
 
 
 def slab_stride(stage: Any) -> int:
-    """Numbers from row to row of a product's operand, in the state."""
+    """Return the numbers from row to row of a product's operand, in the state."""
     spacing = stage.left // stage.slabs if stage.left > 1 else 1
     return int(spacing if piece_count(stage) == 1 or stage.done == 1 else 2 * spacing)
 
 
 def padding_of(stage: Any) -> int:
-    """Numbers behind a state, so that a narrow operand may have more columns, which nobody uses."""
+    """Return how many numbers follow a state, because a narrow operand must read more columns."""
     return max(0, NARROW + 1 - operand_rows(stage)) * slab_stride(stage)
 
 
 def first_number(stage: Any, product: int, piece: int) -> int:
-    """Where in a row's state a product's operand begins."""
+    """Return where in a row's state a product's operand begins."""
     if stage.left == 1:
         at = product * stage.slabs * stage.halves * pitch_of(stage)
     else:
@@ -200,13 +201,14 @@ def stockham_tables(
     dtype: str = "float32",
     refined: bool = False,
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """One table a stage: [2 g r, matrices, 2 r g], float32 or bfloat16.
+    """Return one table for each stage: [2 g r, matrices, 2 r g], float32 or bfloat16.
 
-    Rows are (part, j, slab) in the first stage, (slab, j, part) in the last one, (j, part, slab)
-    in the others and (part, j) for r > 64; columns (part, k, slab). In row tiles they are 64 for
-    each, zeros among them. Refined ones (bfloat16 only) have a leading axis: rounded, and what
-    rounding lost. Computed in float64, rounded once. Raises ValueError where the radices do not
-    multiply to n, a radix is not in 2..128, or n exceeds what SBUF holds.
+    Rows are (part, j, slab) in the first stage, (slab, j, part) in the last stage, (j, part, slab)
+    in the others, and (part, j) for r > 64; columns are (part, k, slab). In row tiles there are 64
+    rows for each, zeros among them. inverse: the sign of the exponent, True for exp(+...). dtype:
+    "float32" or "bfloat16". refined: with bfloat16 only, tables have a leading axis, the rounded
+    table and what rounding lost. They are computed in float64 and rounded once. Raises ValueError
+    where the radices do not multiply to n, a radix is not in 2..128, or n exceeds what SBUF holds.
     """
     check_radices(n, radices)
     return tuple(
@@ -216,26 +218,26 @@ def stockham_tables(
 
 
 def check_radices(n: int, radices: tuple[int, ...]) -> None:
-    """ValueError as of ``stockham_tables``."""
+    """Raise ValueError where ``stockham_tables`` does."""
     if math.prod(radices) != n or not radices:
         raise ValueError(f"radices {radices}: their product must be n = {n}")
     if any(not 2 <= r <= MAX_RADIX for r in radices):
         raise ValueError(f"radices {radices}: each must be 2 to {MAX_RADIX}")
     if n > MAX_LENGTH:
-        raise ValueError(f"n = {n}: Stockham in SBUF takes lengths up to {MAX_LENGTH}")
+        raise ValueError(f"n = {n}: Stockham in SBUF accepts lengths up to {MAX_LENGTH}")
 
 
 def stockham_specs(
     radices: tuple[int, ...], dtype: str = "float32", refined: bool = False
 ) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``stockham_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``stockham_tables(n, radices, ...)``."""
     return tuple(stage_spec(stage, dtype, refined) for stage in stages_of(radices))
 
 
 def stage_table(
     stage: Stage, inverse: bool, scale: float, dtype: str = "float32", refined: bool = False
 ) -> np.ndarray[Any, Any]:
-    """The table of one stage, as for ``stockham_tables``: one matrix a K, or for g of them."""
+    """Return the table of one stage, see ``stockham_tables``: a matrix for each K, or for g K."""
     r, done = stage.contracted, stage.done
     j, k = np.arange(r)[:, None], np.arange(r)[None, :]
     outputs = np.arange(done)[:, None, None]
@@ -248,7 +250,7 @@ def stage_table(
 
 
 def slab_matrices(stage: Stage, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex [matrices, g or 1, j, k], one for each slab of a product, as a stage's table."""
+    """Return complex [matrices, g or 1, j, k], one matrix for each slab, as a stage's table."""
     split = np.stack([np.stack([w.real, w.imag], 3), np.stack([-w.imag, w.real], 3)], 2)
     split = np.broadcast_to(split, (len(w), stage.slabs, *split.shape[2:]))
     if stage.done == 1 or piece_count(stage) == 2:
@@ -261,11 +263,11 @@ def slab_matrices(stage: Stage, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
 
 
 def in_row_tiles(stage: Stage, table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A table [2 g r, matrices, columns] as [128, matrices / 2, columns], or of one matrix twice.
+    """Return a table [2 g r, matrices, columns] as [128, matrices / 2, columns], or one twice.
 
-    Half of the rows are for each row tile, zeros where they read what lies between slabs.
+    Each row tile has half of the rows, with zeros where it reads numbers between slabs.
     """
-    runs = stage.slabs if stage.left == 1 else 1  # of rows, each with its zeros
+    runs = stage.slabs if stage.left == 1 else 1  # runs of rows, each followed by its zeros
     rows, matrices, columns = table.shape
     used = rows // runs
     table = table.reshape(runs, used, matrices, columns)
@@ -277,7 +279,7 @@ def in_row_tiles(stage: Stage, table: np.ndarray[Any, Any]) -> np.ndarray[Any, A
 
 
 def stage_spec(stage: Stage, dtype: str = "float32", refined: bool = False) -> Any:
-    """(shape, dtype) of ``stage_table(stage, ...)``."""
+    """Return the (shape, dtype) of ``stage_table(stage, ...)``."""
     rows = operand_rows(stage) * piece_count(stage)
     matrices = stage.done if stage.left > 1 else stage.done // stage.slabs
     if stage.done > 1:

@@ -72,34 +72,35 @@ from .table_terms import table_spec
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2
-_POINTS = 2**19  # of a block of columns of all programs, as long as 128 columns are more
+# points of a block of columns in all programs, if the block has more than 128 columns
+_POINTS = 2**19
 _TOGETHER = 2**16  # points of a block of several members
-_HELD = 2**13  # numbers a partition that the results of a block take
-_COLUMNS = 2048  # of a block
+_HELD = 2**13  # numbers a partition of a block's results
+_COLUMNS = 2048  # columns of a block, at most
 _PIECE = 2816  # numbers a partition that are loaded at a time
-_RING = 11520  # numbers a partition that are loaded and not used yet
-_SHARED_RING = 4608  # the same if other passes precede or follow, whose loads may run at once
+_RING = 11520  # numbers a partition that are loaded and not yet used
+_SHARED_RING = 4608  # the same where other passes precede or follow, whose loads may run at once
 
 
 class Stages(nl.NKIObject):
     """The stages of a transform, and their tables in SBUF."""
 
-    radix: int  # r, 1 where the second stage is all
+    radix: int  # r, or 1 where there is only the second stage
     left: int  # M
     rows: int  # partitions of a part of the input: (j, s), or m without a first stage
-    length: int  # rows of N that lie on a partition of the input: M / g, or 1
+    length: int  # rows of N on a partition of the input: M / g, or 1
     piece: int  # numbers a partition that are loaded at a time
-    ring: int  # numbers a partition that are loaded and not used yet
-    opening: Any  # table of the first stage, None without one
+    ring: int  # numbers a partition that are loaded and not yet used
+    opening: Any  # table of the first stage, or None without a first stage
     closing: Any  # table of the second stage
-    identity: Any  # for transpositions, None without a first stage
+    identity: Any  # for transpositions, or None without a first stage
 
 
 class Piece(nl.NKIObject):
-    """Rows of every slab of a block, which are loaded at a time."""
+    """Rows of every slab of a block, which are loaded together."""
 
     block: Block
-    first: int  # row of each slab
+    first: int  # the first row of each slab
     count: int  # rows of each slab
     tile: Any  # SBUF [128, numbers] of the ring
 
@@ -113,14 +114,14 @@ class Slabs(nl.NKIObject):
 
 
 class Turned(nl.NKIObject):
-    """Slabs on their way through the second stage."""
+    """Transposed slabs, which the second stage multiplies."""
 
     data: Any  # SBUF [(part, m), slabs, columns of the chunk]
-    first: int  # slab
+    first: int  # the first slab
 
 
 def slabs_together(radix: int, left: int) -> int:
-    """Slabs g of the first stage that fill the array: 2 g r <= 128, and g divides M."""
+    """Return how many slabs g of the first stage fill the array: 2 g r <= 128, and g divides M."""
     best = 1
     for g in range(2, PARTITIONS // (2 * radix) + 1):
         if left % g == 0:
@@ -131,11 +132,12 @@ def slabs_together(radix: int, left: int) -> int:
 def strided_stockham_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """(second stage,) for one radix, (first stage, second stage) for two; float32.
+    """Return (second stage,) for one radix, (first stage, second stage) for two; float32.
 
-    First stage: [2 g r, 2 g r], rows (part, j, s), columns (K, part, s). Second: [2 M, r, P], rows
-    (part, m), columns (part, q), then zeros up to P of at least 64. Raises ValueError unless there
-    are one or two radices, each 2 to 64, with product n.
+    First stage: [2 g r, 2 g r], rows (part, j, s), columns (K, part, s). Second stage: [2 M, r, P],
+    rows (part, m), columns (part, q), then zeros up to P of at least 64. inverse: the sign of the
+    exponent, True for exp(+...). Raises ValueError unless there are one or two radices, each 2 to
+    64, with product n.
     """
     if len(radices) not in (1, 2) or math.prod(radices) != n:
         raise ValueError(f"radices {radices}: must be one or two with the product n = {n}")
@@ -159,7 +161,7 @@ def strided_stockham_tables(
 
 
 def strided_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """(shape, dtype) of each of ``strided_stockham_tables(n, radices, ...)``."""
+    """Return the (shape, dtype) of each of ``strided_stockham_tables(n, radices, ...)``."""
     radix, left = (1, *radices)[-2:]
     closing = table_spec((2 * left, radix, columns_read(2 * left)))
     if len(radices) == 1:
@@ -169,13 +171,13 @@ def strided_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def radix_pairs(n: int) -> list[tuple[int, int]]:
-    """Both radices of a length, the likeliest first: the last one as large as possible."""
+    """Return pairs of radices of a length, the likeliest first: those with a large last radix."""
     lasts = [r for r in range(MAX_STRIDED_RADIX, 1, -1) if n % r == 0 and n > r]
     return [(n // last, last) for last in lasts if n // last <= MAX_STRIDED_RADIX]
 
 
 def _real_matrix(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Complex [i, K, o] as the real matrices [part, i, K, part', o]."""
+    """Return complex [i, K, o] as the real matrices [part, i, K, part', o]."""
     real = np.stack([w.real, w.imag], 2)
     imaginary = np.stack([-w.imag, w.real], 2)
     return np.stack([real, imaginary])
@@ -186,7 +188,8 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
     """Transform ``x_re + i x_im`` along the middle axis.
 
     x_re, x_im: float32 HBM [A, N, C]. tables, places: ``pack(strided_stockham_tables(N, radices,
-    ...))``. Returns (y_re, y_im), float32 HBM [A, N, C].
+    ...))``. radices: a tuple of one or two ints with product N. Returns (y_re, y_im), float32 HBM
+    [A, N, C].
     """
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
@@ -198,9 +201,9 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
 
 
 def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passes: int) -> None:
-    """Transform HBM source [A, held, C] into HBM target [A, kept, C], lists of two HbmColumns.
+    """Transform HBM source [A, held, C] into target [A, kept, C], lists of two HbmColumns.
 
-    passes: of the launch, which share its instructions and what DMA may write.
+    passes: number of passes of the launch, which share its instructions and what DMA may write.
     """
     ring = _RING if passes == 1 else _SHARED_RING
     stages = stages_of(radices, load_tables(tables), _PIECE, ring)
@@ -222,7 +225,7 @@ def transform_columns(source: Any, target: Any, radices: Any, tables: Any, passe
 
 
 def stages_of(radices: Any, tables: Any, piece: int, ring: int) -> Any:
-    """Stages with tables that are in SBUF."""
+    """Return the stages, with tables that are in SBUF."""
     if len(radices) == 1:
         return Stages(1, radices[0], radices[0], 1, piece, ring, None, tables[0], None)
     radix, left = radices
@@ -232,7 +235,7 @@ def stages_of(radices: Any, tables: Any, piece: int, ring: int) -> Any:
 
 
 def stages_block(sides: Any, stages: Any) -> Any:
-    """The size of blocks for the stages."""
+    """Return the size of blocks for the stages."""
     n = stages.radix * stages.left
     together = min(_TOGETHER // n, _COLUMNS, _HELD // stages.radix)
     if stages.radix == 1:
@@ -243,7 +246,7 @@ def stages_block(sides: Any, stages: Any) -> Any:
 
 
 def block_instructions(size: Any, stages: Any) -> int:
-    """Instructions of a block, at most."""
+    """Return how many instructions a block takes, at most."""
     chunks = chunks_of(size.members, size.columns)
     if stages.radix == 1:
         return 2 * len(chunks) + 12
@@ -256,7 +259,7 @@ def block_instructions(size: Any, stages: Any) -> int:
 
 
 def transform_blocks(source: Any, target: Any, stages: Any, blocks: Any) -> None:
-    """Transform blocks, loading as far ahead as the ring of pieces reaches."""
+    """Transform blocks; loads run as far ahead as the ring of pieces reaches."""
     ring = ring_of(blocks, stages)
     pieces = pieces_of(blocks, stages, ring)
     for index in range(min(len(ring), len(pieces))):
@@ -279,13 +282,13 @@ def transform_blocks(source: Any, target: Any, stages: Any, blocks: Any) -> None
 
 
 def piece_rows(columns: int, stages: Any) -> int:
-    """Rows of each slab that are loaded at a time."""
+    """Return how many rows of each slab are loaded at a time."""
     pieces = -(-stages.length // max(1, stages.piece // columns))
     return int(-(-stages.length // pieces))
 
 
 def ring_of(blocks: Any, stages: Any) -> Any:
-    """SBUF tiles that pieces are loaded into by turns."""
+    """Allocate SBUF tiles into which pieces are loaded in turn."""
     size = 1
     count = 0
     for block in blocks:
@@ -300,7 +303,7 @@ def ring_of(blocks: Any, stages: Any) -> Any:
 
 
 def pieces_of(blocks: Any, stages: Any, ring: Any) -> Any:
-    """All pieces of blocks, in the order in which they are used."""
+    """Return all pieces of blocks, in the order in which they are used."""
     pieces: Any = []
     for block in blocks:
         rows = piece_rows(columns_of(block.place), stages)
@@ -311,7 +314,7 @@ def pieces_of(blocks: Any, stages: Any, ring: Any) -> Any:
 
 
 def load_piece(piece: Any, source: Any, stages: Any) -> None:
-    """SBUF [(part, j, s), members, rows of the piece, columns], zeros after the data."""
+    """Load SBUF [(part, j, s), members, rows of the piece, columns], with zeros after the data."""
     block = piece.block
     rows, length = stages.rows, stages.length
     size = piece.count * columns_of(block.place)
@@ -337,7 +340,10 @@ def load_piece(piece: Any, source: Any, stages: Any) -> None:
 
 
 def empty_states(block: Any, stages: Any) -> Any:
-    """SBUF [columns, (K, part, m)] of each group, and what more a stationary operand reads."""
+    """Allocate SBUF [columns, (K, part, m)] for each group.
+
+    A state has room for what a stationary operand reads beyond these numbers.
+    """
     states: Any = []
     if stages.radix == 1:
         return states
@@ -354,12 +360,12 @@ def empty_states(block: Any, stages: Any) -> Any:
 
 
 def result_shape(block: Any, stages: Any) -> Any:
-    """[(part, q), members, K, columns]."""
+    """Return the shape [(part, q), members, K, columns]."""
     return (2 * stages.left, block.place.members, stages.radix, block.place.columns)
 
 
 def slabs_of(piece: Any, stages: Any) -> Any:
-    """The rows of a piece such that the columns of a group are one run."""
+    """Return the rows of a piece, in an order in which the columns of a group are one run."""
     place = piece.block.place
     columns = columns_of(place)
     if place.members == 1 or piece.count == 1 or 2 * place.columns > PARTITIONS:
@@ -378,7 +384,7 @@ def slabs_of(piece: Any, stages: Any) -> Any:
 
 
 def open_piece(piece: Any, states: Any, stages: Any) -> None:
-    """First stage of a piece, into the states of all groups of its block."""
+    """Run the first stage of a piece, into the states of all groups of its block."""
     slabs = slabs_of(piece, stages)
     at = 0
     for chunk in piece.block.chunks:
@@ -388,7 +394,7 @@ def open_piece(piece: Any, states: Any, stages: Any) -> None:
 
 
 def open_group(slabs: Any, piece: Any, group: Any, state: Any, stages: Any) -> None:
-    """First stage of a group of columns: ScalarE takes it to their state."""
+    """Run the first stage of a group of columns; ScalarE moves the results to their state."""
     n, rows = stages.radix * stages.left, 2 * stages.rows
     width = columns_of(group)
     read = columns_read(width)
@@ -406,7 +412,7 @@ def open_group(slabs: Any, piece: Any, group: Any, state: Any, stages: Any) -> N
 
 
 def multiply_piece(piece: Any, result: Any, stages: Any) -> None:
-    """The second stage of rows that are its operands as they are loaded."""
+    """Run the second stage on rows that are its operands as they are loaded."""
     data = piece.tile[0 : 2 * stages.rows]
     low = 0
     for index in range(len(piece.block.chunks)):
@@ -418,7 +424,7 @@ def multiply_piece(piece: Any, result: Any, stages: Any) -> None:
 
 
 def close_block(states: Any, result: Any, block: Any, stages: Any) -> None:
-    """Second stage: SBUF result [(part, q), members, K, columns]."""
+    """Run the second stage, into SBUF result [(part, q), members, K, columns]."""
     at = 0
     for chunk in block.chunks:
         groups = len(groups_of(chunk))
@@ -427,7 +433,7 @@ def close_block(states: Any, result: Any, block: Any, stages: Any) -> None:
 
 
 def close_chunk(states: Any, chunk: Any, result: Any, stages: Any) -> None:
-    """Second stage of a chunk, one group of slabs being turned while another is multiplied."""
+    """Run the second stage of a chunk; some slabs are transposed while others are multiplied."""
     marks: Any = []
     if transposes_mix_rows() and chunk.members > 1 and 2 * chunk.columns <= PARTITIONS:
         marks.append(set_columns_aside(states, chunk, stages))
@@ -443,7 +449,7 @@ def close_chunk(states: Any, chunk: Any, result: Any, stages: Any) -> None:
 
 
 def set_columns_aside(states: Any, chunk: Any, stages: Any) -> Any:
-    """Zeros in place of columns that would spoil others; their marks, SBUF [(part, q), columns]."""
+    """Write zeros to columns that would spoil others; return marks, SBUF [(part, q), columns]."""
     size = 2 * stages.radix * stages.left
     marks = []
     for state in states:
@@ -453,12 +459,12 @@ def set_columns_aside(states: Any, chunk: Any, stages: Any) -> Any:
 
 
 def turn_marks(marks: Any, columns: int, partitions: int, identity: Any) -> Any:
-    """Marks of columns on partitions, a list of SBUF [columns, 1], along the free axis of some."""
+    """Bring marks of columns, a list of SBUF [columns, 1], to the free axis of ``partitions``."""
     width = columns_read(partitions)
     bank = nl.ndarray((width, columns), dtype=nl.float32, buffer=nl.psum)
     low = 0
     for mark in marks:
-        # Ones, and zeros where a NaN would spoil the transposition.
+        # The operand has ones, and zeros where a NaN would spoil the transposition.
         count = mark.shape[0]
         good = nl.ndarray((count, width), dtype=nl.float32, buffer=nl.sbuf)
         repeated = mark.ap([[1, count], [0, width]])
@@ -471,7 +477,7 @@ def turn_marks(marks: Any, columns: int, partitions: int, identity: Any) -> Any:
 
 
 def turn_slabs(states: Any, first: int, count: int, stages: Any, marks: Any) -> Any:
-    """Slabs K from ``first`` on as operands of the second stage, by the Tensor engine."""
+    """Transpose slabs K from ``first`` on to operands of the second stage."""
     columns = 0
     for state in states:
         columns += state.shape[0]
@@ -492,9 +498,10 @@ def turn_slabs(states: Any, first: int, count: int, stages: Any, marks: Any) -> 
 def make_outputs(
     turned: Any, chunk: Any, result: Any, stages: Any, marks: Any, is_scalar: bool
 ) -> None:
-    """Products of a group of slabs and their evacuation; ScalarE and VectorE take turns.
+    """Multiply a group of slabs and evacuate the products, ScalarE and VectorE in turn.
 
-    marks: empty, or what VectorE adds to each slab, while ScalarE takes transposed slabs.
+    marks: an empty list, or marks that VectorE adds to each slab, while ScalarE evacuates
+    transposed slabs.
     """
     left, count, columns = turned.data.shape
     bank = nl.ndarray((stages.closing.shape[2], count, columns), nl.float32, buffer=nl.psum)
@@ -516,7 +523,7 @@ def make_outputs(
 
 
 def store_block(target: Any, result: Any, block: Any, stages: Any) -> None:
-    """Store the outputs q r + K of a block that the target holds."""
+    """Store those outputs q r + K of a block that the target holds."""
     radix, kept = stages.radix, target[0].tensor.shape[target[0].axis]
     full = kept // radix
     rest = kept - full * radix

@@ -15,16 +15,21 @@ import numpy as np
 from ..nki_api import nisa, nl
 from ..tiles import evacuate
 
-# Terms of (data, table) that are multiplied: high by high, and each rounding once. Low by low
-# is smaller than the rounding of either. One term each leaves the first pair only.
+# The pairs of terms (data, table) that are multiplied: high by high, and high by each low. Low by
+# low is smaller than the rounding of either. Where both have one term, only the first pair is used.
 PAIRS = ((0, 0), (0, 1), (1, 0))
 
 
 def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.ndarray[Any, Any]:
-    """``table`` in float32 or bfloat16; refined: [2, ...], rounded and what rounding lost."""
+    """Return ``table`` in float32 or bfloat16.
+
+    refined: return [2, ...], the rounded table and what rounding lost.
+    """
     types: dict[str, Any] = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
     if dtype not in types or (refined and dtype != "bfloat16"):
-        raise ValueError(f"dtype {dtype!r}: float32 or bfloat16, refined bfloat16 only")
+        raise ValueError(
+            f"dtype {dtype!r}: use 'float32' or 'bfloat16'; refined tables are bfloat16"
+        )
     high = table.astype(types[dtype])
     if not refined:
         return high
@@ -32,24 +37,24 @@ def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.
 
 
 def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = False) -> Any:
-    """(shape, dtype) of ``rounded_table(table, dtype, refined)`` for a table of this shape."""
+    """Return the (shape, dtype) of ``rounded_table(table, dtype, refined)`` for a table's shape."""
     return ((2, *shape) if refined else shape), dtype
 
 
 def table_terms(table: Any, dimensions: int) -> Any:
-    """The tables that add up to ``table``: two where it is refined, of one dimension more."""
+    """Return the tables that add up to ``table``: two if it is refined and has a dimension more."""
     if len(table.shape) > dimensions:
         return [table[0], table[1]]
     return [table]
 
 
 def data_dtype(table: Any, dimensions: int) -> Any:
-    """What the data is transposed in: the table's dtype, or float32 to be split afterwards."""
+    """Return the dtype in which data is transposed: the table's, or float32 for a refined table."""
     return nl.float32 if len(table.shape) > dimensions else table.dtype
 
 
 def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
-    """A PSUM bank as an operand of products: SBUF tiles of ``dtype``, ``terms`` that add up."""
+    """Move a PSUM bank to SBUF as an operand: ``terms`` tiles of ``dtype`` that add up."""
     if terms == 1:
         return [evacuate(bank, dtype, is_scalar)]
     high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)

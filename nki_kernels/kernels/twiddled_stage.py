@@ -39,47 +39,47 @@ from .stockham_stages import Stage, operand_rows, piece_count, slab_stride, stag
 from .table_terms import table_spec
 
 _PIECE = 1024  # numbers of a streamed piece, at least
-_HELD = 1536  # of a piece that stays in SBUF: as many as DMA brings of a table at a time
+_HELD = 1536  # numbers of a piece that stays in SBUF, which DMA loads at a time
 
 
 class Turn(nl.NKIObject):
     """The stage before the twiddles."""
 
-    stage: Stage  # its slabs are those of an operand, in both row tiles
+    stage: Stage  # the stage; its slabs are those of an operand, in both row tiles together
     halves: int  # row tiles, side by side
     together: int  # products whose results share PSUM banks
 
 
 class Streamed(nl.NKIObject):
-    """A table that products read one after the other, each some numbers of every row."""
+    """A table that products read one after the other, each product some numbers of every row."""
 
     source: Any  # HBM [rows, numbers]
-    tiles: Any  # its pieces in SBUF, or nothing where it is streamed
+    tiles: Any  # its pieces in SBUF, or [] where it is streamed
     width: int  # numbers of a product
-    together: int  # products whose numbers are not parted
-    each: int  # products whose numbers come in one piece
+    together: int  # products whose numbers stay in one piece
+    each: int  # products whose numbers a piece has
 
 
 class Slabs(nl.NKIObject):
     """Consecutive products of one row, before they are made."""
 
     row: int
-    first: int  # product
+    first: int  # the first product
     count: int
     operands: Any  # transposed slabs, by bank: [rows of a product, products, pieces, columns]
     results: Any  # SBUF [C, 2, rows, A]
 
 
 class Sums(nl.NKIObject):
-    """Products of numbers with twiddles, which are added when the next ones are on their way."""
+    """Products of numbers with twiddles, which are added while the next products are made."""
 
-    target: Any  # [C, 2, ...], or None where there are no products
+    target: Any  # [C, 2, ...], or None where there are no products to add
     by_real: Any
     by_imaginary: Any
 
 
 def turn_of(stage: Stage) -> Turn:
-    """How a stage with left = 1, as ``stage_of`` has it, is done."""
+    """Return how a stage with left = 1, as ``stage_of`` returns it, is carried out."""
     tiled = WHOLE_RADIX // (2 * stage.contracted)  # slabs of a row tile
     if WHOLE_RADIX % (2 * stage.contracted) == 0 and stage.done % (2 * tiled) == 0:
         stage.slabs = 2 * tiled
@@ -89,17 +89,17 @@ def turn_of(stage: Stage) -> Turn:
 
 
 def operand_count(turn: Turn) -> int:
-    """Products of a transform; both row tiles together make one."""
+    """Return the products of a transform; both row tiles together make one product."""
     return int(turn.stage.done // turn.stage.slabs)
 
 
 def product_columns(turn: Turn) -> int:
-    """Columns of a product in one row tile."""
+    """Return the columns of a product in one row tile."""
     return int(2 * turn.stage.produced * turn.stage.slabs // turn.halves)
 
 
 def matrices_table(turn: Turn, inverse: bool) -> np.ndarray[Any, Any]:
-    """The matrices, [rows of an operand, products, (piece, columns)].
+    """Return the matrices, [rows of an operand, products, (piece, columns)].
 
     Rows are (half, slab, j, part) or, for r > 64, j for each part; columns (part, k, slab).
     """
@@ -113,13 +113,13 @@ def matrices_table(turn: Turn, inverse: bool) -> np.ndarray[Any, Any]:
 
 
 def matrices_spec(turn: Turn) -> Any:
-    """(shape, dtype) of ``matrices_table(turn, ...)``."""
+    """Return the (shape, dtype) of ``matrices_table(turn, ...)``."""
     width = product_columns(turn) * piece_count(turn.stage)
     return table_spec((operand_rows(turn.stage), operand_count(turn), width))
 
 
 def twiddled_outputs(turn: Turn) -> list[np.ndarray[Any, Any]]:
-    """The k_a that come into a PSUM bank together, bank by bank, [k, K] as they lie there."""
+    """Return the k_a that share a PSUM bank, bank by bank, [k, K] as they lie in the bank."""
     stage, slabs = turn.stage, turn.stage.slabs // turn.halves
     found = []
     for low in range(0, operand_count(turn), turn.together):
@@ -132,13 +132,13 @@ def twiddled_outputs(turn: Turn) -> list[np.ndarray[Any, Any]]:
 
 
 def streamed_of(source: Any, width: int, together: int) -> Streamed:
-    """A table in HBM that products read, ``together`` of them at a time."""
+    """Return a table in HBM as a Streamed, of which products read ``together`` at a time."""
     each = together * max(1, _PIECE // (together * width))
     return Streamed(source, [], width, together, each)
 
 
 def pieces_to_hold(table: Streamed) -> Any:
-    """Views in HBM of the pieces of a table that is to stay in SBUF."""
+    """Return views in HBM of the pieces of a table that is to stay in SBUF."""
     table.each = table.together * max(1, _HELD // (table.together * table.width))
     numbers, size = table.source.shape[1], table.each * table.width
     pieces: Any = []
@@ -148,7 +148,7 @@ def pieces_to_hold(table: Streamed) -> Any:
 
 
 def pieces_for(table: Streamed, count: int) -> Any:
-    """Tiles that pieces of a table come into in turn; none where it stays in SBUF."""
+    """Allocate tiles for a table's pieces, loaded in turn, or [] where it stays in SBUF."""
     tiles: Any = []
     shape = (table.source.shape[0], table.each * table.width)
     for _ in range(count if len(table.tiles) == 0 else 0):
@@ -157,7 +157,7 @@ def pieces_for(table: Streamed, count: int) -> Any:
 
 
 def numbers_of(table: Streamed, tiles: Any, product: int) -> Any:
-    """[SBUF tile, column] of what a product reads, and others of its bank after it."""
+    """Return [SBUF tile, column] of the numbers that a product and the rest of its bank read."""
     number = product // table.each
     first = number * table.each
     if len(table.tiles) > 0:
@@ -179,7 +179,7 @@ def load_piece(table: Streamed, tiles: Any, number: int) -> None:
 
 
 def transpose_slabs(turn: Turn, state: Any, row: int, first: int, identity: Any) -> Any:
-    """Operands of products from ``first`` on, as many as share PSUM banks, by bank of transposes.
+    """Return operands of products from ``first`` on, as many as share PSUM banks, by bank.
 
     state: SBUF [C, (row, K, j, part) and padding].
     """
@@ -204,9 +204,9 @@ def transpose_slabs(turn: Turn, state: Any, row: int, first: int, identity: Any)
 
 
 def multiply_slabs(slabs: Slabs, turn: Turn, matrices: Any) -> Any:
-    """The products in PSUM, [columns, part, k, K], a bank for each row tile.
+    """Make the products in PSUM, [columns, part, k, K], a bank for each row tile.
 
-    matrices: [SBUF tile, column], as ``numbers_of`` gives them.
+    matrices: [SBUF tile, column], as ``numbers_of`` returns them.
     """
     stage, halves, pieces = turn.stage, turn.halves, piece_count(turn.stage)
     width, each = product_columns(turn), stage.slabs // halves
@@ -247,7 +247,7 @@ def twiddle_slabs(slabs: Slabs, turn: Turn, banks: Any, twiddles: Any, sums: Sum
 
 
 def twiddle(target: Any, bank: Any, factors: Any, sums: Sums) -> None:
-    """target = PSUM [C, 2, ...] times factors; add the products of the call before."""
+    """Set target = PSUM [C, 2, ...] times factors, later; add the products of the call before."""
     by_real = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     by_imaginary = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_tensor(dst=by_imaginary, data1=bank, data2=factors[1], op=nl.multiply)
@@ -259,12 +259,12 @@ def twiddle(target: Any, bank: Any, factors: Any, sums: Sums) -> None:
 
 
 def finish_sums(sums: Sums) -> None:
-    """Add what is multiplied with twiddles, if something is."""
+    """Add the products with twiddles, if there are any."""
     if sums.target == None:
         return
     engine = nisa.engine.gpsimd
     if nisa.get_nc_version() == nisa.nc_version.gen2:
-        engine = nisa.engine.vector  # GpSimdE would wait for VectorE, and it for GpSimdE
+        engine = nisa.engine.vector  # GpSimdE and VectorE would wait for each other
     for part in range(2):
         target = sums.target[:, part]
         data = sums.by_real[:, part].reshape(target.shape)

@@ -249,7 +249,7 @@ def test_a_loop_takes_no_longer_than_its_blocks(monkeypatch):
 
 @pytest.mark.parametrize("n", [0, 1, 3, 96, -2, 2 * MAX_LENGTH])
 def test_lengths_out_of_range_are_refused(n):
-    with pytest.raises(ValueError, match=f"n = {n}: the butterfly takes powers .* 2 to 16384"):
+    with pytest.raises(ValueError, match=f"n = {n}: the butterfly accepts powers .* 2 to 16384"):
         butterfly_tables(n)
 
 

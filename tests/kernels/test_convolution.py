@@ -233,7 +233,7 @@ def test_the_longest_rows_fit(strict_chip, radices):
 @pytest.mark.parametrize(
     ("n", "radices", "message"),
     [
-        (8192, (128, 64), "n = 8192: convolutions in SBUF take lengths up to 5120"),
+        (8192, (128, 64), "n = 8192: convolutions in SBUF accept lengths up to 5120"),
         (12, (3, 5), "must be two with the product n = 12"),
         (12, (12,), "must be two with the product n = 12"),
         (258, (129, 2), "the first must be 2 to 128"),

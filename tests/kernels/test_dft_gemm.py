@@ -237,7 +237,7 @@ def test_a_refined_matrix_adds_up():
 
 @pytest.mark.parametrize(("dtype", "refined"), [("float16", False), ("float32", True)])
 def test_unknown_precisions_are_refused(dtype, refined):
-    with pytest.raises(ValueError, match=f"dtype '{dtype}': float32 or bfloat16"):
+    with pytest.raises(ValueError, match=f"dtype '{dtype}': use 'float32' or 'bfloat16'"):
         dft_gemm_matrix(8, dtype=dtype, refined=refined)
 
 

@@ -52,5 +52,5 @@ def test_specs_are_those_of_the_packed_tables():
 
 def test_tables_of_two_dtypes_are_refused():
     tables = np.zeros(2, np.float32), np.zeros(2, ml_dtypes.bfloat16)
-    with pytest.raises(TypeError, match="argument 'tables' has bfloat16 beside float32"):
+    with pytest.raises(TypeError, match="argument .tables. has arrays of float32 and bfloat16"):
         pack(tables)

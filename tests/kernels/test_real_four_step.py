@@ -274,15 +274,15 @@ def test_the_longest_transforms_fit(chip, radices):
 @pytest.mark.parametrize(
     ("n", "radices", "message"),
     [
-        (8192, (64, 64), r"radices \(64, 64\): two or three with product n = 8192"),
-        (128, (128,), "two or three with product n = 128"),
+        (8192, (64, 64), r"radices \(64, 64\): there must be two or three"),
+        (128, (128,), "two or three, with the product n = 128"),
         (63 * 64, (63, 64), "the first must be even, 4 to 128"),
         (130 * 64, (130, 64), "the first must be even, 4 to 128"),
         (2 * 64, (2, 64), "the first must be even, 4 to 128"),
         (64 * 65, (64, 65), "the last must be even, 34 to 128"),
         (64 * 32, (64, 32), "the last must be even, 34 to 128"),
-        (64 * 65 * 64, (64, 65, 64), "the one between must be 1 to 64"),
-        (4 * 2 * 64, (4, 2, 64), "the first or the one between is too small"),
+        (64 * 65 * 64, (64, 65, 64), "the middle one must be 1 to 64"),
+        (4 * 2 * 64, (4, 2, 64), "the first or the middle one is too small"),
     ],
 )
 def test_bad_plans_are_refused(make, n, radices, message):
@@ -293,5 +293,5 @@ def test_bad_plans_are_refused(make, n, radices, message):
 def test_plans_that_only_the_inverse_refuses():
     with pytest.raises(ValueError, match=r"radices \(32, 64\): the first must be 34 to 128"):
         inverse_real_four_step_tables(2048, (32, 64))
-    with pytest.raises(ValueError, match="takes lengths up to 524288"):
+    with pytest.raises(ValueError, match="accepts lengths up to 524288"):
         inverse_real_four_step_tables(2**20, (128, 64, 128))
