@@ -1,1 +1,1 @@
-"""Convolution of signals and images, and the point spread functions of bloom."""
+"""Convolution of signals and images, bloom, and its point spread functions."""

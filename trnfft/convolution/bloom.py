@@ -1,20 +1,21 @@
-"""Bloom: light of every pixel spread by a point spread function (PSF), as lenses and eyes do.
+"""Bloom: a point spread function (PSF) spreads the light of every pixel, as lenses and eyes do.
 
     y = x * ((1 - s) delta + s psf),   Y = X ((1 - s) + s PSF),   s the strength
 
-Every channel is convolved by itself, by real transforms along both axes of the padded picture. How
-that avoids work (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla"):
+Every channel is convolved separately, by real transforms along both axes of the padded picture.
+These steps avoid work (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla"):
 
-- The spectrum of the PSF is computed once a filter. Interpolating with the identity takes no
-  transform, because the spectrum of delta is all ones.
-- The PSF is centred in its array. Multiplying its spectrum by (-1)^(j+k) moves the centre to the
-  origin, exactly, because padded sizes are even: no data moves.
-- Only lines with data are transformed along the first axis, and back only those that are kept.
-  With mirror padding the other lines' spectra are copies. `axis_order` chooses the first axis.
-- On backends with NKI kernels all of it is one launch, whose spectra stay in the order that the
-  stages leave; the filter's is put in that order once.
-- The second axis gets half of every line's spectrum. On backends that compute real transforms as
-  complex ones, two lines run as one complex transform, and the half is packed.
+- The spectrum of the PSF is computed once for a filter. The interpolation with the identity needs
+  no transform, because the spectrum of delta is all ones.
+- The PSF is centred in its array. A multiplication of its spectrum by (-1)^(j+k) moves the centre
+  to the origin, exactly, because the padded sizes are even. No data moves.
+- Along the first axis, only lines with data are transformed. On the way back, only lines that are
+  kept are transformed. With mirror padding, the spectra of the other lines are copies. `axis_order`
+  chooses the first axis.
+- Along the second axis, only half of every line's spectrum is transformed. Backends that compute
+  real transforms as complex ones transform two lines at once, with the half spectra packed.
+- On backends with NKI kernels the whole filter is one launch. The spectra stay in the order in
+  which the stages leave them, and the filter's spectrum is brought into this order once.
 """
 
 import contextlib
@@ -53,28 +54,40 @@ Turned = TypeVar("Turned", torch.Tensor, ComplexTensor)
 def bloom(
     image: torch.Tensor, psf: torch.Tensor, *, strength: float = 1.0, padding: str = "zero"
 ) -> torch.Tensor:
-    """Convolve a picture with a centred point spread function. Differentiable in both.
+    """Returns a picture convolved with a centred point spread function. Differentiable in both.
 
         y[p] = (1 - s) x[p] + s sum_q psf[q + c] x[p - q],   c = (h // 2, w // 2)
 
-    For many pictures of one size make a `BloomFilter`. float16 and bfloat16 are computed in
-    float32.
+    A `BloomFilter` serves many pictures of one size. float16 and bfloat16 are computed in float32.
+    The convolution is `scipy.signal.fftconvolve` with mode "same". See `docs/convolution.md`.
 
     Args:
-        image: real [H, W], [C, H, W] or [..., C, H, W], in linear light.
-        psf: real [h, w], or [C, h, w] with a PSF for each channel. It is taken as it is; a sum of
-            1 keeps the energy. `trnfft.point_spread_functions` has some.
-        strength: s, 0 (the picture as it is) to 1.
-        padding: what surrounds the picture: "zero" (black, so that borders lose light) or
-            "mirror" (its mirror images, edge pixels twice: a constant picture stays constant).
+        image: a real tensor of shape [H, W], [C, H, W] or [..., C, H, W], in linear light.
+        psf: a real tensor of shape [h, w], or [C, h, w] with a PSF for each channel. It is not
+            normalised; a sum of 1 keeps the energy. `trnfft.point_spread_functions` makes PSFs.
+        strength: s, from 0 (the picture as it is) to 1.
+        padding: what surrounds the picture. "zero" is black, so the borders lose light. "mirror" is
+            the picture's mirror images, in which edge pixels occur twice. A constant picture then
+            stays constant.
 
     Returns:
-        Tensor of the shape and dtype of `image`.
+        A tensor with the shape and dtype of `image`.
 
     Raises:
-        TypeError: an argument is of the wrong type or dtype.
-        ValueError: a shape, `strength` or `padding` is not as above.
-        NotImplementedError: the padded lengths or the precision are beyond the backend.
+        TypeError: an argument has the wrong type or dtype.
+        ValueError: a shape, `strength` or `padding` is not as described.
+        NotImplementedError: the backend cannot compute the padded lengths or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> image = torch.zeros(4, 4)
+        >>> image[1, 1] = 1.0  # one bright pixel
+        >>> psf = torch.full((3, 3), 1 / 9)
+        >>> (9 * trnfft.bloom(image, psf)).round(decimals=3).abs()
+        tensor([[1., 1., 1., 0.],
+                [1., 1., 1., 0.],
+                [1., 1., 1., 0.],
+                [0., 0., 0., 0.]])
     """
     check_real("image", image)
     _check_image(image)
@@ -89,21 +102,32 @@ def bloom(
 
 
 class BloomFilter:
-    """`bloom` for pictures of one size, whose filter spectrum is computed once and kept.
+    """`bloom` for pictures of one size. It computes the spectrum of the PSF once and keeps it.
+
+    See `docs/convolution.md`.
 
     Args:
-        psf: as for `bloom`, float64 where pictures are to be computed in float64.
+        psf: as for `bloom`; in float64 if pictures are computed in float64.
         size: (H, W) of the pictures.
         padding: as for `bloom`.
 
     Attributes:
-        size: (H, W).
-        padded_size: that of the transforms, even.
-        order: "rows" or "columns": what is transformed first, by `axis_order` or, on backends
-            with NKI kernels, by the planner's prices.
+        size: (H, W) of the pictures.
+        padded_size: (H, W) of the transforms, both even.
+        order: "rows" or "columns", which are transformed first. `axis_order` decides or, on
+            backends with NKI kernels, the prices of the planner.
 
     Raises:
         TypeError, ValueError, NotImplementedError: as `bloom`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> psf = trnfft.point_spread_functions.gaussian(9, sigma=1.5)
+        >>> bloom_filter = trnfft.BloomFilter(psf, (32, 48), padding="mirror")
+        >>> frames = torch.ones(10, 3, 32, 48)
+        >>> blurred = bloom_filter(frames, strength=0.5)
+        >>> blurred.shape, torch.allclose(blurred, frames, atol=1e-5)
+        (torch.Size([10, 3, 32, 48]), True)
     """
 
     def __init__(self, psf: torch.Tensor, size: Sequence[int], *, padding: str = "zero") -> None:
@@ -115,8 +139,8 @@ class BloomFilter:
             )
         if is_sharded(psf):
             raise NotImplementedError(
-                "argument 'psf' is a DTensor, allowed are tensors that every device has a copy of; "
-                "use psf.full_tensor(), or trnfft.bloom"
+                "argument 'psf' is a DTensor, allowed are tensors of which every device has a "
+                "copy; use psf.full_tensor(), or trnfft.bloom"
             )
         check_choice("padding", padding, PADDINGS)
         self.padding = padding
@@ -130,7 +154,10 @@ class BloomFilter:
         )
 
     def __call__(self, image: torch.Tensor, strength: float = 1.0) -> torch.Tensor:
-        """The bloomed picture, of the shape and dtype of `image`; arguments as for `bloom`.
+        """Returns a picture with bloom, of the shape and dtype of `image`.
+
+        Args:
+            image, strength: as for `bloom`.
 
         Raises:
             TypeError, ValueError, NotImplementedError: as `bloom`.
@@ -139,7 +166,7 @@ class BloomFilter:
         self._check_fits(image)
         try:
             fits = bool(0 <= strength <= 1)
-        except (TypeError, RuntimeError, ValueError):  # the latter two of tensors and arrays
+        except (TypeError, RuntimeError, ValueError):  # the last two for tensors and arrays
             kind = type(strength).__name__
             raise TypeError(f"argument 'strength' must be a number, not {kind}") from None
         if not fits:
@@ -155,21 +182,25 @@ class BloomFilter:
         return self._turned(self._convolved(x, spectrum)).contiguous().to(image.dtype)
 
     def resampled(self, size: Sequence[int]) -> "BloomFilter":
-        """This filter for pictures of another size, without a transform: an approximation.
+        """Returns this filter for another size of pictures, as an approximation without a transform.
 
-        The spectrum is interpolated linearly along both axes. In space that multiplies the PSF by
-        sinc^2(x / N), with N the padded size of this filter, and leaves copies of it N pixels
-        apart, which the same factor damps but does not remove: bright points get faint ghosts and
-        rings there. The sum of the PSF stays exact. The error falls with the square of N over the
-        size of the PSF, so that a filter for large pictures serves smaller ones well; one for
-        pictures of (1, 1) pixel keeps the least memory and rings most. Errors of several
-        resamplings add up: start from the first filter.
+        The spectrum is interpolated linearly along both axes. In space, the interpolation
+        multiplies the PSF by sinc^2(x / N), with N the padded size of this filter. It also leaves
+        copies of the PSF N pixels apart, which the same factor damps but does not remove, so bright
+        points get faint ghosts and rings there. The sum of the PSF stays exact. The error falls
+        with the square of N over the size of the PSF. Filters for large pictures therefore serve
+        smaller pictures well, and a filter for pictures of (1, 1) pixel needs the least memory and
+        rings most. The errors of several resamplings add up, so start from the first filter.
 
         Args:
             size: (H, W) of the pictures.
 
+        Returns:
+            BloomFilter for pictures of this size.
+
         Raises:
-            TypeError, ValueError: `size` is not two positive ints, or a picture of over 2 GiB.
+            TypeError, ValueError: `size` is not two positive ints, or a picture would have over 2
+                GiB.
         """
         other = copy.copy(self)
         other._lay_out(size)
@@ -183,7 +214,7 @@ class BloomFilter:
     def _of_shard(
         self, image: torch.Tensor, spectrum: torch.Tensor, strength: float
     ) -> torch.Tensor:
-        """The bloomed picture, with the spectrum as autograd has to know it."""
+        """Returns a picture with bloom, for the spectrum as an input that autograd follows."""
         if spectrum is self._spectrum:
             return self(image, strength)
         other = copy.copy(self)
@@ -201,17 +232,17 @@ class BloomFilter:
         height, width = (_next_even_fast_length(points) for points in least)
         self.padded_size = (height, width)
         self.order = axis_order(self.size, self.padded_size)
-        # While compiling nobody knows the backend, and no kernel is launched.
+        # Compiled code does not know the backend and launches no kernel.
         if not torch.compiler.is_compiling() and named(backend_for(self._device)).has_kernels:
             with contextlib.suppress(NotImplementedError):
                 self._plan(least)
                 height, width = self.padded_size
-        # As the transforms see it, with the axis that comes first last.
+        # The order of the transforms: the axis that is transformed first is the last one.
         self._padded = (height, width) if self.order == "rows" else (width, height)
 
     def _plan(self, least: tuple[int, ...]) -> None:
-        """The padded size and the order that the planner finds cheapest."""
-        from trnfft.planner.lengths import plan_images  # here: only its users load the kernels
+        """Sets the padded size and the order that the planner finds cheapest."""
+        from trnfft.planner.lengths import plan_images  # imported here: it loads the kernels
 
         plan = plan_images(self.size, (least[0], least[1]))
         turned = plan.padded_from != self.size
@@ -220,7 +251,7 @@ class BloomFilter:
         self.padded_size = (n, m) if turned else (m, n)
 
     def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:
-        """`_convolved` as one kernel. NotImplementedError where there is none."""
+        """Returns `_convolved`, computed by one kernel. NotImplementedError where none exists."""
         if self._ordered is None:
             self._ordered = spectrum_for_images(with_parts_in(self._spectrum, x.dtype))
         (m, n), kept = self._padded, (x.shape[-2], x.shape[-1])
@@ -230,11 +261,11 @@ class BloomFilter:
         return convolve_images(x, _mixed(self._ordered, strength), (m, n), kept)
 
     def _turned(self, x: Turned) -> Turned:
-        """With the axis that is transformed first as the last dimension, and back."""
+        """Returns x with its axes exchanged where columns are transformed first, or back again."""
         return x if self.order == "rows" else x.mT
 
     def _convolved(self, x: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
-        """x [..., R, P] with R lines of P points, convolved."""
+        """Returns x [..., R, P], which has R lines of P points, convolved."""
         (lines, points), (m, n) = x.shape[-2:], self._padded
         taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]
         if self.padding == "mirror":
@@ -250,8 +281,9 @@ class BloomFilter:
         check_device("image", image.device, "the psf", self._device)
         if tuple(image.shape[-2:]) != self.size:
             raise ValueError(
-                f"argument 'image' has shape {tuple(image.shape)}, this filter is for "
-                f"[..., {self.size[0]}, {self.size[1]}]; make another, or use resampled"
+                f"argument 'image' has shape {tuple(image.shape)}, allowed is "
+                f"[..., {self.size[0]}, {self.size[1]}], the size of this filter; make another "
+                f"filter, or use resampled"
             )
         if self.channels is not None and (image.ndim < 3 or image.shape[-3] != self.channels):
             raise ValueError(
@@ -262,11 +294,11 @@ class BloomFilter:
 
 
 def axis_order(size: Size, padded_size: Size) -> str:
-    """What to transform first, "rows" or "columns": whichever is less work.
+    """Returns which axis to transform first, "rows" or "columns": the one that makes less work.
 
-    Lines of L x N pixels, padded to M x N, are L/2 complex transforms of N points, as two real
-    lines go in one, and then N/2 of M points. A transform of N points counts as N log2 N. The way
-    back is the same again, hence left out.
+    L lines of N points, padded to M x N, are L/2 complex transforms of N points, because two real
+    lines are transformed at once, and then N/2 transforms of M points. A transform of N points
+    counts as N log2 N. The way back takes the same again and is left out.
 
     Args:
         size: (H, W) of the picture.
@@ -279,32 +311,33 @@ def axis_order(size: Size, padded_size: Size) -> str:
 
 
 def _work(transforms: int, first: int, second: int) -> float:
-    """Transforms of `first` points, then half as many as that of `second` points."""
+    """Returns the work of transforms of `first` points and of `first` / 2 of `second` points."""
     return first * (transforms * math.log2(first) + second * math.log2(second) / 2)
 
 
 def _mixed(spectrum: torch.Tensor, strength: float) -> torch.Tensor:
-    """Interpolated with the spectrum of the identity, which is all ones in any order."""
+    """Returns a spectrum interpolated with that of the identity, which is all ones in any order."""
     return spectrum if strength == 1 else spectrum * strength + (1 - strength)
 
 
 def _least_length(points: int, taps: int, padding: str) -> int:
-    """The least length without wraparound between picture and PSF.
+    """Returns the least length without wraparound between picture and PSF.
 
-    Zeros between the end of a line and its beginning serve both, mirror images do not.
+    One margin of zeros between the end of a line and its beginning serves both sides. Mirror images
+    need a margin on each side.
     """
     margin = taps - 1 if padding == "mirror" else taps // 2
     return max(points + margin, taps)
 
 
 def _next_even_fast_length(n: int) -> int:
-    """The least even number from n on without prime factors above 5."""
+    """Returns the least even number from n on without prime factors above 5."""
     half = (n + 1) // 2
     return 2 * smooth_numbers(half, 2 * half, odd_primes=(3, 5))[0]
 
 
 def _centred_spectrum(psf: torch.Tensor, padded: Size) -> torch.Tensor:
-    """The spectrum [..., M, N/2 + 1] of a PSF whose centre is moved to the origin."""
+    """Returns the spectrum [..., M, N/2 + 1] of a PSF whose centre is moved to the origin."""
     before = [size // 2 - taps // 2 for size, taps in zip(padded, psf.shape[-2:], strict=True)]
     after = [
         size - start - taps
@@ -318,7 +351,7 @@ def _centred_spectrum(psf: torch.Tensor, padded: Size) -> torch.Tensor:
 
 
 def _mirror_padded(x: torch.Tensor, dim: int, padded: int, taps: int) -> torch.Tensor:
-    """Mirror images after the data and, at the end of the period, those before it."""
+    """Returns x, the mirror images after it and, at the end of the period, those before it."""
     before = (taps - 1) // 2
     period = torch.cat([x, x.flip(dim)], dim)
     images = torch.cat([period] * math.ceil(padded / period.shape[dim]), dim)
@@ -327,30 +360,31 @@ def _mirror_padded(x: torch.Tensor, dim: int, padded: int, taps: int) -> torch.T
 
 
 def _line_spectra(x: torch.Tensor, n: int) -> torch.Tensor:
-    """`rfft(x, n)`; packed, by pairs of lines, where there are no real transforms."""
+    """Returns `rfft(x, n)`, packed, by pairs of lines where the backend has no real transforms."""
     if _has_real_transforms(x.device):
         return rfft(x, n)
     return pack_spectrum(rfft_of_pairs(x, n))
 
 
 def _lines(spectra: torch.Tensor, n: int) -> torch.Tensor:
-    """Inverse of `_line_spectra`."""
+    """Returns the inverse of `_line_spectra`."""
     if spectra.shape[-1] > n // 2:
         return irfft(spectra, n)
     return irfft_of_pairs(unpack_spectrum(spectra), n)
 
 
 def _has_real_transforms(device: torch.device) -> bool:
-    """Whether the backend computes `rfft` faster than `fft`; while compiling nobody knows it."""
+    """Whether the backend computes `rfft` faster than `fft`. Compiled code assumes that it does."""
     if torch.compiler.is_compiling():
         return True
     return config.get_precision() == "double" or backend_for(device) != "matmul"
 
 
 def _product(columns: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
-    """Columns [..., M, N/2 + 1], or packed [..., M, N/2], times a spectrum [..., M, N/2 + 1].
+    """Returns columns [..., M, N/2 + 1], or packed [..., M, N/2], times a spectrum.
 
-    Packed column 0 is the transform of two real columns, X[0] and X[N/2], each with its factor.
+    The packed column 0 is the transform of two real columns, X[0] and X[N/2], each with its own
+    factor.
     """
     if columns.shape[-1] == spectrum.shape[-1]:
         return columns * spectrum
@@ -361,13 +395,13 @@ def _product(columns: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
 
 
 def _full(half: torch.Tensor) -> torch.Tensor:
-    """The spectrum [..., M, N] of real data, given half of it [..., M, N/2 + 1]."""
+    """Returns the spectrum [..., M, N] of real data, given its half [..., M, N/2 + 1]."""
     rest = mirrored(half[..., 1:-1], -2).flip(-1).conj()
     return torch.cat([half, rest], -1)  # type: ignore[list-item, return-value]
 
 
 def _interpolated(x: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """`size` numbers over one period of x along `dim`, linear between those of x."""
+    """Returns `size` numbers over one period of x along `dim`, linear between the numbers of x."""
     period = x.shape[dim]
     steps = torch.arange(size, device=x.device) * period
     lower = steps // size

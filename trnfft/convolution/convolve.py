@@ -1,21 +1,23 @@
-"""Convolution by transforms: `convolve`, and `oaconvolve` for a long signal and a short filter.
+"""Convolution by Fourier transforms, and overlap-add for a long signal and a short filter.
 
-Along each dimension, for n points of the input x and m of the filter h, and wherever x is
-extended to indices below 0 and from n on:
+Let the input x have n points along a dimension and the filter h have m points. The convolution y,
+with x extended to indices below 0 and from n on, is
 
     y[j] = sum_k h[k] x[j - k],  0 <= k < m,  0 <= j < n + m - 1
 
-By the convolution theorem that is a product of spectra, of transforms long enough that what wraps
-around falls outside of the result:
+By the convolution theorem it is a product of spectra. The transforms are so long that the points
+that wrap around lie outside of the result:
 
     y = F^-1 (F x . F h)
 
 Overlap-add (Stockham, "High-speed convolution and correlation", 1966) cuts x into blocks of B
-points and adds up their convolutions, each of B + m - 1 points, which begin B points apart.
+points and adds their convolutions. Each of these has B + m - 1 points, and they begin B points
+apart.
 
-Both compute float64 and complex128 in float64, all smaller dtypes in float32; integers and bool
-are converted to torch's default dtype first. Both operands take the wider of their dtypes. Real
-operands have a real result, others a ComplexTensor. All is differentiable in both operands.
+Both functions compute float64 and complex128 in float64, and all smaller floating-point dtypes in
+float32. They convert integers and bool to torch's default dtype first. Both operands are computed
+in the wider of their dtypes. The result of two real operands is real, all other results are
+complex. Both functions are differentiable in both operands.
 """
 
 import math
@@ -52,8 +54,8 @@ from trnfft.transforms import fftn, ifftn, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")
-MOST_DIMENSIONS = 64  # of a tensor, as many of torch's functions have it
-LONGEST_BLOCK = 2**16  # of oaconvolve: above, a transform takes longer for each of its points
+MOST_DIMENSIONS = 64  # of a tensor; many of torch's functions have this limit
+LONGEST_BLOCK = 2**16  # of oaconvolve: longer transforms take more time for each point
 
 Kept = list[tuple[int, int]]  # where the result starts and stops in y, for each dimension
 
@@ -65,34 +67,49 @@ def convolve(
     dims: int | Iterable[int] | None = None,
     padding: str = "zero",
 ) -> torch.Tensor | ComplexTensor:
-    """Convolution of two tensors, as scipy.signal.fftconvolve: y as in `trnfft.convolution`.
+    """Returns the convolution of two tensors, as `scipy.signal.fftconvolve`.
+
+    `trnfft.convolution` defines y. See `docs/convolution.md`.
 
     Args:
-        input: real, native complex or ComplexTensor, of any shape with at least one dimension.
-        filter: likewise. Dimensions that are not in `dims` broadcast, and so do those of size 1;
-            where `dims` is given, missing first dimensions count as such, as in torch.
-        mode: what to return of y along `dims`. "full": all n + m - 1 points. "same": n points
-            from (m - 1) // 2 on. "valid": the n - m + 1 points from m - 1 on, which need no
-            extension of the input; where the filter is the longer one, the two change places. A
-            dimension in which one has size 1 keeps the size of the other, whichever that is.
-        dims: the dimensions to convolve along, of the operand that has more. Default: all.
-        padding: how the input continues beyond its borders. "zero": with zeros. "circular":
-            a b c | a b c | a b c. "mirror": d c b | a b c d | c b a. With mode "same" these are
-            the modes "constant", "wrap" and "mirror" of scipy.ndimage.convolve (with origin=-1
-            along a dimension where m is even).
+        input: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least
+            one dimension.
+        filter: the same. Dimensions that are not in `dims` broadcast, and so do dimensions of size
+            1. With `dims`, missing first dimensions count as dimensions of size 1, as in torch.
+        mode: which points of y to return along `dims`. "full": all n + m - 1 points. "same": n
+            points, from point (m - 1) // 2 on. "valid": the n - m + 1 points from point m - 1 on,
+            which need no extension of the input; a filter longer than the input changes places with
+            it. A dimension in which one operand has size 1 keeps the size of the other in this
+            mode.
+        dims: the dimensions to convolve along, counted in the operand that has more of them.
+            Default: all.
+        padding: how the input continues beyond its borders. "zero": with zeros. "circular": as a b
+            c | a b c | a b c. "mirror": as d c b | a b c d | c b a. With mode "same" these are the
+            modes "constant", "wrap" and "mirror" of `scipy.ndimage.convolve` (with origin=-1 along
+            a dimension where m is even).
 
     Returns:
-        torch.Tensor in float32 or float64; where an operand is complex, a complex tensor, native or
-        a ComplexTensor as of `trnfft.fft`.
+        A real tensor in float32 or float64. Where an operand is complex, a complex tensor of the
+        kind that `trnfft.fft` returns.
 
     Raises:
-        TypeError: an argument is of the wrong type or an operand's dtype cannot be transformed.
+        TypeError: an argument has the wrong type, or the dtype of an operand cannot be transformed.
         IndexError: a dimension is out of range.
-        ValueError: `mode` or `padding` is unknown; `dims` has none or one twice; the operands
-            have not the same number of dimensions and there is no `dims`, do not broadcast, are
-            on different devices or have no points along `dims`; for "valid", neither is the longer
-            one along all.
-        NotImplementedError: the length or the precision is beyond what the backend can do.
+        ValueError: `mode` or `padding` is unknown; `dims` is empty or repeats a dimension; the
+            operands differ in their number of dimensions and `dims` is None; the operands do not
+            broadcast, are on different devices, or have no points along `dims`; or, for "valid",
+            neither operand is the longer one along all of `dims`.
+        NotImplementedError: the backend cannot compute a length or the precision.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x, h = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([1.0, -1.0])
+        >>> trnfft.convolve(x, h).round(decimals=4)
+        tensor([ 1.,  1.,  1.,  1., -4.])
+        >>> trnfft.convolve(x, h, mode="valid").round(decimals=4)
+        tensor([1., 1., 1.])
+        >>> trnfft.convolve(x, h, mode="same", padding="circular").round(decimals=4)
+        tensor([-3.,  1.,  1.,  1.])
     """
     if is_sharded(input):
         return _sharded(input, filter, mode, dims, padding)
@@ -126,27 +143,30 @@ def convolve(
 
 
 def _sharded(input: Input, filter: Input, mode: str, dims: Any, padding: str) -> Any:
-    """`convolve` of DTensors."""
+    """Returns `convolve` of DTensors."""
     check_choice("padding", padding, PADDINGS)
     if padding != "zero":
         along = _mixed(input, filter, dims)
         return of_shards(convolve, input, along, filter, mode, dims, padding)
-    from trnfft.distributed import convolution  # here, as it loads DTensor
+    from trnfft.distributed import convolution  # imported here, because it loads DTensor
 
     return convolution.convolve(input, filter, mode, dims)
 
 
 def _mixed(input: Input, filter: Input, dims: Any) -> list[int]:
-    """The dimensions of a DTensor of which each device needs all, as it has all of the filter.
+    """Returns the dimensions of a DTensor that each device needs as a whole.
+
+    These are the dimensions of the convolution, and those along which the filter is not of size 1,
+    because each device has all of the filter.
 
     Raises:
-        NotImplementedError: the filter has more dimensions.
+        NotImplementedError: the filter has more dimensions than the input.
     """
     check_tensor("filter", filter)
     if filter.ndim > input.ndim:
         raise NotImplementedError(
             f"argument 'filter' has {filter.ndim} dimensions and argument 'input', a DTensor, "
-            f"{input.ndim}, allowed are at most as many; give 'input' more of size 1"
+            f"{input.ndim}, allowed are at most as many; give 'input' more dimensions of size 1"
         )
     along = range(input.ndim) if dims is None else integers("dims", dims)
     return [*along, *(-i for i, size in enumerate(reversed(filter.shape), 1) if size > 1)]
@@ -158,19 +178,27 @@ def oaconvolve(
     mode: str = "full",
     dims: int | Iterable[int] | None = None,
 ) -> torch.Tensor | ComplexTensor:
-    """`convolve` by overlap-add: for operands of which one is much longer, as scipy's oaconvolve.
+    """Returns the convolution of two tensors, of which one is much longer, by overlap-add.
 
-    Along each dimension the longer operand is cut into blocks of the length for which all
-    transforms together take the least time.
+    The counterpart in SciPy is `scipy.signal.oaconvolve`. The longer operand is cut into blocks
+    along each dimension. The length of the blocks is the one for which all transforms together take
+    the least time. See `docs/convolution.md`.
 
     Args:
         input, filter, mode, dims: as for `convolve`.
 
     Returns:
-        As `convolve`.
+        The same as `convolve`.
 
     Raises:
         TypeError, IndexError, ValueError, NotImplementedError: as `convolve`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x, h = torch.arange(1000.0), torch.tensor([0.5, 0.5])  # means of two neighbours
+        >>> y = trnfft.oaconvolve(x, h, mode="valid")
+        >>> y.shape, y[:3].round(decimals=2)
+        (torch.Size([999]), tensor([0.5000, 1.5000, 2.5000]))
     """
     if is_sharded(input):
         along = _mixed(input, filter, dims)
@@ -184,7 +212,7 @@ def oaconvolve(
     ]
     for dim, hop in reversed(list(zip(axes, hops, strict=True))):
         x, h = _blocks(x, dim, hop), _blocks(h, dim, hop)
-    # Each dimension is two now, blocks and points, and further back by the i before it.
+    # Each dimension is now two, blocks and points, so the i dimensions before it move it back.
     points = [dim + i + 1 for i, dim in enumerate(axes)]
     y = _circular(x, h, points, sizes)
     for dim, hop in reversed(list(zip(points, hops, strict=True))):
@@ -193,11 +221,14 @@ def oaconvolve(
 
 
 def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
-    """A length from `least` on that the backend of tensors on this device is fast with.
+    """Returns a length from `least` on with which the device's backend is fast.
 
-    rows: whether real rows are to be convolved, for which some backends have a kernel.
+    Args:
+        least: the least length.
+        device: of the tensors.
+        rows: whether real rows are convolved, for which some backends have a kernel.
     """
-    # operator.index: torch.compile shall take a symbolic size as it is now, and guard it.
+    # operator.index makes torch.compile fix and guard a symbolic size.
     return _fast_length(operator.index(least), device, rows)
 
 
@@ -205,17 +236,17 @@ def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
 def _fast_length(least: int, device: torch.device, rows: bool) -> int:
     if not _is_planned(device):
         return next_smooth_number(least)
-    from trnfft.planner.lengths import next_fast_len  # here: only its users load the kernels
+    from trnfft.planner.lengths import next_fast_len  # imported here, because it loads the kernels
 
     if rows and named(backend_for(device)).has_kernels:
         n = next_fast_len(least, real=True)
-        # The next one that the kernel for rows takes, which is close.
+        # The kernel for rows accepts a length that is n or slightly more.
         return next((m for m in range(n, n + n // 16 + 4) if has_rows_kernel_for(m)), n)
     return next_fast_len(least)
 
 
 def _block_size(n: int, m: int, device: torch.device) -> int:
-    """Length of the transforms that convolve n points with m in blocks."""
+    """Returns the length of the transforms that convolve n points with m points in blocks."""
     n, m = operator.index(n), operator.index(m)  # as in fast_length
     longer, shorter, whole = max(n, m), min(n, m), n + m - 1
     sizes = [1 << bits for bits in range(LONGEST_BLOCK.bit_length())]
@@ -232,26 +263,26 @@ def _block_size(n: int, m: int, device: torch.device) -> int:
 
 @cache.constant_when_compiled
 def _cost(size: int, device: torch.device) -> float:
-    """What a transform of this length takes, a power of two up to `LONGEST_BLOCK`."""
+    """Returns the cost of a transform of this length, a power of two up to `LONGEST_BLOCK`."""
     if not _is_planned(device):
         return size * math.log2(size)
     from trnfft.planner.planner import plan
 
-    # trnfft ships these plans for the precision "fast": there is nothing to search for.
+    # trnfft ships these plans for the precision "fast", so no search is needed.
     batch = 8192 if size <= 4096 else 128
     try:
         return (plan(size, batch=batch).predicted_ns or 0.0) / batch
-    except NotImplementedError:  # nothing is that accurate for so long a transform
+    except NotImplementedError:  # no kernel is accurate enough for so long a transform
         return math.inf
 
 
 def _is_planned(device: torch.device) -> bool:
-    """Whether transforms of tensors on this device follow the planner."""
+    """Whether the planner decides how tensors on this device are transformed."""
     return config.get_precision() != "double" and backend_for(device) != "torch"
 
 
 def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
-    """Convolution of x and h, where every dimension is a circle of one of the sizes."""
+    """Returns the circular convolution of x and h, in which the dimensions have the given sizes."""
     if not _are_real(x, h):
         return ifftn(fftn(x, sizes, axes) * fftn(h, sizes, axes), sizes, axes)
     if len(axes) > 1:
@@ -260,9 +291,9 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
 
 
 def _filtered(x: Any, h: Any, dim: int, size: int, start: int, count: int) -> Any:
-    """Of `_circular` of real operands along one dimension, `count` numbers from `start` on."""
+    """Returns `count` numbers, from `start` on, of a circular convolution of real operands."""
     taps = lengthened(h.transpose(dim, -1), -1, size)
-    # The first numbers of a convolution with a filter that comes earlier: those, a kernel can keep.
+    # A kernel keeps the first numbers only, so the filter is moved back by `start` numbers.
     spectrum = rfft(periodic(taps, start, start + size, -1))
     return filtered_rows(x.transpose(dim, -1), spectrum, size, count).transpose(dim, -1)
 
@@ -272,7 +303,7 @@ def _are_real(x: Any, h: Any) -> bool:
 
 
 def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
-    """Convolution of x, continued periodically: circles as long as x, with h wound onto them."""
+    """Returns the convolution of x, continued periodically, with h wound onto circles of x."""
     sizes = [x.shape[dim] for dim in axes]
     for dim, size in zip(axes, sizes, strict=True):
         turns = -(-h.shape[dim] // size)
@@ -284,7 +315,7 @@ def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
 
 
 def periodic(x: Any, start: int, stop: int, dim: int) -> Any:
-    """The numbers from `start` to `stop` of what repeats x along a dimension."""
+    """Returns the numbers from `start` to `stop` of x continued periodically along a dimension."""
     first = start % x.shape[dim]
     last = first + stop - start
     turns = -(-last // x.shape[dim])
@@ -293,51 +324,53 @@ def periodic(x: Any, start: int, stop: int, dim: int) -> Any:
 
 
 def _mirrored(x: Any, dim: int) -> Any:
-    """One period of x between its mirror images: a b c d | c b, of ... d c b a b c d c b a ..."""
+    """Returns a period of x and its mirror images: a b c d | c b of ... c b a b c d c b a ..."""
     if x.shape[dim] <= 2:
         return x
     return torch.cat([x, x.narrow(dim, 1, x.shape[dim] - 2).flip(dim)], dim)
 
 
 def _blocks(x: Any, dim: int, size: int) -> Any:
-    """x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
+    """Returns x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
     if x.ndim == MOST_DIMENSIONS:
         raise ValueError(
             f"arguments 'input' and 'filter' have {MOST_DIMENSIONS} dimensions with those of the "
-            f"blocks that they are cut into, allowed are fewer; flatten some that are not in 'dims'"
+            f"blocks that they are cut into, allowed are fewer; flatten dimensions outside 'dims'"
         )
     count = -(-x.shape[dim] // size)
     return torch.unflatten(lengthened(x, dim, count * size), dim, (count, size))
 
 
 def lengthened(x: Any, dim: int, size: int) -> Any:
-    """x with zeros at the end of a dimension."""
+    """Returns x with zeros at the end of a dimension."""
     after = x.ndim - 1 - dim % x.ndim
     return torch.nn.functional.pad(x, (0, 0) * after + (0, size - x.shape[dim]))
 
 
 def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
-    """The numbers of y that are kept; contiguous."""
+    """Returns the part of y that is kept, as a contiguous tensor."""
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = y.narrow(dim, start, stop - start)
     return y.contiguous()
 
 
 def kept_of(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
-    """Where the result of a mode starts and stops in y."""
+    """Returns where the result of a mode starts and stops in y, for each dimension."""
     kept = []
     for dim in axes:
         n, m = x.shape[dim], h.shape[dim]
         start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
         size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
-        if mode == "valid" and n == 1:  # it broadcasts, whichever operand comes first
+        if mode == "valid" and n == 1:  # a size of 1 broadcasts in either operand
             start, size = 0, m
         kept.append((start, start + size))
     return kept
 
 
 def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, Any, list[int]]:
-    """Both operands in one dtype, and the dimensions from 0 on; for "valid" the longer one first.
+    """Returns both operands in one dtype, and the dimensions counted from 0.
+
+    For "valid", the longer operand comes first.
 
     Raises:
         TypeError, IndexError, ValueError: as `convolve`.
@@ -346,8 +379,8 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     check_choice("mode", mode, MODES)
     if is_sharded(h) and not is_sharded(x):
         raise NotImplementedError(
-            "argument 'filter' is a DTensor and argument 'input' is none, allowed is 'input' alone "
-            "or both; distribute it, too, with torch.distributed.tensor.distribute_tensor"
+            "argument 'filter' is a DTensor and argument 'input' is not, allowed is 'input' alone "
+            "or both; distribute 'input' with torch.distributed.tensor.distribute_tensor"
         )
     if x.device != h.device:
         raise ValueError(
@@ -357,8 +390,8 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     if x.ndim != h.ndim and dims is None:
         raise ValueError(
             f"argument 'filter' has {h.ndim} dimensions and argument 'input' has {x.ndim}, they "
-            f"must have as many where argument 'dims' is None; say along which to convolve, such "
-            f"as dims=-1, or give one more of size 1, for example with .reshape or [None]"
+            f"must have as many where argument 'dims' is None; pass the dimensions to convolve "
+            f"along, such as dims=-1, or add dimensions of size 1, for example with .reshape"
         )
     most = max(x.ndim, h.ndim)
     if x.ndim != h.ndim:
@@ -380,12 +413,12 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
 
 
 def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
-    """Real, or complex of the kind that it gives; in float32 or float64."""
+    """Returns an operand in float32 or float64: real, or complex of the kind that it gives."""
     return widened(of_given_kind(floating_point(name, x, TypeError)))
 
 
 def _axes(dims: Any, ndim: int) -> list[int]:
-    """The dimensions to convolve along, from 0 on."""
+    """Returns the dimensions to convolve along, counted from 0."""
     chosen = tuple(range(ndim)) if dims is None else integers("dims", dims)
     axes = [dimension("dims", dim, ndim) for dim in chosen]
     if not axes or len(set(axes)) < len(axes):
@@ -397,7 +430,7 @@ def _axes(dims: Any, ndim: int) -> list[int]:
 
 
 def _check_others(x: Any, h: Any, axes: list[int]) -> None:
-    """ValueError where dimensions that are not convolved along do not broadcast."""
+    """Raises ValueError where dimensions that are not convolved along do not broadcast."""
     for dim, (n, m) in enumerate(zip(x.shape, h.shape, strict=True)):
         if dim not in axes and n != m and 1 not in (n, m):
             raise ValueError(
@@ -407,7 +440,7 @@ def _check_others(x: Any, h: Any, axes: list[int]) -> None:
 
 
 def longer_first(x: Any, h: Any, axes: list[int]) -> tuple[Any, Any]:
-    """Both operands of "valid"; ValueError where neither is the longer one."""
+    """Returns both operands, the longer one first; ValueError where neither is longer along all."""
     sizes = [(x.shape[dim], h.shape[dim]) for dim in axes]
     sizes = [pair for pair in sizes if 1 not in pair]  # the others broadcast
     if all(n >= m for n, m in sizes):

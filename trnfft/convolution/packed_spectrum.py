@@ -1,13 +1,13 @@
-"""Packed spectra: those of N real numbers, N even, in N/2 complex numbers.
+"""Packed spectra: the spectrum of N real numbers, N even, in N/2 complex numbers.
 
-`rfft` makes N/2 + 1 numbers, of which X[0] and X[N/2] are real. The packed spectrum P has both in
-one, so that it is as large as the data:
+`rfft` returns N/2 + 1 numbers, of which X[0] and X[N/2] are real. The packed spectrum P stores both
+in one complex number, so that it is as large as the data:
 
     P[0] = X[0] + i X[N/2],   P[k] = X[k] for 0 < k < N/2
 
-A transform along another dimension has N/2 columns then instead of N/2 + 1, which for powers of two
-leaves no tile of a NeuronCore nearly empty. Column 0 becomes the transform of a pair of real
-columns; `trnfft.convolution.row_pairs.separate_pair` separates them.
+A transform along another dimension then has N/2 columns instead of N/2 + 1. For powers of two, N/2
+columns leave no tile of a NeuronCore nearly empty. Column 0 becomes the transform of a pair of real
+columns, which `trnfft.convolution.row_pairs.separate_pair` separates.
 """
 
 import torch
@@ -18,21 +18,30 @@ from trnfft.ops.sharded import is_sharded, of_shards
 
 
 def pack_spectrum(input: Input, n: int | None = None) -> torch.Tensor:
-    """The packed form of a spectrum from `rfft`: the last number moves into the first.
+    """Returns the packed form of a spectrum from `rfft`: the last number moves into the first.
 
     Args:
-        input: native complex or ComplexTensor [..., n/2 + 1]: the spectrum of n real numbers.
-            The imaginary parts of the first and the last number, which are zero in such, are
-            ignored.
-        n: the number of real numbers, even. Default: 2 * (size - 1).
+        input: a native complex tensor or a ComplexTensor of shape [..., n/2 + 1]: the spectrum of n
+            real numbers. The imaginary parts of the first and the last number, which are zero in
+            such a spectrum, are ignored.
+        n: the number of real numbers, which is even. Default: 2 * (size - 1).
 
     Returns:
-        A complex tensor [..., n/2]: [..., 0] has the real part of the first number of `input` and,
-        as imaginary part, that of its last; all others are as in `input`.
+        A complex tensor of shape [..., n/2]. Its first number has the real part of the first number
+        of `input` and, as imaginary part, the real part of the last number. The others are as in
+        `input`.
 
     Raises:
-        TypeError: an argument is of the wrong type.
+        TypeError: an argument has the wrong type.
         RuntimeError: `input` has no dimension or not n/2 + 1 numbers, or n is odd or less than 2.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> X = trnfft.rfft(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        >>> X
+        tensor([10.+0.j, -2.+2.j, -2.+0.j])
+        >>> trnfft.pack_spectrum(X)
+        tensor([10.-2.j, -2.+2.j])
     """
     if is_sharded(input):
         return of_shards(pack_spectrum, input, (-1,), n)
@@ -53,17 +62,26 @@ def pack_spectrum(input: Input, n: int | None = None) -> torch.Tensor:
 
 
 def unpack_spectrum(input: Input) -> torch.Tensor:
-    """Inverse of `pack_spectrum`: a spectrum as `rfft` returns it and `irfft` takes it.
+    """Returns the spectrum, as `rfft` returns it, whose packed form is given.
+
+    It is the inverse of `pack_spectrum`.
 
     Args:
-        input: native complex or ComplexTensor [..., n/2], with n/2 at least 1.
+        input: a native complex tensor or a ComplexTensor of shape [..., n/2], with n/2 at least 1.
 
     Returns:
-        A complex tensor [..., n/2 + 1], whose first and last number have zero imaginary parts.
+        A complex tensor of shape [..., n/2 + 1]. The imaginary parts of its first and its last
+        number are zero.
 
     Raises:
-        TypeError: `input` is no complex tensor.
+        TypeError: `input` is not a complex tensor.
         RuntimeError: `input` has no dimension, or no number in the last one.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> P = trnfft.pack_spectrum(trnfft.rfft(torch.tensor([1.0, 2.0, 3.0, 4.0])))
+        >>> trnfft.unpack_spectrum(P)
+        tensor([10.+0.j, -2.+2.j, -2.+0.j])
     """
     if is_sharded(input):
         return of_shards(unpack_spectrum, input, (-1,))
@@ -75,7 +93,7 @@ def unpack_spectrum(input: Input) -> torch.Tensor:
 
 
 def _complex(input: Input) -> torch.Tensor:
-    """Argument 'input' as a ComplexTensor of at least one dimension."""
+    """Returns argument 'input', checked, as a complex tensor of the kind that it gives."""
     if isinstance(input, torch.Tensor):
         check_tensor("input", input)
     x = of_given_kind(input)

@@ -1,9 +1,10 @@
-"""Point spread functions for `trnfft.bloom`: float32 [size, size], none negative, with sum 1.
+"""Point spread functions for `trnfft.bloom`: float32 tensors of shape [size, size] with sum 1.
 
-Their centre is the pixel (size // 2, size // 2), as `bloom` takes it, and all raise
+No number in them is negative. Their centre is the pixel (size // 2, size // 2), as `bloom` expects.
+`docs/convolution.md` shows them. All functions raise these errors:
 
-    TypeError: an argument is no number, `size` no int.
-    ValueError: `size` is not 1 to 16384, or another argument is outside its range.
+- `TypeError`: an argument is not a number, or `size` is not an int.
+- `ValueError`: `size` is not in 1 ... 16384, or another argument is outside its range.
 """
 
 import math
@@ -15,19 +16,34 @@ from trnfft.arguments import check_positive, integer
 from trnfft.backends.torch_native import torchs
 from trnfft.checks import finite, index, shown
 
-_LARGEST = 2**14  # pixels a side, which take 2 GiB in float64
+_LARGEST = 2**14  # pixels a side: 2 GiB in float64
 _MOST_BLADES = 360
-_HOST = "cpu"  # a NeuronCore, which may be torch's default device, has no float64
-_SAMPLES = 4  # along each axis of a pixel, of which the mean smooths edges
-_WAVELENGTHS = np.linspace(0.75, 1.25, 16).tolist()  # over their mean: 413 - 688 nm
+_HOST = "cpu"  # torch's default device may be a NeuronCore, which has no float64
+_SAMPLES = 4  # along each axis of a pixel; their mean smooths edges
+_WAVELENGTHS = np.linspace(0.75, 1.25, 16).tolist()  # relative to their mean: 413 - 688 nm
 
 
 def gaussian(size: int, sigma: float) -> torch.Tensor:
-    """A normal distribution, exp(-r^2 / (2 sigma^2)): soft focus.
+    """Returns a normal distribution, exp(-r^2 / (2 sigma^2)), for soft focus.
 
     Args:
-        size: width and height in pixels.
+        size: width and height in pixels, 1 to 16384.
         sigma: standard deviation in pixels, above 0.
+
+    Returns:
+        float32 tensor of shape [size, size] with sum 1.
+
+    Raises:
+        TypeError: an argument is not a number, or `size` is not an int.
+        ValueError: `size` or `sigma` is outside its range.
+
+    Examples:
+        >>> import trnfft
+        >>> psf = trnfft.point_spread_functions.gaussian(3, sigma=0.5)
+        >>> psf.round(decimals=3)
+        tensor([[0.0110, 0.0840, 0.0110],
+                [0.0840, 0.6190, 0.0840],
+                [0.0110, 0.0840, 0.0110]])
     """
     _check_size(size)
     if not finite("sigma", sigma) > 0:
@@ -37,26 +53,39 @@ def gaussian(size: int, sigma: float) -> torch.Tensor:
 
 
 def star(size: int, blades: int = 6) -> torch.Tensor:
-    """White light behind an aperture of straight blades: a sharp peak, a wide halo, and spikes.
+    """Returns the diffraction of white light behind an aperture of straight blades.
 
-    That is the mean, over wavelengths, of the Fraunhofer diffraction |F(aperture / wavelength)|^2
-    (Goodman, "Introduction to Fourier Optics", section 4.4). Spikes are perpendicular to the
-    blades, `blades` of them or twice as many for odd numbers, and fall as 1 / r^2, the halo between
-    them as 1 / r^4.
+    It has a sharp peak, a wide halo and spikes. It is the mean, over wavelengths, of the Fraunhofer
+    diffraction |F(aperture / wavelength)|^2 (Goodman, "Introduction to Fourier Optics", section
+    4.4). The spikes are perpendicular to the blades. There are `blades` spikes for even numbers and
+    twice as many for odd numbers. They fall as 1 / r^2, and the halo between them falls as 1 / r^4.
 
     Args:
-        size: width and height in pixels.
-        blades: number of blades, 3 to 360; an aperture of more is a disc.
+        size: width and height in pixels, 1 to 16384.
+        blades: number of blades, 3 to 360. An aperture of more blades would be a disc.
+
+    Returns:
+        float32 tensor of shape [size, size] with sum 1.
+
+    Raises:
+        TypeError: an argument is not a number, or `size` is not an int.
+        ValueError: `size` or `blades` is outside its range.
+
+    Examples:
+        >>> import trnfft
+        >>> psf = trnfft.point_spread_functions.star(64, blades=6)
+        >>> psf.shape, int(psf.argmax()) == 32 * 64 + 32  # the peak is in the centre
+        (torch.Size([64, 64]), True)
     """
     _check_size(size)
     if not 3 <= integer("blades", blades) <= _MOST_BLADES:
         raise ValueError(f"argument 'blades' is {blades}, allowed is 3 to {_MOST_BLADES}")
-    # Twice the size, as waves wrap around at the border of the transform; the middle is kept.
+    # The transform has twice the size, because waves wrap around at its border.
     distance = _to_nearest_side(*_coordinates(2 * size, 1), blades)
     pattern = torch.zeros(2 * size, 2 * size, dtype=torch.float64, device=_HOST)
     for wavelength in _WAVELENGTHS:
         aperture = (size / 3 / wavelength - distance + 0.5).clamp(0, 1)
-        # torch's, as backends for a NeuronCore have no float64; also inside of patch_torch.
+        # torch's own function, also inside of patch_torch: other backends may have no float64.
         with torch._C.DisableTorchFunction():
             pattern += torchs.fft2(aperture / aperture.sum()).abs() ** 2
     middle = slice(size - size // 2, size - size // 2 + size)
@@ -64,10 +93,33 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
 
 
 def heart(size: int) -> torch.Tensor:
-    """A heart of uniform light, (x^2 + y^2 - 1)^3 <= x^2 y^3: what an aperture of that shape does.
+    """Returns a heart of uniform light, (x^2 + y^2 - 1)^3 <= x^2 y^3, as an aperture of that shape.
 
     Args:
-        size: width and height in pixels, nearly filled.
+        size: width and height in pixels, which the heart nearly fills, 1 to 16384.
+
+    Returns:
+        float32 tensor of shape [size, size] with sum 1.
+
+    Raises:
+        TypeError: an argument is not a number, or `size` is not an int.
+        ValueError: `size` is outside its range.
+
+    Examples:
+        >>> import trnfft
+        >>> psf = trnfft.point_spread_functions.heart(11)
+        >>> for row in psf > 0.5 * psf.max():
+        ...     print("".join(" #"[int(lit)] for lit in row).rstrip())
+          ##   ##
+         #########
+        ###########
+        ###########
+        ###########
+         #########
+         #########
+          #######
+           #####
+            ###
     """
     _check_size(size)
     y, x = _coordinates(size, _SAMPLES)
@@ -82,19 +134,19 @@ def _check_size(size: int) -> None:
 
 
 def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """y and x relative to the centre, in pixels, [size * samples, 1] and [1, size * samples]."""
+    """Returns y [size * samples, 1] and x [1, size * samples] relative to the centre, in pixels."""
     fine = torch.arange(size * samples, dtype=torch.float64, device=_HOST)
     x = (fine + 0.5) / samples - 0.5 - size // 2
     return x[:, None], x[None, :]
 
 
 def _pixels(inside: torch.Tensor) -> torch.Tensor:
-    """What part of every pixel is inside of a shape, given its samples."""
+    """Returns the part of every pixel that is inside of a shape, given the samples of the shape."""
     return torch.nn.functional.avg_pool2d(inside.double()[None], _SAMPLES)[0]
 
 
 def _to_nearest_side(y: torch.Tensor, x: torch.Tensor, sides: int) -> torch.Tensor:
-    """How far out every point is, along the normal of the side nearest to it, of a polygon."""
+    """Returns how far out every point is, along the normal of the polygon's side nearest to it."""
     distance = torch.full((y.numel(), x.numel()), -math.inf, dtype=torch.float64, device=_HOST)
     for side in range(sides):
         angle = 2 * math.pi * side / sides

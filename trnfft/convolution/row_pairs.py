@@ -1,12 +1,13 @@
-"""Real transforms by complex ones: two real rows in one transform.
+"""Real transforms by complex transforms: two real rows in one transform.
 
-The transform Z of a + i b, with a and b real, holds the spectra A and B of both, which differ in
-their symmetry:
+The transform Z of a + i b, with a and b real, holds the spectra A and B of both. Their symmetries
+separate them:
 
     A[k] = (Z[k] + conj Z[N-k]) / 2,   B[k] = (Z[k] - conj Z[N-k]) / 2i
 
-(Press et al., "Numerical Recipes", section "FFT of Real Functions".) Back, Z = A + i B. This is
-half the work where a real transform runs as a complex one, on all backends but "torch".
+(Press et al., "Numerical Recipes", section "FFT of Real Functions".) In the other direction, Z = A
++ i B. This halves the work where a backend computes a real transform as a complex transform, as
+"matmul" does.
 """
 
 import torch
@@ -16,29 +17,29 @@ from trnfft.transforms import fft, ifft
 
 
 def separate_pair(z: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The spectra A and B of a and b, given the transform `z` of a + i b along `dim`."""
+    """Returns the spectra A and B of a and b, given the transform `z` of a + i b along `dim`."""
     m = mirrored(z, dim)
     a = made_of((z.real + m.real) / 2, (z.imag - m.imag) / 2, z)
     return a, made_of((z.imag + m.imag) / 2, (m.real - z.real) / 2, z)
 
 
 def mirrored(z: torch.Tensor, dim: int) -> torch.Tensor:
-    """Z[-k] along `dim`: all but the first in reverse order."""
+    """Returns Z[-k] along `dim`: the first number, then all others in reverse order."""
     first, rest = z.narrow(dim, 0, 1), z.narrow(dim, 1, z.shape[dim] - 1)
     return torch.cat([first, rest.flip(dim)], dim)  # type: ignore[list-item, return-value]
 
 
 def rfft_of_pairs(rows: torch.Tensor, n: int) -> torch.Tensor:
-    """`rfft(rows, n)` by one complex transform for every two rows.
+    """Returns `rfft(rows, n)`, computed by one complex transform for every two rows.
 
-    That halves the work of backends which compute `rfft` as a complex transform.
+    It halves the work on backends that compute `rfft` as a complex transform.
 
     Args:
-        rows: real [..., R, P], of which zeros make [..., R, n].
+        rows: real tensor of shape [..., R, P], which zeros extend to [..., R, n].
         n: length of the transform.
 
     Returns:
-        ComplexTensor [..., R, n // 2 + 1].
+        ComplexTensor of shape [..., R, n // 2 + 1].
     """
     count = rows.shape[-2]
     rows = torch.nn.functional.pad(rows, (0, 0, 0, count % 2))
@@ -48,14 +49,14 @@ def rfft_of_pairs(rows: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def irfft_of_pairs(spectra: torch.Tensor, n: int) -> torch.Tensor:
-    """`irfft(spectra, n)` by one complex transform for every two rows; n is even.
+    """Returns `irfft(spectra, n)`, computed by one complex transform for every two rows; n is even.
 
     Args:
-        spectra: [..., R, n/2 + 1], whose first and last column are real.
+        spectra: complex tensor of shape [..., R, n/2 + 1], whose first and last column are real.
         n: length of the result.
 
     Returns:
-        Real tensor [..., R, n].
+        Real tensor of shape [..., R, n].
     """
     count = spectra.shape[-2]
     odd = (0, 0, 0, count % 2)

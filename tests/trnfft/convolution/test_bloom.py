@@ -313,7 +313,7 @@ def test_shapes_of_the_point_spread_functions():
         (
             lambda: trnfft.BloomFilter(delta(1, 1), (3, 4))(torch.ones(4, 3)),
             ValueError,
-            r"this filter is for \[..., 3, 4\]",
+            r"allowed is \[..., 3, 4\]",
         ),
         (lambda: trnfft.BloomFilter(delta(1, 1), (3, 0)), ValueError, r"'size' is \(3, 0\)"),
         (lambda: trnfft.BloomFilter(delta(1, 1), (3,)), ValueError, r"'size' is \(3,\)"),
