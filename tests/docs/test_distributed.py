@@ -12,17 +12,23 @@ from tests.docs.pages import ROOT, blocks
 pytest.importorskip("torch")
 
 PAGE = ROOT / "docs" / "distributed.md"
+FIRST, NEXT = 'python title="transforms.py"', 'python title="transforms.py, continued"'
 
 
-def parts_of(info):
-    return [text for found, text in blocks(PAGE) if found == info]
+def parts_of(*infos):
+    return [text for found, text in blocks(PAGE) if found in infos]
+
+
+def test_titles_say_which_block_begins_the_file():
+    titled = [info for info, _ in blocks(PAGE) if "title=" in info]
+    assert titled == [FIRST, *[NEXT] * (len(titled) - 1)]
 
 
 @pytest.fixture
 def script(tmp_path):
     """The file."""
     path = tmp_path / "transforms.py"
-    path.write_text("\n".join(parts_of('python title="transforms.py"')), "utf-8")
+    path.write_text("\n".join(parts_of(FIRST, NEXT)), "utf-8")
     return path
 
 

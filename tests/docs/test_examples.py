@@ -2,7 +2,8 @@
 
 The examples of a page share their names. They run in a folder of their own, into which a block with
 a title, such as ```python title="power.py", is written as a file: the examples below import it. A
-comment <!-- invisible-code-block: python ... --> holds assertions that readers need not see, and
+block with the title "power.py, continued" is appended to that file. A comment
+<!-- invisible-code-block: python ... --> holds assertions that readers need not see, and
 <!-- skip: next "reason" --> names an example that cannot run here; its subtest is skipped.
 """
 
@@ -14,7 +15,6 @@ import importlib.util
 import re
 import sys
 import unittest
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +34,7 @@ from sybil.parsers.markdown import (  # noqa: E402
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer  # noqa: E402
 from sybil.region import Region  # noqa: E402
 
-RUN = re.compile(r'python|pycon|python title="\w+\.py"')
+RUN = re.compile(r'python|pycon|python title="\w+\.py(, continued)?"')
 SHOWN = ("sh", "text", "json")  # fenced blocks that are no Python
 
 
@@ -50,16 +50,17 @@ def console_blocks(document):
 
 def files(document):
     """Blocks with a title, which are written as files of that name."""
-    titled = RawFencedCodeBlockLexer(re.compile(r'python title="(?P<name>\w+\.py)"\n'))
+    titled = RawFencedCodeBlockLexer(
+        re.compile(r'python title="(?P<name>\w+\.py)(?P<continued>, continued)?"\n')
+    )
 
     def write(example):
-        name, source = example.parsed
-        Path(name).write_text(source, "utf-8")
+        lexemes = example.parsed
+        with open(lexemes["name"], "a" if lexemes["continued"] else "w", encoding="utf-8") as file:
+            file.write(lexemes["source"])
 
     for block in titled(document):
-        yield Region(
-            block.start, block.end, (block.lexemes["name"], block.lexemes["source"]), write
-        )
+        yield Region(block.start, block.end, block.lexemes, write)
 
 
 SYBIL = Sybil(

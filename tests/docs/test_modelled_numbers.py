@@ -103,7 +103,9 @@ def in_words(us: float) -> str:
 def test_what_keeping_rows_independent_costs():
     """By `python -m bench.row_guard`: a third at most, but for the shortest rows of real data."""
     text = " ".join(page("precision.md").split())
-    assert "adds up to a third to the modelled time of a kernel, and about half for the short" in text
+    assert (
+        "adds up to a third to the modelled time of a kernel, and about half for the short" in text
+    )
     ratios = {}
     for case in row_guard.CASES:
         plain, guarded = row_guard.modelled_ns(*case)
