@@ -3,7 +3,7 @@
 Every picture is drawn twice, for light and for dark pages, into docs/pictures/NAME-light.svg and
 NAME-dark.svg. A page shows the picture that fits the scheme of the reader's system.
 
-front     what a complex transform takes, modelled, and what others measured beside it
+front, front_narrow   what a complex transform takes, modelled, and what others measured beside it
 prices    what ``trnfft plan 1000 --batch 1024 --plot FILE`` draws
 scaling   what ``python -m bench.scaling`` draws
 complex_tensor, slab, pencil   diagrams, of bench/diagrams.py
@@ -12,7 +12,7 @@ complex_tensor, slab, pencil   diagrams, of bench/diagrams.py
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,14 +56,49 @@ def scheme(name: str) -> Iterator[None]:
 
 
 def front() -> Figure:
-    """Left: many rows on three chips, over the DMA floor. Right: one row on trn1."""
+    """Draws, side by side, many rows on three chips over the DMA floor, and one row on trn1."""
+    return in_panels((1, 2), (11, 5.2))
+
+
+def front_narrow() -> Figure:
+    """Draws the same, one above the other, for narrow screens."""
+    return in_panels((2, 1), (5.8, 10.4))
+
+
+def in_panels(shape: tuple[int, int], size: tuple[float, float]) -> Figure:
+    """Returns a figure of two panels in rows and columns, of a size in inches."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 5.2), layout="constrained")
-    many, one = figure.subplots(1, 2)
+    figure = Figure(figsize=size, layout="constrained")
+    many, one = figure.subplots(*shape)
     draw_many(many)
     draw_one(one)
     return figure
+
+
+def front_in_words() -> str:
+    """Returns what the picture `front` shows, for readers who do not see it."""
+    plans = {chip: [planned(1 << e, POINTS >> e, chip) for e in EXPONENTS] for chip in COLORS}
+    every = [one for some in plans.values() for one in some]
+    ratios = [(one.predicted_ns or 0.0) / one.dma_floor_ns for one in every]
+    launched = [(one.with_launches_ns or 0.0) / one.dma_floor_ns for one in every]
+    host = [at / plans["trn2"][0].dma_floor_ns for at in ends(HOST_ROUND_TRIP)]
+    single = [(planned(1 << e, 1, "trn1").predicted_ns or 0.0) / 1e3 for e in EXPONENTS]
+    published = [us / 1e3 for times in article.TIMES_US.values() for us in times.values()]
+    return (
+        f"Left: modelled times of complex transforms of 2^20 points are {span(ratios, '.1f')} "
+        f"times the DMA floor on trn1, trn2 and trn3. With a launch they are "
+        f"{span(launched, '.0f')} times the floor, and a way to the host and back takes "
+        f"{span(host, '.0f')} times as long as the floor of trn2. Right: one transform on trn1 "
+        f"takes {span(single, '.0f')} us, modelled, and {XLA_LAUNCHES.eager.range} more with a "
+        f"launch; an earlier library took {span(published, '.1f')} ms, as its authors measured."
+    )
+
+
+def span(values: Iterable[float], digits: str) -> str:
+    """Returns the least and the greatest of some values: "1.1 to 5.8"."""
+    values = list(values)
+    return f"{min(values):{digits}} to {max(values):{digits}}"
 
 
 def planned(n: int, batch: int, target: str) -> Plan:
@@ -81,14 +116,14 @@ def draw_many(axes: Axes) -> None:
         label = f"kernel on {plans[0].where}, modelled"
         axes.plot(sizes, kernels, color=color, marker="o", markersize=3, label=label)
         axes.plot(sizes, launched, color=color, linestyle="--", linewidth=1)
-    label = "the same with a launch, which others measured"
+    label = "the same with a launch: measured by others"
     axes.plot([], [], "--", color=ink(), linewidth=1, label=label)
     label = "DMA floor: every point read and written once"
     axes.axhline(1, color=ink(), linestyle=":", label=label)
     floor = planned(1 << 10, POINTS >> 10, "trn2").dma_floor_ns
     low, high = (at / floor for at in ends(HOST_ROUND_TRIP))
     axes.axhspan(low, high, color=GREY, alpha=0.3, linewidth=0)
-    text = f"to the host and back on trn2: {HOST_ROUND_TRIP.range}, measured by others"
+    text = f"to the host and back on trn2:\n{HOST_ROUND_TRIP.range}, measured by others"
     axes.text(2**12.5, (low * high) ** 0.5, text, fontsize=9, ha="center", va="center")
     axes.set_ylim(0.8, 200)
     axes.set_ylabel("time / DMA floor")
@@ -104,13 +139,13 @@ def draw_one(axes: Axes) -> None:
     color, launch = COLORS["trn1"], XLA_LAUNCHES.eager
     label = f"kernel on {plans[0].where}, modelled"
     axes.plot(sizes, kernels, color=color, marker="o", markersize=3, label=label)
-    label = f"the same with a launch of {launch.range}, which others measured"
+    label = f"the same with a launch, {launch.range}: measured by others"
     axes.plot(sizes, launched, color=color, linestyle="--", label=label)
     low, high = ([kernel + at / 1e3 for kernel in kernels] for at in ends(launch))
     axes.fill_between(sizes, low, high, color=color, alpha=0.2, linewidth=0)
     for marker, (way, times) in zip(MARKERS, article.TIMES_US.items(), strict=True):
         style: dict[str, Any] = {"marker": marker, "markerfacecolor": "none", "linestyle": ":"}
-        label = f"{way} of an earlier library, with launches, measured by its authors"
+        label = f"earlier library, {way}: measured by its authors"
         axes.plot(*zip(*times.items(), strict=True), color=GREY, label=label, **style)
     axes.set_ylim(1, 3e4)
     axes.set_ylabel("microseconds")
@@ -157,6 +192,7 @@ def efficiencies() -> Figure:
 
 PICTURES: dict[str, Callable[[], Figure]] = {
     "front": front,
+    "front_narrow": front_narrow,
     "prices": prices,
     "scaling": efficiencies,
     "complex_tensor": diagrams.complex_tensor,

@@ -8,6 +8,7 @@ Lines of a page that begin with two colons are replaced:
     ::summary                   a table of what the page documents, with the first sentence of each
     ::kernels                   a table of the pages in docs/reference/kernels
     ::index                     the names that each page of the reference documents
+    ::readme                    README.md below its title; links lead to pages of this site
 
 In the finished page, names in code become links: `trnfft.fft` to its place in the reference,
 `torch.fft.fft` to the documentation of torch, and `docs/planner.md` to that page.
@@ -82,6 +83,7 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
         r"^::summary$": lambda match: _summary(markdown),
         r"^::kernels$": lambda match: _kernels(),
         r"^::index$": lambda match: _index(),
+        r"^::readme$": lambda match: _readme(),
     }
     for pattern, replacement in replacements.items():
         markdown = re.sub(pattern, replacement, markdown, flags=re.MULTILINE)
@@ -173,6 +175,23 @@ def _index() -> str:
         if links:
             lines.append(f"- [{title}]({path}): {links}")
     return "\n".join(lines)
+
+
+def _readme() -> str:
+    text = (ROOT / "README.md").read_text("utf-8").replace('"docs/', '"')
+    text = text.removeprefix("# trnfft\n")
+    pages = {
+        "examples/README.md": "gallery.md#what-the-examples-draw",
+        "CONTRIBUTING.md": "contributing.md",
+        "CHANGELOG.md": "changelog.md",
+        "LICENSE": "licences.md",
+    }
+
+    def moved(match: re.Match[str]) -> str:
+        path = match[1].removeprefix("docs/")
+        return f"]({pages.get(path, path)})"
+
+    return re.sub(r"\]\(([^):\s]+)\)", moved, text)
 
 
 def _configuration() -> str:

@@ -1,0 +1,68 @@
+"""Pictures of the pages: what they show, in which colours, and that each has both forms."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+
+from matplotlib.figure import Figure
+
+from bench import pictures
+
+ROOT = Path(__file__).parents[2]
+DIAGRAMS = ("complex_tensor", "slab", "pencil")
+
+
+@pytest.mark.sweep  # 48 searches of plans where none is remembered
+def test_the_first_page_says_what_its_picture_shows():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (alt,) = re.findall(r'front-light\.svg" alt="([^"]+)"', readme)
+    assert unescape(alt) == pictures.front_in_words()
+
+
+def test_every_picture_lies_in_its_folder_for_light_and_for_dark_pages():
+    drawn = {path.name for path in pictures.FOLDER.glob("*.svg")}
+    assert drawn == {f"{name}-{one}.svg" for name in pictures.PICTURES for one in pictures.INK}
+
+
+@pytest.mark.parametrize("name", DIAGRAMS)
+def test_diagrams_are_as_they_were_last_drawn(name, tmp_path, monkeypatch):
+    """The letters of a picture lie in it as outlines: their number tells whether it changed."""
+    monkeypatch.setattr(pictures, "FOLDER", tmp_path / "docs" / "pictures")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr("sys.argv", ["pictures", name])
+    pictures.main()
+    for one in pictures.INK:
+        file = f"{name}-{one}.svg"
+        new = (tmp_path / "docs" / "pictures" / file).read_text("utf-8")
+        old = (ROOT / "docs" / "pictures" / file).read_text("utf-8")
+        for mark in ("<path", "<use", "fill: #"):
+            assert new.count(mark) == old.count(mark) > 0
+        assert pictures.INK[one] in new
+
+
+def test_schemes_have_their_colours_and_leave_none_behind():
+    from matplotlib import rcParams
+
+    before = rcParams["text.color"]
+    found = {}
+    for name in pictures.INK:
+        with pictures.scheme(name):
+            found[name] = pictures.ink()
+            assert Figure().get_facecolor() == (0, 0, 0, 0)
+    assert found == pictures.INK and rcParams["text.color"] == before
+
+
+def test_pages_name_both_forms_of_a_picture():
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text("utf-8")
+        for scheme, other in (("light", "dark"), ("dark", "light")):
+            for name, end in re.findall(
+                rf"pictures/([\w-]+)-{scheme}\.(\w+)#only-{scheme}\)", text
+            ):
+                assert f"pictures/{name}-{other}.{end}#only-{other})" in text, (page, name)
+                assert (pictures.FOLDER / f"{name}-{scheme}.{end}").is_file()
