@@ -83,3 +83,11 @@ def test_the_page_lists_them(installed):
         version = version.partition("+")[0]
         if rows[name][0] == version:  # Python 3.10 gets other versions of some
             assert rows[name][1] == licence, name
+
+
+def test_the_page_names_what_a_program_needs():
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    dependencies = re.search(r"^dependencies = \[\n(.*?)^\]", project, re.M | re.S)[1]
+    page = (ROOT / "docs" / "licences.md").read_text("utf-8")
+    sentence = re.search(r"A program that uses trnfft needs (.*?)\.\s", page, re.S)[1]
+    assert re.findall(r'^ *"([\w-]+)', dependencies, re.M) == re.findall(r"`(\S+)`", sentence)
