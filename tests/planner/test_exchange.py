@@ -176,7 +176,7 @@ def test_files_that_are_none(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match=": it is empty$"):
         trnfft.import_wisdom("a.jsonl")
     os.mkfifo("pipe")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         trnfft.import_wisdom("pipe")
     exported()
     os.symlink("a.jsonl", "link")

@@ -1,1 +1,1 @@
-"""What to run: recipes and tables. Nothing in this folder imports torch."""
+"""The planner decides what to run: recipes and tables. Nothing in this folder imports torch."""

@@ -1,10 +1,11 @@
-"""Times below which no launch of a recipe ends, from the recipe alone: searches cut by them.
+"""Lower bounds of a launch's time, from the recipe alone, which let a search skip dry runs.
 
-A launch reads its input and writes its output once, at most at the rate of the DMA floor. Its
-first load takes as long from trigger to use as any, and so does its last store. In between it
-computes for as long as its columns or numbers take. Of waiting nothing is said, so that short
-transforms take several times as long as their bound; long ones, whose dry runs take longest, do
-not. A test compares the bounds with the prices of all shipped plans, and with others.
+A launch reads its input and writes its output at least once, at most at the rate of the DMA floor.
+Its first load and its last store each take at least the time from a DMA's trigger to the use of its
+data. In between, the launch computes for at least as long as its columns or numbers take. Waiting
+is not counted. A short transform therefore takes several times its bound, but a long transform,
+whose dry run takes longest, does not. A test compares the bounds with the prices of all shipped
+plans, and with others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from trnfft.planner.problem import Problem
 
 
 def least_ns(recipe: Recipe, problem: Problem) -> float:
-    """Nanoseconds that a problem takes at least by a recipe, modelled as prices are."""
+    """Returns the nanoseconds that a recipe needs at least for a problem, modelled like prices."""
     chip = hardware.chip(problem.target)
     transfer = chip.dma_start_ns + chip.dma_finish_ns
     rows = problem.batch / problem.cores

@@ -1,4 +1,4 @@
-"""Price of a recipe: the modelled time of its kernel, from the simulator's dry run."""
+"""The price of a recipe: the modelled time of its kernel, from a dry run of the simulator."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from nki_kernels.hardware import NeuronCore
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 
-_WHOLE = 2**26  # numbers of an input, up to which a batch is priced whole
+_WHOLE = 2**26  # numbers of an input up to which a batch is priced as a whole
 
 
 class CannotRun(Exception):
-    """The kernel does not take the recipe; the message says why."""
+    """The kernel cannot run the recipe; the message says why."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Modelled time of a batch, the busiest engine, and what finding it out took."""
+    """Modelled time of a batch, its busiest engine, and the effort of the dry run."""
 
     predicted_ns: float
     bound: str
     launches: int
-    instructions: int  # of all cores, those of a loop counted once: what the dry run takes
+    # instructions of all cores, with a loop's body counted once, which the dry run executed
+    instructions: int
 
 
 def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> simulator.Timeline:
-    """Dry run of the recipe's kernel on `batch` transforms, launched on so many cores.
+    """Runs the recipe's kernel dry on `batch` transforms, launched on `cores` cores.
 
     Raises:
-        CannotRun: the kernel breaks a rule of the chip, or is warned of one: mostly, SBUF is too
-            small, or its programs on two cores do not share the work.
+        CannotRun: the kernel breaks a rule of the chip, or causes a warning. Most often SBUF is too
+            small, or the programs on two cores do not share the work.
     """
     algorithm = ALGORITHMS[recipe.algorithm]
     kernel = simulator.simulate(algorithm.kernel)
@@ -45,12 +46,12 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
 
 
 def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price:
-    """Price of `batch` transforms that so many cores share: a dry run of the whole launch.
+    """Returns the price of `batch` transforms on `cores` cores, from a dry run of the launch.
 
-    That is short at any batch, as kernels make a long one a loop on the device, of which two
-    iterations are run. Blocks overlap only inside of one, so parts of a batch that need no loop
-    would promise too much. Batches of more than 256 MiB an input, up to those that no memory holds,
-    are priced in proportion to one of that size.
+    The dry run is short for any batch: kernels make a long batch a loop on the device, of which two
+    iterations are run. Blocks overlap only within an iteration, so that the price of a part of the
+    batch without a loop would be too low. A batch with more than 256 MiB in one input is priced in
+    proportion to a batch of this size.
 
     Raises:
         CannotRun: as for `timeline`.
@@ -65,7 +66,11 @@ def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price
 
 
 def _inputs(recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-    """Shapes of the kernel's inputs; CannotRun where it does not take so many rows."""
+    """Returns the shapes of the kernel's inputs.
+
+    Raises:
+        CannotRun: the kernel does not take so many rows.
+    """
     try:
         return ALGORITHMS[recipe.algorithm].inputs(recipe, batch)
     except ValueError as error:

@@ -10,11 +10,11 @@ from typing import Any
 from trnfft.cache import cached
 
 LARGEST_RADIX = 128  # rows of the systolic array
-SMOOTH_PRIMES = (2, 3, 5, 7, 11, 13)  # those that every library of FFTs is fast with
+SMOOTH_PRIMES = (2, 3, 5, 7, 11, 13)  # the prime factors with which every FFT library is fast
 
 
 def prime_factors(n: int) -> tuple[int, ...]:
-    """The prime factors of n >= 1 in ascending order, each as often as it divides n."""
+    """Returns the prime factors of n >= 1 in ascending order, each as often as it divides n."""
     factors = []
     divisor = 2
     while divisor * divisor <= n:
@@ -30,15 +30,16 @@ def prime_factors(n: int) -> tuple[int, ...]:
 def smooth_numbers(
     least: int, most: int, odd_primes: tuple[int, ...] = SMOOTH_PRIMES[1:]
 ) -> list[int]:
-    """The numbers from `least` to `most` with prime factors 2 and these only, ascending."""
+    """Returns the numbers from `least` to `most` whose prime factors are 2 and these, ascending."""
     odd = [1]
     for prime in odd_primes:
-        for number in odd:  # which grows: every multiple is multiplied again
+        for number in odd:  # the list grows meanwhile: every multiple is multiplied again
             if number * prime <= most:
                 odd.append(number * prime)
     found = []
     for number in odd:
-        number <<= (-(-least // number) - 1).bit_length()  # from `least` on
+        # the first multiple by a power of two from `least` on
+        number <<= (-(-least // number) - 1).bit_length()
         while number <= most:
             found.append(number)
             number *= 2
@@ -47,7 +48,7 @@ def smooth_numbers(
 
 @cached(4096)
 def next_smooth_number(least: int) -> int:
-    """The first number from `least` on without a prime factor above 13."""
+    """Returns the first number from `least` on that has no prime factor above 13."""
     return smooth_numbers(least, 5 * least // 4)[0]
 
 
@@ -58,18 +59,18 @@ def radix_lists(
     largest: int = LARGEST_RADIX,
     spare: int = 1,
 ) -> list[tuple[int, ...]]:
-    """Ordered lists of radices with product n, the likeliest first.
+    """Returns ordered lists of radices with product n, the likeliest first.
 
-    Every stage costs about the same whatever its radix is, so only lists with the fewest possible
-    stages, or few more, are worth a price. Their order counts, as it decides how many matrices a
-    stage needs.
+    All stages cost about the same, whatever their radix. So only lists with the fewest possible
+    stages, or a few more, are worth a price. Their order counts, because it decides how many
+    matrices a stage needs.
 
     Args:
         n: length of the transform, at least 2.
-        rank: the sorting key of a list: less is better.
-        limit: how many lists to return at most.
-        largest: radices are 2 to this.
-        spare: stages more than the fewest, at most.
+        rank: the sorting key of a list; smaller is better.
+        limit: the largest number of lists to return.
+        largest: the largest radix; the smallest is 2.
+        spare: how many more stages than the fewest a list may have.
 
     Returns:
         At most `limit` tuples; none where n has a prime factor above `largest`.
@@ -86,7 +87,7 @@ def radix_lists(
 
 
 def _products(n: int, count: int, least: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Non-descending tuples of `count` numbers from `least` to `largest` with product n."""
+    """Yields non-descending tuples of `count` numbers from `least` to `largest` with product n."""
     if count == 1:
         if least <= n <= largest:
             yield (n,)
@@ -98,7 +99,7 @@ def _products(n: int, count: int, least: int, largest: int) -> Iterator[tuple[in
 
 
 def seed_radices(n: int) -> tuple[int, ...] | None:
-    """n as [8^a, 4^b] with as many eights as possible, eights first; None where there is none."""
+    """Returns n as [8^a, 4^b] with as many eights as possible, eights first, or None."""
     bits = n.bit_length() - 1
     if n != 1 << bits or bits < 2:
         return None

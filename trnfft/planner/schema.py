@@ -1,7 +1,7 @@
-"""Rows of files of plans: which fields they have, and what each may hold.
+"""Rows of files of plans: their fields, and the values that each field may have.
 
-msgspec checks a row while it reads it, and names what is wrong: ValueError. No row holds another of
-its own kind, so that nothing nests deeper than what is written here.
+msgspec checks a row while it reads it, and raises ValueError with the name of what is wrong. No row
+contains a row of its own kind, so that nothing nests more deeply than the classes below.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StepRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PassRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Pass`."""
+    """A `Pass` of a recipe."""
 
     axis: Number
     recipe: StepRow
@@ -53,7 +53,7 @@ class RecipeRow(StepRow, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CandidateRow(RecipeRow, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Candidate`: the fields of its recipe, and its own."""
+    """A `Candidate`: the fields of its recipe, and fields of its own."""
 
     predicted_ns: Amount | None
     predicted_error: Amount | None
@@ -76,5 +76,6 @@ class PlanRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shape: Counts = ()
     padded_from: Counts = ()
     cores: Count = 1
-    with_launches_ns: Amount | None = None  # printed by `trnfft plan --json`; the others give it
+    # printed by `trnfft plan --json`; it follows from other fields
+    with_launches_ns: Amount | None = None
     candidates: Annotated[tuple[CandidateRow, ...], Meta(min_length=1, max_length=1000)]

@@ -1,4 +1,4 @@
-"""The choice of the article that this project started from, "FFT is a GEMM, and then it isn't"."""
+"""The choice of the article with which this project started, "FFT is a GEMM, and then it isn't"."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _CONVOLUTIONS = (BLUESTEIN, LONG_BLUESTEIN, SPLIT_BLUESTEIN)
 
 
 def seed_choice(problem: Problem) -> Recipe | str:
-    """DFT-GEMM to 256, else [8^a, 4^b] Stockham; else the name of a Bluestein.
+    """Returns the article's recipe, or the name of an algorithm where the article has no recipe.
 
-    The article ends at 4096. Stages that exceed one partition's SBUF are done by four-step.
+    Lengths up to 256 take DFT-GEMM. Other powers of two take Stockham with radices [8^a, 4^b]. All
+    other lengths take a Bluestein algorithm. The article ends at 4096; where the stages exceed the
+    SBUF of one partition, four-step takes their place.
     """
     n = problem.n
     if n <= dft_gemm.MAX_LENGTH:

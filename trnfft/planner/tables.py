@@ -1,4 +1,4 @@
-"""Tables of the kernels: computed once in float64, rounded once, kept while memory allows."""
+"""Tables of the kernels, computed in float64, rounded once, and cached as memory allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CACHE_BYTES = 64 * 2**20
 
 
 def arrays_of(tables: Any) -> Iterator[np.ndarray]:
-    """Every array in nested tuples, which may hold other values, too."""
+    """Yields every array in nested tuples, which may hold other values, too."""
     if isinstance(tables, tuple):
         for item in tables:
             yield from arrays_of(item)
@@ -23,12 +23,12 @@ def arrays_of(tables: Any) -> Iterator[np.ndarray]:
 
 
 def bytes_of(tables: Any) -> int:
-    """The bytes of all arrays in nested tuples."""
+    """Returns the bytes of all arrays in nested tuples."""
     return sum(array.nbytes for array in arrays_of(tables))
 
 
 def read_only(tables: Any) -> Any:
-    """The same arrays, which nobody can write any more."""
+    """Returns the same arrays after making them read-only."""
     for array in arrays_of(tables):
         array.setflags(write=False)
     return tables
@@ -36,12 +36,12 @@ def read_only(tables: Any) -> Any:
 
 @cache.cached(CACHE_BYTES, bytes_of)
 def cached(compute: Callable[..., Any], *arguments: Hashable) -> Any:
-    """`compute(*arguments)`, from the cache that all kernels share. Read-only."""
+    """Returns `compute(*arguments)`, read-only, from the cache that all kernels share."""
     return read_only(compute(*arguments))
 
 
 def dft_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray:
-    """The matrix that the DFT-GEMM kernel multiplies with, `scale` included. Read-only.
+    """Returns the matrix by which the DFT-GEMM kernel multiplies, `scale` included, read-only.
 
     Args:
         n: length of the transform.

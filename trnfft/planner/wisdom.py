@@ -1,19 +1,20 @@
-"""Wisdom: plans remembered in files, one a chip. plans/README.md describes the formats.
+"""Wisdom: plans remembered in files, one file for each chip. plans/README.md describes the formats.
 
-trnfft ships plans for common sizes. What a search finds goes to a file in the user's cache folder,
-whose name has a fingerprint of the kernels and the planner it was found with: versions of trnfft
-that share a folder have a file each.
+trnfft ships plans for common sizes. Plans that a search finds go to a file in the user's cache
+folder. The name of this file contains a fingerprint of the kernels and the planner that found the
+plans, so that versions of trnfft which share a folder have a file each.
 
-The user's file only grows, a line a plan, each by one write with O_APPEND. Linux does such writes
-to a local file one after the other, so that processes need no lock to keep each other's plans, and
-there is no moment at which one that is killed could lose what was written before: at worst its own
-line is cut short. As a line starts with a line break, too, the next one is whole. A lock file with
-a file that is replaced would need as much care for less: whoever holds the lock may be stopped.
-Where a network's file system lets lines overlap, they fail the checks.
+The user's file only grows, by one line for each plan, and each line is one write with O_APPEND.
+Linux executes such writes to a local file one after the other. Therefore processes need no lock to
+keep each other's plans. A process that is killed cannot lose what was written before; at worst its
+own line is cut short, and the next line is whole, because a line also starts with a line break. A
+lock file and a file that is replaced would need as much care for less, because the holder of the
+lock may be stopped. Where a network file system lets lines overlap, the lines fail the checks
+below.
 
-What a file says is believed after two checks: of each row by the schema, when the file is read, and
-of the plan that is asked for by its algorithm. A row that fails stays where it is, is warned of
-once, and its plan is searched for again; of two rows for a problem the later one counts.
+A row is trusted after two checks: the schema checks each row when the file is read, and the
+algorithm checks a plan when it is asked for. A row that fails stays in the file, causes one
+warning, and its plan is searched for again. If a problem has two rows, the later row counts.
 """
 
 from __future__ import annotations
@@ -49,29 +50,34 @@ if TYPE_CHECKING:
 
 PACKAGE = __name__.removesuffix(".planner.wisdom")  # trnfft, or a copy inside of another package
 FORMAT = 1  # of the shipped files
-FULL = 2**24  # bytes of a user's file, beyond which the next plan starts another
+FULL = 2**24  # size in bytes of a user's file beyond which the next plan starts another file
 EXAMINED = 500  # rows of a file that `examine` checks against their problems
-STALE_SECONDS = 3600.0  # after which nobody writes a temporary file any more
-UNUSED_SECONDS = 90 * 86400.0  # after which a version's file goes; those in use are touched
-SOURCES = (Path(nki_kernels.__file__).parent, Path(__file__).parent)  # what plans depend on
+STALE_SECONDS = 3600.0  # age after which nobody writes a temporary file any more
+# age after which a version's file is removed; files in use are touched
+UNUSED_SECONDS = 90 * 86400.0
+# folders on which plans depend
+SOURCES = (Path(nki_kernels.__file__).parent, Path(__file__).parent)
 
 Key = tuple[Any, ...]
 Entries = dict[Key, PlanRow]
 
 _lock = threading.RLock()
-_user: dict[str, Entries] = {}  # by chip, as far as this process has read or found them
-_warned: set[str] = set()  # files
+_user: dict[str, Entries] = {}  # by chip, the plans that this process has read or found so far
+_warned: set[str] = set()  # files of which a warning was given
 _decoder = msgspec.json.Decoder(PlanRow)
 
 
 def key_of(problem: Problem | PlanRow) -> Key:
-    """What the plan for a problem is remembered by in the file of its chip."""
+    """Returns the key under which a problem's plan is remembered in the file of its chip."""
     size = (problem.n, problem.batch, problem.precision, problem.cores)
     return *size, problem.kind, problem.shape, problem.padded_from
 
 
 def recall(problem: Problem) -> Plan | None:
-    """The remembered plan for a problem with its mode's own budget: the user's, else ours."""
+    """Returns the remembered plan for a problem with its mode's own error budget, or None.
+
+    The user's own plan comes before a shipped one.
+    """
     key, chip = key_of(problem), problem.target
     with _lock:
         own, ours = _user_entries(chip).get(key), shipped(chip).get(key)
@@ -91,21 +97,22 @@ def recall(problem: Problem) -> Plan | None:
 
 
 def believed(row: PlanRow, problem: Problem) -> Plan:
-    """The plan in a row, which may come from anywhere, for a problem.
+    """Returns the plan in a row for a problem, after checking the row, whatever its source.
 
     Raises:
-        ValueError: it is none, or of another problem, or its choice cannot solve it.
+        ValueError: the row holds no plan, or a plan of another problem, or its choice cannot solve
+            the problem.
     """
     plan = Plan.from_row(row)
     if Plan.of(problem, plan.candidates) != plan:
-        raise ValueError(f"a plan for {plan.title} stands for {problem.title}")
+        raise ValueError(f"the row for {problem.title} holds a plan for {plan.title}")
     for candidate in plan.candidates:
         if candidate.recipe.algorithm not in ALGORITHMS:
-            raise ValueError(f"{candidate.recipe.algorithm!r} is no algorithm")
+            raise ValueError(f"{candidate.recipe.algorithm!r} is not an algorithm")
     algorithm, choice = ALGORITHMS[plan.algorithm], plan.choice
     is_launch = choice.launches == 1 and bool(choice.predicted_ns)
     if not is_launch or not algorithm.solves(plan.recipe, problem):
-        raise ValueError(f"{plan.recipe} is no way to do {problem.title}")
+        raise ValueError(f"{plan.recipe} does not solve {problem.title}")
     if choice.predicted_error != algorithm.stated_error(plan.recipe):
         raise ValueError(f"the error of {plan.recipe} is not {choice.predicted_error}")
     if choice.predicted_error > problem.max_error:
@@ -114,10 +121,10 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
 
 
 def check_layout(plan: Plan) -> None:
-    """Runs dry what only a run can tell: not every layout of a weight takes every number of rows.
+    """Runs a block circulant plan dry, because not every layout accepts every number of rows.
 
     Raises:
-        ValueError: this one does not.
+        ValueError: the plan's layout does not accept its batch.
     """
     if plan.kind not in (CIRCULANT, CIRCULANT_GRADIENTS):
         return
@@ -128,33 +135,33 @@ def check_layout(plan: Plan) -> None:
 
 
 def remember(plan: Plan) -> Plan:
-    """Add a plan to the user's file, if that can be written; returns the plan."""
+    """Adds a plan to the user's file, if the file can be written, and returns the plan."""
     entry = plan.to_dict()
     try:
         row = msgspec.convert(entry, PlanRow)
-    except ValueError:  # a batch beyond any memory, for example
+    except ValueError:  # for example a batch beyond any memory
         return plan
     with _lock:
         _user_entries(plan.target)[key_of(plan)] = row
-        with contextlib.suppress(OSError):  # a folder that cannot be written: memory must do
+        with contextlib.suppress(OSError):  # the folder cannot be written; the plan stays in memory
             _append(user_file(plan.target), b"\n%b\n" % msgspec.json.encode(entry))
     return plan
 
 
 def own(chip: str) -> Entries:
-    """The plans in the user's files and those found since, by key."""
+    """Returns the plans in the user's files and the plans found since, by key."""
     with _lock:
         known = dict(_user_entries(chip))
-        _user.pop(chip)  # other processes may have written since these were read
+        _user.pop(chip)  # other processes may have written since these files were read
         _user[chip] = {**_user_entries(chip), **known}
         return dict(_user[chip])
 
 
 def remove(chip: str) -> None:
-    """Removes the user's files of this version for a chip, and forgets what was in them.
+    """Removes the user's files of this version for a chip, and forgets the plans in them.
 
     Raises:
-        OSError: there is one that cannot be removed.
+        OSError: a file cannot be removed.
     """
     with _lock:
         path = user_file(chip)
@@ -164,7 +171,7 @@ def remove(chip: str) -> None:
 
 
 def forget() -> None:
-    """Forget what was read from files; they stay as they are."""
+    """Forgets what was read from files; the files stay as they are."""
     with _lock:
         _user.clear()
         _warned.clear()
@@ -172,14 +179,14 @@ def forget() -> None:
 
 
 def user_file(chip: str) -> Path:
-    """The file of the user's own plans for a chip."""
+    """Returns the path of the user's own plans for a chip."""
     folder = Path(platformdirs.user_cache_dir("trnfft"))
     return folder / f"plans-{chip}-{fingerprint()}.jsonl"
 
 
 @cached(len(hardware.NAMES))
 def shipped(chip: str) -> Entries:
-    """The plans that come with trnfft, by key; none for a chip without a file."""
+    """Returns the plans that come with trnfft, by key; none for a chip without a file."""
     source = _shipped_file(chip)
     if not source.is_file():
         return {}
@@ -193,7 +200,10 @@ def shipped(chip: str) -> Entries:
 
 @cached(1)
 def fingerprint() -> str:
-    """A hash of everything that plans and prices depend on: kernels, simulator and planner."""
+    """Returns a hash of everything on which plans and prices depend.
+
+    These are the sources of the kernels, the simulator and the planner.
+    """
     digest = hashlib.sha256()
     for folder in SOURCES:
         for path in sorted(folder.rglob("*.py")):
@@ -204,16 +214,16 @@ def fingerprint() -> str:
 
 @dataclass(frozen=True)
 class Examined:
-    """What is in a file of plans: `state` is "in use", "absent" or "damaged"."""
+    """The content of a file of plans; `state` is "in use", "absent" or "damaged"."""
 
     state: str
-    plans: int = 0  # of these, `unknown` are no plans, and are searched for again
+    plans: int = 0  # number of rows; `unknown` of these are not plans, and are searched for again
     unknown: int = 0
     reason: str = ""
 
 
 def examine(chip: str) -> tuple[Examined, Examined]:
-    """The shipped file of a chip and the user's own. Both stay as they are."""
+    """Examines the shipped file of a chip and the user's own file. Both stay as they are."""
     ours = _examined(lambda: _shipped_rows(_shipped_file(chip)))
     return ours, _examined(lambda: _user_rows(user_file(chip)))
 
@@ -237,7 +247,7 @@ def _examined(rows: Callable[[], list[bytes]]) -> Examined:
 
 
 def render(chip: str, plans: list[dict[str, Any]]) -> str:
-    """Text of a shipped file with these plans: one candidate a line, for reading and diffs."""
+    """Returns the text of a shipped file with these plans, one candidate a line, for easy diffs."""
     blocks = []
     for plan in plans:
         head = json.dumps({name: value for name, value in plan.items() if name != "candidates"})
@@ -258,7 +268,11 @@ class _ShippedFile(msgspec.Struct):
 
 
 def _shipped_rows(source: Traversable) -> list[bytes]:
-    """The rows of a shipped file. ValueError where it is none of this format."""
+    """Returns the rows of a shipped file.
+
+    Raises:
+        ValueError: the file does not have this format.
+    """
     content = msgspec.json.decode(source.read_bytes(), type=_ShippedFile)
     if content.format != FORMAT:
         raise ValueError(f"it has format {content.format}, not {FORMAT}")
@@ -275,7 +289,7 @@ def _user_entries(chip: str) -> Entries:
                 os.utime(file)
             except ValueError as error:
                 _warn(file, str(error))
-            except OSError:  # there is none, or none for us
+            except OSError:  # there is no such file, or no permission to read it
                 pass
         _user[chip] = found
         _remove_stale(path.parent)
@@ -283,26 +297,26 @@ def _user_entries(chip: str) -> Entries:
 
 
 def _older(path: Path) -> Path:
-    """Where the plans go that a user's file had when it was full."""
+    """Returns the path to which a user's file moves when it is full."""
     return path.with_suffix(".older.jsonl")
 
 
 def _user_rows(path: Path) -> list[bytes]:
-    """The rows of a user's file, but for those that a process was killed in.
+    """Returns the rows of a user's file without rows that were cut short when a process was killed.
 
     Raises:
-        ValueError, OSError: as `rows_of`.
+        ValueError, OSError: as for `rows_of`.
     """
     rows = rows_of(path, 2 * FULL)
     return [row for row in rows if not (row.startswith(b'{"n":') and row[-1:] != b"}")]
 
 
 def rows_of(path: Path, most: int) -> list[bytes]:
-    """The lines of a file, but for empty ones.
+    """Returns the lines of a file without empty lines.
 
     Raises:
-        ValueError: it is no regular file, or has more than `most` bytes.
-        OSError: it cannot be read.
+        ValueError: the path is not a regular file, or the file has more than `most` bytes.
+        OSError: the file cannot be read.
     """
     with open(_opened(path, os.O_RDONLY), "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -312,34 +326,34 @@ def rows_of(path: Path, most: int) -> list[bytes]:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """A descriptor of a regular file, and of nothing that a link leads to or that could block.
+    """Opens a regular file, but nothing to which a link leads or which could block.
 
     Raises:
-        ValueError: it is something else.
-        OSError: it cannot be opened.
+        ValueError: the path is something else.
+        OSError: the file cannot be opened.
     """
     if path.is_symlink():
         raise ValueError("it is a symbolic link")
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # Windows has the last one only
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # Windows has only the last flag
         flags |= getattr(os, name, 0)
     descriptor = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     return descriptor
 
 
 def _append(path: Path, line: bytes) -> None:
-    """One write at the end of the file; a full one becomes the older one then."""
+    """Appends a line by one write; a file that is full then becomes the older file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    except ValueError:  # warned of when it was read
+    except ValueError:  # a warning was given when the file was read
         return
     try:
         os.write(descriptor, line)
         status = os.fstat(descriptor)
-        # Another process may have done it since this one opened the file.
+        # Another process may have moved the file since this one opened it.
         if status.st_size > FULL and os.path.samestat(status, os.stat(path)):
             os.replace(path, _older(path))
     finally:
@@ -347,7 +361,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Removes what nobody uses: temporary files of former versions, and versions' own files."""
+    """Removes temporary files of former versions, and files of versions that nobody uses."""
     limits = {".plans-*.json.*": STALE_SECONDS, "plans-*.jsonl": UNUSED_SECONDS}
     for pattern, seconds in limits.items():
         for path in folder.glob(pattern):
@@ -357,31 +371,35 @@ def _remove_stale(folder: Path) -> None:
 
 
 def row_of(text: bytes) -> PlanRow:
-    """A row by the schema. ValueError where it is something else."""
+    """Returns a row after a check by the schema.
+
+    Raises:
+        ValueError: the text is no such row.
+    """
     row: PlanRow = _decoder.decode(text)
     return row
 
 
 def _entries(source: Path | Traversable, rows: list[bytes]) -> Entries:
-    """Rows by key; those that are none are left out, with a warning."""
+    """Returns rows by key; rows that are not plans are left out, with a warning."""
     entries: Entries = {}
     for number, text in enumerate(rows, 1):
         try:
             row = row_of(text)
         except ValueError as error:
-            _warn(source, f"row {number} is no plan: {error}")
+            _warn(source, f"row {number} is not a plan: {error}")
         else:
             entries[key_of(row)] = row
     return entries
 
 
 def _warn(source: Path | Traversable, reason: str) -> None:
-    """One warning a file."""
+    """Warns of a file, once."""
     if str(source) in _warned:
         return
     _warned.add(str(source))
     warnings.warn(
-        f"not all remembered plans in {source} can be used ({reason}); these are searched for "
-        f"again. Remove the file to be rid of this warning",
+        f"some remembered plans in {source} cannot be used ({reason}) and are searched for again. "
+        f"Remove the file to end this warning",
         stacklevel=2,
     )

@@ -39,7 +39,7 @@ def test_shapes_that_a_recipe_is_not_for_are_refused(run, kind):
     run(recipe, shapes)
     for index, shape in enumerate(shapes):
         wrong = [*shapes[:index], (*shape[:-1], shape[-1] - 1), *shapes[index + 1 :]]
-        with pytest.raises(ValueError, match=r"inputs of shapes .* takes \["):
+        with pytest.raises(ValueError, match=r"inputs have shapes .* needs \["):
             run(recipe, wrong)
 
 
@@ -47,7 +47,7 @@ def test_how_many_filters_there_are(run):
     rows, images = recipes()["rows"], recipes()["images"]
     run(rows[0], [rows[1][0], *[(BATCH, N // 2 + 1)] * 2])
     run(images[0], [(4, 20, 12), *[(2, 7, 20)] * 2])
-    with pytest.raises(ValueError, match="inputs of shapes"):
+    with pytest.raises(ValueError, match="inputs have shapes"):
         run(rows[0], [rows[1][0], *[(3, N // 2 + 1)] * 2])
-    with pytest.raises(ValueError, match="inputs of shapes"):
+    with pytest.raises(ValueError, match="inputs have shapes"):
         run(images[0], [(4, 20, 12), (2, 7, 20), (1, 7, 20)])

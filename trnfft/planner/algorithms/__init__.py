@@ -1,6 +1,6 @@
-"""The algorithms that the planner knows, one file a kernel; this is their registry.
+"""The registry of the algorithms that the planner knows; each kernel has a file.
 
-An algorithm that is made of others is handed them here and looks nothing up.
+An algorithm that consists of others receives them here as arguments, and looks nothing up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BLUESTEIN = Bluestein(STOCKHAM)
 LONG_BLUESTEIN = LongBluestein(FOUR_STEP)
 SPLIT_BLUESTEIN = SplitBluestein(SPLIT_FOUR_STEP)
 ROW_CONVOLUTION = RowConvolution(REAL_STOCKHAM)
-STRIDED_STOCKHAM = StridedStockham()  # a pass of others, no transform by itself
+STRIDED_STOCKHAM = StridedStockham()  # a pass of other algorithms, not a transform by itself
 _FORWARD_ROWS = (REAL_DFT_GEMM, REAL_STOCKHAM)
 _INVERSE_ROWS = (INVERSE_REAL_DFT_GEMM, INVERSE_REAL_STOCKHAM)
 

@@ -1,4 +1,4 @@
-"""What the planner has to know about a kernel."""
+"""The interface of an algorithm: what the planner has to know about a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trnfft.planner.problem import C2C, C2R, R2C, Problem
 
 @dataclass(frozen=True)
 class Ahead:
-    """A launch whose loads run far ahead of what reads them: what is transformed, and where."""
+    """A launch whose loads run far ahead of the instructions that read them."""
 
     size: int | tuple[int, ...]  # a length, or a shape
     batch: int
@@ -23,33 +23,33 @@ class Ahead:
 
 
 class Algorithm:
-    """One kernel of `nki_kernels`: what it takes, its recipes, its arguments and its error.
+    """One kernel of `nki_kernels`: its lengths or shapes, its recipes, its arguments and its error.
 
-    A recipe is one way to run the kernel. `arguments(recipe, ...)` is what the kernel takes after
-    its input, which has the shapes `inputs`: all tables as one, where each lies in it, settings.
-    `specs(recipe)` is the same with (shape, dtype) in place of the tables, so that a price needs
-    none.
+    A recipe is one way to run the kernel. The kernel's input has the shapes `inputs`.
+    `arguments(recipe, ...)` are the kernel's arguments after its input: all tables as one array,
+    the place of each table in it, and settings. `specs(recipe)` are the same arguments with (shape,
+    dtype) in place of the tables, so that pricing needs no tables.
     """
 
     name: str
     kernel: Any
-    kind = C2C  # what its data and its result are
-    takes_shapes = False  # of several axes, or of weights, instead of one length
-    lighter = ""  # an algorithm that does the same with less work, where its error allows
-    # What tests and scripts run, so that a new kernel is in all of their tables:
-    ahead: Ahead  # where loads run far ahead, of which the simulator has a rule
-    short: tuple[Recipe, ...] = ()  # shorter than the planner takes them, where those are long
+    kind = C2C  # kind of its data and its result
+    takes_shapes = False  # whether it takes shapes, of axes or of a weight, instead of a length
+    lighter = ""  # name of an algorithm that does the same with less work, if its error allows
+    # Tests and scripts run the following, so that a new kernel is in all of their tables.
+    ahead: Ahead  # a launch with loads far ahead, for which the simulator has a rule
+    short: tuple[Recipe, ...] = ()  # shorter transforms than the planner would choose, for tests
 
     def recipes_for(self, problem: Problem) -> list[Recipe]:
-        """Recipes for a problem of its kind, the likeliest first.
+        """Returns recipes for a problem of its kind, the likeliest first.
 
         Raises:
-            NotImplementedError: it cannot solve the problem; the message says why.
+            NotImplementedError: the algorithm cannot solve the problem; the message says why.
         """
         raise NotImplementedError
 
     def solves(self, recipe: Recipe, problem: Problem) -> bool:
-        """Whether a recipe, which may come from anywhere, is one of its own for a problem."""
+        """Returns whether a recipe, whatever its source, is one of its recipes for a problem."""
         if self.kind != problem.kind or self.takes_shapes != bool(problem.shape):
             return False
         try:
@@ -58,76 +58,79 @@ class Algorithm:
             return False
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        """Shapes of the kernel's float32 input: one array of real data, two parts of complex.
+        """Returns the shapes of the kernel's float32 inputs: one array of real data, or two parts.
 
         Raises:
-            ValueError: the kernel does not take so many transforms by this recipe.
+            ValueError: the kernel does not take so many transforms with this recipe.
         """
         raise NotImplementedError
 
     def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
-        """`inputs` for input of these shapes, where the kernel takes others than those."""
+        """Returns `inputs` for inputs of these shapes, where the kernel takes several shapes."""
         return self.inputs(recipe, shapes[0][0])
 
     def check_inputs(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Here, as kernels cannot check: they read other shapes beyond the end, or in part.
+        """Checks the shapes of the kernel's inputs, because kernels cannot.
+
+        A kernel would read beyond the end of an input of another shape, or only a part of it.
 
         Raises:
-            ValueError: the kernel's input does not have the shapes that the recipe is for.
+            ValueError: the inputs do not have the shapes that the recipe needs.
         """
         allowed = self.inputs_beside(recipe, shapes)
         if list(shapes) != allowed:
-            raise ValueError(f"inputs of shapes {list(shapes)}: {recipe} takes {allowed}")
+            raise ValueError(f"inputs have shapes {list(shapes)}; {recipe} needs {allowed}")
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        """The kernel's tables, or a tuple of them for each pass."""
+        """Returns the kernel's tables, or a tuple of tables for each pass."""
         raise NotImplementedError
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        """(shape, dtype) of each of `tables`."""
+        """Returns the (shape, dtype) of each of `tables`."""
         raise NotImplementedError
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        """The kernel's arguments after its tables."""
+        """Returns the kernel's arguments after its tables."""
         return (recipe.radices,)
 
     def specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        """What `arguments` returns, with (shape, dtype) in place of the tables."""
+        """Returns what `arguments` returns, with (shape, dtype) in place of the tables."""
         return *packing.packed_spec(self.table_specs(recipe)), *self.settings(recipe)
 
     def arguments(
         self, recipe: Recipe, inverse: bool = False, scale: float = 1.0
     ) -> tuple[Any, ...]:
-        """The kernel's arguments after its input; the tables are cached and read-only."""
+        """Returns the kernel's arguments after its input; the tables are cached and read-only."""
         packed, places = tables.cached(_packed, self, recipe, inverse, scale)
         return packed, places, *self.settings(recipe, inverse)
 
     def error(self, recipe: Recipe) -> float:
-        """Predicted relative L2 error for random normal input."""
+        """Returns the predicted relative L2 error for random normal input."""
         raise NotImplementedError
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        """Nanoseconds that one core takes at least for so many rows, from first load to last store.
+        """Returns the nanoseconds that one core needs at least for `rows` rows.
 
-        From the recipe alone: in proportion to the columns that the Tensor engine moves, or to
-        the numbers that the Vector engine computes. The factors are a little below the least that
-        dry runs of the shipped plans' recipes show; tests compare them with those and with others.
-        0 where nothing is known.
+        The time begins with the first load and ends with the last store. The bound follows from the
+        recipe alone: it is proportional to the columns that the Tensor engine moves, or to the
+        numbers that the Vector engine computes. The factors are a little below the lowest that dry
+        runs of the shipped plans' recipes show; tests compare them with these recipes and with
+        others. The result is 0 where no bound is known.
         """
         return 0.0
 
     def stated_error(self, recipe: Recipe) -> float:
-        """`error` with the digits that plans state."""
+        """Returns `error` with the digits that plans state."""
         return float(f"{self.error(recipe):.2e}")
 
 
 def least_of(alone: float, block: float, rows: float) -> float:
-    """What blocks of 128 rows take at least: one block, or as many as there are, in parts.
+    """Returns what blocks of 128 rows need at least: one block, or a proportional number of blocks.
 
     Args:
-        alone: what a block with one row takes.
-        block: what a full block takes.
-        rows: how many there are.
+        alone: what a block with one row needs.
+        block: what a full block needs.
+        rows: number of rows.
     """
     return max(alone, block * rows / PARTITIONS)
 
@@ -143,18 +146,18 @@ class LengthAlgorithm(Algorithm):
     longest: int
 
     def why_not(self, n: int) -> str:
-        """Why it cannot transform length n; "" if it can."""
+        """Returns why it cannot transform length n, or "" where it can."""
         if self.shortest <= n <= self.longest:
             return self.why_not_inside(n)
         least = "" if self.shortest == 1 else f"{self.shortest} <= "
         return f"takes {least}N <= {self.longest}"
 
     def why_not_inside(self, n: int) -> str:
-        """The same, for a length that is neither too short nor too long."""
+        """Returns the same for a length that is neither too short nor too long."""
         return ""
 
     def recipes(self, n: int) -> list[Recipe]:
-        """Recipes for a length it can do, the likeliest first."""
+        """Returns recipes for a length that it can transform, the likeliest first."""
         return [Recipe(self.name, n)]
 
     def recipes_for(self, problem: Problem) -> list[Recipe]:
@@ -169,7 +172,7 @@ class LengthAlgorithm(Algorithm):
 
 
 class OneMatrix(Algorithm):
-    """A kernel whose one table is an argument of its own, and nothing follows."""
+    """A kernel with one table, which is an argument of its own; no argument follows it."""
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         return ()
@@ -185,7 +188,7 @@ class OneMatrix(Algorithm):
 
 
 class MatrixAlgorithm(LengthAlgorithm):
-    """A kernel of matrix products, in float32, bfloat16 or refined: with pairs of bfloat16."""
+    """A kernel of matrix products, in float32, bfloat16 or refined (pairs of bfloat16)."""
 
     def __init__(self, dtype: str = "float32", refined: bool = False) -> None:
         self.dtype, self.refined = dtype, refined
@@ -194,16 +197,16 @@ class MatrixAlgorithm(LengthAlgorithm):
 
 
 class ShapeAlgorithm(Algorithm):
-    """An algorithm for shapes: of several axes, or of a weight."""
+    """An algorithm for shapes, of several axes or of a weight."""
 
     takes_shapes = True
-    samples: tuple[tuple[int, ...], ...]  # shapes that tests run
+    samples: tuple[tuple[int, ...], ...]  # shapes for tests
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        """Recipes for a shape with data of the shape `held` in it.
+        """Returns recipes for a shape that holds data of the shape `held`; the rest is zeros.
 
         Raises:
-            NotImplementedError: it cannot do the shape; the message says why.
+            NotImplementedError: the algorithm cannot transform the shape; the message says why.
         """
         raise NotImplementedError
 
@@ -214,7 +217,7 @@ class ShapeAlgorithm(Algorithm):
 
 
 class PassAlgorithm(ShapeAlgorithm):
-    """An algorithm whose recipes are passes over the data, each by one of other algorithms."""
+    """An algorithm whose recipes are passes over the data, each run by another algorithm."""
 
     def __init__(self, algorithms: Iterable[LengthAlgorithm]) -> None:
         self.by_name = {algorithm.name: algorithm for algorithm in algorithms}

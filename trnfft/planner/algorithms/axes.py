@@ -1,4 +1,4 @@
-"""A pass for each of several axes, in one launch."""
+"""Transforms over several axes: one pass for each axis, in one launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AHEAD = {
     R2C: Ahead((4096, 640), 1, "trn3"),
     C2R: Ahead((4096, 640), 1, "trn1"),
 }
-ORDERS = 24  # of axes, for one shape: those of four
+ORDERS = 24  # orders of axes that are tried for one shape: all orders of four axes
 _KERNELS = {
     C2C: axes.transform_axes,
     R2C: axes.transform_real_axes,
@@ -27,12 +27,12 @@ _KERNELS = {
 
 
 class Axes(PassAlgorithm):
-    """A pass for each of several axes, in one launch.
+    """Transforms over several axes: one pass for each axis, in one launch.
 
     Args:
-        kind: of data and result.
-        rows: what transforms the last axis, the likeliest first.
-        columns: what transforms the others.
+        kind: kind of data and result.
+        rows: algorithms for the last axis, the likeliest first.
+        columns: the algorithm for the other axes.
     """
 
     samples = ((16, 16), (64, 64), (33, 100), (64, 200), (16, 300), (4, 64))
@@ -56,7 +56,7 @@ class Axes(PassAlgorithm):
         return [(batch, *sizes)] * 2
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        """A recipe for every order of up to four axes, of more axes for some of the orders."""
+        """Returns a recipe for every order of up to four axes; for more axes, for some orders."""
         last = len(shape) - 1
         first = range(last) if self.kind != C2C else range(last + 1)
         ways = [likeliest(axis, shape[axis], (self.columns,)) for axis in range(last)]
@@ -69,7 +69,7 @@ class Axes(PassAlgorithm):
         return found
 
     def _kept(self, axis: int, shape: tuple[int, ...], held: tuple[int, ...]) -> int:
-        """Outputs of an axis: of an inverse to real data, or cropped, only those asked for."""
+        """Returns the outputs kept of an axis; an inverse to real data keeps those asked for."""
         if self.kind == C2R:
             return held[axis]
         if self.kind == R2C and axis == len(shape) - 1:
@@ -94,10 +94,10 @@ class Axes(PassAlgorithm):
 
 
 def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recipe:
-    """The likeliest recipe for an axis of length n.
+    """Returns the likeliest recipe for an axis of length n.
 
     Raises:
-        NotImplementedError: none of the algorithms takes it; the message says why.
+        NotImplementedError: none of the algorithms takes the length; the message says why.
     """
     reasons = []
     for algorithm in algorithms:
@@ -109,7 +109,7 @@ def likeliest(axis: int, n: int, algorithms: Sequence[LengthAlgorithm]) -> Recip
 
 
 def pass_numbers(recipe: Recipe) -> tuple[Any, ...]:
-    """The passes as the kernel takes them."""
+    """Returns the passes in the form of the kernel's argument."""
     return tuple(
         (
             axes.PASS_NUMBERS[item.recipe.algorithm],

@@ -1,4 +1,4 @@
-"""Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
+"""Products of rows with a block circulant matrix [p, q, k], and the gradients of such a product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trnfft.planner.problem import CIRCULANT
 
 
 class BlockCirculant(ShapeAlgorithm):
-    """Rows times a block circulant matrix [p, q, k], or the gradients of that product."""
+    """Product of rows with a block circulant matrix [p, q, k], or the product's gradients."""
 
     samples = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
 
@@ -33,7 +33,7 @@ class BlockCirculant(ShapeAlgorithm):
         return [(batch, p, k), *spectra]
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        """A recipe for every layout of the partitions."""
+        """Returns a recipe for every layout of the partitions."""
         if len(shape) != 3:
             raise NotImplementedError(f"a weight has 3 axes, not {len(shape)}")
         if shape[2] > block_circulant.MAX_BLOCK:

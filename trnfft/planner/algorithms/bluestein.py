@@ -14,7 +14,7 @@ from trnfft.planner.algorithms.stockham import columns_moved
 from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
-CONVOLUTIONS = 4  # priced for one length
+CONVOLUTIONS = 4  # convolutions that are priced for one length
 
 
 class ChirpConvolution(LengthAlgorithm):
@@ -65,11 +65,11 @@ class Bluestein(ChirpConvolution):
 
 
 def inner_of(recipe: Recipe) -> Recipe:
-    """The transform of another length that a convolution's recipe is made of."""
+    """Returns the transform of another length that a convolution's recipe contains."""
     assert recipe.inner is not None, f"{recipe} has no inner transform"
     return recipe.inner
 
 
 def convolution_work(n: int, radices: tuple[int, ...]) -> int:
-    """Columns that Bluestein's products and transposes move: what its time follows."""
+    """Returns the columns that Bluestein's products and transposes move, as a rank."""
     return columns_moved(bluestein.stages_of(n, radices))

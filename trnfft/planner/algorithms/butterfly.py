@@ -26,7 +26,7 @@ class Butterfly(LengthAlgorithm):
         self.longest = (
             butterfly_tables.MAX_COMPENSATED_LENGTH if compensated else butterfly_tables.MAX_LENGTH
         )
-        if compensated:  # has no longer lengths
+        if compensated:  # the compensated kernel has no longer lengths
             self.ahead = Ahead(self.longest, 1, "trn3")
 
     def why_not(self, n: int) -> str:

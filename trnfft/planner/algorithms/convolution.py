@@ -1,4 +1,4 @@
-"""Circular convolution of real rows with a filter that is the same for all."""
+"""Circular convolution of real rows with a filter, by the filter's spectrum."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trnfft.planner.problem import CONVOLUTION
 
 
 class RowConvolution(LengthAlgorithm):
-    """Circular convolution of real rows by the stages of `inner`, there and back.
+    """Circular convolution of real rows by the stages of `inner`, forward and inverse.
 
-    `held` of its recipes is empty, or how many numbers rows have without padding, and how many of
-    the results are kept.
+    `held` of its recipes is empty, or has the numbers of a row without padding and the number of
+    results that are kept.
     """
 
     name = "convolve_rows"

@@ -1,4 +1,4 @@
-"""One product with the whole DFT matrix."""
+"""DFT-GEMM: one product with the whole DFT matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of half the DFT matrix's size with even and odd parts."""
+"""Folded DFT: products of half the DFT matrix's size with the even and odd parts of rows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.factorization import prime_factors
 from trnfft.planner.plan import Recipe
 
-ANY_LENGTH = 768  # up to which it may be the cheapest whatever the prime factors are
-LARGE_PRIME = 53  # beyond that stages of smaller ones are less work
+ANY_LENGTH = 768  # length up to which it may be the cheapest, whatever the prime factors are
+LARGE_PRIME = 53  # prime factor below which stages of smaller factors are less work
 
 
 class FoldedDft(LengthAlgorithm):
-    """Products of half the DFT matrix's size with even and odd parts."""
+    """Products of half the DFT matrix's size with the even and odd parts of rows."""
 
     name = "folded_dft"
     kernel = folded_dft.folded_dft

@@ -1,4 +1,4 @@
-"""One transform spread over all partitions: for long ones, and for few of them."""
+"""Four-step: each transform is spread over all partitions, for long or for few transforms."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
-SHORTEST = 256  # below, a transform a partition is never slower
-LONG_LISTS = 3  # for one length: dry runs take longer than those of Stockham's
+SHORTEST = 256  # below, one transform on each partition is never slower
+LONG_LISTS = 3  # lists of radices for one length; dry runs take longer than Stockham's
 
 
 class FourStep(LengthAlgorithm):
-    """One transform spread over all partitions: for long ones, and for few of them."""
+    """Four-step: each transform is spread over all partitions, for long or for few transforms."""
 
     name = "four_step"
     kernel = four_step.four_step
@@ -59,20 +59,20 @@ class FourStep(LengthAlgorithm):
 
 
 def spread_ns(radices: tuple[int, ...], points: float, chip: hardware.NeuronCore) -> float:
-    """Nanoseconds that the Tensor engine takes for so many points of a four-step plan, about."""
+    """Returns about the Tensor engine's nanoseconds for `points` of a four-step plan."""
     return tensor_cycles(radices) / radices[-1] * points / chip.tensor_columns_per_ns
 
 
 def spread_work(radices: tuple[int, ...]) -> tuple[int, int, int]:
-    """What a four-step plan's time follows: few stages, a wide last one, one piece at first."""
+    """Returns a rank of a four-step plan: few stages, a wide last one, one piece in the first."""
     return len(radices), -radices[-1], abs(radices[0] - WHOLE_RADIX)
 
 
 def latency(radices: tuple[int, ...]) -> float:
-    """What a four-step plan's time for one transform follows: trn1's nanoseconds.
+    """Returns about the nanoseconds of a four-step plan on trn1 for one transform.
 
-    Of the tables, of loading and storing the data by those DMA engines whose partitions it
-    fills, and of the Tensor engine, one after the other.
+    It is the sum of the time for the tables, the time for loading and storing the data with the DMA
+    engines whose partitions the data fills, and the time of the Tensor engine.
     """
     chip, n = hardware.TRN1, math.prod(radices)
     if len(radices) < 2 or n // radices[-1] > four_step_tables.MAX_STATE:
@@ -86,9 +86,9 @@ def latency(radices: tuple[int, ...]) -> float:
 
 
 def throughput(radices: tuple[int, ...]) -> float:
-    """What a four-step plan's time for 2^20 points follows: trn1's nanoseconds a point.
+    """Returns about the nanoseconds a point of a four-step plan on trn1, for 2^20 points.
 
-    Of the Tensor engine, and of starting.
+    It is the time of the Tensor engine, and a share of the latency.
     """
     if len(radices) < 2 or min(radices[0], radices[-1]) < 16:
         return math.inf
@@ -97,9 +97,10 @@ def throughput(radices: tuple[int, ...]) -> float:
 
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:
-    """Cycles a point of a four-step plan on the Tensor engine, for each c on the partitions."""
+    """Returns the Tensor engine's cycles a point of a four-step plan, for each c on partitions."""
     first = radices[0]
-    # A product takes 4 cycles a column of the moving float32 table, but no less than to load data.
+    # A product takes 4 cycles for each column of the moving float32 table, but at least the time
+    # for loading the data.
     least = 2 * hardware.PARTITIONS
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
     cycles += 2 * len(radices)  # engines wait for each other after every stage

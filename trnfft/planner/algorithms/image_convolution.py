@@ -1,4 +1,4 @@
-"""Convolution of real images, padded to a shape: rows, columns there and back, rows."""
+"""Convolution of real images, padded to a shape, in passes along rows, columns and rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trnfft.planner.problem import CONVOLUTION
 
 
 class ImageConvolution(PassAlgorithm):
-    """Convolution of real images, padded to a shape: rows, columns there and back, rows.
+    """Convolution of real images, padded to a shape, in passes along rows, columns and rows.
 
     Args:
-        forward, inverse: what transforms rows to half spectra and back, the likeliest first.
-        columns: what transforms columns.
+        forward, inverse: algorithms for rows to half spectra and back, the likeliest first.
+        columns: the algorithm for columns.
     """
 
     kind = CONVOLUTION

@@ -1,4 +1,4 @@
-"""Bluestein's convolution by two long transforms: four-step's, or those split through HBM."""
+"""Bluestein's convolution by two long transforms: by four-step, or split through HBM."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from trnfft.planner.factorization import radix_lists
 from trnfft.planner.plan import Recipe
 
 SPLIT_SHORTEST = 2**15 + 1  # below, two transforms that SBUF holds are never slower
-_PASSES = 0.2  # nanoseconds a point of the first and the last pass on trn1, on all partitions
+_PASSES = 0.2  # nanoseconds a point of the first and the last pass on trn1, with all partitions
 
 
 class LongConvolution(ChirpConvolution):
-    """A convolution whose kernel takes one row, and is never lighter than the inner transform."""
+    """A convolution whose kernel takes one row, and which is more work than its inner transform."""
 
     make_tables: Any
 
@@ -68,18 +68,19 @@ class LongBluestein(LongConvolution):
             for rest in radix_lists(left, spread_work, 1, stockham_stages.MAX_RADIX, spare=0)
         ]
         ranked = sorted(lists, key=convolution_work)[: LONG_LISTS - 1]
-        found = list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS]  # the shortest one, too
+        # the shortest list is among them
+        found = list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS]
         inner = [Recipe(self.inner.name, math.prod(radices), radices) for radices in found]
         return [Recipe(self.name, n, inner=recipe) for recipe in inner]
 
 
 def convolution_work(radices: tuple[int, ...]) -> float:
-    """What a convolution's time follows: one transform, and one for few numbers at a time."""
+    """Returns a rank of a convolution: the time of one transform, and its time for few numbers."""
     return math.prod(radices) * throughput(radices) + latency(radices)
 
 
 class SplitBluestein(LongConvolution):
-    """Bluestein's convolution by two transforms of `SplitFourStep`, in the order they leave."""
+    """Bluestein's convolution by two transforms of `SplitFourStep`, in their passes' order."""
 
     name = "split_bluestein"
     kernel = split_bluestein.split_bluestein
@@ -99,7 +100,7 @@ class SplitBluestein(LongConvolution):
         found: list[tuple[int, ...]] = []
         for split in range(WHOLE_RADIX + 1, PARTITIONS + 1):
             columns = -(-(2 * n - 1) // (split * PARTITIONS))
-            for multiple in (1, 4, 8):  # the more, the longer are the pieces of a pass
+            for multiple in (1, 4, 8):  # a larger multiple gives longer pieces of a pass
                 size = PARTITIONS * multiple * -(-columns // multiple)
                 if size <= four_step_tables.MAX_LENGTH and geometry_of(split, size):
                     lists = radix_lists(size, throughput, 1, PARTITIONS, spare=0)
@@ -110,7 +111,7 @@ class SplitBluestein(LongConvolution):
 
 
 def split_convolution_work(radices: tuple[int, ...]) -> float:
-    """What a convolution's time follows: two transforms, lanes and full PSUM banks of the rest."""
+    """Returns a rank of a convolution: two transforms, and its passes' lanes and PSUM banks."""
     (geometry,) = geometry_of(radices[0], math.prod(radices[1:]))
     banks = -(-geometry.piece // PSUM_BANK) * PSUM_BANK / geometry.piece
     passes = _PASSES * banks * PARTITIONS / geometry.lanes

@@ -1,4 +1,4 @@
-"""One product of real data with half of the DFT matrix, or of a half spectrum with its own."""
+"""DFT-GEMM of real data: one product with half of the DFT matrix, or with that of the inverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One transform of real data spread over all partitions: for long ones, and for few of them."""
+"""Four-step of real data: each transform is spread over all partitions, for long or few ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
 
-SHORTEST = 4096  # below, real Stockham or, for few of them, complex four-step is never slower
-LISTS = 3  # of radices, for one length
+SHORTEST = 4096  # below, real Stockham or, for few transforms, complex four-step is never slower
+LISTS = 3  # lists of radices for one length
 
 
 class RealFourStep(LengthAlgorithm):
@@ -39,7 +39,7 @@ class RealFourStep(LengthAlgorithm):
         return [Recipe(self.name, n, radices) for radices in self._radix_lists(n)[:LISTS]]
 
     def _radix_lists(self, n: int) -> list[tuple[int, ...]]:
-        """(R, C) or (R, L, C) with product n, those with the least work first."""
+        """Returns (R, C) or (R, L, C) with product n, lists with the least work first."""
         found: list[tuple[int, ...]] = []
         for columns in range(PARTITIONS, 1, -2):
             for radix in range(PARTITIONS, 1, -2):
@@ -51,7 +51,7 @@ class RealFourStep(LengthAlgorithm):
         return sorted(found, key=tensor_cycles)
 
     def _is_taken(self, n: int, radices: tuple[int, ...]) -> bool:
-        """Whether the kernel takes them."""
+        """Returns whether the kernel takes these radices."""
         try:
             self.check(n, radices)
         except ValueError:
@@ -72,7 +72,7 @@ class RealFourStep(LengthAlgorithm):
 
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:
-    """Of a transform on the Tensor engine: 4 a column of float32, and 2 of a transpose."""
+    """Returns the Tensor engine's cycles of a transform: 4 a float32 column, 2 if transposed."""
     radix, middle, columns = real_four_step_tables.digits_of(radices)
     slots = real_four_step_tables.padded_slots(radix, middle)
     together = real_four_step_tables.slots_together(radix, middle)

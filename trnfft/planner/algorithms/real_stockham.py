@@ -1,4 +1,4 @@
-"""Two stages of half the numbers, for real data or to real data."""
+"""Stockham of real data: two stages of half the numbers, from real data or to real data."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import R2C
 
-REAL_PAIRS = 3  # of radices, for one length
+REAL_PAIRS = 3  # pairs of radices for one length
 
 
 class RealStockham(LengthAlgorithm):
-    """Two stages of half the numbers, for real data or to real data."""
+    """Two stages of half the numbers, from real data or to real data."""
 
     shortest, longest = 4, real_stockham.MAX_LENGTH
     ahead = Ahead(8192, 256, "trn1")
@@ -32,7 +32,11 @@ class RealStockham(LengthAlgorithm):
 
     @staticmethod
     def _pairs(n: int) -> list[tuple[int, int]]:
-        """Radices, the likeliest first: slots in pairs, a large second one, then an even first."""
+        """Returns pairs of radices, the likeliest first.
+
+        Pairs whose slots are paired come first, then pairs with a large second radix, then with an
+        even first radix.
+        """
         seconds = range(min(real_stockham_tables.MAX_SPECTRUM_RADIX, n // 2), 1, -1)
         pairs = [(n // second, second) for second in seconds if n % second == 0]
         fitting = [pair for pair in pairs if pair[0] <= real_stockham_tables.MAX_REAL_RADIX]

@@ -1,4 +1,4 @@
-"""Images that rest in SBUF between their stages."""
+"""Images that rest in SBUF between the stages of their transform."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trnfft.planner.plan import Recipe
 
 
 class ResidentPlanes(ShapeAlgorithm):
-    """Both axes of an image in one trip over HBM."""
+    """Transforms both axes of an image in one trip over HBM."""
 
     name = "resident_planes"
     kernel = resident_planes.resident_planes

@@ -13,7 +13,7 @@ from trnfft.planner.problem import R2C
 
 
 class ResidentVolumes(ShapeAlgorithm):
-    """Three axes of complex or real data in one trip over HBM."""
+    """Transforms three axes of complex or real data in one trip over HBM."""
 
     samples = ((64, 64, 64), (128, 64, 64))
     ahead = Ahead((64, 64, 64), 4, "trn1")

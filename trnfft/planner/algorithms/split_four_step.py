@@ -1,4 +1,4 @@
-"""A radix of up to 128 through HBM, then four-step transforms: for what SBUF cannot hold."""
+"""Split four-step, for lengths that exceed SBUF: a radix through HBM, then four-step transforms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
 SHORTEST = 2**19 + 1  # below, a transform that SBUF holds is never slower
-_PASSES = 0.13  # nanoseconds a point of the first and the last pass on trn1, on all partitions
+_PASSES = 0.13  # nanoseconds a point of the first and the last pass on trn1, with all partitions
 
 
 class SplitFourStep(LengthAlgorithm):
-    """A radix of up to 128 through HBM, then four-step transforms: for what SBUF cannot hold."""
+    """A radix of up to 128 through HBM, then four-step transforms, for lengths that exceed SBUF."""
 
     name = "split_four_step"
     kernel = split_four_step.split_four_step
@@ -70,14 +70,14 @@ class SplitFourStep(LengthAlgorithm):
 
 
 def _arrays(algorithm: SplitFourStep, recipe: Recipe, inverse: bool, scale: float) -> Any:
-    """The matrices, which a loop on the device addresses, and the other tables as one."""
+    """Returns the matrices, which a device loop addresses, and the other tables as one array."""
     matrices, *others = algorithm.tables(recipe, inverse, scale)
     return matrices, *packing.pack(tuple(others))
 
 
 @cached(4096)
 def likeliest_radices(n: int) -> tuple[tuple[int, ...], ...]:
-    """The lists of radices worth a price, the likeliest first."""
+    """Returns the lists of radices that are worth a price, the likeliest first."""
     lists = [
         (split, *radices)
         for split in range(2, hardware.PARTITIONS + 1)
@@ -90,6 +90,6 @@ def likeliest_radices(n: int) -> tuple[tuple[int, ...], ...]:
 
 
 def split_work(radices: tuple[int, ...]) -> float:
-    """What a split plan's time follows: the time of its transforms, and lanes of its passes."""
+    """Returns a rank of a split plan: the time of its transforms, and the lanes of its passes."""
     (geometry,) = split_four_step.geometry_of(radices[0], math.prod(radices[1:]))
     return throughput(radices[1:]) + _PASSES * hardware.PARTITIONS / geometry.lanes

@@ -1,4 +1,4 @@
-"""Stages of any radices on the Tensor engine."""
+"""Stockham: stages of any radices on the Tensor engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, least_of
 from trnfft.planner.factorization import prime_factors, radix_lists
 from trnfft.planner.plan import Recipe
 
-RADIX_LISTS = 10  # for one length
+RADIX_LISTS = 10  # lists of radices for one length
 
 
 class Stockham(MatrixAlgorithm):
@@ -53,19 +53,19 @@ class Stockham(MatrixAlgorithm):
 
 
 def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
-    """Columns that a transform moves, then numbers in the tables: what Stockham's time follows."""
+    """Returns the columns that a transform moves, then the numbers of its tables, as a rank."""
     stages = stockham_stages.stages_of(radices)
     numbers = sum(math.prod(stockham_stages.stage_spec(one)[0]) for one in stages)
     return columns_moved(stages), numbers
 
 
 def columns_moved(stages: Iterable[Any]) -> int:
-    """Columns that products and transposes of these stages move over the Tensor engine."""
+    """Returns the columns that products and transposes of stages move over the Tensor engine."""
     columns = 0
     for stage in stages:
         terms = stockham_stages.product_count(stage) * stockham_stages.piece_count(stage)
-        # A product, and a transpose: of 128 columns at twice the rate, but VectorE copies them.
-        # Two row tiles move theirs side by side, in a first stage for two transforms.
+        # A product and a transpose. The transpose has 128 columns at twice the rate, but VectorE
+        # copies them. Two row tiles move theirs side by side, in a first stage for two transforms.
         both = terms * (max(64, 2 * stage.slabs * stage.produced) + 128)
         columns += both // 2 if stage.halves > 1 and stage.done == 1 else both
     return columns

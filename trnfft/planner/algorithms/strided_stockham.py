@@ -1,4 +1,4 @@
-"""One or two stages along an axis that is not the last; a pass of `Axes`."""
+"""Strided Stockham: one or two stages along an axis that is not the last; a pass of `Axes`."""
 
 from __future__ import annotations
 
