@@ -182,7 +182,7 @@ class BloomFilter:
         return self._turned(self._convolved(x, spectrum)).contiguous().to(image.dtype)
 
     def resampled(self, size: Sequence[int]) -> "BloomFilter":
-        """Returns this filter for another size of pictures, as an approximation without a transform.
+        """Returns this filter for another size of pictures, as an approximation with no transform.
 
         The spectrum is interpolated linearly along both axes. In space, the interpolation
         multiplies the PSF by sinc^2(x / N), with N the padded size of this filter. It also leaves

@@ -1,11 +1,14 @@
 """Layers of complex and spectral networks, whose parameters are real tensors.
 
 A complex weight is two parameters, `weight_real` and `weight_imag`, so that optimizers,
-`state_dict` and `.to(device)` work on devices without complex dtypes. Where a layer takes complex
-numbers it takes a ComplexTensor, or a native complex or real tensor, and returns a ComplexTensor.
-`dtype` of a layer is that of the real parameters. FFTConv1d and FFTConv2d are torch.nn.Conv1d and
-Conv2d, whose real weights they have, computed by transforms. BlockCirculantLinear is a smaller
-torch.nn.Linear of real numbers.
+`state_dict` and `.to(device)` work on devices without complex dtypes. A layer of complex numbers
+accepts a ComplexTensor, a native complex tensor or a real tensor. It returns a complex tensor of
+the kind that `trnfft.fft` returns for this input. `dtype` of a layer is the dtype of its real
+parameters.
+
+`FFTConv1d` and `FFTConv2d` are torch.nn.Conv1d and torch.nn.Conv2d with the same real weights,
+computed by transforms. `BlockCirculantLinear` is a smaller torch.nn.Linear of real numbers.
+`docs/layers.md` shows how the layers are used.
 """
 
 from trnfft.nn.block_circulant import BlockCirculantLinear, convert_linear

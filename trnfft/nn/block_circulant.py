@@ -22,27 +22,39 @@ from trnfft.ops.sharded import of_shards, takes_shards
 
 
 class BlockCirculantLinear(nn.Module):
-    """y = x A^T + b, where A consists of circulant blocks of k x k: k numbers in place of k^2.
+    """Computes y = x A^T + b, where A has circulant blocks of k x k: k numbers in place of k^2.
 
-    (Ding et al., "CirCNN", 2017.) The parameter `weight` is [p, q, k], the first column of each
-    block: A[i k + m, j k + n] = weight[i, j, (m - n) mod k] with p = ceil(out_features / k) and
-    q = ceil(in_features / k), of which A keeps [out_features, in_features]. Both parameters begin
-    with the distribution of torch.nn.Linear's. As an output is a sum over in_features different
-    numbers of the weight, variances are the same, too. float16 and bfloat16 are computed in
-    float32. The derivatives keep spectra in place of the input: `saved_bytes`.
+    (Ding et al., "CirCNN", 2017.) The parameter `weight` has shape [p, q, k] and holds the first
+    column of each block: A[i k + m, j k + n] = weight[i, j, (m - n) mod k], with p =
+    ceil(out_features / k) and q = ceil(in_features / k). A is the part [out_features, in_features]
+    of this matrix. Both parameters begin with the distribution of `torch.nn.Linear`, the layer's
+    counterpart in torch. Because an output is a sum over in_features different numbers of the
+    weight, the variances are the same, too. float16 and bfloat16 are computed in float32. The
+    backward pass needs spectra in place of the input; `saved_bytes` returns their size. See
+    `docs/layers.md`.
 
     Args:
         in_features: size of the last dimension of the input.
         out_features: size of the last dimension of the output.
         block_size: k.
-        bias: whether there is b, [out_features].
+        bias: whether there is a bias b of shape [out_features].
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: real, [..., in_features]. Output: a real tensor [..., out_features] of the same dtype.
+    Input: a real tensor of shape [..., in_features]. Output: a real tensor of shape [...,
+    out_features] and of the same dtype.
 
     Raises:
-        ValueError: a number is less than 1; on call, the input has another last dimension.
-        TypeError: `dtype` is not real; on call, the input is no tensor, or complex or of integers.
+        ValueError: a number is less than 1, or the input of a call has another last dimension.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is complex or of
+            integers.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.BlockCirculantLinear(256, 128, block_size=64)
+        >>> layer.weight.shape, round(layer.compression_ratio)
+        (torch.Size([2, 4, 64]), 51)
+        >>> layer(torch.ones(10, 256)).shape
+        torch.Size([10, 128])
     """
 
     bias: nn.Parameter | None
@@ -70,7 +82,7 @@ class BlockCirculantLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw a new weight and a new bias."""
+        """Draws a new weight and a new bias."""
         bound = 1 / math.sqrt(self.in_features)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
@@ -89,9 +101,10 @@ class BlockCirculantLinear(nn.Module):
 
     @classmethod
     def from_dense(cls, linear: nn.Linear, block_size: int) -> BlockCirculantLinear:
-        """The layer whose matrix is closest to a dense layer's, in the Frobenius norm.
+        """Returns the layer whose matrix is nearest to a dense layer's, in the Frobenius norm.
 
-        Each number of the weight is the mean of those that it stands for; the bias is the same.
+        Each number of the weight is the mean of the numbers of the matrix that it stands for. The
+        bias is the same.
         """
         has_bias = linear.bias is not None
         features = linear.in_features, linear.out_features
@@ -108,7 +121,7 @@ class BlockCirculantLinear(nn.Module):
         return layer.train(linear.training)
 
     def to_dense(self) -> nn.Linear:
-        """A dense layer that computes the same."""
+        """Returns a dense layer that computes the same."""
         options = {"device": self.weight.device, "dtype": self.weight.dtype}
         linear = nn.Linear(self.in_features, self.out_features, self.bias is not None, **options)
         with torch.no_grad():
@@ -119,20 +132,24 @@ class BlockCirculantLinear(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Numbers in weight and bias."""
+        """How many numbers weight and bias have."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property
     def compression_ratio(self) -> float:
-        """Numbers in weight and bias of a dense layer, over `parameter_count`."""
+        """How many numbers a dense layer has in weight and bias, divided by `parameter_count`."""
         bias = self.out_features if self.bias is not None else 0
         return (self.in_features * self.out_features + bias) / self.parameter_count
 
     def saved_bytes(self, rows: int, dtype: torch.dtype = torch.float32) -> int:
-        """Bytes kept from forward to backward for an input of so many rows, of this dtype.
+        """Returns the bytes that are kept from forward to backward for an input of so many rows.
 
-        2 (k // 2 + 1) numbers for each block of the input and of the weight, k (k + 1 if that is
-        even) for each where a kernel computes the layer.
+        For each block of the input and of the weight these are 2 (k // 2 + 1) numbers. Where a
+        kernel computes the layer, they are k numbers, or k + 1 for odd k.
+
+        Args:
+            rows: number of rows of the input.
+            dtype: of the input.
         """
         wide = computed_dtype(dtype)
         _, q, k = self.weight.shape
@@ -140,7 +157,7 @@ class BlockCirculantLinear(nn.Module):
         return saved_bytes(x, self.weight.to(wide))
 
     def _index(self) -> torch.Tensor:
-        """For each number of the dense matrix its place in the flat weight."""
+        """Returns the place in the flat weight of each number of the dense matrix."""
         _, q, k = self.weight.shape
         rows = torch.arange(self.out_features, device=self.weight.device)[:, None]
         columns = torch.arange(self.in_features, device=self.weight.device)
@@ -158,23 +175,36 @@ def convert_linear(
     block_size: int,
     predicate: Callable[[str, nn.Linear], bool] | None = None,
 ) -> nn.Module:
-    """Replace the linear layers of a model by the closest block circulant ones, in place.
+    """Replaces the linear layers of a model by the nearest block circulant layers, in place.
 
-    Subclasses of torch.nn.Linear stay, as others read their weights: torch.nn.MultiheadAttention
-    does. A layer that a model has in several places remains one.
+    Subclasses of torch.nn.Linear stay, because other layers read their weights, as
+    torch.nn.MultiheadAttention does. A layer that occurs in several places of a model remains one
+    layer. See `docs/layers.md`.
 
     Args:
-        model: any; if it is a torch.nn.Linear itself, it is not changed.
+        model: any model. A `torch.nn.Linear` itself is not changed.
         block_size: of the new layers.
-        predicate: takes the name of a layer and the layer, tells whether to replace it. Default:
-            those for which the block size is at most both numbers of features.
+        predicate: a function of the name of a layer and the layer, which returns whether to replace
+            the layer. Default: layers whose numbers of features are both at least the block size
+            are replaced.
 
     Returns:
-        The model, or what replaces it.
+        The model, or the layer that replaces it.
 
     Raises:
-        TypeError: `model` is no module, or `block_size` no int.
+        TypeError: `model` is not a module, or `block_size` is not an int.
         ValueError: `block_size` is less than 1.
+
+    Examples:
+        >>> import trnfft
+        >>> from torch.nn import Linear, ReLU, Sequential
+        >>> model = Sequential(Linear(64, 64), ReLU(), Linear(64, 2))
+        >>> trnfft.nn.convert_linear(model, block_size=16)
+        Sequential(
+          (0): BlockCirculantLinear(in_features=64, out_features=64, block_size=16, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=64, out_features=2, bias=True)
+        )
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
@@ -199,7 +229,7 @@ def convert_linear(
             if child in found:
                 parent._modules[name] = found[child]
                 if isinstance(parent, nn.TransformerEncoderLayer):
-                    # Without gradients it would hand the weights to a fused dense kernel.
+                    # Without gradients, the layer would pass the weights to a fused dense kernel.
                     parent.activation_relu_or_gelu = 0
     return found.get(model, model)
 

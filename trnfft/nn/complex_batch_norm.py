@@ -21,36 +21,46 @@ Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class ComplexBatchNorm(nn.Module):
-    """Whiten every channel as a cloud of points of the plane, then stretch and move it.
+    """Whitens every channel as a cloud of points of the plane, then stretches and moves it.
 
         y = G V^(-1/2) (x - m) + b,  x = (Re x, Im x),  V = [[rr, ri], [ri, ii]] + eps I
 
-    m is the mean and V the 2x2 covariance over all dimensions but the channels; G is symmetric.
-    m and V are of the batch in training, when running averages follow them, and these averages in
-    evaluation (Trabelsi et al., "Deep complex networks", 2018, section 3.5). Averages take the
-    unbiased covariance, as in torch.nn.BatchNorm1d. float16 and bfloat16 are computed in float32.
+    m is the mean and V the 2x2 covariance over all dimensions except the channels. G is symmetric.
+    In training, m and V are those of the batch, and the running averages follow them. In
+    evaluation, m and V are the running averages (Trabelsi et al., "Deep complex networks", 2018,
+    section 3.5). The averages use the unbiased covariance, as in `torch.nn.BatchNorm1d`, the
+    layer's counterpart in torch. float16 and bfloat16 are computed in float32. See
+    `docs/layers.md`.
 
-    Parameters are `weight_rr`, `weight_ri` and `weight_ii` (G, first 1/sqrt(2) times the unit
-    matrix, which makes E|y|^2 = 1) and `bias_real` and `bias_imag` (b, first 0). Buffers are
-    `running_mean_real`, `running_mean_imag` (first 0) and `running_rr`, `running_ri`, `running_ii`
-    (first 1/sqrt(2) times the unit matrix). All have shape [num_features].
+    The parameters are `weight_rr`, `weight_ri` and `weight_ii` (G) and `bias_real` and `bias_imag`
+    (b). G begins as 1/sqrt(2) times the unit matrix, for which E|y|^2 = 1, and b begins as 0. The
+    buffers are `running_mean_real` and `running_mean_imag`, which begin as 0, and `running_rr`,
+    `running_ri` and `running_ii`, which begin as 1/sqrt(2) times the unit matrix. All have shape
+    [num_features].
 
     Args:
         num_features: the number C of channels.
-        eps: what the variances get added, so that V has an inverse.
+        eps: a number added to the variances, so that V has an inverse.
         momentum: weight of a new batch in the running averages.
         affine: whether there are G and b.
-        track_running_stats: whether there are running averages; if not, evaluation takes the
+        track_running_stats: whether there are running averages. Without them, evaluation uses the
             statistics of its batch.
         device, dtype: of parameters and buffers; `dtype` is real.
 
-    Input: complex or real, [B, C, ...] with any number of dimensions. Output: complex of
-    the same shape and dtype.
+    Input: a complex or real tensor of shape [B, C, ...] with any number of dimensions. Output: a
+    complex tensor of the same shape and dtype.
 
     Raises:
-        ValueError: `num_features` is less than 1; on call, the input has another shape, or one
+        ValueError: `num_features` is less than 1; or the input of a call has another shape, or one
             number per channel in training.
-        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.ComplexBatchNorm(3)
+        >>> y = layer(5 + 2 * torch.randn(1000, 3, dtype=torch.complex64))
+        >>> round(y.abs().square().mean().item(), 3)
+        1.0
     """
 
     weight_rr: nn.Parameter
@@ -88,7 +98,7 @@ class ComplexBatchNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set parameters and running averages to their first values."""
+        """Sets parameters and running averages to their first values."""
         tensors = {**dict(self.named_parameters()), **dict(self.named_buffers())}
         for name, tensor in tensors.items():
             is_diagonal = name.endswith(("_rr", "_ii"))
@@ -119,9 +129,9 @@ class ComplexBatchNorm(nn.Module):
         return with_parts_in(x, dtype)
 
     def _of_batch(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Mean and covariance of the batch, in the order of the buffers.
+        """Returns mean and covariance of the batch, in the order of the buffers.
 
-        The running averages follow them in training.
+        In training, the running averages follow them.
         """
         count = x.numel() // self.num_features
         if count < 2:
@@ -150,7 +160,7 @@ class ComplexBatchNorm(nn.Module):
 
 
 def _mean(x: torch.Tensor, dims: list[int], keepdim: bool = False) -> torch.Tensor:
-    """The mean along these dimensions; of a DTensor, whose shards may be uneven, that of all."""
+    """Returns the mean along these dimensions, for a DTensor the mean over all of its shards."""
     if not is_sharded(x):
         return x.mean(dims, keepdim=keepdim)
     return summed(x.sum(dims, keepdim=keepdim)) / math.prod(x.shape[dim] for dim in dims)
@@ -159,7 +169,7 @@ def _mean(x: torch.Tensor, dims: list[int], keepdim: bool = False) -> torch.Tens
 def _stretched(
     x: torch.Tensor, rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor
 ) -> torch.Tensor:
-    """Every channel times its symmetric matrix [[rr, ri], [ri, ii]]."""
+    """Returns every channel times its symmetric matrix [[rr, ri], [ri, ii]]."""
     shape = (-1,) + (1,) * (x.ndim - 2)
     rr, ri, ii = rr.view(shape), ri.view(shape), ii.view(shape)
     return made_of(rr * x.real + ri * x.imag, ri * x.real + ii * x.imag, x)
@@ -168,12 +178,12 @@ def _stretched(
 def _inverse_square_root(
     eps: float, rr: torch.Tensor, ri: torch.Tensor, ii: torch.Tensor
 ) -> Covariance:
-    """(V + eps I)^(-1/2) of covariances V = [[rr, ri], [ri, ii]], in closed form.
+    """Returns (V + eps I)^(-1/2) of covariances V = [[rr, ri], [ri, ii]], in closed form.
 
-    For A = V + eps I with s = sqrt(det A) and t = sqrt(trace A + 2 s), sqrt(A) is (A + s I) / t,
-    whose inverse is [[ii + s, -ri], [-ri, rr + s]] / (s t).
+    For A = V + eps I with s = sqrt(det A) and t = sqrt(trace A + 2 s), sqrt(A) is (A + s I) / t.
+    Its inverse is [[ii + s, -ri], [-ri, rr + s]] / (s t).
     """
-    # det(V + eps I) = det V + eps trace V + eps^2: so written, rounding cannot make it negative
+    # det(V + eps I) = det V + eps trace V + eps^2. In this form, rounding cannot make it negative
     # where real and imaginary part are (almost) proportional and det V cancels.
     trace = rr + ii
     s = torch.sqrt((rr * ii - ri * ri).clamp(min=0) + eps * trace + eps * eps)

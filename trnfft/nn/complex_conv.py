@@ -21,7 +21,7 @@ Size = int | tuple[int, ...]
 
 
 class _ComplexConv(SplitWeight):
-    """A convolution over as many dimensions as `_DIMENSIONS` says, computed by `_convolve`."""
+    """A convolution over `_DIMENSIONS` dimensions, which `_convolve` computes."""
 
     _DIMENSIONS: int
     _convolve: Callable[..., torch.Tensor]
@@ -95,26 +95,34 @@ class _ComplexConv(SplitWeight):
 
 
 class ComplexConv1d(_ComplexConv):
-    """Complex cross-correlation over one dimension, without conjugation.
+    """Computes the complex cross-correlation over one dimension, without conjugation.
 
         y[o, l] = b[o] + sum_{i, k} w[o, i, k] x[i, stride l + dilation k - padding]
 
-    Parameters are `weight_real` and `weight_imag`, [out_channels, in_channels / groups, K], and
-    `bias_real` and `bias_imag`, [out_channels]; `trnfft.nn.split.SplitWeight` gives their first
-    values.
+    The counterpart in torch is `torch.nn.Conv1d`. The parameters are `weight_real` and
+    `weight_imag`, of shape [out_channels, in_channels / groups, K], and `bias_real` and
+    `bias_imag`, of shape [out_channels]. `trnfft.nn.split.SplitWeight` describes their first
+    values. See `docs/layers.md`.
 
     Args:
         in_channels, out_channels: numbers of channels, multiples of `groups`.
-        kernel_size, stride, padding, dilation, groups, bias: as for torch.nn.Conv1d.
+        kernel_size, stride, padding, dilation, groups, bias: as for `torch.nn.Conv1d`.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: complex or real, [B, in_channels, L] or [in_channels, L]. Output: complex
-    [B, out_channels, M] or [out_channels, M], with the M of torch.nn.Conv1d.
+    Input: a complex or real tensor of shape [B, in_channels, L] or [in_channels, L]. Output: a
+    complex tensor of shape [B, out_channels, M] or [out_channels, M], where M is as in
+    `torch.nn.Conv1d`.
 
     Raises:
-        ValueError: a number of channels, `groups` or `kernel_size` is not as above.
-        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
-        RuntimeError: on call, the input has another dtype or shape.
+        ValueError: a number of channels, `groups` or `kernel_size` is not as described.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        RuntimeError: the input of a call has another dtype or shape.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.ComplexConv1d(2, 4, kernel_size=3, padding=1)
+        >>> layer(torch.ones(10, 2, 50, dtype=torch.complex64)).shape
+        torch.Size([10, 4, 50])
     """
 
     _DIMENSIONS = 1
@@ -122,26 +130,34 @@ class ComplexConv1d(_ComplexConv):
 
 
 class ComplexConv2d(_ComplexConv):
-    """Complex cross-correlation over two dimensions, without conjugation.
+    """Computes the complex cross-correlation over two dimensions, without conjugation.
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 
-    Parameters are `weight_real` and `weight_imag`, [out_channels, in_channels / groups, J, K], and
-    `bias_real` and `bias_imag`, [out_channels]; `trnfft.nn.split.SplitWeight` gives their first
-    values.
+    The counterpart in torch is `torch.nn.Conv2d`. The parameters are `weight_real` and
+    `weight_imag`, of shape [out_channels, in_channels / groups, J, K], and `bias_real` and
+    `bias_imag`, of shape [out_channels]. `trnfft.nn.split.SplitWeight` describes their first
+    values. See `docs/layers.md`.
 
     Args:
         in_channels, out_channels: numbers of channels, multiples of `groups`.
-        kernel_size, stride, padding, dilation, groups, bias: as for torch.nn.Conv2d.
+        kernel_size, stride, padding, dilation, groups, bias: as for `torch.nn.Conv2d`.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: complex or real, [B, in_channels, H, W] or [in_channels, H, W]. Output: complex
-    [B, out_channels, M, N] or [out_channels, M, N], with the M and N of torch.nn.Conv2d.
+    Input: a complex or real tensor of shape [B, in_channels, H, W] or [in_channels, H, W]. Output:
+    a complex tensor of shape [B, out_channels, M, N] or [out_channels, M, N], where M and N are as
+    in `torch.nn.Conv2d`.
 
     Raises:
-        ValueError: a number of channels, `groups` or `kernel_size` is not as above.
-        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
-        RuntimeError: on call, the input has another dtype or shape.
+        ValueError: a number of channels, `groups` or `kernel_size` is not as described.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        RuntimeError: the input of a call has another dtype or shape.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.ComplexConv2d(2, 4, kernel_size=3, stride=2)
+        >>> layer(torch.ones(10, 2, 9, 9, dtype=torch.complex64)).shape
+        torch.Size([10, 4, 4, 4])
     """
 
     _DIMENSIONS = 2

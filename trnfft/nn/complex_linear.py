@@ -8,23 +8,35 @@ from trnfft.ops.sharded import of_shards, takes_shards
 
 
 class ComplexLinear(SplitWeight):
-    """y = x A^T + b with complex A and b, without conjugation.
+    """Computes y = x A^T + b with complex A and b, without conjugation.
 
-    Parameters are `weight_real` and `weight_imag`, [out_features, in_features], and `bias_real`
-    and `bias_imag`, [out_features]; `trnfft.nn.split.SplitWeight` gives their first values.
+    The counterpart in torch is `torch.nn.Linear`. The parameters are `weight_real` and
+    `weight_imag`, of shape [out_features, in_features], and `bias_real` and `bias_imag`, of shape
+    [out_features]. `trnfft.nn.split.SplitWeight` describes their first values. See
+    `docs/layers.md`.
 
     Args:
         in_features: size of the last dimension of the input.
         out_features: size of the last dimension of the output.
-        bias: whether there is b.
+        bias: whether there is a bias b.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: complex or real, [..., in_features]. Output: complex [..., out_features].
+    Input: a complex or real tensor of shape [..., in_features]. Output: a complex tensor of shape
+    [..., out_features].
 
     Raises:
         ValueError: a number of features is less than 1.
-        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
-        RuntimeError: on call, the input has another dtype or last dimension.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        RuntimeError: the input of a call has another dtype or last dimension.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.ComplexLinear(8, 4)
+        >>> y = layer(torch.ones(10, 8, dtype=torch.complex64))
+        >>> y.shape, y.dtype
+        (torch.Size([10, 4]), torch.complex64)
+        >>> [name for name, _ in layer.named_parameters()]
+        ['weight_real', 'bias_real', 'weight_imag', 'bias_imag']
     """
 
     def __init__(

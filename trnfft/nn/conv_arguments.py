@@ -1,4 +1,4 @@
-"""Checks of arguments that convolution layers share: torch.nn's own errors name none."""
+"""Checks of arguments that convolution layers share, because torch.nn's errors name no argument."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from trnfft.memory import check_memory
 
 
 def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> None:
-    """TypeError or ValueError for what torch.nn refuses, some of it on call only."""
+    """Raises TypeError or ValueError for what torch.nn refuses, if only when it is called."""
     for name, sizes, least in (
         ("kernel_size", kernel_size, 1),
         ("stride", stride, 1),
@@ -24,7 +24,7 @@ def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dil
 
 
 def plain_sizes(name: str, sizes: Any) -> Any:
-    """An int or a tuple of ints, as torch.nn takes them, and no array; a str as it is."""
+    """Returns an int or a tuple of ints, as torch.nn accepts them, and a str as it is."""
     if isinstance(sizes, str):
         return sizes
     found = integers(name, sizes)
@@ -32,7 +32,7 @@ def plain_sizes(name: str, sizes: Any) -> Any:
 
 
 def check_channels(in_channels: int, out_channels: int, groups: int) -> None:
-    """ValueError for numbers of channels that are no multiples of the groups."""
+    """Raises ValueError for numbers of channels that are not multiples of the groups."""
     for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
         if channels % groups:
             raise ValueError(
@@ -44,7 +44,7 @@ def check_channels(in_channels: int, out_channels: int, groups: int) -> None:
 def check_shape(
     x: Input, channels: int, dimensions: int, error_type: type[Exception] = RuntimeError
 ) -> None:
-    """Error for an input of another shape than [B, channels, ...] or [channels, ...]."""
+    """Raises an error for an input of another shape than [B, channels, ...] or [channels, ...]."""
     if x.ndim not in (dimensions + 1, dimensions + 2) or x.shape[-1 - dimensions] != channels:
         points = "L" if dimensions == 1 else "H, W"
         raise error_type(
@@ -54,7 +54,7 @@ def check_shape(
 
 
 def check_padded(x: Input, padding: Any, dimensions: int) -> list[int]:
-    """The points of an input with its padding. RuntimeError where they are too many for memory."""
+    """Returns the points of an input with its padding; RuntimeError for too little memory."""
     margins = _of_each(padding, dimensions)
     padded = [n + 2 * m for n, m in zip(x.shape[-dimensions:], margins, strict=True)]
     what = f"argument 'padding' is {padding} for argument 'input' of shape {tuple(x.shape)}"
@@ -64,7 +64,7 @@ def check_padded(x: Input, padding: Any, dimensions: int) -> list[int]:
 
 
 def check_points(x: Input, kernel_size: tuple[int, ...], padding: Any, dilation: Any) -> None:
-    """RuntimeError for an input that is shorter than the filter, or too large with its padding."""
+    """Raises RuntimeError for an input shorter than the filter, or too large with its padding."""
     dimensions = len(kernel_size)
     padded = check_padded(x, padding, dimensions)
     steps = _of_each(dilation, dimensions)
@@ -78,7 +78,7 @@ def check_points(x: Input, kernel_size: tuple[int, ...], padding: Any, dilation:
 
 
 def _of_each(value: Any, dimensions: int) -> tuple[int, ...]:
-    """The ints of an argument for each dimension; 0 for the padding "valid" and "same"."""
+    """Returns the ints of an argument for each dimension; 0 for the padding "valid" and "same"."""
     if isinstance(value, str):
         return (0,) * dimensions
     found = integers("value", value)

@@ -1,4 +1,4 @@
-"""torch.nn.Conv1d and Conv2d computed by transforms: for long filters."""
+"""`torch.nn.Conv1d` and `torch.nn.Conv2d` computed by transforms, for long filters."""
 
 import contextlib
 import math
@@ -38,22 +38,22 @@ from trnfft.ops.convolution import (
 from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
-Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # spectra of taps, for sizes
+Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # (taps, sizes) to spectra
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _FFTConv(nn.modules.conv._ConvNd):
-    """What both layers share, for the dimensions of the weight beyond its channels.
+    """The part that both layers share, for the dimensions of the weight beyond its channels.
 
     A cross-correlation is a product with the conjugate spectrum of the filter. In transforms as
-    long as the padded input the points that wrap around come last, after those of the result. Where
-    each channel has a filter of its own (groups == in_channels == out_channels), kernels convolve
-    rows in one launch, and images if the filter is constant.
+    long as the padded input, the points that wrap around come last, after the points of the result.
+    Where each channel has a filter of its own (groups == in_channels == out_channels), kernels
+    convolve rows in one launch, and images as well if the filter is constant.
     """
 
     _DIMENSIONS: int
-    _kept: tuple[Any, ...] | None = None  # the weight, what else has to be equal, its spectrum
+    _kept: tuple[Any, ...] | None = None  # the weight, the rest of the key, its spectrum
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         shape = (out_channels, in_channels // groups, *(size,) * self._DIMENSIONS)
         sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": size}
         check_parameters(device, dtype, shape, **sizes)
-        super().__init__(  # type: ignore[call-arg]  # of Conv1d or Conv2d, which have no others
+        super().__init__(  # type: ignore[call-arg]  # the arguments of Conv1d and Conv2d
             in_channels,
             out_channels,
             plain_sizes("kernel_size", kernel_size),
@@ -93,7 +93,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The layer's output; see the class."""
+        """Returns the layer's output, as the class describes it."""
         _check_input(input, self.weight, self.in_channels)
         if takes_shards(self, input):
             along = range(-self._DIMENSIONS - 1, 0)
@@ -115,7 +115,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return (y if batch is input else y[0]).contiguous().to(input.dtype)
 
     def _correlated(self, x: torch.Tensor, lengths: list[int], counts: list[int]) -> torch.Tensor:
-        """The first `counts` points, at all strides, of data padded to `lengths`."""
+        """Returns the first `counts` points, with stride 1, of data padded to `lengths`."""
         has_own = self._has_own_filters()
         if has_own and self._DIMENSIONS == 2 and has_kernels(x) and _is_constant(self.weight):
             with contextlib.suppress(NotImplementedError):
@@ -133,8 +133,8 @@ class _FFTConv(nn.modules.conv._ConvNd):
     def _correlated_images(
         self, x: torch.Tensor, lengths: list[int], counts: list[int]
     ) -> torch.Tensor:
-        """`_correlated` in one launch. NotImplementedError where no kernel does it."""
-        from trnfft.planner.lengths import plan_images  # here: only its users load the kernels
+        """Returns `_correlated`, from one launch; NotImplementedError where no kernel exists."""
+        from trnfft.planner.lengths import plan_images  # imported here: it loads the kernels
 
         height, width = x.shape[-2:]
         plan = plan_images((height, width), (lengths[0], lengths[1]))
@@ -146,11 +146,11 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return convolve_images(x, filters, padded, (counts[0], counts[1]))
 
     def _has_own_filters(self) -> bool:
-        """Whether every channel is convolved by itself."""
+        """Whether every channel is convolved with a filter of its own."""
         return self.in_channels == self.groups == self.out_channels
 
     def _margins(self) -> list[tuple[int, int]]:
-        """Points before and after the data, of each dimension, by `padding`."""
+        """Returns how many points `padding` adds before and after the data, for each dimension."""
         margins = []
         for i, (size, step) in enumerate(zip(self.kernel_size, self.dilation, strict=True)):
             before = after = 0
@@ -163,10 +163,10 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return margins
 
     def _counts(self, lengths: list[int]) -> list[int]:
-        """Points of a correlation with data of these lengths, at all strides.
+        """Returns the points of a correlation with data of these lengths, with stride 1.
 
         Raises:
-            ValueError: the filter is longer.
+            ValueError: the filter is longer than the data.
         """
         counts = []
         for length, size, step in zip(lengths, self.kernel_size, self.dilation, strict=True):
@@ -180,23 +180,23 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return counts
 
     def _mixed(self, spectrum: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
-        """The channels of each group mixed by a matrix for each frequency."""
+        """Returns the channels of each group, mixed by a matrix for each frequency."""
         if self._has_own_filters():
             return spectrum * filters
         batch, _, *points = spectrum.shape
         shape = batch, self.groups, self.in_channels // self.groups, math.prod(points)
-        # [groups, F, B, in] @ [groups, F, in, out], of which torch is fast with contiguous ones.
+        # [groups, F, B, in] @ [groups, F, in, out]: torch multiplies contiguous tensors fast.
         grouped = spectrum.reshape(shape).permute(1, 3, 0, 2).contiguous()
         product = bilinear(torch.matmul, grouped, filters)
         return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
 
     def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype, form: Form) -> torch.Tensor:
-        """The conjugate spectrum of the filter; the last one, where that is still the same."""
+        """Returns the filter's conjugate spectrum, which is kept until the filter changes."""
         weight = self.weight
         if not _is_constant(weight):
             return form(self._taps(sizes, dtype), sizes)
         settings = backend_for(weight.device), config.get_precision()
-        # A tensor that inference mode made must not get into a graph later.
+        # A tensor made in inference mode must not be used in a graph later.
         key = weight._version, sizes, dtype, form, settings, torch.is_inference_mode_enabled()
         kept = self._kept  # read once, as another thread may replace it
         if kept is None or kept[0] is not weight or kept[1] != key:
@@ -204,12 +204,12 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return kept[2]
 
     def _taps(self, sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """The filter [out, in / groups, ...], on circles of these sizes where it begins early."""
+        """Returns the filter [out, in / groups, ...] on circles of these sizes, begun early."""
         taps: torch.Tensor = self.weight.to(dtype)
         for dim, step in reversed(list(enumerate(self.dilation, 2))):
             if step > 1:  # zeros between the taps
                 taps = lengthened(taps.unsqueeze(dim + 1), dim + 1, step).flatten(dim, dim + 1)
-        # Zeros before the data are those at the end of the circle, for taps that come earlier.
+        # The zeros before the data are the zeros at the end of the circle, for taps moved back.
         before = [margin[0] if self.padding_mode == "zeros" else 0 for margin in self._margins()]
         if any(before):
             for dim, (size, start) in enumerate(zip(sizes, before, strict=True), 2):
@@ -217,12 +217,12 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return taps
 
     def _of_groups(self, taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-        """Conjugate spectra as the matrices [groups, F, in / groups, out / groups]."""
+        """Returns conjugate spectra as the matrices [groups, F, in / groups, out / groups]."""
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
         return _conjugate(taps, sizes).reshape(shape).permute(0, 3, 2, 1).contiguous()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        self._kept = None  # .to() and its like give the parameters new data
+        self._kept = None  # .to() and similar methods give the parameters new data
         return super()._apply(fn, recurse)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -234,24 +234,32 @@ class FFTConv1d(_FFTConv, nn.Conv1d):
 
         y[o, l] = b[o] + sum_{i, k} w[o, i, k] x[i, stride l + dilation k - padding]
 
-    Parameters and state_dict are those of torch.nn.Conv1d, and so are their first values. All
-    points are computed and those between strides dropped. float16 and bfloat16 are computed in
-    float32. Where no gradient of the weight is asked for, its spectrum is kept for the next input
-    of the same size, until the weight changes; changes through weight.data go unnoticed.
+    The counterpart in torch is `torch.nn.Conv1d`. The parameters, their first values and the
+    state_dict are those of torch's layer. All points are computed, and the points between strides
+    are dropped. float16 and bfloat16 are computed in float32. Where no gradient of the weight is
+    needed, the spectrum of the weight is kept for the next input of the same size, until the weight
+    changes. Changes through weight.data go unnoticed. See `docs/layers.md`.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-            padding_mode, device, dtype: as for torch.nn.Conv1d.
+        in_channels, out_channels, kernel_size, stride: as for `torch.nn.Conv1d`.
+        padding, dilation, groups, bias, padding_mode, device, dtype: as for `torch.nn.Conv1d`.
 
-    Input: real, [B, in_channels, L] or [in_channels, L]. Output: a real tensor
-    [B, out_channels, M] or [out_channels, M] of the same dtype, with the M of torch.nn.Conv1d.
+    Input: a real tensor of shape [B, in_channels, L] or [in_channels, L]. Output: a real tensor of
+    shape [B, out_channels, M] or [out_channels, M] and of the same dtype, where M is as in
+    torch.nn.Conv1d.
 
     Raises:
-        ValueError: an argument is one that torch.nn.Conv1d rejects; on call, the input has
-            another shape, is on another device than the weight, or is shorter than the filter.
-        TypeError: a size is no int, or `dtype` not real; on call, the input is no tensor, or
-            complex or of integers.
-        RuntimeError: on call, the input is too short for its `padding_mode`.
+        ValueError: torch's layer rejects an argument; or the input of a call has another shape, is
+            on another device than the weight, or is shorter than the filter.
+        TypeError: a size is not an int, or `dtype` is not real; or the input of a call is not a
+            tensor, or is complex or of integers.
+        RuntimeError: the input of a call is too short for its `padding_mode`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.FFTConv1d(1, 2, kernel_size=101, padding="same")
+        >>> layer(torch.ones(10, 1, 1000)).shape
+        torch.Size([10, 2, 1000])
     """
 
     _DIMENSIONS = 1
@@ -262,25 +270,32 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 
-    Parameters and state_dict are those of torch.nn.Conv2d, and so are their first values. All
-    points are computed and those between strides dropped. float16 and bfloat16 are computed in
-    float32. Where no gradient of the weight is asked for, its spectrum is kept for the next input
-    of the same size, until the weight changes; changes through weight.data go unnoticed.
+    The counterpart in torch is `torch.nn.Conv2d`. The parameters, their first values and the
+    state_dict are those of torch's layer. All points are computed, and the points between strides
+    are dropped. float16 and bfloat16 are computed in float32. Where no gradient of the weight is
+    needed, the spectrum of the weight is kept for the next input of the same size, until the weight
+    changes. Changes through weight.data go unnoticed. See `docs/layers.md`.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-            padding_mode, device, dtype: as for torch.nn.Conv2d.
+        in_channels, out_channels, kernel_size, stride: as for `torch.nn.Conv2d`.
+        padding, dilation, groups, bias, padding_mode, device, dtype: as for `torch.nn.Conv2d`.
 
-    Input: real, [B, in_channels, H, W] or [in_channels, H, W]. Output: a real tensor
-    [B, out_channels, M, N] or [out_channels, M, N] of the same dtype, with the M and N of
-    torch.nn.Conv2d.
+    Input: a real tensor of shape [B, in_channels, H, W] or [in_channels, H, W]. Output: a real
+    tensor of shape [B, out_channels, M, N] or [out_channels, M, N] and of the same dtype, where M
+    and N are as in torch.nn.Conv2d.
 
     Raises:
-        ValueError: an argument is one that torch.nn.Conv2d rejects; on call, the input has
-            another shape, is on another device than the weight, or is shorter than the filter.
-        TypeError: a size is no int, or `dtype` not real; on call, the input is no tensor, or
-            complex or of integers.
-        RuntimeError: on call, the input is too short for its `padding_mode`.
+        ValueError: torch's layer rejects an argument; or the input of a call has another shape, is
+            on another device than the weight, or is shorter than the filter.
+        TypeError: a size is not an int, or `dtype` is not real; or the input of a call is not a
+            tensor, or is complex or of integers.
+        RuntimeError: the input of a call is too short for its `padding_mode`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.FFTConv2d(3, 3, kernel_size=31, groups=3, padding=15)
+        >>> layer(torch.ones(1, 3, 64, 64)).shape
+        torch.Size([1, 3, 64, 64])
     """
 
     _DIMENSIONS = 2
@@ -291,22 +306,22 @@ def _conjugate(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
 
 
 def _of_rows(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Conjugate spectra [channels, ...] of a filter for each channel."""
+    """Returns conjugate spectra [channels, ...], for a filter of each channel."""
     return _conjugate(taps, sizes)[:, 0].contiguous()
 
 
 def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """`_of_rows` as `convolve_images` takes them."""
+    """Returns `_of_rows` in the order in which `convolve_images` needs it."""
     return spectrum_for_images(_of_rows(taps, sizes))
 
 
 def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """`_of_images` for images with their axes exchanged."""
+    """Returns `_of_images` for images with their axes exchanged."""
     return _of_images(taps.mT, sizes[::-1])
 
 
 def _is_constant(weight: torch.Tensor) -> bool:
-    """Whether a spectrum of the weight serves again: it needs no graph, and changes are seen."""
+    """Whether a spectrum of the weight can be used again: no graph, and changes are seen."""
     if torch.compiler.is_compiling() or not isinstance(weight, nn.Parameter):
         return False
     return not weight.is_inference() and not (torch.is_grad_enabled() and weight.requires_grad)

@@ -1,4 +1,4 @@
-"""Mixing of tokens by a Fourier transform."""
+"""A layer that mixes tokens by a Fourier transform."""
 
 import torch
 from torch import nn
@@ -8,17 +8,24 @@ from trnfft.transforms import fft2
 
 
 class FNetMixer(nn.Module):
-    """y = Re F_seq(F_hidden(x)): the 2-D Fourier transform in place of self-attention.
+    """Computes y = Re F_seq(F_hidden(x)), a 2-D Fourier transform in place of self-attention.
 
-    (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2022.) There are
-    no parameters. float16 and bfloat16 are computed in float32.
+    (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2022.) It has no parameters.
+    float16 and bfloat16 are computed in float32. It is the real part of `torch.fft.fft2`. See
+    `docs/layers.md`.
 
-    Input: real, [B, S, H] or [S, H] with sequences of length S and hidden size H. Output: a real
-    tensor of the same shape and dtype.
+    Input: a real tensor of shape [B, S, H] or [S, H], with sequences of length S and hidden size H.
+    Output: a real tensor of the same shape and dtype.
 
     Raises:
-        TypeError, IndexError, RuntimeError: on call, the input is no tensor, has less than two
+        TypeError, IndexError, RuntimeError: the input of a call is not a tensor, has fewer than two
             dimensions, or is complex or of integers.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.nn.FNetMixer()(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[10., -2.],
+                [-4.,  0.]])
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -29,4 +36,4 @@ class FNetMixer(nn.Module):
                 f"[S, H]; give it dimensions with .reshape"
             )
         mixed = fft2(input).real.to(input.dtype)
-        return mixed.clone(memory_format=torch.contiguous_format)  # no view of what nobody has
+        return mixed.clone(memory_format=torch.contiguous_format)  # frees the imaginary part

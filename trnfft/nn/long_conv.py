@@ -1,4 +1,4 @@
-"""Convolutions with filters as long as the signal, as in Hyena and its like."""
+"""Convolutions with filters as long as the signal, as in Hyena and similar models."""
 
 import torch
 from torch import nn
@@ -9,21 +9,30 @@ from trnfft.ops.sharded import is_split, of_shards
 
 
 class LongConv(nn.Module):
-    """A causal convolution of each channel with a filter of its own, which the model computes.
+    """Computes a causal convolution of each channel with its own filter, which the model provides.
 
         y[b, h, l] = sum_m k[h, m] u[b, h, l - m],  0 <= m <= l
 
-    For a sequence of L points this is FlashFFTConv(2 * L) of Fu et al., "FlashFFTConv: efficient
+    For a sequence of L points it is FlashFFTConv(2 * L) of Fu et al., "FlashFFTConv: efficient
     convolutions for long sequences with tensor cores", 2024, without its gates. float16 and
-    bfloat16 are computed in float32. It has no parameters, and is differentiable in both inputs.
+    bfloat16 are computed in float32. The layer has no parameters and is differentiable in both
+    inputs. It computes the same as `torch.nn.functional.conv1d` with a reversed filter and zeros
+    before the signal. See `docs/layers.md`.
 
-    Input: u, real, [B, H, L] or [H, L]; k, real, [H, M] or [1, M], of whatever length, and on the
-    same device. Output: a real tensor of the shape and dtype of u.
+    Input: u, a real tensor of shape [B, H, L] or [H, L]; and k, a real tensor of shape [H, M] or
+    [1, M] with any M, on the same device. Output: a real tensor with the shape and dtype of u.
 
     Raises:
-        TypeError: an input is no tensor, or complex or of integers.
+        TypeError: an input is not a tensor, or is complex or of integers.
         ValueError: an input has another shape, or is on another device.
-        NotImplementedError: a length is beyond what the backend can do.
+        NotImplementedError: the backend cannot compute a length.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> u = torch.tensor([[1.0, 0.0, 0.0, 2.0, 0.0]])
+        >>> k = torch.tensor([[1.0, 0.5, 0.25]])
+        >>> trnfft.nn.LongConv()(u, k).round(decimals=3).abs()
+        tensor([[1.0000, 0.5000, 0.2500, 2.0000, 1.0000]])
     """
 
     def forward(self, u: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -45,7 +54,7 @@ class LongConv(nn.Module):
                 f"for each channel of 'u', or [1, M]; reshape it"
             )
         check_device("k", k.device, "argument 'u'", u.device)
-        if is_split(u, -1):  # of which the end could not be cut off without a gather
+        if is_split(u, -1):  # its end could not be cut off without a gather
             return of_shards(self, u, (-2, -1), k)  # type: ignore[no-any-return]
         length = u.shape[-1]
         return convolve(u, k[:, :length], dims=-1)[..., :length].to(u.dtype)

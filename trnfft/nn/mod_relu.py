@@ -9,21 +9,30 @@ from trnfft.ops.sharded import replicated
 
 
 class ModReLU(nn.Module):
-    """y = ReLU(|x| + b) x / |x|, and 0 for x = 0.
+    """Computes y = ReLU(|x| + b) x / |x|, and 0 for x = 0.
 
-    (Arjovsky, Shah & Bengio, "Unitary evolution recurrent neural networks", 2016.) The
-    real parameter `bias` (b, [num_features], first 0) is the radius of the disc that becomes 0
-    where it is negative.
+    (Arjovsky, Shah & Bengio, "Unitary evolution recurrent neural networks", 2016.) The real
+    parameter `bias` is b, has shape [num_features] and begins as 0. Where b is negative, all
+    numbers in a disc of radius -b become 0. The counterpart for real numbers is `torch.nn.ReLU`.
+    See `docs/layers.md`.
 
     Args:
         num_features: 1, or the size of dimension 1 of the input, as for torch.nn.PReLU.
         device, dtype: of the parameter; `dtype` is real.
 
-    Input: complex or real, [B, num_features, ...]. Output: complex of the same shape.
+    Input: a complex or real tensor of shape [B, num_features, ...]. Output: a complex tensor of the
+    same shape.
 
     Raises:
-        ValueError: `num_features` is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor or of integers.
+        ValueError: `num_features` is less than 1, or the input of a call has another shape.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.ModReLU(1)
+        >>> _ = torch.nn.init.constant_(layer.bias, -1.0)
+        >>> layer(torch.tensor([0.5 + 0j, 6 + 8j])).detach()  # |6 + 8j| = 10 becomes 9
+        tensor([0.0000+0.0000j, 5.4000+7.2000j])
     """
 
     def __init__(
@@ -46,11 +55,11 @@ class ModReLU(nn.Module):
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the features to dimension 1"
             )
-        # The phase of a bfloat16 number has its accuracy only if it is computed in the wider dtype.
+        # The phase of a bfloat16 number is accurate only if it is computed in the wider dtype.
         x = with_parts_in(x, torch.promote_types(x.real.dtype, self.bias.dtype))
         bias = replicated(self.bias, x).view((-1,) + (1,) * max(x.ndim - 2, 0))
         size = x.abs()
-        # The phase first: quotients of small numbers stay at most 1.
+        # The phase is computed first, so that quotients of small numbers stay at most 1.
         safe = size.masked_fill(size == 0, 1)
         kept = torch.relu(size + bias)
         return made_of(x.real / safe * kept, x.imag / safe * kept, x)

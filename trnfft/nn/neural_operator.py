@@ -1,4 +1,4 @@
-"""The Fourier layer with the arguments of neuraloperator's, for its models."""
+"""The Fourier layer with the arguments of neuraloperator's layer, for neuraloperator's models."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,46 +23,54 @@ from trnfft.transforms import irfftn, rfftn
 
 
 class SpectralConv(SplitWeight):
-    """neuraloperator's SpectralConv: `FNO(..., conv_module=trnfft.nn.SpectralConv)`.
+    """neuraloperator's SpectralConv, for `FNO(..., conv_module=trnfft.nn.SpectralConv)`.
 
         y = irfftn(Y) + b,  Y[o, k] = sum_i w[i, o, k] X[i, k],  X = rfftn(x)
 
-    for the lowest frequencies k, as `SpectralConv1d` to `SpectralConv3d`; of n_modes frequencies
-    along a dimension -(n_modes // 2) is the lowest, but along the last one 0, of n_modes // 2 + 1.
-    An input with fewer frequencies takes those of the weight that it has.
+    for the lowest frequencies k, as in `SpectralConv1d` to `SpectralConv3d`. Among n_modes
+    frequencies along a dimension, the lowest is -(n_modes // 2). Along the last dimension there are
+    n_modes // 2 + 1 frequencies, from 0 on. An input with fewer frequencies uses the part of the
+    weight that belongs to them. See `docs/layers.md`.
 
-    Parameters are `weight_real` and `weight_imag`, [in_channels, out_channels, *modes] with the
-    frequencies in ascending order, and `bias`, [out_channels, 1, ...]. `load_state_dict` takes the
-    dense complex weight of neuraloperator, too.
+    The parameters are `weight_real` and `weight_imag`, of shape [in_channels, out_channels, *modes]
+    with the frequencies in ascending order, and `bias`, of shape [out_channels, 1, ...].
+    `load_state_dict` also reads the dense complex weight of neuraloperator.
 
-    neuraloperator 2.0.0 differs in two cases of several dimensions: it moves the frequencies of odd
-    sizes by one, and for another `output_shape` leaves the negative ones where they were.
+    neuraloperator 2.0.0 differs in two cases of several dimensions. It moves the frequencies of odd
+    sizes by one, and for another `output_shape` it leaves the negative frequencies where they were.
 
     Args:
         in_channels, out_channels: numbers of channels.
-        n_modes: the numbers of frequencies along each dimension; of the last, of both signs.
-        complex_data: only False: real data.
-        max_n_modes: only None: the number of frequencies stays as it is.
-        bias: whether there is one.
-        separable: only False: a matrix for each frequency.
-        resolution_scaling_factor: None, or how much finer the output is, one number or one for each
-            dimension.
-        fno_block_precision: only "full"; see `trnfft.precision` for others.
-        factorization: only None: a dense weight. rank, implementation, fixed_rank_modes and
-            decomposition_kwargs have no meaning without one.
-        init_std: standard deviation of the first values of weight and bias, "auto" for
-            sqrt(2 / (in_channels + out_channels)).
-        fft_norm: "backward", "ortho" or "forward", as in torch.fft.
+        n_modes: the number of frequencies along each dimension; along the last one, of both signs.
+        complex_data: only False is allowed: the data is real.
+        max_n_modes: only None is allowed: the number of frequencies stays the same.
+        bias: whether there is a bias b.
+        separable: only False is allowed: a matrix for each frequency.
+        resolution_scaling_factor: None, or how much finer the output is: one number, or one for
+            each dimension.
+        fno_block_precision: only "full" is allowed; see `trnfft.precision` for other precisions.
+        factorization: only None is allowed: a dense weight, for which rank, implementation,
+            fixed_rank_modes and decomposition_kwargs have no meaning.
+        init_std: standard deviation of the first values of weight and bias, or "auto" for sqrt(2 /
+            (in_channels + out_channels)).
+        fft_norm: "backward", "ortho" or "forward", as in `torch.fft`.
         device: of the parameters.
 
-    Input: real, [B, in_channels, d1, ..., dN]. Output: a real tensor [B, out_channels, ...] of the
-    same dtype, with the sizes of `output_shape`, else those of the input, scaled.
+    Input: a real tensor of shape [B, in_channels, d1, ..., dN]. Output: a real tensor of shape [B,
+    out_channels, ...] and of the same dtype. Its sizes are `output_shape` or, without it, the
+    scaled sizes of the input.
 
     Raises:
-        ValueError: a number is less than 1; on call, the input has another shape.
+        ValueError: a number is less than 1, or the input of a call has another shape.
         NotImplementedError: an argument has a value that is not allowed.
-        TypeError: a number is none; on call, the input is no tensor.
-        RuntimeError: on call, the input is complex.
+        TypeError: an argument that must be a number is not, or the input of a call is not a tensor.
+        RuntimeError: the input of a call is complex.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.SpectralConv(2, 4, n_modes=(8, 8))
+        >>> layer(torch.ones(10, 2, 32, 32)).shape
+        torch.Size([10, 4, 32, 32])
     """
 
     def __init__(
@@ -127,7 +135,7 @@ class SpectralConv(SplitWeight):
         dims = tuple(range(-order, 0))
         spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
         sizes = self._sizes(input, output_shape)
-        # No more than the input has, nor than the output.
+        # No more frequencies than the input has, and no more than the output has.
         coarse = [min(pair) for pair in zip(input.shape[2:], sizes, strict=True)]
         coarse[-1] = coarse[-1] // 2 + 1
         counts = [min(pair) for pair in zip(self.modes, coarse, strict=True)]
@@ -138,15 +146,16 @@ class SpectralConv(SplitWeight):
         return y if self.bias is None else y + self.bias
 
     def transform(self, x: torch.Tensor, output_shape: Sequence[int] | None = None) -> torch.Tensor:
-        """What the skip connections of a block take: `x` in the sizes of the output.
+        """Returns `x` in the sizes of the output, for the skip connections of a block.
 
         Args:
-            x: real, [B, C, d1, ..., dN].
-            output_shape: as on call.
+            x: a real tensor of shape [B, C, d1, ..., dN].
+            output_shape: as in a call of the layer.
 
         Returns:
-            [B, C, ...]: linear interpolation of one dimension and bicubic of two, both with the
-            outermost points in place; trigonometric of more.
+            A tensor of shape [B, C, ...]. It is interpolated linearly for one dimension,
+            bicubically for two, both with the outermost points in place, and trigonometrically for
+            more.
         """
         sizes = self._sizes(x, output_shape)
         if tuple(sizes) == tuple(x.shape[2:]):
@@ -175,7 +184,7 @@ class SpectralConv(SplitWeight):
         return [round(size * factor) for size, factor in zip(sizes, self.scale, strict=True)]
 
     def _weight_of(self, counts: Sequence[int]) -> Parts:
-        """The weight of the lowest frequencies, those from 0 on first."""
+        """Returns the weight of the lowest frequencies, with the frequencies from 0 on first."""
 
         def lowest_of(part: torch.Tensor) -> torch.Tensor:
             for dim, (count, size) in enumerate(zip(counts[:-1], self.modes[:-1], strict=True), 2):
@@ -197,7 +206,7 @@ class SpectralConv(SplitWeight):
 
 
 def _scale(given: Any, dimensions: int) -> tuple[float, ...] | None:
-    """Argument 'resolution_scaling_factor' for each dimension."""
+    """Returns argument 'resolution_scaling_factor' for each dimension."""
     if given is None:
         return None
     factors = tuple(given) if isinstance(given, Sequence) else (given,) * dimensions
@@ -211,7 +220,7 @@ def _scale(given: Any, dimensions: int) -> tuple[float, ...] | None:
 
 
 def _deviation(init_std: Any, channels: int) -> float:
-    """Argument 'init_std'."""
+    """Returns argument 'init_std' as a number."""
     if isinstance(init_std, str) and init_std == "auto":
         return (2 / channels) ** 0.5
     std = finite("init_std", init_std)
@@ -223,6 +232,6 @@ def _deviation(init_std: Any, channels: int) -> float:
 def _check_only(name: str, value: object, allowed: object) -> None:
     if type(value) is not type(allowed) or value != allowed:
         raise NotImplementedError(
-            f"argument '{name}' is {shown(value)}, allowed is {allowed!r}; neuraloperator's own "
-            f"SpectralConv takes others, in trnfft.patch_torch()"
+            f"argument '{name}' is {shown(value)}, allowed is {allowed!r}; for other values use "
+            f"neuraloperator's own SpectralConv inside trnfft.patch_torch()"
         )

@@ -13,10 +13,12 @@ from trnfft.transforms import irfftn, rfftn
 
 
 class _SpectralConv(SplitWeight):
-    """What the layers of one, two and three dimensions share.
+    """The part that the layers of one, two and three dimensions share.
 
     Args:
-        modes: numbers of frequencies by their names: of each sign, but of the last dimension.
+        in_channels, out_channels: numbers of channels.
+        modes: numbers of frequencies by their names: of each sign, except for the last dimension.
+        device, dtype: of the parameters.
     """
 
     def __init__(
@@ -59,27 +61,34 @@ class _SpectralConv(SplitWeight):
 
 
 class SpectralConv1d(_SpectralConv):
-    """A convolution over the whole length, given by the lowest frequencies of its kernel.
+    """Convolves over the whole length with a kernel that is given by its lowest frequencies.
 
         y = irfft(Y),  Y[o, k] = sum_i w[i, o, k] X[i, k] for k < modes, else 0,  X = rfft(x)
 
     (Li et al., "Fourier neural operator for parametric partial differential equations", 2021,
-    section 4.) Parameters are `weight_real` and `weight_imag`, [in_channels, out_channels, modes];
-    `trnfft.nn.split.SplitWeight` gives their first values. float16 and bfloat16 are computed in
-    float32.
+    section 4.) The parameters are `weight_real` and `weight_imag`, of shape [in_channels,
+    out_channels, modes]. `trnfft.nn.split.SplitWeight` describes their first values. float16 and
+    bfloat16 are computed in float32. The transforms are those of `torch.fft.rfft`. See
+    `docs/layers.md`.
 
     Args:
         in_channels, out_channels: numbers of channels.
-        modes: the number of frequencies kept.
+        modes: the number of frequencies that are kept.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: real, [B, in_channels, N] with N // 2 + 1 >= modes. Output: a real tensor
-    [B, out_channels, N] of the same dtype.
+    Input: a real tensor of shape [B, in_channels, N] with N // 2 + 1 >= modes. Output: a real
+    tensor of shape [B, out_channels, N] and of the same dtype.
 
     Raises:
-        ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
-        RuntimeError: on call, the input is complex.
+        ValueError: a number is less than 1, or the input of a call has another shape.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        RuntimeError: the input of a call is complex.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.SpectralConv1d(2, 4, modes=16)
+        >>> layer(torch.ones(10, 2, 64)).shape
+        torch.Size([10, 4, 64])
     """
 
     def __init__(
@@ -96,29 +105,37 @@ class SpectralConv1d(_SpectralConv):
 
 
 class SpectralConv2d(_SpectralConv):
-    """A convolution over the whole plane, given by the lowest frequencies of its kernel.
+    """Convolves over the whole plane with a kernel that is given by its lowest frequencies.
 
         y = irfft2(Y),  Y[o, j, k] = sum_i w[i, o, j, k] X[i, j, k],  X = rfft2(x)
 
-    for -modes1 <= j < modes1 and 0 <= k < modes2; all other Y are 0. The weight has j >= 0 first,
-    then j < 0, as the transform has (Li et al., "Fourier neural operator for parametric partial
-    differential equations", 2021, section 4). Parameters are `weight_real` and `weight_imag`,
-    [in_channels, out_channels, 2 * modes1, modes2]; `trnfft.nn.split.SplitWeight` gives their first
-    values. float16 and bfloat16 are computed in float32.
+    for -modes1 <= j < modes1 and 0 <= k < modes2; all other Y are 0. The weight stores j >= 0
+    first, then j < 0, in the order of the transform. (Li et al., "Fourier neural operator for
+    parametric partial differential equations", 2021, section 4.) The parameters are `weight_real`
+    and `weight_imag`, of shape [in_channels, out_channels, 2 * modes1, modes2].
+    `trnfft.nn.split.SplitWeight` describes their first values. float16 and bfloat16 are computed in
+    float32. The transforms are those of `torch.fft.rfft2`. See `docs/layers.md`.
 
     Args:
         in_channels, out_channels: numbers of channels.
-        modes1: the number of frequencies kept of each sign along the last but one dimension.
-        modes2: the number of frequencies kept along the last dimension.
+        modes1: the number of frequencies of each sign that are kept along the last but one
+            dimension.
+        modes2: the number of frequencies that are kept along the last dimension.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: real, [B, in_channels, H, W] with H >= 2 * modes1 and W // 2 + 1 >= modes2. Output: a
-    real tensor [B, out_channels, H, W] of the same dtype.
+    Input: a real tensor of shape [B, in_channels, H, W] with H >= 2 * modes1 and W // 2 + 1 >=
+    modes2. Output: a real tensor of shape [B, out_channels, H, W] and of the same dtype.
 
     Raises:
-        ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor, or of integers.
-        RuntimeError: on call, the input is complex.
+        ValueError: a number is less than 1, or the input of a call has another shape.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        RuntimeError: the input of a call is complex.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.SpectralConv2d(2, 4, modes1=8, modes2=8)
+        >>> layer(torch.ones(10, 2, 32, 32)).shape
+        torch.Size([10, 4, 32, 32])
     """
 
     def __init__(
@@ -136,31 +153,39 @@ class SpectralConv2d(_SpectralConv):
 
 
 class SpectralConv3d(_SpectralConv):
-    """A convolution over the whole volume, given by the lowest frequencies of its kernel.
+    """Convolves over the whole volume with a kernel that is given by its lowest frequencies.
 
         y = irfftn(Y),  Y[o, j, k, l] = sum_i w[i, o, j, k, l] X[i, j, k, l],  X = rfftn(x)
 
     for -modes1 <= j < modes1, -modes2 <= k < modes2 and 0 <= l < modes3; all other Y are 0. The
-    weight has j >= 0 first, then j < 0, and k likewise, as the transform has (Li et al., "Fourier
-    neural operator for parametric partial differential equations", 2021, section 4). Parameters
-    are `weight_real` and `weight_imag`, [in_channels, out_channels, 2 * modes1, 2 * modes2,
-    modes3]; `trnfft.nn.split.SplitWeight` gives their first values. float16 and bfloat16 are
-    computed in float32.
+    weight stores j >= 0 first, then j < 0, and k likewise, in the order of the transform. (Li et
+    al., "Fourier neural operator for parametric partial differential equations", 2021, section 4.)
+    The parameters are `weight_real` and `weight_imag`, of shape [in_channels, out_channels, 2 *
+    modes1, 2 * modes2, modes3]. `trnfft.nn.split.SplitWeight` describes their first values. float16
+    and bfloat16 are computed in float32. The transforms are those of `torch.fft.rfftn`. See
+    `docs/layers.md`.
 
     Args:
         in_channels, out_channels: numbers of channels.
-        modes1, modes2: the numbers of frequencies kept of each sign along the last but two and the
-            last but one dimension.
-        modes3: the number of frequencies kept along the last dimension.
+        modes1, modes2: the numbers of frequencies of each sign that are kept along the last but two
+            and the last but one dimension.
+        modes3: the number of frequencies that are kept along the last dimension.
         device, dtype: of the parameters; `dtype` is real.
 
-    Input: real, [B, in_channels, D, H, W] with D >= 2 * modes1, H >= 2 * modes2 and
-    W // 2 + 1 >= modes3. Output: a real tensor [B, out_channels, D, H, W] of the same dtype.
+    Input: a real tensor of shape [B, in_channels, D, H, W] with D >= 2 * modes1, H >= 2 * modes2
+    and W // 2 + 1 >= modes3. Output: a real tensor of shape [B, out_channels, D, H, W] and of the
+    same dtype.
 
     Raises:
-        ValueError: a number is less than 1; on call, the input has another shape.
-        TypeError: `dtype` is not real; on call, the input is no tensor.
-        RuntimeError: on call, the input is complex.
+        ValueError: a number is less than 1, or the input of a call has another shape.
+        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        RuntimeError: the input of a call is complex.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.SpectralConv3d(2, 4, modes1=2, modes2=2, modes3=2)
+        >>> layer(torch.ones(3, 2, 8, 8, 8)).shape
+        torch.Size([3, 4, 8, 8, 8])
     """
 
     def __init__(
@@ -179,9 +204,12 @@ class SpectralConv3d(_SpectralConv):
 
 
 def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """The lowest frequencies of a spectrum [B, C, ..., F], along all dimensions but the last.
+    """Returns the lowest frequencies of a spectrum [B, C, ..., F] in all dimensions but the last.
 
-    signed: for each of these, how many frequencies from 0 on and how many below 0, which follow.
+    Args:
+        spectrum: the spectrum.
+        signed: for each of these dimensions, how many frequencies from 0 on to keep, and how many
+            below 0, which follow.
     """
 
     def cut(part: torch.Tensor) -> torch.Tensor:
@@ -197,7 +225,7 @@ def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.T
 def spread(
     low: torch.Tensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
 ) -> torch.Tensor:
-    """The inverse of `lowest`: a spectrum of these sizes with zeros at the other frequencies."""
+    """Returns the inverse of `lowest`: a spectrum of these sizes, with zeros elsewhere."""
 
     def pad(part: torch.Tensor) -> torch.Tensor:
         for dim, ((positive, negative), size) in enumerate(zip(signed, sizes, strict=False), 2):
@@ -210,14 +238,14 @@ def spread(
 
 
 def mix(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
-    """The channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
+    """Returns the channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
     check_device("input", spectrum.device, "the weight", weight.real.device)
     weight = Parts(*(part.to(spectrum.real.dtype) for part in weight))
     return bilinear(lambda x, w: torch.einsum("bi...,io...->bo...", x, w), spectrum, weight)
 
 
 def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:
-    """ValueError unless the input has channels before `ndim` dimensions of points."""
+    """Raises ValueError unless the input has channels before `ndim` dimensions of points."""
     if input.ndim != ndim + 2 or input.shape[1] != channels:
         points = {1: "N", 2: "H, W", 3: "D, H, W"}.get(ndim, f"{ndim} dimensions")
         raise ValueError(
@@ -229,6 +257,6 @@ def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:
 def _check_modes(name: str, modes: int, most: int, length: int) -> None:
     if modes > most:
         raise ValueError(
-            f"the layer keeps {name}={modes} frequencies, but argument 'input' with {length} "
-            f"points has {most}; use longer data or fewer modes"
+            f"argument 'input' has {length} points and {most} frequencies, allowed are {modes} "
+            f"or more, as many as {name} of the layer; use longer data or fewer modes"
         )

@@ -1,16 +1,17 @@
 """Spectrograms, with the arguments of torchaudio's layers, and signals from spectra.
 
-With X = `trnfft.stft` of a signal, and a filter bank b of m triangles:
+Let X be `trnfft.stft` of a signal, and b a filter bank of m triangles. The layers compute
 
     Spectrogram:     S[f, t] = |X[f, t]|^power
     MelSpectrogram:  M[m, t] = sum_f b[f, m] S[f, t]
 
-Triangle m rises from 0 at the frequency c[m - 1] to 1 at c[m], and falls to 0 at c[m + 1]. They
-are equally spaced on the mel scale, which is that of the Hidden Markov Model Toolkit ("htk")
+Triangle m rises from 0 at the frequency c[m - 1] to 1 at c[m], and falls to 0 at c[m + 1]. The
+frequencies c are equally spaced on a mel scale. "htk" is the scale of the Hidden Markov Model
+Toolkit:
 
     mel = 2595 log10(1 + f / 700)
 
-or that of Slaney's "Auditory toolbox", 1998 ("slaney")
+"slaney" is the scale of Slaney's "Auditory toolbox", 1998:
 
     mel = 3 f / 200 below 1000 Hz,  15 + 27 ln(f / 1000) / ln(6.4) above
 """
@@ -40,7 +41,7 @@ from trnfft.signal import istft, stft
 
 _SCALES = ("htk", "slaney")
 _NORMALIZED = (False, True, None, "window", "frame_length")
-_BREAK_HZ, _BREAK_MEL = 1000.0, 15.0  # where Slaney's scale turns from linear to logarithmic
+_BREAK_HZ, _BREAK_MEL = 1000.0, 15.0  # where Slaney's scale changes from linear to logarithmic
 _LOG_STEP = np.log(6.4) / 27
 
 
@@ -79,28 +80,38 @@ class _Frames(nn.Module):
 
 
 class Spectrogram(_Frames):
-    """The spectra of overlapping frames of a signal, as torchaudio.transforms.Spectrogram.
+    """Computes the spectra of overlapping frames of a signal.
+
+    The counterpart in torchaudio is `torchaudio.transforms.Spectrogram`. See `docs/layers.md`.
 
     Args:
         n_fft: length of a frame and of its transform.
         win_length: length of the window. Default: n_fft.
-        hop_length: distance of the frames. Default: win_length // 2.
-        pad: zeros to add on both sides of the signal.
-        window_fn: makes the window of its length, a buffer.
-        power: of the absolute value; None for complex spectra.
+        hop_length: distance between the starts of two frames. Default: win_length // 2.
+        pad: number of zeros to add on both sides of the signal.
+        window_fn: a function of the length that returns the window, which becomes a buffer.
+        power: exponent of the absolute value; None for complex spectra.
         normalized: False; True or "window" to divide by the root of the sum of the squared window;
-            "frame_length" to divide by sqrt(n_fft).
+            or "frame_length" to divide by sqrt(n_fft).
         wkwargs: further arguments of `window_fn`.
         center, pad_mode, onesided: as for `trnfft.stft`.
 
-    Input: real, [..., L]. Output: a real tensor [..., F, T], or a ComplexTensor; of float16 and
-    bfloat16 in float32.
+    Input: a real tensor of shape [..., L]. Output: a real tensor of shape [..., F, T], or a complex
+    tensor for power None. float16 and bfloat16 give float32.
 
     Raises:
-        ValueError: `normalized` is unknown, a length less than 1 or `pad` negative.
-        TypeError: an argument is of the wrong type, or `window_fn` makes something else.
-        RuntimeError: there is no memory for the window.
-        TypeError, RuntimeError, NotImplementedError: on call, as `trnfft.stft`.
+        ValueError: `normalized` is unknown, a length is less than 1, or `pad` is negative.
+        TypeError: an argument has the wrong type, or `window_fn` returns something else than a
+            window.
+        RuntimeError: the memory is too small for the window.
+        TypeError, RuntimeError, NotImplementedError: a call raises the errors of `trnfft.stft`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.cos(torch.pi / 2 * torch.arange(1000))  # a quarter of the sampling frequency
+        >>> S = trnfft.nn.Spectrogram(n_fft=64)(x)
+        >>> S.shape, S.sum(-1).argmax()  # bin 16 of 64
+        (torch.Size([33, 32]), tensor(16))
     """
 
     def __init__(
@@ -144,7 +155,7 @@ class Spectrogram(_Frames):
             spectrum = spectrum / self._norm()
         if self.power is None:
             return spectrum
-        if self.power == 2:  # which has a derivative at 0
+        if self.power == 2:  # unlike abs(), squares have a derivative at 0
             return spectrum.real.square() + spectrum.imag.square()
         return spectrum.abs() if self.power == 1 else spectrum.abs().pow(self.power)
 
@@ -158,17 +169,30 @@ class Spectrogram(_Frames):
 
 
 class InverseSpectrogram(_Frames):
-    """Signals from complex spectra, as torchaudio.transforms.InverseSpectrogram.
+    """Computes signals from complex spectra.
+
+    The counterpart in torchaudio is `torchaudio.transforms.InverseSpectrogram`. See
+    `docs/layers.md`.
 
     Args:
-        n_fft, win_length, hop_length, pad, window_fn, normalized, wkwargs, center, pad_mode,
-            onesided: as given to `Spectrogram`; `pad_mode` has no meaning here.
+        n_fft, win_length, hop_length, pad, window_fn, normalized: as given to `Spectrogram`.
+        wkwargs, center, pad_mode, onesided: as given to `Spectrogram`. `pad_mode` has no meaning
+            here.
 
-    Input: native complex or ComplexTensor, [..., F, T]; and the length L of the signal, by default
-    that of the frames. Output: a real tensor [..., L].
+    Input: a native complex tensor or a ComplexTensor of shape [..., F, T]; and the length L of the
+    signal, whose default is the length of the frames. Output: a real tensor of shape [..., L].
 
     Raises:
-        ValueError, TypeError, RuntimeError: as `Spectrogram`; on call, as `trnfft.istft`.
+        ValueError, TypeError, RuntimeError: as `Spectrogram`; a call raises the errors of
+            `trnfft.istft`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.arange(256.0)
+        >>> X = trnfft.nn.Spectrogram(n_fft=64, power=None)(x)
+        >>> y = trnfft.nn.InverseSpectrogram(n_fft=64)(X, length=256)
+        >>> torch.allclose(x, y, atol=1e-3)
+        True
     """
 
     def __init__(
@@ -214,19 +238,30 @@ class InverseSpectrogram(_Frames):
 
 
 class MelScale(nn.Module):
-    """The part of `MelSpectrogram` after the spectrogram; `fb`, [F, n_mels], is a buffer.
+    """Computes a mel spectrogram from a spectrogram, as the second part of `MelSpectrogram`.
+
+    The filter bank `fb`, of shape [F, n_mels], is a buffer. The counterpart in torchaudio is
+    `torchaudio.transforms.MelScale`. See `docs/layers.md`.
 
     Args:
         n_mels, sample_rate, f_min, f_max, norm, mel_scale: as for `MelSpectrogram`.
-        n_stft: the number of frequencies F, from 0 to sample_rate // 2.
+        n_stft: the number F of frequencies, from 0 to sample_rate // 2.
 
-    Input: real, [..., F, T]. Output: a real tensor [..., n_mels, T] of the same dtype.
+    Input: a real tensor of shape [..., F, T]. Output: a real tensor of shape [..., n_mels, T] and
+    of the same dtype.
 
     Raises:
-        ValueError: `n_mels` is less than 1, `f_min` negative or not below `f_max`, `norm` or
-            `mel_scale` unknown.
-        TypeError: a number is none; on call, the input is no tensor of real numbers.
-        RuntimeError: there is no memory for `fb`; on call, the input has not F frequencies.
+        ValueError: `n_mels` is less than 1, `f_min` is negative or not below `f_max`, or `norm` or
+            `mel_scale` is unknown.
+        TypeError: an argument that must be a number is not, or the input of a call is not a tensor
+            of real numbers.
+        RuntimeError: the memory is too small for `fb`, or the input of a call does not have F
+            frequencies.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> trnfft.nn.MelScale(n_mels=40, n_stft=201)(torch.ones(201, 11)).shape
+        torch.Size([40, 11])
     """
 
     fb: torch.Tensor
@@ -272,23 +307,32 @@ class MelScale(nn.Module):
 
 
 class MelSpectrogram(nn.Module):
-    """A spectrogram in bands that are even to the ear, as torchaudio.transforms.MelSpectrogram.
+    """Computes a spectrogram in bands of equal width on a mel scale.
+
+    The counterpart in torchaudio is `torchaudio.transforms.MelSpectrogram`. See `docs/layers.md`.
 
     Args:
-        sample_rate: of the signal, in Hz.
-        n_fft, win_length, hop_length, pad, window_fn, power, normalized, wkwargs, center, pad_mode:
-            as for `Spectrogram`.
+        sample_rate: sampling frequency of the signal, in Hz.
+        n_fft, win_length, hop_length, pad, window_fn, power: as for `Spectrogram`.
+        normalized, wkwargs, center, pad_mode: as for `Spectrogram`.
         f_min, f_max: where the first triangle begins and the last one ends, in Hz. Default: 0 and
             sample_rate // 2.
         n_mels: number of triangles.
         norm: None, or "slaney" for triangles of area 1.
         mel_scale: "htk" or "slaney".
 
-    Input: real, [..., L]. Output: a real tensor [..., n_mels, T].
+    Input: a real tensor of shape [..., L]. Output: a real tensor of shape [..., n_mels, T].
 
     Raises:
-        ValueError, TypeError, RuntimeError: as `Spectrogram` and `MelScale`; `power` is None.
-        TypeError, RuntimeError, NotImplementedError: on call, as `trnfft.stft`.
+        ValueError, TypeError, RuntimeError: as `Spectrogram` and `MelScale`; ValueError also where
+            `power` is None.
+        TypeError, RuntimeError, NotImplementedError: a call raises the errors of `trnfft.stft`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> layer = trnfft.nn.MelSpectrogram(sample_rate=16000, n_fft=400, n_mels=40)
+        >>> layer(torch.ones(2, 16000)).shape
+        torch.Size([2, 40, 81])
     """
 
     def __init__(
@@ -313,8 +357,8 @@ class MelSpectrogram(nn.Module):
         super().__init__()
         if power is None:
             raise ValueError(
-                "argument 'power' is None, allowed are numbers, as bands of complex spectra have "
-                "no meaning; use Spectrogram"
+                "argument 'power' is None, allowed are numbers, because bands of complex spectra "
+                "have no meaning; use Spectrogram"
             )
         self.spectrogram = Spectrogram(
             n_fft,
@@ -337,7 +381,7 @@ class MelSpectrogram(nn.Module):
 
 
 def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:
-    """What `window_fn` makes, checked."""
+    """Returns the window that `window_fn` makes, checked."""
     if not callable(window_fn):
         raise TypeError(f"argument 'window_fn' is {shown(window_fn)}, allowed are functions")
     if not isinstance(wkwargs, (dict, type(None))):
@@ -353,7 +397,7 @@ def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:
 
 
 def _triangles(frequencies: np.ndarray, corners: np.ndarray, norm: str | None) -> np.ndarray:
-    """The filter bank [F, n_mels] of triangles between every three of the corners, in Hz."""
+    """Returns the filter bank [F, n_mels] of triangles, each between three corners in Hz."""
     left, middle, right = corners[:-2], corners[1:-1], corners[2:]
     rising = (frequencies[:, None] - left) / (middle - left)
     falling = (right - frequencies[:, None]) / (right - middle)

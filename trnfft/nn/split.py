@@ -1,4 +1,4 @@
-"""What the layers share: complex weights and products in split form."""
+"""The part that the layers share: complex weights and products of complex numbers in two parts."""
 
 import math
 from collections.abc import Callable
@@ -15,19 +15,20 @@ Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class SplitWeight(nn.Module):
-    """A layer with a complex weight, and perhaps a complex bias, as pairs of real parameters.
+    """A layer with a complex weight, and an optional complex bias, as pairs of real parameters.
 
-    The weight's magnitudes begin with Rayleigh's distribution and its phases with the uniform one,
-    with E|w|^2 = 2 / (fan_in + fan_out); equivalently, both parts are normal with half of that
-    variance. As Glorot's values do for real weights, they keep the variances of signals and of
-    gradients (Trabelsi et al., "Deep complex networks", 2018, section 3.6). The bias begins as 0.
+    The magnitudes of the weight begin with Rayleigh's distribution and its phases with the uniform
+    distribution, with E|w|^2 = 2 / (fan_in + fan_out). Equivalently, both parts are normal with
+    half of that variance. Like Glorot's values for real weights, they keep the variances of signals
+    and of gradients (Trabelsi et al., "Deep complex networks", 2018, section 3.6). The bias begins
+    as 0.
 
     Args:
-        shape: of the weight.
-        fan_in: the number of inputs that an output is a sum over.
-        fan_out: the number of outputs that an input goes to.
+        shape: shape of the weight.
+        fan_in: number of inputs in the sum of an output.
+        fan_out: number of outputs to which an input contributes.
         bias: size of the bias, 0 for none.
-        device, dtype: of the parameters, as `check_parameters` allows them.
+        device, dtype: of the parameters; `dtype` is real.
     """
 
     weight_real: nn.Parameter
@@ -54,7 +55,7 @@ class SplitWeight(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw a new weight, and set the bias to zero."""
+        """Draws a new weight and sets the bias to zero."""
         for weight, bias in (
             (self.weight_real, self.bias_real),
             (self.weight_imag, self.bias_imag),
@@ -65,7 +66,7 @@ class SplitWeight(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """A copy of the weight, whose parts are the parameters."""
+        """A copy of the weight, as a ComplexTensor."""
         return ComplexTensor(self.weight_real, self.weight_imag)
 
     @property
@@ -74,14 +75,14 @@ class SplitWeight(nn.Module):
         return Parts(self.weight_real, self.weight_imag)
 
     def checked_input(self, input: Input) -> torch.Tensor:
-        """The input as complex numbers, of the weight's dtype and on its device."""
+        """Returns the input as complex numbers, with the weight's dtype and on its device."""
         x = as_complex("input", input)
         check_device("input", x.device, "the weight", self.weight_real.device)
         check_same_dtype("input", x, self.weight_real.dtype)
         return x
 
     def biased(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-        """`x` plus the bias in a shape that broadcasts."""
+        """Returns `x` plus the bias in a shape that broadcasts."""
         if self.bias_real is None or self.bias_imag is None:
             return x
         real, imag = self.bias_real.view(shape), self.bias_imag.view(shape)
@@ -89,15 +90,15 @@ class SplitWeight(nn.Module):
 
 
 def bilinear(operation: Operation, x: torch.Tensor, y: torch.Tensor | Parts) -> torch.Tensor:
-    """The complex form of a real bilinear operation, such as a product or a convolution.
+    """Returns the complex form of a real bilinear operation, such as a product or a convolution.
 
         (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c)
 
-    Of native tensors it is torch's own.
+    For native tensors, torch computes it.
 
     Args:
-        operation: bilinear in its two tensors, real or native complex ones.
-        x, y: complex tensors of whatever shapes it takes; of the second one the parts will do.
+        operation: a function of two real or native complex tensors, linear in each.
+        x, y: complex tensors of the shapes that `operation` accepts. `y` may be given as its parts.
     """
     if not isinstance(x, ComplexTensor) and not isinstance(y, ComplexTensor):
         return operation(x, torch.complex(*y) if isinstance(y, Parts) else y)
