@@ -77,7 +77,10 @@ def check_nki_sim(words):
 def check_trnfft(words):
     known = typer.main.get_command(cli.app).commands
     assert words[0] in known
-    options = {name for parameter in known[words[0]].params for name in parameter.opts}
+    command = known[words[0]]
+    if hasattr(command, "load"):  # its module is imported when it runs
+        command = command.load()
+    options = {name for parameter in command.params for name in parameter.opts}
     assert set(options_in(words)) <= {*options, "--help"}
 
 

@@ -6,6 +6,7 @@ Figures in prose are compared by blocks of the pages themselves, which test_exam
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 import numpy as np
@@ -149,6 +150,30 @@ def test_errors_of_cosine_and_sine_transforms(backend):
 
 def distance(actual, expected) -> float:
     return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
+
+
+def test_times_in_the_newest_changes():
+    """Of kernels on one core of trn1 and of trn2."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    newest = re.split(r"^## (?=\d)", text, flags=re.MULTILINE)[0]
+    if "| transform | before | now |" not in newest:
+        pytest.skip("the times are those of a version that has come out")
+    for name, _, now, _ in table_below(newest, "- Kernels take less time."):
+        sizes, _, batch = name.partition(", batch ")
+        shape = tuple(in_numbers(sizes))
+        size = {"n": shape[0]} if len(shape) == 1 else {"shape": shape}
+        times = []
+        for chip in ("trn1", "trn2"):
+            plan = trnfft.plan(
+                **size,
+                batch=int(batch or 1 << round(math.log2(2**20 / math.prod(shape)))),
+                real="real" in sizes,
+                inverse="to real" in sizes,
+                target=chip,
+                cores=1,
+            )
+            times.append(f"{plan.predicted_ns / 1e3:.0f}")
+        assert now == " / ".join(times), name
 
 
 @pytest.mark.sweep
