@@ -1,1 +1,1 @@
-"""What computes transforms. All backends have the interface of `backend.Backend`."""
+"""Backends compute transforms. All of them have the interface of `backend.Backend`."""

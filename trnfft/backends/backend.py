@@ -1,4 +1,4 @@
-"""What every backend is: transforms of split parts along their last dimensions, by one record."""
+"""The interface of a backend: transforms of split parts along their last dimensions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ Parts = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Call:
-    """What is done to split parts.
+    """The settings of a transform of split parts.
 
     Attributes:
-        sizes: lengths of the transforms, of the last dimensions in their order. Half spectra have
-            sizes[-1] // 2 + 1 numbers in the last one.
+        sizes: lengths of the transforms, for the last dimensions in their order. A half
+            spectrum has
+            sizes[-1] // 2 + 1 numbers in the last dimension.
         inverse: the sign of the exponent: False for exp(-2 pi i j k / N), True for exp(+ ...).
         scale: a factor on the result.
         precision: the mode, as in `trnfft.config`.
-        planned: whether the frequencies, which are the input of an inverse, are in planned order
-            (see trnfft/planner/order.py); of one dimension and complex data only.
+        planned: whether the frequencies are in planned order (see trnfft/planner/order.py); for an
+            inverse, the frequencies are the input. Only for one dimension and complex data.
     """
 
     sizes: tuple[int, ...]
@@ -41,33 +42,35 @@ class Call:
 class Backend:
     """Transforms along the last dimensions of split parts: `c2c`, `r2c` and `c2r`.
 
-    A backend needs `c2c_rows` only. The others are made of it here: several dimensions one after
-    the other, real data and half spectra as complex data. All take parts on one device, of one
-    dtype, and raise NotImplementedError for what the backend cannot do. Parts of a result share
-    memory neither with each other nor with the input; they have any strides.
+    A backend has to implement `c2c_rows` only. The other methods are built from it in this class:
+    several dimensions as one transform after the other, real data and half spectra as complex data.
+    All methods accept parts on one device and of one dtype, and raise NotImplementedError for what
+    the backend cannot do. The parts of a result share memory neither with each other nor with the
+    input, and may have any strides.
     """
 
     name: str
-    takes_whole = False  # also complex tensors of torch with any dimensions: `torch_native`
-    has_kernels = False  # NKI kernels, convolutions and others among them: `run`
-    has_derivatives = False  # those of the torch operations that it is made of
-    has_planned_order = False  # transforms in planned order cost it nothing more
+    # whether it also accepts complex tensors of torch with any dimensions: `torch_native`
+    takes_whole = False
+    has_kernels = False  # whether it has NKI kernels, those of convolutions among them: `run`
+    has_derivatives = False  # whether it consists of torch operations, which have derivatives
+    has_planned_order = False  # whether transforms in planned order cost it nothing more
 
     def c2c_rows(self, parts: Parts, call: Call) -> Parts:
-        """`c2c` along the last dimension alone."""
+        """Computes `c2c` along the last dimension only."""
         raise NotImplementedError
 
     def r2c_rows(self, parts: Parts, call: Call) -> Parts:
-        """`r2c` along the last dimension alone."""
+        """Computes `r2c` along the last dimension only."""
         return half_of(*self.c2c_rows((parts[0], torch.zeros_like(parts[0])), call))
 
     def c2r_rows(self, parts: Parts, call: Call) -> Parts:
-        """`c2r` along the last dimension alone."""
+        """Computes `c2r` along the last dimension only."""
         real, imag = parts
         return self.c2c_rows(whole_of(real, imag, call.sizes[-1]), call)[:1]
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
-        """Real and imaginary part [..., *sizes] of complex data to those of its transform."""
+        """Transforms complex data: real and imaginary part [..., *sizes] to those of the result."""
         if call.planned and not self.has_planned_order:
             return self._in_planned_order(parts, call)
         if len(call.sizes) == 1:
@@ -75,35 +78,35 @@ class Backend:
         return self._dimensions(parts, call, len(call.sizes))
 
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        """One real part [..., *sizes] to the parts of the half spectrum of its transform."""
+        """Transforms real data: one part [..., *sizes] to the two parts of its half spectrum."""
         if len(call.sizes) == 1:
             return self.r2c_rows(parts, call)
         half = self.r2c_rows(parts, replace(call, sizes=call.sizes[-1:]))
         return self._dimensions(half, replace(call, scale=1.0), len(call.sizes) - 1)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
-        """The parts of a half spectrum of Hermitian data to one real part [..., *sizes]."""
+        """Transforms the two parts of a half spectrum to one real part [..., *sizes]."""
         if len(call.sizes) == 1:
             return self.c2r_rows(parts, call)
         parts = self._dimensions(parts, replace(call, scale=1.0), len(call.sizes) - 1)
         return self.c2r_rows(parts, replace(call, sizes=call.sizes[-1:]))
 
     def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
-        """The method `kind` for this call, of parts like this one: what can be looked up is.
+        """Returns the method `kind` for this call and parts like `like`, plan and tables ready.
 
         Raises:
-            NotImplementedError, RuntimeError, TypeError: the backend cannot do it.
+            NotImplementedError, RuntimeError, TypeError: the backend cannot do the transform.
         """
         return partial(getattr(self, kind), call=call)
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
     ) -> list[torch.Tensor]:
-        """The results of the kernel of any plan's recipe, on the device of its float32 input.
+        """Returns the results of the kernel of any plan's recipe, on the device of its input.
 
         Args:
-            recipe: of any plan.
-            x: the kernel's input, of the shapes that its algorithm's `inputs` gives.
+            recipe: the recipe of any plan.
+            x: the kernel's float32 input, of the shapes that its algorithm's `inputs` returns.
             inverse: the sign of the exponent.
             scale: a factor on the result.
 
@@ -124,7 +127,7 @@ class Backend:
         return parts
 
     def _in_planned_order(self, parts: Parts, call: Call) -> Parts:
-        """`c2c` in planned order, by transforms that have the natural one."""
+        """Computes `c2c` in planned order, by transforms in natural order."""
         from trnfft.planner import order  # here, so that only its users load the planner
 
         radices = order.radices(call.sizes[-1])
@@ -135,10 +138,10 @@ class Backend:
 
 
 def without_views(function: Any, device: torch.device) -> Any:
-    """`function` of tensors on the device; on an XLA one it computes with copies, not views.
+    """Returns `function` for tensors on the device; on XLA it uses copies in place of views.
 
-    torch_xla does so by itself, but not inside of a custom operator, where views of views have
-    wrong values.
+    torch_xla itself does this, but not inside a custom operator, where views of views have wrong
+    values.
     """
     if device.type != "xla":
         return function
@@ -151,7 +154,7 @@ def _reordered(parts: Parts, radices: tuple[int, ...]) -> Parts:
 
 
 def _digits_reversed(x: torch.Tensor, radices: tuple[int, ...]) -> torch.Tensor:
-    """The last dimension with the digits of its index, of these radices, in reverse order."""
+    """Returns the last dimension with its index's digits, in these radices, in reverse order."""
     lead = x.ndim - 1
     digits = x.reshape(*x.shape[:-1], *radices)
     reverse = range(digits.ndim - 1, lead - 1, -1)

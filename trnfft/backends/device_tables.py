@@ -1,4 +1,4 @@
-"""Tables on devices: made and uploaded once, and kept while they fit."""
+"""Tables on devices. They are made and uploaded once, and kept as memory allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from trnfft import cache
 
-TABLE_BYTES = 256 << 20  # kept on all devices together
+TABLE_BYTES = 256 << 20  # bytes of the tables that are kept on all devices together
 
 
 def _bytes_of(tables: Any) -> int:
@@ -23,17 +23,17 @@ def _bytes_of(tables: Any) -> int:
 def tables_like(
     x: torch.Tensor, make: Callable[..., Any], *arguments: Hashable
 ) -> tuple[torch.Tensor, ...]:
-    """`tables_for` the device and the dtype of a real tensor."""
+    """Returns `tables_for` with the device and the dtype of a real tensor."""
     return tables_for(x.device, x.dtype, make, *arguments)
 
 
 def tables_for(
     device: torch.device, dtype: torch.dtype, make: Callable[..., Any], *arguments: Hashable
 ) -> tuple[torch.Tensor, ...]:
-    """`make(*arguments)`, a sequence of arrays, on the device and in the dtype of real tensors."""
+    """Returns the arrays `make(*arguments)` as tensors on the device and in the dtype."""
     tables = uploaded(device, dtype, make, *arguments)
     if device.type == "xla" and torch.is_inference_mode_enabled():
-        # In that mode torch_xla makes no views of tensors from outside of it.
+        # In inference mode torch_xla makes no views of tensors that were made outside it.
         return tuple(table.clone() for table in tables)
     return tables
 
@@ -46,16 +46,16 @@ def uploaded(
     make: Callable[..., Any],
     *arguments: Hashable,
 ) -> Any:
-    """`make(*arguments)`, nested tuples of arrays, as plain tensors on a device.
+    """Returns `make(*arguments)`, nested tuples of arrays, as plain tensors on a device.
 
     Args:
-        device: where.
-        dtype: of the tensors. None: that of each array.
-        make: makes the tables; what is no array in them stays as it is.
-        arguments: its arguments.
+        device: the device of the tensors.
+        dtype: the dtype of the tensors, or None for the dtype of each array.
+        make: makes the tables; items that are not arrays stay as they are.
+        arguments: the arguments of `make`.
     """
-    # In a thread of its own: a mode of this one (inference_mode, torch.func, fake tensors) would
-    # stay in the kept tensors.
+    # A thread of its own makes them: a mode of this thread (inference_mode, torch.func, fake
+    # tensors) would stay in the tensors that are kept.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: _moved(make(*arguments), dtype, device)).result()
 
@@ -65,6 +65,6 @@ def _moved(tables: Any, dtype: torch.dtype | None, device: torch.device) -> Any:
         return tuple(_moved(item, dtype, device) for item in tables)
     if not isinstance(tables, np.ndarray):
         return tables
-    if tables.dtype.name == "bfloat16":  # of ml_dtypes, which torch does not know
+    if tables.dtype.name == "bfloat16":  # from ml_dtypes, which torch does not know
         return torch.tensor(tables.view(np.int16)).view(torch.bfloat16).to(dtype).to(device)
     return torch.tensor(tables).to(dtype).to(device)

@@ -1,4 +1,4 @@
-"""Kernels in a graph: launches whose tables are operands, settled before it is traced."""
+"""Kernels in a graph: launches whose tables are operands, determined before the graph is traced."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from trnfft.planner.problem import C2R, R2C
 def tables_of(
     kind: str, shapes: Sequence[tuple[int, ...]], call: Call, device: torch.device
 ) -> list[torch.Tensor]:
-    """Tables of the launches of a transform, in their order, on the device.
+    """Returns the tables of a transform's launches, in the order of the launches, on the device.
 
     Args:
         kind: "c2c", "r2c" or "c2r".
-        shapes: of the parts.
-        call: what is done to them.
-        device: where the tables go, once.
+        shapes: shapes of the parts.
+        call: settings of the transform.
+        device: the device to which the tables go, once.
 
     Raises:
-        NotImplementedError: no kernel can do a length with this precision.
+        NotImplementedError: no kernel can transform a length with this precision.
     """
     backend = _Rehearsal(device)
     getattr(backend, kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)
@@ -35,7 +35,7 @@ def tables_of(
 
 
 class GraphNki(Nki):
-    """The kernels with tables that are given, those of `tables_of`."""
+    """The kernels with given tables, those of `tables_of`."""
 
     def __init__(self, tables: Sequence[torch.Tensor]) -> None:
         super().__init__("nki")
@@ -50,7 +50,7 @@ class GraphNki(Nki):
 
 
 class _Rehearsal(Nki):
-    """The kernels' moves on tensors without data: nothing runs but what the launches would need."""
+    """Follows the kernels' steps on tensors without data, to find the tables that launches need."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__("nki")

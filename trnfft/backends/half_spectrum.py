@@ -1,4 +1,4 @@
-"""Half spectra of real data, the first N // 2 + 1 numbers, and whole ones."""
+"""Half spectra of real data, which are the first N // 2 + 1 numbers, and whole spectra."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Parts = tuple[torch.Tensor, torch.Tensor]
 
 
 def half_of(real: torch.Tensor, imag: torch.Tensor) -> Parts:
-    """The first N // 2 + 1 numbers."""
+    """Returns the first N // 2 + 1 numbers."""
     half = real.shape[-1] // 2 + 1
     return real[..., :half], imag[..., :half]
 
@@ -16,14 +16,15 @@ def half_of(real: torch.Tensor, imag: torch.Tensor) -> Parts:
 def with_real_mirrors(
     half: tuple[torch.Tensor, ...], sizes: tuple[int, ...], inverse: bool
 ) -> Parts:
-    """A fresh half spectrum of real data with zeros, written into it, where it has to be real.
+    """Writes zeros into a fresh half spectrum of real data where it has to be real; returns it.
 
-    That is where X[k] = conj X[-k] is its own mirror: 2 k = 0 modulo N along each of the last
-    dimensions. An inverse has the signs of torch.fft's, which conjugates the spectrum of the last
-    dimension and sums along the others: of -0.0 sums are -0.0, differences 0.0.
+    This is where X[k] = conj X[-k] is its own mirror: 2 k = 0 modulo N along each of the last
+    dimensions. For an inverse the zeros have the signs of torch.fft's results. torch.fft conjugates
+    the spectrum of the last dimension and sums along the others: a sum of -0.0 is -0.0, a
+    difference is 0.0.
     """
     real, imag = half
-    if imag.device.type == "xla":  # whose graphs would scatter
+    if imag.device.type == "xla":  # the graphs of XLA would scatter
         return real, _with_zeros_chosen(imag, sizes, inverse)
     mirrors: Any = (..., *(slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes))
     own = imag[mirrors].zero_()
@@ -34,19 +35,19 @@ def with_real_mirrors(
 
 
 def _with_zeros_chosen(imag: torch.Tensor, sizes: tuple[int, ...], inverse: bool) -> torch.Tensor:
-    """`with_real_mirrors` of the imaginary part, without a write."""
+    """Returns the imaginary part of `with_real_mirrors` without writing into a tensor."""
     zero = imag.new_zeros(())
     own = first = torch.ones((), dtype=torch.bool, device=imag.device)
     for n, length in zip(sizes, imag.shape[-len(sizes) :], strict=True):
         k = torch.arange(length, device=imag.device)
         own = own[..., None].bitwise_and(2 * k % n == 0)
         first = first[..., None].bitwise_and(k == 0)
-    first = first[..., :1]  # of the last dimension all
+    first = first[..., :1]  # all of the last dimension
     return torch.where(own, torch.where(first, -zero, zero) if inverse else zero, imag)
 
 
 def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:
-    """The N numbers with X[N-k] = conj X[k] of which the first N // 2 + 1 are given.
+    """Returns the N numbers with X[N-k] = conj X[k], of which the first N // 2 + 1 are given.
 
     The imaginary parts of X[0] and, for even N, of X[N/2] count as zero.
     """
@@ -59,7 +60,7 @@ def whole_of(real: torch.Tensor, imag: torch.Tensor, n: int) -> Parts:
 
 
 def interior(like: torch.Tensor, n: int, weight: float) -> torch.Tensor:
-    """`weight` for those of n // 2 + 1 numbers whose conjugates are not there too, else 1."""
+    """Returns `weight` for each of n // 2 + 1 numbers whose conjugate is not among them, else 1."""
     ones = like.new_ones(1)
     inner = like.new_full(((n - 1) // 2,), weight)
     return torch.cat([ones, inner, ones[: 1 - n % 2]])

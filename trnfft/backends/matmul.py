@@ -1,23 +1,24 @@
 """Transforms as real matrix products in plain torch operations, by the same plans as the kernels.
 
-Mathematics.  As in nki_kernels/kernels/stockham.py: after stage i the state is Z_i[K, m], where
-K < R_i = r1...ri and m < M_i = N / R_i, and a stage contracts the top digit j of m:
+Mathematics.  As in nki_kernels/kernels/stockham.py: after stage i the state is Z_i[K, m], where K <
+R_i = r1...ri and m < M_i = N / R_i, and a stage contracts the top digit j of m:
 
     Z_i[K + R_(i-1) k, m'] = sum_j W_r^(j k) W_(R_i)^(j K) Z_(i-1)[K, j M_i + m']
 
-Layout.  The state is [(part, j), m', K, batch], so that a stage is a product with the twiddles
-[j, 1, K, 1], one real matrix product [(part', k), (part, j)] with everything else as
-columns, and one copy that brings k beside K. Every plan of Tensor-engine stages is a list of
-radices here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic
-shape occurs, so XLA devices run it as it is. Derivatives, vmap and forward mode are those of
+Layout.  The state is [(part, j), m', K, batch]. A stage is therefore a product with the twiddles
+[j, 1, K, 1], one real matrix product [(part', k), (part, j)] with all other dimensions as columns,
+and one copy that brings k beside K. Every plan of stages on the Tensor engine is a list of radices
+here; Bluestein's convolution is two such lists. No complex dtype, no gather and no dynamic shape
+occurs, so that XLA devices run the code as it is. Derivatives, vmap and forward mode are those of
 torch's own operations.
 
-In planned order (trnfft/planner/order.py) k stays where j was, which saves that copy: the state is
+In planned order (trnfft/planner/order.py) k stays where j was, which saves the copy: the state is
 [K, (part, j), m', batch] or, for few rows, [batch, K, (part, j), m'], with K in planned order, and
-the inverse goes the same way back.
+the inverse goes back in the same way.
 
-Rows are one dimension, the batch, except on XLA devices: those that XLA's partitioner may split
-(torch_xla.distributed.spmd) stay as they are there, as it gathers what is merged with others.
+All rows form one dimension, the batch, except on XLA devices. There, dimensions that XLA's
+partitioner may split (torch_xla.distributed.spmd) stay apart, because the partitioner gathers
+dimensions that are merged with others.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from trnfft.backends.device_tables import tables_for
 from trnfft.backends.half_spectrum import whole_of, with_real_mirrors
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
-SMALL_RADIX = 4  # of a last stage, below which it is quicker there than as the first one
+SMALL_RADIX = 4  # a radix below this is quicker as the last stage than as the first
 WIDE_BATCH = 64  # rows from which on planned stages have the batch in their columns
-WIDE_NUMBERS = 1 << 22  # in a table that has the twiddles of a planned stage in its matrices
+WIDE_NUMBERS = 1 << 22  # largest table that has the twiddles of a planned stage in its matrices
 
 Tables = tuple[torch.Tensor, ...]
 Transform = Callable[[Parts], Parts]
 
 
 class _Chirp(NamedTuple):
-    """Tables of Bluestein's convolution: those of `_chirp_tables`, and of its two transforms."""
+    """Tables of Bluestein's convolution: `_chirp_tables`, and tables of its two transforms."""
 
     factors: Tables
     forward: Tables
@@ -59,10 +60,11 @@ class Matmul(Backend):
     has_planned_order = True
 
     def c2c_rows(self, parts: Parts, call: Call) -> Parts:
-        """`c2c` along the last dimension alone.
+        """Computes `c2c` along the last dimension only.
 
         Raises:
-            NotImplementedError: "kahan" on a device that may have no float64, or no plan.
+            NotImplementedError: the precision is "kahan" and the device may have no float64, or the
+                length has no plan.
         """
         real = parts[0]
         return _transform(real.shape[-1], real.dtype, real.device, call)(parts)
@@ -76,7 +78,8 @@ class Matmul(Backend):
         return half if len(call.sizes) == 1 else _with_real_mirrors(half, call)
 
     def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Transform:
-        if len(call.sizes) > 1 or like.device.type == "xla":  # whose tables depend on modes
+        # tables on XLA devices depend on modes
+        if len(call.sizes) > 1 or like.device.type == "xla":
             return super().prepared(kind, like, call)
         n = call.sizes[0]
         if kind == "r2c":
@@ -88,9 +91,13 @@ class Matmul(Backend):
 
 
 def _half_transform(n: int, dtype: torch.dtype, device: torch.device, call: Call) -> Transform:
-    """What transforms one real part [..., n] to the parts of half spectra. Raises as `_transform`.
+    """Returns a function from one real part [..., n] to the parts of its half spectrum.
 
-    The first stage contracts no imaginary parts, and only half of the numbers become rows again.
+    The first stage contracts no imaginary parts, and only half of the numbers are brought back to
+    rows.
+
+    Raises:
+        NotImplementedError: as for `_transform`.
     """
     if n == 1:
         scale = call.scale
@@ -106,12 +113,12 @@ def _half_transform(n: int, dtype: torch.dtype, device: torch.device, call: Call
 def _transform(
     n: int, dtype: torch.dtype, device: torch.device, call: Call, is_real: bool = False
 ) -> Transform:
-    """What transforms parts [..., n], with its plan and tables.
+    """Returns a function that transforms parts [..., n], with its plan and tables.
 
-    is_real: from one part to those of half spectra, if n > 1.
+    is_real: whether it transforms one part to the parts of a half spectrum, if n > 1.
 
     Raises:
-        NotImplementedError: as `c2c_rows`.
+        NotImplementedError: as for `c2c_rows`.
     """
     if call.precision == "kahan" and dtype != torch.float64:
         if device.type not in FLOAT64_DEVICES:
@@ -121,7 +128,7 @@ def _transform(
             )
         wide = _transform(n, torch.float64, device, call, is_real)
         return lambda parts: tuple(y.to(dtype) for y in wide(tuple(x.double() for x in parts)))
-    if n == 1:  # no sum, in which -0.0 would become 0.0 and an infinity NaN
+    if n == 1:  # without a sum, in which -0.0 would become 0.0 and an infinity NaN
         return lambda parts: tuple(part * call.scale for part in parts)
     radices, padded = _radices(n)
     inverse, scale = call.inverse, call.scale
@@ -135,7 +142,7 @@ def _transform(
     if padded == n:
         radices = _even_last(radices)
         tables = made(_stage_tables, radices, inverse, scale)
-        if is_real:  # columns that meet no imaginary parts
+        if is_real:  # the columns for real parts
             tables = tables[0][:, : radices[0]], *tables[1:]
         return lambda parts: _by_columns(parts, kept, lambda x: _stages(x, radices, tables))
     chirp = _Chirp(
@@ -151,7 +158,7 @@ def _by_columns(
     kept: int,
     transform: Callable[[torch.Tensor], Sequence[torch.Tensor]],
 ) -> Parts:
-    """Parts [..., N], transformed as [parts, N, *batch]; of the results the first `kept`."""
+    """Transforms parts [..., N] as [parts, N, *batch]; returns the first `kept` results."""
     *lead, n = parts[0].shape
     x = torch.stack([row.movedim(-1, 0) for row in _rows(parts)])
     results = transform(x)
@@ -161,25 +168,25 @@ def _by_columns(
 
 
 def _rows(parts: Parts) -> list[torch.Tensor]:
-    """Parts [..., N] as [*batch, N]: one dimension, or on XLA devices those that there are."""
+    """Returns parts [..., N] as [*batch, N]: one batch dimension, or on XLA devices all."""
     if parts[0].device.type == "xla" and parts[0].ndim > 1:
         return list(parts)
     return [part.reshape(-1, part.shape[-1]) for part in parts]
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
-    """The radices of the plan for length n, and the length that they transform."""
+    """Returns the radices of the plan for length n, and the length that they transform."""
     from trnfft.planner import order  # here, so that only its users load the planner
 
     return order.stages(n)
 
 
 def _even_last(radices: tuple[int, ...]) -> tuple[int, ...]:
-    """The radices with an even one as the last, if any is even; natural order asks for no order.
+    """Returns the radices with an even one last, if any is even, as natural order allows any order.
 
-    Then X[N/2] is made of Z[0, j] by factors 1 and -1: of real data, whose Z[0, j] are real, it has
-    no imaginary part, for nothing. After an odd last radix it would be the sum of rounding errors.
-    A last radix of 3 stays: a first one of 3 takes a tenth longer.
+    X[N/2] is then made of Z[0, j] with factors 1 and -1. For real data, whose Z[0, j] are real, it
+    has no imaginary part, at no cost. After an odd last radix its imaginary part would be a sum of
+    rounding errors. A last radix of 3 stays, because a first radix of 3 takes a tenth longer.
     """
     even = [index for index, radix in enumerate(radices) if radix % 2 == 0]
     if not even or radices[-1] < SMALL_RADIX:
@@ -189,22 +196,22 @@ def _even_last(radices: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _with_real_mirrors(half: Parts, call: Call) -> Parts:
-    """A half spectrum that is real where it has to be."""
+    """Returns a half spectrum that is real where it has to be."""
     if _is_real_at_mirrors(call):
         return half
     return with_real_mirrors(half, call.sizes, call.inverse)
 
 
 def _is_real_at_mirrors(call: Call) -> bool:
-    """Whether half spectra are real where they have to be by themselves, zeros with their signs.
+    """Returns whether half spectra come out real where they must, with zeros of the right sign.
 
-    No sum is -0.0, which those of an inverse would be.
+    No sum is -0.0, but the zeros of an inverse would have to be.
     """
     return not call.inverse and all(n == 1 or _is_exact(n) for n in call.sizes)
 
 
 def _is_exact(n: int) -> bool:
-    """Whether X[0] and X[N/2] of real data come out real; of a convolution with a chirp not."""
+    """Returns whether X[0] and X[N/2] of real data come out real; with a chirp they do not."""
     radices, padded = _radices(n)
     return padded == n and (n % 2 == 1 or _even_last(radices)[-1] % 2 == 0)
 
@@ -212,7 +219,7 @@ def _is_exact(n: int) -> bool:
 def _planned(
     real: torch.Tensor, imag: torch.Tensor, radices: tuple[int, ...], inverse: bool, scale: float
 ) -> Parts:
-    """As `c2c` with the frequencies in planned order: no copy between the stages."""
+    """Computes `c2c` with the frequencies in planned order, without a copy between the stages."""
     n = real.shape[-1]
     rows = _rows((real, imag))
     if rows[0].numel() // n >= WIDE_BATCH and 4 * n * max(radices[1:]) <= WIDE_NUMBERS:
@@ -225,7 +232,7 @@ def _planned(
 
 
 def _wide(rows: list[torch.Tensor], tables: Tables, inverse: bool) -> list[torch.Tensor]:
-    """From both parts [*batch, N] of many rows to both of the result, by `_wide_tables`."""
+    """Transforms both parts [*batch, N] of many rows, by `_wide_tables`; returns both parts."""
     *batch, n = rows[0].shape
     x = torch.stack([row.movedim(-1, 0) for row in rows], 1 if inverse else 0)
     *first, last = tables
@@ -241,7 +248,7 @@ def _wide(rows: list[torch.Tensor], tables: Tables, inverse: bool) -> list[torch
 def _narrow_forward(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
-    """From both parts [*batch, N] to both in planned order, by the tables of `_narrow_tables`."""
+    """Transforms both parts [*batch, N] to planned order, by the tables of `_narrow_tables`."""
     *batch, n = rows[0].shape
     x, done = torch.stack(rows, -2), 1
     for stage, radix in enumerate(radices):
@@ -259,7 +266,7 @@ def _narrow_forward(
 def _narrow_inverse(
     rows: list[torch.Tensor], radices: tuple[int, ...], tables: Tables
 ) -> list[torch.Tensor]:
-    """From both parts [*batch, N] in planned order to both in natural order."""
+    """Transforms both parts [*batch, N] in planned order to natural order."""
     *batch, n = rows[0].shape
     real, imag = (row.reshape(*batch, n // radices[-1], radices[-1]) for row in rows)
     first, second = tables[-1].chunk(2, 1)
@@ -277,9 +284,9 @@ def _narrow_inverse(
 
 
 def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[torch.Tensor]:
-    """Transform x [2, N, *batch] along N, by the tables of `_stage_tables`: parts [N, *batch].
+    """Transforms x [2, N, *batch] along N by `_stage_tables`; returns parts [N, *batch].
 
-    Of real data x is [1, N, *batch], and the first matrix has the columns for it.
+    Real data is x [1, N, *batch], and the first matrix has columns for one part.
     """
     parts, n, *batch = x.shape
     done, left = 1, n
@@ -291,7 +298,7 @@ def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[t
             state = _multiply(state.reshape(2, radix, left, done, *batch), *twiddles)
             parts = 2
         state = state.reshape(parts * radix, left * done, *batch)
-        if left == 1:  # the last one: parts that share no memory take no copy more
+        if left == 1:  # the last stage; parts that share no memory need no further copy
             break
         product = _times_first(tables[3 * stage], state)
         # The next K is K + R k, and the next digit of m leads.
@@ -301,7 +308,7 @@ def _stages(x: torch.Tensor, radices: tuple[int, ...], tables: Tables) -> list[t
 
 
 def _convolved(x: torch.Tensor, radices: tuple[int, ...], chirp: _Chirp) -> list[torch.Tensor]:
-    """Bluestein: transform x [2 or 1, N, *batch] along N by a convolution with a chirp."""
+    """Transforms x [2 or 1, N, *batch] along N by Bluestein's convolution with a chirp."""
     _, n, *batch = x.shape
     m = math.prod(radices)
     factors = _for_batch(chirp.factors, batch)
@@ -314,30 +321,30 @@ def _convolved(x: torch.Tensor, radices: tuple[int, ...], chirp: _Chirp) -> list
 
 
 def _for_batch(tables: Tables, batch: list[int]) -> Sequence[torch.Tensor]:
-    """Factors [..., 1] that broadcast to [..., *batch]."""
+    """Returns factors [..., 1] that broadcast to [..., *batch]."""
     more = (None,) * (len(batch) - 1)
     return [table[(..., *more)] for table in tables] if more else tables
 
 
-# Of these products only the order of the numbers is that of the shape: they are to be reshaped.
+# The following products have the right order of numbers, but the caller has to reshape them.
 
 
 def _times_first(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """A matrix [P, Q] times x [Q, ...]: [P, ...]."""
+    """Returns a matrix [P, Q] times x [Q, ...]: [P, ...]."""
     if x.device.type == "xla":
         return _contracted(matrix, x, "pq,q...->p...")
     return matrix @ x.flatten(1)
 
 
 def _times_second(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Matrices [K, P, Q] times x [K, Q, ...]: [K, P, ...]."""
+    """Returns matrices [K, P, Q] times x [K, Q, ...]: [K, P, ...]."""
     if x.device.type == "xla":
         return _contracted(matrices, x, "kpq,kq...->kp...")
     return matrices @ x.flatten(2)
 
 
 def _times_rows(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """A matrix [P, Q] times x [..., Q, M]: [..., P, M]."""
+    """Returns a matrix [P, Q] times x [..., Q, M]: [..., P, M]."""
     if x.device.type == "xla":
         return _contracted(matrix, x, "pq,...qm->...pm")
     return matrix @ x.flatten(0, -3)
@@ -346,7 +353,7 @@ def _times_rows(matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def _times_last(
     matrix: torch.Tensor, x: torch.Tensor, plus: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """A matrix [P, Q] times x [..., Q], plus such a product: [..., P]."""
+    """Returns a matrix [P, Q] times x [..., Q], plus another product: [..., P]."""
     if x.device.type == "xla":
         product = _contracted(matrix, x, "pq,...q->...p")
         return product if plus is None else plus + product
@@ -355,9 +362,9 @@ def _times_last(
 
 
 def _contracted(matrix: torch.Tensor, x: torch.Tensor, equation: str) -> torch.Tensor:
-    """torch.einsum of a matrix [..., p, q] and x with q: one product of XLA, no dimensions merged.
+    """Returns torch.einsum of a matrix [..., p, q] and x with q: one XLA product, nothing merged.
 
-    torch_xla lowers it so; its derivative, which is not differentiable, is not used.
+    torch_xla lowers it so. Its derivative in torch_xla is not differentiable, and is not used.
     """
     if x.requires_grad and torch.is_grad_enabled():
         return _Contracted.apply(matrix, x, equation)
@@ -391,23 +398,23 @@ class _Contracted(torch.autograd.Function):
 def _multiply(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *, dim: int = 0
 ) -> torch.Tensor:
-    """Complex product of x, whose parts are along `dim`, and a factor, which broadcasts to one."""
+    """Returns the complex product of x, with parts along `dim`, and a factor that broadcasts."""
     return torch.stack(_product(x.unbind(dim), real, imag), dim)
 
 
 def _product(
     parts: Sequence[torch.Tensor], real: torch.Tensor, imag: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Parts of the complex product of two and a factor, which broadcasts to one."""
+    """Returns the parts of the complex product of two parts and a factor that broadcasts."""
     a, b = parts
     return [a * real - b * imag, a * imag + b * real]
 
 
 def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
-    """The first stage's matrix [(part', k), (part, j)], then twiddles and matrix of each other.
+    """Returns the first stage's matrix [(part', k), (part, j)], then others' twiddles and matrix.
 
-    Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix has the
-    scale in it.
+    Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix contains
+    the scale.
     """
     tables, done = [], 1
     for r in radices:
@@ -423,9 +430,10 @@ def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list
 
 
 def _narrow_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
-    """As `_stage_tables`, for planned order: twiddles [K, j, 1] with K in that order, and matrices.
+    """Returns `_stage_tables` for planned order: twiddles [K, j, 1], K in this order, and matrices.
 
-    Those are as in `_planned_matrix`; the last one has the parts outside, for a product each.
+    The matrices are those of `_planned_matrix`. The last one has the parts outside, for one product
+    for each part.
     """
     tables = []
     for dft, twiddle in _planned_factors(radices, inverse, scale):
@@ -437,7 +445,7 @@ def _narrow_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> lis
 
 
 def _wide_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
-    """The matrices [K, 2 r, 2 r] of the stages, with their twiddles, in the order of their use."""
+    """Returns the stages' matrices [K, 2 r, 2 r], with twiddles in them, in the order of use."""
     tables = []
     for dft, twiddle in _planned_factors(radices, inverse, scale):
         twiddle = twiddle[:, :, None] if inverse else twiddle[:, None, :]
@@ -448,7 +456,7 @@ def _wide_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[
 def _planned_factors(
     radices: tuple[int, ...], inverse: bool, scale: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """DFT matrix [r, r] and twiddles [K, j] of every stage; the first matrix has the scale."""
+    """Yields the DFT matrix [r, r] and twiddles [K, j] of every stage; the first has the scale."""
     known = np.zeros(1, np.int64)  # K, in planned order
     for r in radices:
         digits, done = np.arange(r), len(known)
@@ -458,10 +466,10 @@ def _planned_factors(
 
 
 def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
-    """Complex matrices [..., k, j] as real ones [..., (k, part'), (part, j)].
+    """Returns complex matrices [..., k, j] as real ones [..., (k, part'), (part, j)].
 
-    Of an inverse, [..., j, k] as [..., (part', j), (k, part)]. So the parts of every stage's
-    result are where the next one's product takes them.
+    For an inverse, [..., j, k] becomes [..., (part', j), (k, part)]. So the parts of every stage's
+    result are where the next stage's product reads them.
     """
     size = 2 * z.shape[-1]
     real = np.stack([np.stack([z.real, -z.imag], -1), np.stack([z.imag, z.real], -1)], -2)
@@ -470,7 +478,7 @@ def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
 
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
-    """Parts of the factors [n, 1], [m, 1] and [n, 1] of a convolution with a chirp."""
+    """Returns the parts of the factors [n, 1], [m, 1] and [n, 1] of a convolution with a chirp."""
     from nki_kernels.kernels import bluestein  # here, so that only its users load the kernels
 
     opening, spectrum, closing = bluestein.chirp_factors(n, m, inverse, scale)

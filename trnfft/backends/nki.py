@@ -1,6 +1,7 @@
 """Transforms by the NKI kernels: on a NeuronCore, or in the CPU simulator of one.
 
-Several dimensions are one launch where the planner knows one, else one launch each.
+A transform of several dimensions is one launch where the planner has a plan for it, and otherwise
+one launch for each dimension.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from trnfft.planner.problem import C2C, C2R, R2C
 
 
 class Nki(Backend):
-    """The kernels: "nki" on a NeuronCore, "nki-sim" in the simulator. Float32 data only.
+    """The kernels: "nki" on a NeuronCore, "nki-sim" in the simulator. They take float32 data only.
 
-    Raises, of every method:
-        RuntimeError: it is "nki", and the tensors are on another device.
+    Every method may raise:
+        RuntimeError: the backend is "nki", and the tensors are on another device.
         TypeError: the tensors are not float32.
-        ValueError: their shapes are not those that a recipe is for.
-        NotImplementedError: no kernel can do a length with this precision.
+        ValueError: their shapes do not fit the recipe.
+        NotImplementedError: no kernel can transform a length with this precision.
     """
 
     has_kernels = True
@@ -80,12 +81,12 @@ class Nki(Backend):
         y = self.run(recipe, x, call.inverse, call.scale)
         return _with_lead(parts, call, y[:1])
 
-    # By single dimensions, where there is no kernel for several.
+    # Without a kernel for several dimensions, each dimension is transformed alone.
     c2c_rows, r2c_rows, c2r_rows = c2c, r2c, c2r
 
     def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
         if not _is_one_point(call):
-            self._recipe(kind, (like,), call)  # searched for now, and remembered
+            self._recipe(kind, (like,), call)  # the plan is searched for now, and remembered
         return super().prepared(kind, like, call)
 
     def run(
@@ -109,20 +110,23 @@ class Nki(Backend):
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 
     def _of_one_point(self, parts: Parts, call: Call) -> Parts:
-        """No sum, in which -0.0 would become 0.0 and an infinity NaN; and no launch."""
+        """Multiplies by the scale, without a launch, and without a sum.
+
+        A sum would turn -0.0 into 0.0 and an infinity into NaN.
+        """
         self._check(parts[0])
         return tuple(part * call.scale for part in parts)
 
     def _tables(self, recipe: Recipe, inverse: bool, scale: float, device: torch.device) -> Any:
-        """The kernel's arguments after its input, arrays as tensors on the device."""
+        """Returns the kernel's arguments after its input, with arrays as tensors on the device."""
         arguments = ALGORITHMS[recipe.algorithm].arguments
         return uploaded(device, None, arguments, recipe, inverse, scale)
 
     def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
-        """The kernel that does it in one launch; None where there is none for several dimensions.
+        """Returns the recipe for one launch, or None where several dimensions have none.
 
         Raises:
-            NotImplementedError: there is none for the one length.
+            NotImplementedError: no kernel transforms the single length.
         """
         self._check(parts[0])
         sizes = call.sizes
@@ -159,16 +163,16 @@ def _is_one_point(call: Call) -> bool:
 
 
 def _is_for(kind: str, recipe: Recipe) -> bool:
-    """Whether the kernel takes such data. Else it takes complex data, which is cheaper then."""
+    """Returns whether the kernel takes data of this kind; complex data may be cheaper."""
     return ALGORITHMS[recipe.algorithm].kind == kind
 
 
 def _rows(parts: Parts, call: Call) -> Parts:
-    """[..., *sizes] as [B, *sizes]."""
+    """Returns [..., *sizes] as [B, *sizes]."""
     return tuple(part.reshape(-1, *part.shape[-len(call.sizes) :]) for part in parts)
 
 
 def _with_lead(parts: Parts, call: Call, y: Sequence[torch.Tensor]) -> Parts:
-    """[B, ...] with the leading dimensions of `parts`."""
+    """Returns [B, ...] with the leading dimensions of `parts`."""
     lead = parts[0].shape[: -len(call.sizes)]
     return tuple(part.reshape(*lead, *part.shape[1:]) for part in y)

@@ -1,8 +1,8 @@
 """Transforms through torch.fft, for devices that have complex dtypes.
 
-torch.fft has no compensated sums and no bfloat16: the precision modes "kahan" and "double" are
-computed in float64, "double" on the host as many devices have none, and rounded once; the others
-in the dtype of the input.
+torch.fft has no compensated sums and no bfloat16. The precision modes "kahan" and "double" are
+computed in float64 and rounded once, "double" on the host, because many devices have no float64.
+The other modes are computed in the dtype of the input.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trnfft.complex.tensor import ComplexTensor, described, join_to_read, parts_
 
 Input = torch.Tensor | ComplexTensor
 
-# torch.fft as it is now: `trnfft.patch_torch` puts this library's transforms in there.
+# torch.fft as it is now, because `trnfft.patch_torch` replaces its functions by this library's.
 torchs = SimpleNamespace(**vars(torch.fft))
 
-MOST_DIMENSIONS = 7  # of MKL
+MOST_DIMENSIONS = 7  # the limit of MKL
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
 class Transform(NamedTuple):
-    """What torch.fft is asked for: its own arguments, and the precision mode."""
+    """Arguments of torch.fft, and the precision mode."""
 
     sizes: tuple[int, ...]
     dims: tuple[int, ...]
@@ -36,18 +36,18 @@ class Transform(NamedTuple):
 
 
 class TorchNative(Backend):
-    """torch.fft. Results for ComplexTensors are copied apart, so that parts share no memory."""
+    """torch.fft. Results for ComplexTensors are copied, so that the parts share no memory."""
 
     name = "torch"
     takes_whole = True
 
     def whole(self, kind: str, x: Input, asked: Transform, native: bool) -> torch.Tensor:
-        """A transform of a tensor of any kind, trimmed or padded to the sizes.
+        """Transforms a tensor of any kind, trimmed or padded to the sizes.
 
         Args:
             kind: "c2c", "r2c" or "c2r".
-            x: the input, whose dimensions may lie anywhere.
-            asked: what torch.fft is asked for.
+            x: the input, whose transformed dimensions may lie anywhere.
+            asked: the arguments of torch.fft.
             native: whether a complex result is native, or a ComplexTensor.
         """
         y, device = _transformed(kind, x, asked), described(x).device
@@ -61,7 +61,8 @@ class TorchNative(Backend):
         y = _transformed("c2c", torch.complex(*parts), _last_dimensions(call))
         return _scaled(y, call.scale, call.scale, parts[0].device)
 
-    # Not ihfftn, which takes a pass to conjugate; here that is a sign of the scale.
+    # ihfftn is not used, because it takes a pass to conjugate; here the sign of the scale does
+    # this.
     def r2c(self, parts: Parts, call: Call) -> Parts:
         y = _transformed("r2c", parts[0], _last_dimensions(replace(call, inverse=False)))
         sign = -1.0 if call.inverse else 1.0
@@ -77,13 +78,13 @@ class TorchNative(Backend):
 
 
 def _last_dimensions(call: Call) -> Transform:
-    """A call as torch's transform without a factor: ours is any scale, not one of torch's norms."""
+    """Returns a call as torch's transform without a factor, because a scale may be any number."""
     dims = tuple(range(-len(call.sizes), 0))
     norm = "forward" if call.inverse else "backward"
     return Transform(call.sizes, dims, call.inverse, norm, call.precision)
 
 
-# By kind and direction: torch's function of one dimension, which is faster, and that of several.
+# By kind and direction: torch's function for one dimension, which is faster, and for several.
 _FUNCTIONS = {
     ("c2c", False): (torchs.fft, torchs.fftn),
     ("c2c", True): (torchs.ifft, torchs.ifftn),
@@ -102,12 +103,12 @@ def _transformed(kind: str, x: Input, asked: Transform) -> torch.Tensor:
 
 
 def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) -> torch.Tensor:
-    """torch.fft's function in the precision; the result of "double" is on the host."""
+    """Calls torch.fft's function in the precision; the result of "double" is on the host."""
     if asked.precision == "double" and described(x).device.type != "meta":
-        x = x.to("cpu")  # before the parts become complex, which the device may not have
+        x = x.to("cpu")  # before the parts become complex, which the device may not support
     z = torch.complex(*parts_to_read(x)) if isinstance(x, ComplexTensor) else x
     wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
-    # Some functions conjugate lazily, which their imaginary part would show as a bit.
+    # Some functions conjugate lazily, and the imaginary part would show this as a bit.
     with torch._C.DisableTorchFunction():  # `trnfft.patch_torch` would call this again
         try:
             y = function(z if wide is None else z.to(wide), sizes, dims, asked.norm).resolve_conj()
@@ -115,8 +116,8 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
             if "MKL FFT error" not in str(error) or len(asked.dims) <= MOST_DIMENSIONS:
                 raise
             raise RuntimeError(
-                f"argument 'dim' has {len(asked.dims)} dimensions, allowed are {MOST_DIMENSIONS} "
-                f"by torch.fft with MKL: transform some, then the others"
+                f"argument 'dim' has {len(asked.dims)} dimensions, and torch.fft with MKL allows "
+                f"at most {MOST_DIMENSIONS}: transform some dimensions first, then the others"
             ) from error
     if wide is None:
         return y
@@ -124,11 +125,11 @@ def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) 
 
 
 def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A ComplexTensor of a complex tensor, a real one as it is; contiguous, on the device.
+    """Returns a complex tensor as a ComplexTensor, a real one as it is; contiguous, on the device.
 
     The parts have memory of their own.
     """
-    y = y.contiguous()  # twice as fast as to transpose each part
+    y = y.contiguous()  # twice as fast as transposing each part
     parts: Any = (y,)
     if y.is_complex():
         parts = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
@@ -138,5 +139,5 @@ def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:
-    """The parts of `y` times a factor each, on the device."""
+    """Returns the parts of `y`, each times its factor, on the device."""
     return (y.real * real).to(device), (y.imag * imag).to(device)

@@ -1,11 +1,11 @@
 """Launches of kernels on TorchNeuron's device "neuron": by `wrap_nki`, or by a call of the kernel.
 
-`torch_neuronx` is TorchNeuron (2.13 and 2.14 in SDK 2.33), `libtorch_neuronx_lite` its part in SDK
-2.32's inference stack. Both take only top-level tensors as operands and hash every other argument.
-The bracket of a caller by `wrap_nki` holds the degree of LNC, which must be the runtime's, as a
-tuple: one works in torch_neuronx 2.14.3 (hardware records). Where `wrap_nki` is not there, AWS's
-guide calls the kernel itself, whose degree NKI 0.7 reads in NEURON_LOGICAL_NC_CONFIG. So that
-variable is set before such a launch.
+`torch_neuronx` is TorchNeuron (2.13 and 2.14 in SDK 2.33); `libtorch_neuronx_lite` is its part in
+the inference stack of SDK 2.32. Both accept only top-level tensors as operands, and hash every
+other argument. A caller from `wrap_nki` is indexed with the degree of LNC, which must be the
+runtime's degree, as a tuple: in torch_neuronx 2.14.3 a tuple works (hardware records). Where
+`wrap_nki` is missing, AWS's guide calls the kernel itself, and NKI 0.7 reads the degree from
+NEURON_LOGICAL_NC_CONFIG. This variable is therefore set before such a launch.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from nki_kernels import hardware
 from nki_kernels.neuron_packages import how_to_install
 from trnfft import cache
 
-# Where each function is, the first that is there: TorchNeuron before its lite part.
+# The modules in which each function may be, in the order of preference: TorchNeuron first.
 _PLACES = {
     "wrap_nki": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite.nki.nki_hop"),
     "nki_op": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite._compiler"),
 }
-KERNELS = 256  # wrapped ones that are kept
+KERNELS = 256  # wrapped kernels that are kept
 TARGET_COST = "each launch forks neuron-ls, which takes 52 ms"  # NKI 0.5 on trn2
 
 
 @cache.cached(len(_PLACES))
 def found(name: str) -> Callable[..., Any] | None:
-    """`wrap_nki` or `nki_op` of the packages that are installed; None where none has it."""
+    """Returns `wrap_nki` or `nki_op` from the installed packages, or None where none has it."""
     for place in _PLACES[name]:
         try:
             function = getattr(importlib.import_module(place), name, None)
@@ -46,25 +46,25 @@ def found(name: str) -> Callable[..., Any] | None:
 
 
 def has_launches() -> bool:
-    """Whether kernels can be launched on a device "neuron"."""
+    """Returns whether kernels can be launched on a device "neuron"."""
     return found("wrap_nki") is not None or found("nki_op") is not None
 
 
 def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments: Any) -> Any:
-    """The results of one launch of a kernel, tensors on the device of its operands.
+    """Launches a kernel and returns its results, tensors on the device of its operands.
 
     Args:
         kernel: an `nki.jit` kernel.
         cores: the degree of LNC.
-        operands: its input, contiguous tensors on the device.
-        arguments: what follows them: tensors, ints and nested tuples of ints.
+        operands: the kernel's input, contiguous tensors on the device.
+        arguments: the arguments after the input: tensors, ints and nested tuples of ints.
 
     Raises:
-        RuntimeError: the degree is another than that of this process's first launch.
+        RuntimeError: the degree differs from that of this process's first launch.
     """
     caller, names = _wrapped(kernel)
     _check_runtime(cores)
-    # By name, as AWS documents the caller; it takes arguments by position, too.
+    # Arguments are passed by name, as AWS documents; the caller accepts them by position, too.
     named = dict(zip(names, (*operands, *arguments), strict=False))
     if caller is not None:
         return caller[(cores,)](**named)
@@ -73,9 +73,9 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
     return kernel(**named)
 
 
-@cache.cached(KERNELS)  # as every call of wrap_nki registers the kernel once more
+@cache.cached(KERNELS)  # because every call of wrap_nki registers the kernel once more
 def _wrapped(kernel: Any) -> tuple[Any, tuple[str, ...]]:
-    """The caller of a kernel, None for the kernel itself; the names of the kernel's arguments."""
+    """Returns a kernel's caller, or None for the kernel itself, and its arguments' names."""
     wrap_nki = found("wrap_nki")
     if wrap_nki is None and not has_launches():
         raise ImportError(
@@ -90,14 +90,18 @@ _first_degree: list[int] = []
 
 
 def _check_runtime(cores: int) -> None:
-    """Warn once of what makes launches slow; RuntimeError where the degree of LNC has changed."""
+    """Warns once of a setting that makes launches slow, and checks the degree of LNC.
+
+    Raises:
+        RuntimeError: the degree of LNC has changed since the first launch.
+    """
     if not _first_degree:
         _first_degree.append(cores)
         if not os.environ.get(hardware.TARGET_VARIABLE):
             name = hardware.current().name
             warnings.warn(
-                f"{hardware.TARGET_VARIABLE} is not set: {TARGET_COST}; plans are for {name}, by "
-                f"{hardware.current_and_why()[1]}. Write: export {hardware.TARGET_VARIABLE}={name}",
+                f"{hardware.TARGET_VARIABLE} is not set: {TARGET_COST}. Plans are for {name}, by "
+                f"{hardware.current_and_why()[1]}. Do: export {hardware.TARGET_VARIABLE}={name}",
                 RuntimeWarning,
                 stacklevel=2,
             )
