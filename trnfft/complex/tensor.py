@@ -1,15 +1,16 @@
 """ComplexTensor: a torch.Tensor of complex numbers whose memory is a pair of real tensors.
 
-A NeuronCore computes on real numbers, so parts stay separate tensors from the user's
-call down to the kernel. To torch this is a tensor of dtype complex64 (or complex128, or complex32),
-with autograd of its own:
+A NeuronCore computes on real numbers, so the parts stay separate tensors from the user's call down
+to the kernel. torch sees a tensor of dtype complex64 (or complex128, or complex32), with its own
+autograd:
 
     torch's functions         above autograd: `trnfft.complex.functions`, for those that have to be
       autograd, torch.func    torch's formulas, which call operators again
       ATen's operators        below autograd: `trnfft.complex.dispatch`, real operators on the parts
         the parts             `_real` and `_imag`, on any device
 
-`join` and `parts_of` lead from real tensors to a ComplexTensor and back, with derivatives.
+`join` makes a ComplexTensor of real tensors, and `parts_of` returns its parts. Both are
+differentiable.
 """
 
 from __future__ import annotations
@@ -49,41 +50,55 @@ _PARTS_OF = {
     torch.complex128: torch.float64,
 }
 
-_OWN = ("_real", "_imag", "_is_lazy", "_traced")  # attributes of ComplexTensors
+_OWN = ("_real", "_imag", "_is_lazy", "_traced")  # the attributes of every ComplexTensor
 
 aten = torch.ops.aten
 
-# While views of the whole are made that are to be the parts themselves, and not pairs of such.
+# True while views of the whole are made that must be the parts themselves, not pairs of them.
 TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
 
-# What functions of torch do on ComplexTensors where their operators cannot say it. Filled by
-# trnfft.complex.functions.
+# Implementations of torch's functions for ComplexTensors, where operators are not enough.
+# trnfft.complex.functions fills the table.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
-# Functions of torch that ask which tensor they get, whatever is in it.
+# Functions of torch that need the very tensor that they are given, whatever its numbers.
 OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
+
+_OF_PARTS = {torch.Tensor.real.__get__, torch.Tensor.imag.__get__}  # type: ignore[attr-defined]
 
 
 class ComplexTensor(torch.Tensor):
     """Complex numbers `real + 1j * imag`, stored as two real tensors, which are copied.
 
-    A torch.Tensor: what torch does on complex tensors it does on these, for the operators that
-    `trnfft.complex` has (docs/complex_operators.md); others raise a NotImplementedError.
+    A ComplexTensor is a torch.Tensor. It supports the operations of torch on complex tensors for
+    which `trnfft.complex` has operators; others raise a NotImplementedError.
+    `docs/complex_operators.md` lists the operators, and `docs/complex_tensor.md` explains when
+    results are ComplexTensors. The counterpart in torch is `torch.complex`.
 
     Args:
         real: tensor of dtype float16, bfloat16, float32 or float64.
         imag: tensor of the same shape, dtype and device.
 
     Raises:
-        TypeError: a part is no tensor, has another dtype, or the dtypes differ.
+        TypeError: a part is not a tensor or has another dtype, or the dtypes differ.
         ValueError: the shapes or the devices differ.
-        RuntimeError: there is no memory for the copies.
+        RuntimeError: the memory is too small for the copies.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> z = trnfft.ComplexTensor(torch.tensor([3.0, 0.0]), torch.tensor([4.0, 1.0]))
+        >>> z
+        ComplexTensor([3.+4.j, 0.+1.j])
+        >>> z.abs(), z.dtype, z.real
+        (tensor([5., 1.]), torch.complex64, tensor([3., 0.]))
+        >>> z * z.conj()
+        ComplexTensor([25.+0.j,  1.+0.j])
     """
 
     _real: torch.Tensor
     _imag: torch.Tensor
-    _is_lazy = False  # as torch's key for conjugation, which takes as long to ask for as a product
-    # While torch.jit.trace records real tensors, which is all that it sees: the parts as it does.
+    _is_lazy = False  # a copy of torch's dispatch key for conjugation, which is slow to read
+    # The parts as torch.jit.trace records them, which sees real tensors only.
     _traced: tuple[torch.Tensor, torch.Tensor] | None = None
 
     if TYPE_CHECKING:  # torch's annotations say Tensor
@@ -135,22 +150,25 @@ class ComplexTensor(torch.Tensor):
                 f"'{imag.device}'; they must be equal, move one with .to(device)"
             )
         _check_memory(f"argument 'real' has shape {tuple(real.shape)}", real.shape, real)
-        from trnfft.ops.sharded import copied  # here: it imports this file
+        from trnfft.ops.sharded import copied  # imported here: it imports this file
 
         return join(copied(real), copied(imag))
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor) -> None:
-        """All is done by `__new__`."""
+        """Does nothing, because `__new__` makes the tensor."""
 
     @classmethod
     def from_complex(cls, z: torch.Tensor) -> ComplexTensor:
-        """Split a native complex tensor; a real floating tensor gets a zero imaginary part.
+        """Returns a native complex tensor, split; a real tensor gets imaginary parts of zero.
 
         The parts are copies. Differentiable.
 
+        Args:
+            z: a complex tensor, or a real tensor of a dtype that is allowed for a part.
+
         Raises:
-            TypeError: `z` is no tensor, or neither complex nor of a dtype allowed for a part.
-            RuntimeError: there is no memory for the copies.
+            TypeError: `z` is not a tensor, or has another dtype.
+            RuntimeError: the memory is too small for the copies.
         """
         if not isinstance(z, torch.Tensor):
             raise TypeError(
@@ -161,14 +179,17 @@ class ComplexTensor(torch.Tensor):
 
     @classmethod
     def from_numpy(cls, array: np.ndarray) -> ComplexTensor:
-        """Split a NumPy array; a real floating array gets a zero imaginary part.
+        """Returns a NumPy array, split; a real array gets imaginary parts of zero.
 
-        The parts are copies, because no two parts share memory.
+        The parts are copies, because the two parts of an array share their memory.
+
+        Args:
+            array: an array of complex or floating-point numbers.
 
         Raises:
-            TypeError: `array` is no array, or neither complex nor of a dtype allowed for a part.
+            TypeError: `array` is not an array, or has another dtype.
             ValueError: `array` has a negative stride or another order of bytes than torch.
-            RuntimeError: there is no memory for the copies.
+            RuntimeError: the memory is too small for the copies.
         """
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "cf":
             kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
@@ -185,33 +206,36 @@ class ComplexTensor(torch.Tensor):
 
     @classmethod
     def from_polar(cls, abs: torch.Tensor, angle: torch.Tensor) -> ComplexTensor:
-        """The number with this absolute value and angle in radians, as torch.polar.
+        """Returns the numbers with these absolute values and angles in radians, as `torch.polar`.
 
         Args:
-            abs: real tensor, of a dtype allowed for a part.
-            angle: real tensor of this dtype, and of a shape that broadcasts with that of `abs`.
+            abs: real tensor of a dtype that is allowed for a part.
+            angle: real tensor of the same dtype, whose shape broadcasts with that of `abs`.
 
         Raises:
-            TypeError, ValueError: as for `ComplexTensor(abs, angle)`; the shapes may broadcast.
-            RuntimeError: there is no memory for the parts.
+            TypeError, ValueError: as for `ComplexTensor(abs, angle)`, except that the shapes may
+                broadcast.
+            RuntimeError: the memory is too small for the parts.
         """
         _check_polar(abs, angle)
         return cls(abs * torch.cos(angle), abs * torch.sin(angle))
 
     def to_complex(self) -> torch.Tensor:
-        """A native complex tensor of dtype `self.dtype`: a copy, on the same device.
+        """Returns a native complex tensor of dtype `self.dtype`: a copy on the same device.
 
-        The device must have complex dtypes; for others, move to one first: `x.to("cpu")`.
+        The device must have complex dtypes. From other devices, move the tensor first, with
+        `x.to("cpu")`.
         """
         part_dtype = _PARTS_OF[self.dtype]
         real, imag = parts_of(self)
         return torch.complex(real.to(part_dtype), imag.to(part_dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """A complex NumPy array: a copy, of dtype complex128 or (for all smaller) complex64.
+        """Returns a complex NumPy array: a copy in complex128, or in complex64 for smaller dtypes.
 
         Args:
-            force: detach from autograd and move to the CPU before, as torch.Tensor.numpy.
+            force: whether to detach from autograd and to move to the CPU first, as
+                torch.Tensor.numpy.
 
         Raises:
             RuntimeError: the tensor requires a gradient; call `detach()` first.
@@ -231,15 +255,15 @@ class ComplexTensor(torch.Tensor):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __array_wrap__(self, array: np.ndarray, *args: Any) -> torch.Tensor:
-        """What NumPy's functions return: of complex numbers a ComplexTensor, as they got one."""
+        """Returns the result of a NumPy function, complex numbers as a ComplexTensor."""
         made = torch.from_numpy(np.asarray(array, np.uint8 if array.dtype == bool else array.dtype))
         return type(self).from_complex(made) if made.is_complex() else made
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, or one number if there are no dimensions."""
+        """Returns nested lists of Python numbers, or one number if there are no dimensions."""
         return self.numpy(force=True).tolist()
 
-    # torch.tensor([z[0], z[1]]) asks for these without a way to the operators of the parts.
+    # torch.tensor([z[0], z[1]]) calls these methods and no operators.
 
     def __complex__(self) -> complex:
         if self.numel() != 1:
@@ -262,10 +286,12 @@ class ComplexTensor(torch.Tensor):
     def __torch_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """A function of torch, above autograd."""
+        """Calls a function of torch, above autograd."""
         kwargs = kwargs or {}
+        if torch.jit.is_tracing() and func not in _OF_PARTS:
+            return _traced_as_native(func, args, kwargs)
         if func not in OF_GRAPHS and _has_native(args):
-            # Their gradients are to be as native as they are, and DTensors only know each other.
+            # Native tensors need native gradients, and DTensors combine only with each other.
             kept = int(_is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
             args = (*args[:kept], *rest)
@@ -275,15 +301,15 @@ class ComplexTensor(torch.Tensor):
             if "new_fn INTERNAL ASSERT FAILED" not in str(error):
                 raise
             raise RuntimeError(
-                "this is a view of a ComplexTensor that was detached in place and has no "
-                "derivative any more, allowed are views made after that; use .detach()"
+                "the tensor is a view of a ComplexTensor that was detached in place, so it has no "
+                "derivative, allowed are views made after detach_(); use .detach()"
             ) from error
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """An operator of ATen, below autograd."""
+        """Calls an operator of ATen, below autograd."""
         if torch.jit.is_tracing():
             raise NotImplementedError(
                 f"torch.jit.trace cannot record {func} of a ComplexTensor, allowed are .real, "
@@ -292,11 +318,11 @@ class ComplexTensor(torch.Tensor):
         return dispatch.dispatch(func, args, kwargs or {})
 
     def __dir__(self) -> list[str]:
-        """Without the names of the tensors inside, which torch.export would record the use of."""
+        """Returns all names of attributes but the parts, whose use torch.export would record."""
         return [name for name in super().__dir__() if name not in ("_real", "_imag")]
 
     def __tensor_flatten__(self) -> tuple[list[str], bool]:
-        """What torch.compile asks for: the names of its real tensors, and whether it is lazy."""
+        """Returns, for torch.compile, the names of the parts and whether the tensor is lazy."""
         return ["_real", "_imag"], is_conjugate(self)
 
     @staticmethod
@@ -311,15 +337,15 @@ class ComplexTensor(torch.Tensor):
     def __coerce_same_metadata_as_tangent__(
         self, context: bool | None, expected_type: Any = None
     ) -> torch.Tensor | None:
-        """The gradient of a compiled result in the form that the compiler expected."""
-        if context is None or expected_type is torch.Tensor:  # native, of some inputs written into
+        """Returns the gradient of a compiled result in the form that the compiler expected."""
+        if context is None or expected_type is torch.Tensor:  # for some inputs that are written
             return self.to_complex()
         real, imag = self._real, self._imag
         imag = imag if is_conjugate(self) == context else -imag
         return with_conjugation(of_parts(real, imag), context)
 
     def _stable_hash_for_caching(self) -> str:
-        """All that compiled code of one tensor and of another can differ in is in their parts."""
+        """Returns a constant: compiled code of two tensors differs only where their parts do."""
         return "trnfft.ComplexTensor"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -330,7 +356,7 @@ class ComplexTensor(torch.Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> ComplexTensor:
         if id(self) not in memo:
             if not self.is_leaf:
-                return super().__deepcopy__(memo)  # which says what is allowed
+                return super().__deepcopy__(memo)  # torch's error says what is allowed
             is_parameter = isinstance(self, torch.nn.Parameter)
             real, imag = (part.clone() for part in parts_of(self.detach()))
             attributes = copy.deepcopy(self._attributes(), memo)
@@ -341,7 +367,7 @@ class ComplexTensor(torch.Tensor):
         return memo[id(self)]
 
     def _attributes(self) -> dict[str, Any]:
-        """What the program has set on this tensor."""
+        """Returns the attributes that the program has set on this tensor."""
         return {name: x for name, x in self.__dict__.items() if name not in _OWN}
 
     # Description
@@ -350,8 +376,8 @@ class ComplexTensor(torch.Tensor):
         return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        # torch prints complex numbers well, but not of every dtype and not on every device.
-        from trnfft.ops.sharded import is_sharded  # here: it imports this file
+        # torch prints native complex numbers well, but not of all dtypes and on all devices.
+        from trnfft.ops.sharded import is_sharded  # imported here: it imports this file
 
         real, imag = parts_of(self.detach())
         if is_sharded(real):
@@ -371,28 +397,28 @@ class ComplexTensor(torch.Tensor):
         text = textwrap.indent(text, more_indent).removeprefix(more_indent)
         return f"ComplexTensor({text.removesuffix(')')}{notes})"
 
-    # Parts that are DTensors; of others these are no attributes
+    # Attributes of ComplexTensors whose parts are DTensors
 
     @property
     def device_mesh(self) -> Any:
-        """The devices that hold the parts, as of DTensor."""
+        """The devices that hold the parts, as in DTensor."""
         return self._real.device_mesh  # type: ignore[attr-defined]
 
     @property
     def placements(self) -> Any:
-        """How the parts are split over the devices, as of DTensor."""
+        """How the parts are split over the devices, as in DTensor."""
         return self._real.placements  # type: ignore[attr-defined]
 
     def to_local(self, **options: Any) -> ComplexTensor:
-        """What this device holds, as of DTensor. Differentiable."""
+        """Returns the shard that this device holds, as DTensor.to_local. Differentiable."""
         return join(*(part.to_local(**options) for part in parts_of(self)))  # type: ignore[attr-defined]
 
     def full_tensor(self, **options: Any) -> ComplexTensor:
-        """The whole on every device, gathered, as of DTensor. Differentiable."""
+        """Returns the whole tensor on every device, as DTensor.full_tensor. Differentiable."""
         return join(*(part.full_tensor(**options) for part in parts_of(self)))  # type: ignore[attr-defined]
 
     def redistribute(self, *arguments: Any, **options: Any) -> ComplexTensor:
-        """Split in another way, as of DTensor. Differentiable."""
+        """Returns the tensor split in another way, as DTensor.redistribute. Differentiable."""
         return join(
             *(part.redistribute(*arguments, **options) for part in parts_of(self))  # type: ignore[attr-defined]
         )
@@ -400,22 +426,22 @@ class ComplexTensor(torch.Tensor):
     # Memory
 
     def share_memory_(self) -> ComplexTensor:
-        """Move both parts to memory that processes share."""
+        """Moves both parts to memory that processes share, and returns the tensor."""
         self._real.share_memory_()
         self._imag.share_memory_()
         return self
 
     def is_shared(self) -> bool:
-        """Whether processes share the memory of both parts."""
+        """Returns whether processes share the memory of both parts."""
         return self._real.is_shared() and self._imag.is_shared()
 
     def is_pinned(self, *args: Any, **kwargs: Any) -> bool:
-        """Whether both parts are in pinned memory."""
+        """Returns whether both parts are in pinned memory."""
         return all(part.is_pinned(*args, **kwargs) for part in (self._real, self._imag))
 
 
 def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of torch, by what is known of it or by its operators."""
+    """Calls a function of torch: its entry in FUNCTIONS, or torch's own, which calls operators."""
     function = FUNCTIONS.get(func)
     if function is not None:
         return function(*args, **kwargs)
@@ -425,17 +451,40 @@ def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
 
 
+def _traced_as_native(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls a function of torch so that torch.jit.trace records it: with native complex tensors.
+
+    A trace sees the parts of a ComplexTensor, and not what is computed below autograd.
+    """
+    if _is_in_place(func) or kwargs.get("out") is not None:
+        raise NotImplementedError(
+            f"torch.jit.trace cannot record {getattr(func, '__name__', func)}, which writes into a "
+            f"ComplexTensor; write a new tensor, as z = 2 * z for z *= 2 and torch.where for "
+            f"z[...] = 0, or use torch.export or torch.compile"
+        )
+
+    def native(z: Any) -> Any:
+        return torch.complex(*parts_of(z))
+
+    def split(result: torch.Tensor) -> torch.Tensor:
+        is_native = result.is_complex() and not isinstance(result, ComplexTensor)
+        return join(result.real, result.resolve_conj().imag) if is_native else result
+
+    args, kwargs = tree_map_only(ComplexTensor, native, (args, kwargs))
+    return tree_map_only(torch.Tensor, split, func(*args, **kwargs))
+
+
 def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """The ComplexTensor of parts that are known to fit, below autograd or without it."""
-    if imag.stride() != real.stride():  # as a view of the whole is one of each part
+    """Returns the ComplexTensor of parts that are known to fit, below autograd or without it."""
+    if imag.stride() != real.stride():  # a view of the whole must be a view of each part
         imag = torch.empty_like(real).copy_(imag)
-        # Of a part that has gaps, or one number in several places, that is another order.
+        # empty_like has other strides where `real` has gaps or repeats numbers.
         real = real if imag.stride() == real.stride() else torch.empty_like(real).copy_(real)
     return _wrapped(real, imag)
 
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    # By position, as names take a fifth of the time: the fourth is a memory format.
+    # Arguments by position: names would take a fifth of the time. The fourth is a memory format.
     made: ComplexTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
         ComplexTensor,
         real.shape,
@@ -447,12 +496,12 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         real.device,
     )
     made._real, made._imag = real, imag
-    torch._C._set_throw_on_mutable_data_ptr(made)  # of which there is none
+    torch._C._set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
     return made
 
 
 def _differ_in_name(part: torch.Tensor, stride: Any) -> bool:
-    """Whether strides differ where they lead nowhere, as graphs do not keep those."""
+    """Whether strides differ only where no step is taken along them, which graphs do not keep."""
     found = part.stride()
     if found == tuple(stride):
         return False
@@ -461,15 +510,15 @@ def _differ_in_name(part: torch.Tensor, stride: Any) -> bool:
 
 
 def is_conjugate(z: ComplexTensor) -> bool:
-    """Whether a tensor is conjugated lazily: torch's conjugate view, with the parts of the other.
+    """Whether a tensor is conjugated lazily: a conjugate view, which shares the parts of another.
 
-    Torch keeps that as a key of the tensor, and resolves it before most operators.
+    torch stores this as a dispatch key of the tensor and resolves it before most operators.
     """
     return z._is_lazy
 
 
 def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
-    """The tensor, marked as conjugated lazily or not."""
+    """Returns the tensor, marked as conjugated lazily or not."""
     if is_lazy != z._is_lazy:
         torch._C._set_conj(z, is_lazy)
         z._is_lazy = is_lazy
@@ -477,9 +526,9 @@ def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
 
 
 def keep_from_compiler(code: CodeType) -> None:
-    """Where compiled functions fall back to eager mode, torch.compile is not to look into this.
+    """Keeps torch.compile out of this code, where compiled functions fall back to eager mode.
 
-    torch._dynamo's own function for that takes seconds to import.
+    torch._dynamo's own function for this purpose takes seconds to import.
     """
     frames: Any = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
@@ -488,9 +537,9 @@ def keep_from_compiler(code: CodeType) -> None:
 
 
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """The ComplexTensor of parts that fit and that nothing else writes. Differentiable.
+    """Returns the ComplexTensor of parts that fit and that nothing else writes. Differentiable.
 
-    It takes their memory, and copies parts of which it can tell that something else has it.
+    It uses the memory of the parts. It copies parts whose memory is recognisably used elsewhere.
     """
     if torch.compiler.is_compiling():
         from trnfft.complex import in_graph
@@ -508,7 +557,10 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-    """As `join`, without copies: for what a transform has made, and for one that writes nothing."""
+    """Returns the same as `join`, without copies.
+
+    It is meant for parts that a transform has made, and for readers that write nothing.
+    """
     if torch.jit.is_tracing():
         return join(real, imag)
     if not is_followed(real, imag):
@@ -519,7 +571,7 @@ def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def _recorded(name: str) -> Callable[..., Any]:
-    """Decorator: what make_fx records a function of tensors as, an operator of `in_graph`."""
+    """Returns a decorator: make_fx records the function as the operator `name` of `in_graph`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -550,16 +602,16 @@ def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Parts without a graph, whose memory nobody else has; copies of those that somebody has.
+    """Yields parts without a graph, copied where something else uses their memory.
 
-    What is written into a view is in its base, and derivatives keep leaves and some results.
-    Operators below autograd do not see that a part is negated lazily.
+    Writing into a view changes its base, and derivatives keep leaves and some results. Operators
+    below autograd do not see that a part is negated lazily.
     """
     for part in parts:
         is_kept = (
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
-        is_view = type(part) is torch.Tensor and part._is_view()  # DTensors are, of their shards
+        is_view = type(part) is torch.Tensor and part._is_view()  # every DTensor is one, of a shard
         if is_kept or is_view or part.is_neg():
             yield part.detach().clone()
         else:
@@ -567,29 +619,35 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Real and imaginary part of a ComplexTensor or native complex tensor. Differentiable.
+    """Returns real and imaginary part of a ComplexTensor or native complex tensor. Differentiable.
 
-    To autograd both are views of `z`, of a kind that torch keeps right or refuses: where it follows
-    `z`, they may not be written, nor be read after `z` was.
-    Inside of torch.func's transforms a ComplexTensor is a tensor of torch's own type around it.
+    To autograd, both parts are views of `z`, of a kind whose use torch tracks or refuses. While
+    autograd follows `z`, the parts must not be written, nor read after `z` was written. Inside
+    torch.func's transforms, a ComplexTensor is wrapped in a tensor of torch's own type.
     """
     if torch.compiler.is_compiling():
         from trnfft.complex import in_graph
 
         return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
-    if is_transformed():  # where torch has no parts of what is conjugated lazily
+    if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
         return _uncompiled(_PartsUnderTransforms.apply, z.resolve_conj())
     if not isinstance(z, ComplexTensor):
         return z.real, z.imag
     if torch.jit.is_tracing():
+        if not z._traced and is_followed(z):
+            raise NotImplementedError(
+                "torch.jit.trace cannot record a ComplexTensor with a gradient that is no input of "
+                "the traced function; keep a parameter as two real tensors, as trnfft.nn does, or "
+                "use torch.export or torch.compile"
+            )
         return z._traced or parts_to_read(z)
     return _Parts.apply(z) if is_followed(z) else views_of_parts(z)
 
 
 def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
-    """The function, of no frame of which torch.compile makes a graph where it fell back to eager.
+    """Calls a function of which torch.compile makes no graph after a fallback to eager mode.
 
-    torch._dynamo's own function for that takes seconds to import.
+    torch._dynamo's own function for this purpose takes seconds to import.
     """
     before = torch._C._dynamo.eval_frame.set_eval_frame(None)
     try:
@@ -599,7 +657,7 @@ def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `parts_of`, for operators and nobody else: where nothing follows them, no views."""
+    """As `parts_of`, for operators only, and without views where nothing follows them."""
     if isinstance(z, ComplexTensor) and not is_followed(z):
         if torch.jit.is_tracing() and z._traced:
             return z._traced
@@ -608,9 +666,9 @@ def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `parts_to_read`, for linear functions, whose derivatives keep nothing of what they read.
+    """Returns the same as `parts_to_read`, for linear functions, whose derivatives keep no inputs.
 
-    So nobody has to know of the parts what was written into `z`, and they are no views of it.
+    Such parts need not know of writes into `z`, so they are not views of it.
     """
     is_of_autograd_alone = not (
         torch.compiler.is_compiling()
@@ -624,24 +682,24 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
-    """torch.view_as_real of a ComplexTensor: real numbers [..., 2], a view as in `parts_of`."""
+    """Returns torch.view_as_real of a ComplexTensor: a view [..., 2], as those of `parts_of`."""
     return _Pairs.apply(z) if is_followed(z) else _pairs(z)
 
 
 def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
-    """The real part, 0, or the imaginary part, 1, as in `parts_of`."""
+    """Returns the real part for 0, the imaginary part for 1, as `parts_of` does."""
     return _Parts.apply(z)[which] if is_followed(z) else _view_of_part(z, which)
 
 
 def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The parts as views that autograd does not follow."""
+    """Returns the parts as views that autograd does not follow."""
     if isinstance(z, ComplexTensor):
         return _view_of_part(z, 0), _view_of_part(z, 1)
     return z.real, z.imag
 
 
 def _ungraded() -> Any:
-    """torch.no_grad where that changes anything, as an exported program would hold it."""
+    """Returns torch.no_grad only where it has an effect, as exported programs contain it."""
     return torch.no_grad() if torch.is_grad_enabled() else contextlib.nullcontext()
 
 
@@ -661,7 +719,7 @@ def _imaginary(z: ComplexTensor) -> torch.Tensor:
 
 def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
     with _ungraded(), torch._C.DisableTorchFunctionSubclass():
-        if z._real.device.type == "xla":  # whose tensors have no views below autograd
+        if z._real.device.type == "xla":  # XLA's tensors have no views below autograd
             part = z._imag if which else z._real
             part = -part if which and is_conjugate(z) else part
             return aten._unsafe_view.default(part, part.shape)
@@ -673,9 +731,9 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
             TAKING_PARTS.reset(token)
         if not which or not is_conjugate(z):
             return part
-        from trnfft.ops.sharded import is_sharded  # here: it imports this file
+        from trnfft.ops.sharded import is_sharded  # imported here: it imports this file
 
-        return -part if is_sharded(part) else part._neg_view()  # which DTensors do not have
+        return -part if is_sharded(part) else part._neg_view()  # DTensors have no _neg_view
 
 
 @_recorded("pairs")
@@ -687,17 +745,17 @@ def _pairs(z: ComplexTensor) -> torch.Tensor:
 
 
 def is_transformed() -> bool:
-    """Whether forward mode or a transform of torch.func is at work."""
+    """Whether forward mode or a transform of torch.func is active."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def is_in_graph(part: torch.Tensor) -> bool:
-    """Whether a part stands for one in a graph of torch.compile or torch.export."""
+    """Whether a part stands for a tensor in a graph of torch.compile or torch.export."""
     return isinstance(part, (FakeTensor, FunctionalTensor))
 
 
 def is_asked_by_converter() -> bool:
-    """Whether torch makes a twin of a tensor, for a graph: torch._subclasses.meta_utils asks."""
+    """Whether torch._subclasses.meta_utils asks, which makes a twin of a tensor for a graph."""
     frame = inspect.currentframe()
     for _ in range(8):  # through __torch_function__
         frame = frame.f_back if frame is not None else None
@@ -707,20 +765,23 @@ def is_asked_by_converter() -> bool:
 
 
 def is_seen_by_compiler(part: torch.Tensor) -> bool:
-    """Whether torch looks at a tensor with this part to tell views from each other in a graph."""
+    """Whether torch looks at a tensor with this part to distinguish views in a graph."""
     has_memory = type(part) in (torch.Tensor, torch.nn.Parameter)
     return not has_memory or torch._C._len_torch_dispatch_stack() > 0 or is_asked_by_converter()
 
 
 def described(x: torch.Tensor) -> torch.Tensor:
-    """A tensor of the shape and device of one that may be a ComplexTensor, whose take long."""
+    """Returns a tensor with the shape and device of `x`: the real part of a ComplexTensor.
+
+    Attributes of a ComplexTensor take much longer to read than those of its parts.
+    """
     if isinstance(x, ComplexTensor) and not torch.compiler.is_compiling():
         return x._real
     return x
 
 
 def _has_native(values: Any) -> bool:
-    """Whether there are native tensors among these that a ComplexTensor is to meet split."""
+    """Whether native tensors among these values must be split before a ComplexTensor meets them."""
     for x in values:
         if isinstance(x, (list, tuple)):
             if _has_native(x):
@@ -739,10 +800,10 @@ _IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", 
 
 
 def _is_native(x: torch.Tensor) -> bool:
-    """Whether these are complex numbers in one tensor that autograd follows, or in a DTensor."""
+    """Whether x holds complex numbers in one tensor that autograd follows, or in a DTensor."""
     if not x.is_complex():
         return False
-    from trnfft.ops.sharded import is_sharded  # here: it imports this file
+    from trnfft.ops.sharded import is_sharded  # imported here: it imports this file
 
     return x.requires_grad or is_sharded(x)
 
@@ -752,17 +813,17 @@ def _split_if_native(x: torch.Tensor) -> torch.Tensor:
 
 
 def is_followed(*values: Any) -> bool:
-    """Whether autograd, a compiler, a mode or torch.func looks at what becomes of them."""
+    """Whether autograd, a compiler, a mode or torch.func observes operations on these values."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
     if is_transformed() or torch._C._len_torch_dispatch_stack():
         return True
-    # Also takes what is no tensor, and asks a ComplexTensor without __torch_function__.
+    # It accepts other values than tensors, and reads a ComplexTensor without __torch_function__.
     return torch.is_grad_enabled() and torch._C._any_requires_grad(*values)
 
 
 class _Join(torch.autograd.Function):
-    """Real tensors to a ComplexTensor; what torch.complex is for native complex tensors."""
+    """Makes a ComplexTensor of real tensors, as torch.complex makes a native complex tensor."""
 
     @staticmethod
     def forward(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
@@ -770,7 +831,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.set_materialize_grads(False)  # of compiled code, where nothing depends on the result
+        ctx.set_materialize_grads(False)  # compiled code passes None where nothing depends on it
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor | None) -> Any:
@@ -778,7 +839,7 @@ class _Join(torch.autograd.Function):
 
 
 def _eagerly(joined: Callable[..., Any]) -> Any:
-    """`_Join` in the form that torch calls in half the time, and does not transform."""
+    """Returns `_Join` in a form that torch calls in half the time, but cannot transform."""
 
     class JoinEagerly(torch.autograd.Function):
         @staticmethod
@@ -796,7 +857,7 @@ _JoinEagerly, _JoinToRead = _eagerly(_joined), _eagerly(_recorded("join")(_witho
 
 
 class _Split(torch.autograd.Function):
-    """The inverse of `_Join`: views that a function made, of several."""
+    """The inverse of `_Join`: several views, made by one function."""
 
     @staticmethod
     def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -804,7 +865,7 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.set_materialize_grads(False)  # which would be plain zeros beside a DTensor
+        ctx.set_materialize_grads(False)  # materialised gradients are not DTensors
 
     @staticmethod
     def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
@@ -815,7 +876,7 @@ class _Split(torch.autograd.Function):
 
 
 class _Parts(torch.autograd.Function):
-    """`_Split` in the form that torch calls in half the time, and does not transform."""
+    """`_Split` in a form that torch calls in half the time, but cannot transform."""
 
     @staticmethod
     def forward(ctx: Any, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -837,7 +898,7 @@ class _PartsToTransform(torch.autograd.Function):
 
 
 class _Pairs(torch.autograd.Function):
-    """torch.view_as_real of a ComplexTensor, the gradient of which is one."""
+    """torch.view_as_real of a ComplexTensor, whose gradient is a ComplexTensor."""
 
     @staticmethod
     def forward(ctx: Any, z: ComplexTensor) -> torch.Tensor:
@@ -869,11 +930,11 @@ for _function in (
     keep_from_compiler(_function.__code__)
 
 
-# With what forward mode and torch.func ask for, which torch.compile does not take.
+# The methods that forward mode and torch.func need, which torch.compile does not accept.
 class _JoinUnderTransforms(_Join):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """With zeros for tangents that are not there."""
+        """Does nothing, so that missing tangents are zeros."""
 
     @staticmethod
     def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
@@ -926,7 +987,7 @@ def _check_layout(name: str, x: torch.Tensor) -> None:
 
 
 def _check_polar(abs: torch.Tensor, angle: torch.Tensor) -> None:
-    """The errors of `from_polar`."""
+    """Raises the errors of `from_polar`."""
     for name, part in (("abs", abs), ("angle", angle)):
         _check_part(name, part)
     if (abs.dtype, abs.device) != (angle.dtype, angle.device):
@@ -946,12 +1007,12 @@ def _check_polar(abs: torch.Tensor, angle: torch.Tensor) -> None:
 
 
 def _split(name: str, z: torch.Tensor) -> ComplexTensor:
-    """A tensor of complex or real numbers, the argument of this name."""
+    """Returns the argument called `name`, of complex or real numbers, as a ComplexTensor."""
     if isinstance(z, ComplexTensor):
         return z
     _check_layout(name, z)
     if z.is_complex():
-        from trnfft.ops.sharded import split  # here: it imports this file
+        from trnfft.ops.sharded import split  # imported here: it imports this file
 
         return split(z)
     if z.dtype not in PART_DTYPES:
@@ -964,13 +1025,13 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
 
 
 def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:
-    """RuntimeError where there is none for another part."""
+    """Raises RuntimeError where the memory is too small for another part."""
     if may_be_too_many(shape.numel()):
         check_memory(what, shape, like.element_size(), like.device)
 
 
 def dtype_of_parts(argument: Any) -> Any:
-    """The dtype of the parts in place of a complex dtype; any other argument as it is."""
+    """Returns the dtype of the parts for a complex dtype, and any other argument as it is."""
     return _PARTS_OF.get(argument, argument) if isinstance(argument, torch.dtype) else argument
 
 
@@ -981,14 +1042,14 @@ def _rebuilt(
     is_parameter: bool,
     attributes: dict[str, Any] | None = None,
 ) -> ComplexTensor:
-    """What a file holds of a ComplexTensor, which is checked."""
+    """Returns the ComplexTensor that a file describes, with checks."""
     z: Any = ComplexTensor(real, imag)
     z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)
     z.__dict__.update({name: x for name, x in (attributes or {}).items() if name not in _OWN})
     return z  # type: ignore[no-any-return]
 
 
-# So that torch.load, which by default reads tensors but no other classes, reads this one.
+# torch.load reads only tensors and the classes that are registered here.
 torch.serialization.add_safe_globals([ComplexTensor, _rebuilt])
 
-from trnfft.complex import dispatch  # noqa: E402  (its files need the class)
+from trnfft.complex import dispatch  # noqa: E402  (its files import this class)

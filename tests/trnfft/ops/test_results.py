@@ -149,6 +149,65 @@ def test_traces_hold_for_other_shapes(name, norm, backend):
                     traced(single(*shape))
 
 
+CHAINS = {
+    "there and back": lambda x: trnfft.irfft(trnfft.rfft(x), n=8),
+    "back and there": lambda x: trnfft.ifft(trnfft.fft(x)).real,
+    "filtered": lambda x: trnfft.irfft(trnfft.rfft(x) * torch.linspace(0, 1, 5), n=8),
+    "two of them": lambda x: (trnfft.rfft(x) + trnfft.rfft(x.flip(0)).conj()).imag,
+    "part of it": lambda x: trnfft.rfft(x)[..., :3].abs(),
+    "other shape": lambda x: trnfft.rfft(x).mT.reshape(-1).clone().detach().real,
+    "pairs": lambda x: torch.view_as_real(trnfft.rfft(x)),
+    "native": lambda x: trnfft.as_native(trnfft.fft(x)).angle(),
+    "joined": lambda x: torch.cat([trnfft.fft(x), trnfft.ifft(x)]).abs(),
+    "frames": lambda x: trnfft.stft(x, 4, window=torch.hann_window(4)).abs(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CHAINS)
+def test_traces_of_several_functions_compute_with_other_numbers(name, backend):
+    """What a trace does not see would stay what it was for the first input."""
+    run = CHAINS[name]
+    with trnfft.backend(backend):
+        traced = torch.jit.trace(run, (single(4, 8),), check_trace=False)
+        for _ in range(3):  # it is optimized from the second call on
+            x = torch.randn(4, 8)
+            torch.testing.assert_close(traced(x), run(x), **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+@pytest.mark.parametrize(
+    "run, message",
+    [
+        (lambda x: trnfft.fft(x).mul_(2).real, "mul_, which writes into a ComplexTensor"),
+        (lambda x: trnfft.fft(x).__setitem__(0, 0), "__setitem__, which writes into"),
+        (lambda x: (trnfft.fft(x) * PARAMETER).real, "keep a parameter as two real tensors"),
+    ],
+)
+def test_what_a_trace_cannot_see_is_refused(run, message):
+    with trnfft.backend("matmul"), pytest.raises(NotImplementedError, match=message):
+        torch.jit.trace(run, (single(4, 8),), check_trace=False)
+
+
+PARAMETER = torch.nn.Parameter(trnfft.as_complex_tensor(torch.ones(8, dtype=torch.complex64)))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
+@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+def test_a_traced_layer_has_its_gradients(backend):
+    layer = trnfft.nn.SpectralConv1d(2, 3, 4)
+    with trnfft.backend(backend):
+        traced = torch.jit.trace(layer, (torch.randn(2, 2, 16),), check_trace=False)
+        for _ in range(3):
+            x, found = torch.randn(2, 2, 16), []
+            for run in (layer, traced):
+                layer.zero_grad()
+                run(x).square().sum().backward()
+                found.append([parameter.grad.clone() for parameter in layer.parameters()])
+            torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore")  # torch.jit.trace is deprecated
 def test_traces_have_factors_in_float64():
     with trnfft.backend("matmul"):
