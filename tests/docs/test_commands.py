@@ -178,3 +178,15 @@ def test_pages_of_the_site_are_in_its_navigation():
     assert sorted(listed) == sorted(
         page.relative_to(docs).as_posix() for page in docs.rglob("*.md")
     )
+
+
+def test_the_page_of_benchmarks_names_every_program():
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    named = re.findall(r"^\| `python -m bench\.(\w+)[^`]*` \|", page, re.MULTILINE)
+    paths = [*(ROOT / "bench").glob("*.py"), *(ROOT / "bench").glob("*/__main__.py")]
+    programs = {
+        path.parent.name if path.stem == "__main__" else path.stem
+        for path in paths
+        if path.stem == "__main__" or '__name__ == "__main__"' in path.read_text("utf-8")
+    }
+    assert sorted(named) == sorted(programs)
