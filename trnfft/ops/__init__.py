@@ -1,1 +1,1 @@
-"""The operators that everything is made of, one a file: shapes, derivatives, choice of backend."""
+"""Operators, one in each file, with their shapes, derivatives and choice of backend."""

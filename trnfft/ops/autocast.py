@@ -1,4 +1,4 @@
-"""torch.autocast, which operators switch off: they keep the dtype that transforms promise."""
+"""Operators switch torch.autocast off, because they keep the dtype that transforms promise."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -8,17 +8,17 @@ from torch.amp.autocast_mode import is_autocast_available
 
 
 def is_on(device: torch.device) -> bool:
-    """Whether products of tensors on this device would be computed in a smaller dtype."""
+    """Returns whether autocast would compute products on this device in a smaller dtype."""
     return is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
 
 
 def switched_off(device: torch.device) -> AbstractContextManager[Any]:
-    """A context without it."""
+    """Returns a context in which autocast is off."""
     return torch.autocast(device.type, enabled=False) if is_on(device) else nullcontext()
 
 
 def without(function: Any, device: torch.device) -> Any:
-    """The function of tensors on this device, computed without it."""
+    """Returns the function, computed without autocast of this device."""
 
     def run(*arguments: Any) -> Any:
         with switched_off(device):

@@ -1,16 +1,17 @@
-"""Products with block circulant matrices, by transforms: what BlockCirculantLinear computes.
+"""Products with block circulant matrices, by transforms: the operator of BlockCirculantLinear.
 
     y_i = sum_j w_ij * x_j = F^-1 (sum_j F w_ij . F x_j)        * circular, for blocks of k numbers
 
-Three things keep the number of transforms low (Dong, "Exploring GPU acceleration of DNNs using
-block circulant matrices", 2020): sums are taken between transforms, one inverse for each block of
-the result; the derivatives take conjugate spectra where the formula has reversed blocks; and they
-take the spectra that the forward direction made, which are kept in place of x and w.
+Three measures keep the number of transforms low (Dong, "Exploring GPU acceleration of DNNs using
+block circulant matrices", 2020). Sums are taken between transforms, so that each block of the
+result has one inverse transform. The derivatives use conjugate spectra where the formula has
+reversed blocks. The derivatives use the spectra of the forward direction, which are kept in place
+of x and w.
 
     dx_j = F^-1 (sum_i conj F w_ij . F dy_i)      dw_ij = F^-1 (sum_b conj F x_bj . F dy_bi)
 
-A matrix [rows, blocks k] of real numbers has the spectra [blocks, 2, k // 2 + 1, rows]: for every
-block real and imaginary parts, frequency by frequency. Kernels have them packed a little closer.
+A real matrix [rows, blocks k] has the spectra [blocks, 2, k // 2 + 1, rows]: for each block the
+real and the imaginary parts, frequency by frequency. Kernels pack them a little more closely.
 """
 
 from functools import partial
@@ -31,14 +32,14 @@ from trnfft.ops.transforms import irfft, owned, rfft
 def block_circulant_product(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Rows times a block circulant matrix, plus a bias. Differentiable, twice, too.
+    """Multiplies rows by a block circulant matrix and adds a bias. Differentiable, also twice.
 
-    On backends with NKI kernels it is one launch, and its derivative another, for blocks of up to
-    256 numbers.
+    On backends with NKI kernels the product is one launch, and its derivative another, for blocks
+    of up to 256 numbers.
 
     Args:
         x: float32 or float64, [B, q k].
-        weight: [p, q, k]: for each pair of blocks the first column of a circulant matrix.
+        weight: [p, q, k]: for each pair of blocks, the first column of a circulant matrix.
         bias: [p k], or None.
 
     Returns:
@@ -51,7 +52,7 @@ def block_circulant_product(
 
 
 def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
-    """Bytes that `block_circulant_product` keeps for its derivatives: the spectra of both."""
+    """Returns the bytes that `block_circulant_product` keeps for its derivatives: both spectra."""
     p, q, k = weight.shape
     if has_kernels(x, weight) and _has_plan(x.shape[0], (p, q, k)):
         from nki_kernels.kernels.circulant_areas import (  # only its users load it
@@ -64,7 +65,7 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
 
 
 def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
-    """Shapes of the spectra that the kernel keeps: of x and of the weight."""
+    """Returns the shapes of the spectra that the kernel keeps, of x and of the weight."""
     from nki_kernels.kernels.block_circulant import spectra_shape  # only its users load the kernels
 
     return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
@@ -85,7 +86,7 @@ def _has_plan(rows: int, shape: tuple[int, ...]) -> bool:
 def _block_circulant(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The product, and the spectra of x and of the weight as the kernel leaves them."""
+    """Returns the product, and the spectra of x and of the weight as the kernel leaves them."""
     from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
 
     p, q, k = weight.shape
@@ -100,7 +101,7 @@ def _block_circulant(
 def _block_circulant_gradients(
     grad: torch.Tensor, of_x: torch.Tensor, of_w: torch.Tensor, k: int, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradients of x and of the weight, [p, q k], from that of the product."""
+    """Returns the gradients of x and of the weight, [p, q k], from the gradient of the product."""
     from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
 
     shape = (grad.shape[1] // k, of_x.shape[0], k)
@@ -128,20 +129,20 @@ def _(
 
 
 def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
-    """Spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
+    """Returns spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
     spectra = rfft(matrix.unflatten(-1, (-1, k)))
     parts = [part.permute(1, 2, 0) for part in (spectra.real, spectra.imag)]
     return torch.stack(parts, 1)
 
 
 def matrix_of(spectra: torch.Tensor, k: int) -> torch.Tensor:
-    """The inverse of `spectra_of`."""
+    """Inverts `spectra_of`."""
     z = made_of(spectra[:, 0], spectra[:, 1], spectra)
     return irfft(z.permute(2, 0, 1), k).flatten(1)
 
 
 def _one_by_one(operator: Any, tensors: int) -> Any:
-    """The vmap rule of an operator without one more leading dimension: a call for each index."""
+    """Returns the vmap rule of an operator without further dimensions: a call for each index."""
 
     def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         results = []
@@ -162,7 +163,7 @@ _block_circulant_gradients.register_vmap(_one_by_one(_block_circulant_gradients,
 
 
 class _Product(torch.autograd.Function):
-    """The product and both spectra, which are results so that derivatives of derivatives exist."""
+    """The product and both spectra, which are results so that second derivatives exist."""
 
     generate_vmap_rule = True
 
@@ -215,9 +216,9 @@ class _Product(torch.autograd.Function):
 
 
 def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor | None:
-    """Spectra as `spectra_of` makes them, of those that a kernel does: [blocks, slots, pitch].
+    """Returns a kernel's spectra [blocks, slots, pitch] in the form of `spectra_of`.
 
-    In place of the imaginary part of frequency 0 stands the real frequency k / 2, where k is even.
+    Where k is even, the real frequency k / 2 stands in place of the imaginary part of frequency 0.
     """
     if spectra is None:
         return None
@@ -229,7 +230,7 @@ def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor |
 
 
 def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
-    """Products of spectra, or of the conjugate of x and y, summed over blocks or rows."""
+    """Returns products of spectra x (or their conjugates) and y, summed over blocks or rows."""
     first = Parts(x[:, 0], -x[:, 1] if conj else x[:, 1])
     with autocast.switched_off(x.device):
         product = bilinear_parts(partial(torch.einsum, sum), first, Parts(y[:, 0], y[:, 1]))
@@ -237,7 +238,7 @@ def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> to
 
 
 def _derivative_of_spectra(grad: torch.Tensor, k: int) -> torch.Tensor:
-    """What `spectra_of` makes of a gradient of its result. Of the second derivative only."""
+    """Returns the gradient of `spectra_of`'s input, for second derivatives."""
     return matrix_of(grad * (k * interior(grad, k, 0.5))[:, None], k)
 
 

@@ -2,10 +2,10 @@
 
     y = crop(F^-1 (F pad(x) . H))
 
-Padding and cropping are DMA's, which moves what is there. `trnfft::convolve_rows` and
-`trnfft::convolve_images` of torch.library are its operators. Both are their own derivatives in x,
-with conj H, and with what is padded and what is cropped exchanged. The derivative in H of rows is a
-product of spectra; images have none, as filters of images are kept.
+DMA pads and crops, by moving only the numbers that exist. The operators are `trnfft::convolve_rows`
+and `trnfft::convolve_images` of torch.library. The derivative of each in x is the same operator
+with conj H, and with padding and cropping exchanged. The derivative of rows in H is a product of
+spectra. Images have no derivative in H, because filters of images are kept.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from trnfft.ops.transforms import irfft, owned, rfft
 
 
 def has_kernels(*tensors: torch.Tensor) -> bool:
-    """Whether these tensors are convolved by kernels. While compiling nobody knows it."""
+    """Returns whether kernels convolve these tensors; False while compiling, when it is unknown."""
     if torch.compiler.is_compiling() or config.get_precision() != "fast":
         return False
     if any(x.dtype != torch.float32 or x.numel() == 0 for x in tensors):
@@ -29,7 +29,7 @@ def has_kernels(*tensors: torch.Tensor) -> bool:
 
 
 def has_rows_kernel_for(n: int) -> bool:
-    """Whether `convolve_rows` can take rows of n points."""
+    """Returns whether `convolve_rows` accepts rows of n points."""
     from trnfft.planner.algorithms import ROW_CONVOLUTION  # here: only its users load the kernels
 
     return not ROW_CONVOLUTION.why_not(n)
@@ -38,14 +38,14 @@ def has_rows_kernel_for(n: int) -> bool:
 def convolve_rows(
     x: torch.Tensor, h: torch.Tensor, n: int | None = None, kept: int | None = None
 ) -> torch.Tensor:
-    """Circular convolution of real rows x [..., L] by half spectra h [..., N // 2 + 1].
+    """Convolves real rows x [..., L], circularly, by half spectra h [..., N // 2 + 1].
 
-    Leading dimensions broadcast. Differentiable in both. Only where
-    `has_kernels` and `has_rows_kernel_for`.
+    Leading dimensions broadcast. Differentiable in x and h. To be called only where `has_kernels`
+    and `has_rows_kernel_for` are true.
 
     Args:
-        n: N, of at least the L points of x, which zeros follow. Default: L.
-        kept: how many points of the result, from the first on. Default: N.
+        n: N, at least the L points of x, which zeros follow. Default: L.
+        kept: how many points of the result are returned, from the first on. Default: N.
     """
     n = x.shape[-1] if n is None else n
     return _ConvolveRows.apply(
@@ -56,7 +56,7 @@ def convolve_rows(
 def filtered_rows(
     x: torch.Tensor, h: torch.Tensor, n: int | None = None, kept: int | None = None
 ) -> torch.Tensor:
-    """As `convolve_rows`, anywhere: by two transforms where no kernel does it."""
+    """Computes `convolve_rows` on any backend: by two transforms where no kernel does it."""
     n = x.shape[-1] if n is None else n
     if has_kernels(x, h.real) and has_rows_kernel_for(n):
         return convolve_rows(x, h, n, kept)
@@ -67,34 +67,34 @@ def filtered_rows(
 def convolve_images(
     x: torch.Tensor, h: torch.Tensor, padded: tuple[int, int], kept: tuple[int, int]
 ) -> torch.Tensor:
-    """Convolution of real images x [..., h, w], padded with zeros to [M, N], cropped to `kept`.
+    """Convolves real images x [..., h, w], padded with zeros to [M, N], and crops them to `kept`.
 
     Args:
         x: float32.
-        h: spectrum of the filter by `spectrum_for_images`, [..., N // 2 + 1, M] with no leading
-            dimensions or one, which is the dimension before the last two of x. It gets no gradient.
+        h: spectrum of the filter by `spectrum_for_images`, [..., N // 2 + 1, M]. It has no leading
+            dimension, or one, which is the dimension before the last two of x. It gets no gradient.
         padded: (M, N).
         kept: sizes of the result, from the first row and column on.
 
     Raises:
-        NotImplementedError: no kernel takes these sizes.
+        NotImplementedError: no kernel accepts these sizes.
     """
     backend = backend_for(x.device)
     return _ConvolveImages.apply(x, h.real, h.imag, list(padded), list(kept), backend)
 
 
 def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
-    """Half spectra [..., M, C] as [..., C, M], each column in the order that its stages leave.
+    """Returns half spectra [..., M, C] as [..., C, M], in the order in which stages leave columns.
 
     Raises:
-        NotImplementedError: no kernel takes columns of this length.
+        NotImplementedError: no kernel accepts columns of this length.
     """
     # Here, so that only its users load the kernels.
     from nki_kernels.kernels.image_convolution import column_radices
 
     pairs = column_radices(h.shape[-2])
     if not pairs:
-        raise NotImplementedError(f"no kernel takes columns of {h.shape[-2]} points")
+        raise NotImplementedError(f"no kernel convolves columns of {h.shape[-2]} points")
     radix, left = pairs[0]
 
     def ordered(part: torch.Tensor) -> torch.Tensor:
@@ -108,7 +108,7 @@ def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
 def _convolve_rows(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, n: int, kept: int, backend: str
 ) -> torch.Tensor:
-    """As `convolve_rows`."""
+    """Computes `convolve_rows`."""
     from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
 
     lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
@@ -132,7 +132,7 @@ def _convolve_images(
     kept: list[int],
     backend: str,
 ) -> torch.Tensor:
-    """As `convolve_images`."""
+    """Computes `convolve_images`."""
     from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
 
     images = x.reshape(-1, *x.shape[-2:])
@@ -189,7 +189,7 @@ class _ConvolveRows(torch.autograd.Function):
         if any(ctx.needs_input_grad[1:3]):
             n = ctx.n
             product = rfft(x, n).conj() * rfft(grad, n)
-            # Of the numbers whose conjugates are not there, too, each counts twice.
+            # Numbers whose conjugates are not in the half spectrum count twice.
             weights = x.new_full((real.shape[-1],), 2.0 / n)
             weights[:: n // 2 if n % 2 == 0 else n] = 1.0 / n
             by_real = (product.real * weights).sum_to_size(real.shape)

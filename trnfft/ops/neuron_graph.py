@@ -1,11 +1,12 @@
-"""Transforms in the graphs of torch.compile(backend="neuron"): launches that its compiler takes.
+"""Transforms in graphs of torch.compile(backend="neuron"), as launches that its compiler accepts.
 
-That compiler takes operators of ATen and those that TorchNeuron's `nki_op` made, whose bodies are
-traced: launches by `wrap_nki`, and the moves around them. So there are `trnfft_neuron::c2c`, `r2c`
-and `c2r`, which are the operators of trnfft/ops/transforms.py for one chip. What kernels need is
-settled while the graph is made: plan, precision and degree of LNC are those of that moment, and
-tables, made and uploaded then, are operands. An operator takes the tables of its derivative, too,
-as nothing can be uploaded where a backward graph is traced.
+This compiler accepts operators of ATen, and operators made by TorchNeuron's `nki_op`, whose bodies
+it traces: launches by `wrap_nki`, and operations around them. The operators `trnfft_neuron::c2c`,
+`r2c` and `c2r` are made in this way; they are the operators of trnfft/ops/transforms.py for one
+chip. All that kernels need is determined while the graph is made: plan, precision and degree of LNC
+are those of this moment, and tables are made and uploaded then and become operands. An operator
+also takes the tables of its derivative, because nothing can be uploaded while a backward graph is
+traced.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ Tensors = list[torch.Tensor]
 
 @torch.compiler.assume_constant_result
 def check_shapes_are_static() -> None:
-    """Raise while Dynamo traces: TorchNeuron's backend refuses dynamic shapes, and later.
+    """Checks, while Dynamo traces, that shapes are static; TorchNeuron would refuse others later.
 
     Raises:
-        NotImplementedError: torch.compile has dynamic=True, or a dimension of an input is
-            marked by torch._dynamo.mark_dynamic.
+        NotImplementedError: torch.compile has dynamic=True, or a dimension of an input is marked by
+            torch._dynamo.mark_dynamic.
     """
     advice = "each shape makes a graph of its own; pad inputs to few shapes where they vary"
     if not torch._dynamo.config.assume_static_by_default:
@@ -47,15 +48,15 @@ def check_shapes_are_static() -> None:
         asked = "an input is marked by torch._dynamo.mark_dynamic: remove the mark"
     else:
         return
-    text = f"{asked}: TorchNeuron's backend takes graphs of static shapes alone; {advice}"
+    text = f"{asked}: TorchNeuron's backend accepts only graphs of static shapes; {advice}"
     raise NotImplementedError(text)
 
 
 @torch.compiler.assume_constant_result
 def warn_of_the_last_graph() -> None:
-    """Warn once, while Dynamo traces, of the last graph that it makes of a function.
+    """Warns once, while Dynamo traces, of the last graph that it makes of a function.
 
-    Afterwards other shapes run in eager mode, of which Dynamo has a line in its log alone.
+    Afterwards other shapes run in eager mode, which Dynamo mentions only in its log.
     """
     made, limit = CompileContext.current_compile_id(), torch._dynamo.config.recompile_limit
     if made is None or made.frame_compile_id is None or made.frame_compile_id + 1 != limit:
@@ -64,7 +65,8 @@ def warn_of_the_last_graph() -> None:
     _warn_of_the_last_graph(made.frame_id, limit, stack[0].name if stack else "a function")
 
 
-@cache.cached(64)  # functions that were told of: several transforms in one ask again
+# functions of which a warning was given; several transforms in one function ask again
+@cache.cached(64)
 def _warn_of_the_last_graph(frame: int, limit: int, name: str) -> None:
     warnings.warn(
         f"this is graph {limit} of {name}, as many as torch._dynamo.config.recompile_limit "
@@ -76,7 +78,7 @@ def _warn_of_the_last_graph(frame: int, limit: int, name: str) -> None:
 
 
 def _is_any_marked() -> bool:
-    """Whether a dimension of an input, of those met so far, is to stay open: a strict mark."""
+    """Returns whether a dimension of an input that was met so far has a strict dynamic mark."""
     context = TracingContext.try_get()
     found = context.tensor_to_context.values() if context else ()
     constraints = [c for one in found for c in getattr(one, "constraint_sizes", ())]
@@ -91,7 +93,7 @@ def transform(
     scale: float,
     planned: bool = False,
 ) -> Parts:
-    """As `_transform`, which Dynamo calls and does not trace, after a check of the shapes."""
+    """Checks the shapes, then calls `_transform`, which Dynamo calls without tracing it."""
     check_shapes_are_static()
     warn_of_the_last_graph()
     return _transform(kind, parts, sizes, inverse, scale, planned)
@@ -106,28 +108,29 @@ def _transform(
     scale: float,
     planned: bool,
 ) -> Parts:
-    """The transform `kind` of split parts along their last dimensions. Differentiable.
+    """Transforms split parts along their last dimensions. Differentiable.
 
     Args:
         kind: "c2c", "r2c" or "c2r".
-        parts: float32 tensors on the device, [..., *sizes], half spectra with N // 2 + 1 numbers.
+        parts: float32 tensors on the device, [..., *sizes]; half spectra have N // 2 + 1 numbers.
         sizes: lengths of the transforms.
         inverse, scale, planned: as for `trnfft.backends.backend.Call`.
 
     Raises:
         RuntimeError: the backend of this context is not "nki".
-        NotImplementedError: no kernel can do a length, the precision is "double", or a part has a
-            tangent.
+        NotImplementedError: no kernel can transform a length, the precision is "double", or a part
+            has a tangent.
     """
     if any(forward_ad.unpack_dual(part, level=0).tangent is not None for part in parts):
-        raise NotImplementedError(  # which makes Dynamo leave it to eager mode, but for fullgraph
+        raise NotImplementedError(  # Dynamo then leaves it to eager mode, unless fullgraph=True
             "graphs of torch.compile(backend='neuron') have no forward-mode derivatives of "
             "transforms, as their operators drop tangents"
         )
-    # Dynamo wants shapes only, and hides what is raised here.
+    # Dynamo needs only shapes, and hides errors that are raised here.
     if isinstance(parts[0], FakeTensor):
         return _shapes_alone(parts, _result_shapes(kind, [x.shape for x in parts], sizes))
-    # Numbers that a graph of dynamic shapes keeps open are settled, too: kernels have one shape.
+    # Numbers that a graph of dynamic shapes keeps open are fixed, too, because a kernel has one
+    # shape.
     sizes, scale = tuple(map(int, sizes)), float(scale)
     shapes = [tuple(map(int, part.shape)) for part in parts]
     if parts[0].numel() == 0:
@@ -144,7 +147,12 @@ def _transform(
 
 
 def _precision(device: torch.device) -> str:
-    """The precision of this context, where kernels have it. RuntimeError for other backends."""
+    """Returns the precision of this context, if kernels have it.
+
+    Raises:
+        RuntimeError: the backend is not "nki".
+        NotImplementedError: the precision is "double".
+    """
     chosen, precision = backend_for(device), config.get_precision()
     if chosen != "nki":
         raise RuntimeError(
@@ -153,8 +161,8 @@ def _precision(device: torch.device) -> str:
         )
     if precision == "double":
         raise NotImplementedError(
-            'precision "double" is float64 on the host, which no graph of a NeuronCore has: take '
-            "another precision, or leave the transform out with torch.compiler.disable"
+            'precision "double" is float64 on the host, which a graph of a NeuronCore cannot use: '
+            "set another precision, or leave the transform out with torch.compiler.disable"
         )
     return precision
 
@@ -162,8 +170,9 @@ def _precision(device: torch.device) -> str:
 def _tables(kind: str, shapes: Any, call: Call, device: torch.device) -> Tensors:
     from trnfft.backends.graph_nki import tables_of  # here, so that only its users load the kernels
 
-    # Lifted, as only what the graph has computed can go from the forward graph to the backward, and
-    # as PyTorch's decomposition of complex operations traces graphs again, with fake tensors.
+    # The tables are lifted: only tensors that the graph computed can go from the forward to the
+    # backward graph, and PyTorch's decomposition of complex operations traces graphs with fake
+    # tensors.
     lift = torch.ops.aten.lift_fresh_copy.default
     return [lift(table) for table in tables_of(kind, shapes, call, device)]
 
@@ -176,19 +185,20 @@ def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
 
 
 def _shapes_alone(parts: Parts, shapes: Any) -> Parts:
-    """Results of these shapes without values, which depend on all parts."""
+    """Returns results of these shapes without useful values, which depend on all parts."""
     total = sum(part.sum() for part in parts)
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
 @cache.cached(1)
 def operators() -> dict[str, Any]:
-    """The operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
+    """Returns operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
     nki_op = torch_neuron.found("nki_op")
     if nki_op is None:
         raise ImportError(
-            "no package has nki_op, which makes operators for torch.compile(backend='neuron'): "
-            "call trnfft in eager mode, or install torch-neuronx 2.13 or later (TorchNeuron): "
+            "no installed package has nki_op, which makes operators for "
+            "torch.compile(backend='neuron'): call trnfft in eager mode, or install torch-neuronx "
+            "2.13 or later (TorchNeuron): "
             f"{how_to_install('nrtpy', 'torch-neuronx')}"
         )
     made = {}

@@ -11,35 +11,37 @@ Along one dimension of N points, for k = 0 ... N-1 (the definitions of scipy.fft
     DST-III  y[k] = (-1)^k x[N-1] + 2 sum_(n<N-1) x[n] sin(pi (2k+1) (n+1) / 2N)
     DST-IV   y[k] = 2 sum_n x[n] sin(pi (2k+1) (2n+1) / 4N)
 
-Type I is the real (or imaginary) part of the transform of x between its mirror images, which has
-2 (N-1) points (2 (N+1), odd images between zeros).
+Type I is the real (or imaginary) part of the transform of x between its mirror images. It has 2
+(N-1) points, or, for sines, 2 (N+1) points with odd images between zeros.
 
-Types II and III (Makhoul, "A fast cosine transform in one and two dimensions", 1980): the even
-numbers of x, then the odd ones from the last on, have a transform V of length N with
+Types II and III (Makhoul, "A fast cosine transform in one and two dimensions", 1980) take the even
+numbers of x, then the odd ones from the last on. These have a transform V of length N with
 
     y[k] = w[k] V[k] + conj(w[k]) V[-k],    w[k] = exp(-pi i k / 2N)
     V[k] = conj(w[k]) (y[k] - i y[N-k]) / 2,    y[N] = 0
 
-For real x, V[-k] = conj V[k], and half of V holds all: y[k] = 2 Re(w V)[k], y[N-k] = -2 Im(w V)[k].
-As these are linear along each dimension, several take one transform of several dimensions.
+For real x, V[-k] = conj V[k], and half of V contains everything: y[k] = 2 Re(w V)[k] and y[N-k] =
+-2 Im(w V)[k]. As these formulas are linear along each dimension, several dimensions take one
+transform of several dimensions.
 
 Type IV of even N is a complex transform of half the length, with t[n] = exp(-pi i (8n+1) / 8N):
 
     z[k] = 2 t[k] sum_n t[n] (x[2n] + i x[N-1-2n]) exp(-2 pi i n k / (N/2))
     y[2k] = Re z[k],    y[N-1-2k] = -Im z[k]
 
-Of odd N (Chan & Ho, "Direct methods for computing discrete sinusoidal transforms", 1990) it is a
-real transform U of length N. Continue x beyond its end by -x[N-1] ... -x[0], -x[0] ..., take every
-second number from c = (N-1)/2 on and change the sign of every second of these: u[j]. Then
+Type IV of odd N (Chan & Ho, "Direct methods for computing discrete sinusoidal transforms", 1990) is
+a real transform U of length N. Continue x beyond its end by -x[N-1] ... -x[0], -x[0] ..., take
+every second number from c = (N-1)/2 on, and change the sign of every second of these: this is u[j].
+Then
 
     y[k] = 2 Re(exp(-pi i (2k+1) / 4) U[k - c])
 
-The sine transforms are those of cosines, with signs and backwards:
+The sine transforms are those of cosines, with signs and in reverse order:
 
     DST-II x = DCT-II((-1)^n x) backwards, DST-III x = (-1)^k DCT-III(x backwards), IV as III
 
-Factors, those of `norm` and of orthogonal matrices too, are in the tables of w and t. Derivatives
-are those of torch's operations and of the transforms.
+Factors, also those of `norm` and of orthogonal matrices, are contained in the tables of w and t.
+Derivatives are those of torch's operations and of the transforms.
 """
 
 from dataclasses import dataclass
@@ -63,12 +65,12 @@ class RealTransform:
     Attributes:
         type: 1, 2, 3 or 4.
         is_sine: whether it is a sum of sines.
-        sizes: lengths, those that the input has.
+        sizes: lengths, which are those of the input.
         dims: the dimensions, each once, counted from the end: -1 is the last one.
         scale: a factor on the result.
-        is_orthogonal: whether y[0] is divided by sqrt(2) (II), x[0] multiplied by it (III), or
-            both, and so y[N-1] and x[N-1] (DCT-I), which makes the matrix orthogonal up to a
-            factor. Of DST-II and DST-III it is y[N-1] and x[N-1] instead.
+        is_orthogonal: whether the matrix is made orthogonal up to a factor. y[0] is then divided by
+            sqrt(2) (II), or x[0] multiplied by it (III), or both, and so y[N-1] and x[N-1] (DCT-I).
+            For DST-II and DST-III, y[N-1] and x[N-1] take the place of y[0] and x[0].
     """
 
     type: int
@@ -79,11 +81,11 @@ class RealTransform:
     is_orthogonal: bool
 
     def scale_along(self, dim: int) -> float:
-        """The factor that is left to one of the dimensions: all of it to the last one."""
+        """Returns the factor of one dimension: the whole factor for the last one, else 1."""
         return self.scale if dim == self.dims[-1] else 1.0
 
     def twiddles(self, x: torch.Tensor, dim: int, n: int) -> Parts:
-        """Parts of conj w along a dimension, with all factors; of the last one the first half."""
+        """Returns parts of conj w along a dimension, with all factors; half for the last."""
         is_last = dim == self.dims[-1]
         scale = self.scale_along(dim) * (2.0 if self.type == 2 and is_last else 1.0)
         root = SQRT2 if self.type == 3 else 1 / SQRT2
@@ -92,12 +94,12 @@ class RealTransform:
         return tables_like(x, _twiddles, n, count, -dim - 1, scale, first)
 
     def whole_dims(self, x: torch.Tensor) -> tuple[int, ...]:
-        """The dimensions from 0 on."""
+        """Returns the dimensions, counted from 0."""
         return tuple(dim + x.ndim for dim in self.dims)
 
 
 def transformed(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
-    """The transform of a real tensor in float32 or float64. Differentiable.
+    """Returns the transform of a real tensor in float32 or float64. Differentiable.
 
     Raises:
         RuntimeError: the backend cannot work on the device.
@@ -127,18 +129,18 @@ def _type_1(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
 
 
 def _even_images(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """x[0] ... x[N-1], x[N-2] ... x[1]."""
+    """Returns x[0] ... x[N-1], x[N-2] ... x[1]."""
     return torch.cat([x, x.narrow(dim, 1, x.shape[dim] - 2).flip(dim)], dim)
 
 
 def _odd_images(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """0, x[0] ... x[N-1], 0, -x[N-1] ... -x[0]."""
+    """Returns 0, x[0] ... x[N-1], 0, -x[N-1] ... -x[0]."""
     zero = torch.zeros_like(x.narrow(dim, 0, 1))
     return torch.cat([zero, x, zero, -x.flip(dim)], dim)
 
 
 def _sines(spectrum: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
-    """i^count times the spectrum of what is odd along so many dimensions, real: part and sign."""
+    """Returns part and sign of i^count times the spectrum of data odd along `count` dimensions."""
     part = spectrum.imag if count % 2 else spectrum.real
     return part, 1 if count % 4 in (0, 3) else -1
 
@@ -161,7 +163,7 @@ def _type_2(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
 
 
 def _with_mirrored(parts: Parts, dim: int, tables: Parts) -> Parts:
-    """w V[k] + conj(w) V[-k] along a dimension, V complex, given the parts of conj w."""
+    """Returns w V[k] + conj(w) V[-k] along a dimension, for complex V and the parts of conj w."""
     (real, imag), (cosine, sine) = parts, tables
     opposite_real, opposite_imag = (_opposite(part, dim) for part in parts)
     return (
@@ -171,7 +173,7 @@ def _with_mirrored(parts: Parts, dim: int, tables: Parts) -> Parts:
 
 
 def _opposite(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """x[-k]: the first number, then the others backwards."""
+    """Returns x[-k]: the first number, then the others in reverse order."""
     first, rest = x.narrow(dim, 0, 1), x.narrow(dim, 1, x.shape[dim] - 1)
     return torch.cat([first, rest.flip(dim)], dim)
 
@@ -195,7 +197,7 @@ def _type_3(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
 
 
 def _from_zero(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """x[N-k] with x[N] = 0."""
+    """Returns x[N-k] with x[N] = 0."""
     rest = x.narrow(dim, 1, x.shape[dim] - 1)
     return torch.cat([torch.zeros_like(x.narrow(dim, 0, 1)), rest.flip(dim)], dim)
 
@@ -234,15 +236,15 @@ def _type_4_odd(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tensor
 
 
 def _every_second(x: torch.Tensor, dim: int, first: int) -> torch.Tensor:
-    """x[first], x[first + 2] ... along a dimension, which counts from the end."""
+    """Returns x[first], x[first + 2] ... along a dimension, which is counted from the end."""
     index: Any = (..., slice(first, None, 2), *[slice(None)] * (-dim - 1))
     return x[index]
 
 
 def _interleaved(even: torch.Tensor, odd: torch.Tensor, dim: int) -> torch.Tensor:
-    """The inverse of `_every_second`: a tensor of its even and its odd numbers."""
+    """Inverts `_every_second`: returns a tensor from its even and its odd numbers."""
     pairs = odd.shape[dim]
-    last = even.narrow(dim, pairs, even.shape[dim] - pairs)  # of an odd length
+    last = even.narrow(dim, pairs, even.shape[dim] - pairs)  # the last number of an odd length
     y = torch.stack([even.narrow(dim, 0, pairs), odd], dim).flatten(dim - 1, dim)
     return torch.cat([y, last], dim) if last.shape[dim] else y
 
@@ -251,32 +253,32 @@ def _signed(odd: torch.Tensor, asked: RealTransform) -> torch.Tensor:
     return -odd if asked.is_sine else odd
 
 
-# Tables, of parts [N] with as many dimensions of size 1 behind as there are others
+# Tables of parts [N], followed by a dimension of size 1 for each of the other dimensions
 
 
 def _edges(n: int, others: int) -> list[np.ndarray]:
-    """What an orthogonal DCT-I multiplies its input and its result by."""
+    """Returns the factors of input and result of an orthogonal DCT-I."""
     before = np.ones(n)
     before[[0, -1]] = SQRT2
     return _shaped([before, 1 / before], others)
 
 
 def _twiddles(n: int, count: int, others: int, scale: float, first: float) -> list[np.ndarray]:
-    """Parts of scale conj w[k], k < count; those of k = 0 times `first`."""
+    """Returns the parts of scale conj w[k], k < count; those of k = 0 are multiplied by `first`."""
     angles = np.pi / (2 * n) * np.arange(count)
     weights = np.where(np.arange(count) == 0, scale * first, scale)
     return _shaped([weights * np.cos(angles), weights * np.sin(angles)], others)
 
 
 def _halves(n: int, others: int, scale: float) -> list[np.ndarray]:
-    """Parts of conj t, and of it times 2 scale."""
+    """Returns the parts of conj t, and of conj t times 2 scale."""
     angles = np.pi / (8 * n) * (8 * np.arange(n // 2) + 1)
     parts = [np.cos(angles), np.sin(angles)]
     return _shaped(parts + [2 * scale * part for part in parts], others)
 
 
 def _chan_ho(n: int, others: int, scale: float, is_sine: bool) -> list[np.ndarray]:
-    """The signs of u, and what multiplies the real and the imaginary part of U[|k - c|]."""
+    """Returns the signs of u, and the factors of the real and the imaginary part of U[|k - c|]."""
     signs = 1 - 2 * (np.arange(n) % 2)
     angles = np.pi / 4 * ((2 * np.arange(n) + 1) % 8)
     weights = 2 * scale * (signs if is_sine else 1)

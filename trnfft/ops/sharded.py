@@ -1,4 +1,4 @@
-"""DTensors of torch.distributed, which `trnfft.distributed` transforms."""
+"""Helpers for DTensors of torch.distributed, which `trnfft.distributed` transforms."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -10,8 +10,8 @@ from trnfft.complex.tensor import ComplexTensor, join, parts_of
 
 
 def is_sharded(x: torch.Tensor | ComplexTensor) -> bool:
-    """Whether a tensor is a DTensor, or a ComplexTensor made of such."""
-    # Who has one has imported that whole; another thread may be about to.
+    """Returns whether a tensor is a DTensor, or a ComplexTensor whose parts are DTensors."""
+    # A caller that has a DTensor has imported the whole module; another thread may be importing it.
     kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     if kind is None:
         return False
@@ -22,7 +22,7 @@ def is_sharded(x: torch.Tensor | ComplexTensor) -> bool:
 
 
 def placement_of(x: torch.Tensor | ComplexTensor) -> Any:
-    """The mesh of a DTensor and its placements on that; None for other tensors."""
+    """Returns a DTensor's mesh and its placements on the mesh, or None for other tensors."""
     if not is_sharded(x):
         return None
     part: Any = parts_of(x)[0] if isinstance(x, ComplexTensor) else x
@@ -30,7 +30,7 @@ def placement_of(x: torch.Tensor | ComplexTensor) -> Any:
 
 
 def is_split(x: torch.Tensor | ComplexTensor, dim: int) -> bool:
-    """Whether a dimension of a DTensor is split."""
+    """Returns whether a dimension of a DTensor is split."""
     placed = placement_of(x)
     return placed is not None and any(
         getattr(placement, "dim", None) == dim % x.ndim for placement in placed[1]
@@ -38,7 +38,7 @@ def is_split(x: torch.Tensor | ComplexTensor, dim: int) -> bool:
 
 
 def summed(x: Any) -> Any:
-    """The tensor, of a DTensor with the sums done that are pending."""
+    """Returns the tensor; for a DTensor, with its pending sums carried out."""
     if not is_sharded(x):
         return x
     from trnfft.distributed import dtensor  # here, as it loads DTensor
@@ -47,7 +47,10 @@ def summed(x: Any) -> Any:
 
 
 def copied(x: torch.Tensor) -> torch.Tensor:
-    """A copy; of a DTensor with pending sums itself, which a copy would do or place anew."""
+    """Returns a copy; a DTensor with pending sums is returned as it is.
+
+    Copying it would carry out the sums, or place the tensor anew.
+    """
     if is_sharded(x):
         from trnfft.distributed import dtensor  # here, as it loads DTensor
 
@@ -57,7 +60,7 @@ def copied(x: torch.Tensor) -> torch.Tensor:
 
 
 def split(z: torch.Tensor) -> ComplexTensor:
-    """A native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
+    """Returns a native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
     if not is_sharded(z):
         return join(*parts_of(z))
     from trnfft.distributed import dtensor  # here, as it loads DTensor
@@ -67,7 +70,10 @@ def split(z: torch.Tensor) -> ComplexTensor:
 
 
 def like_copies(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """What can be written into `like`, of which every device has a copy, as a DTensor or not."""
+    """Returns a tensor that can be written into `like`, of which every device has a copy.
+
+    The result is a DTensor if `like` is one.
+    """
     if not is_sharded(x):
         return x
     placed: Any = x
@@ -77,7 +83,7 @@ def like_copies(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:
-    """A tensor that all devices have as a DTensor, where `like` is one; else itself."""
+    """Returns a tensor that all devices have as a DTensor if `like` is one, else the tensor."""
     if not is_sharded(like) or is_sharded(x):
         return x
     from trnfft.distributed import dtensor  # here, as it loads DTensor
@@ -87,9 +93,9 @@ def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:
 
 
 def takes_shards(layer: torch.nn.Module, x: torch.Tensor | ComplexTensor) -> bool:
-    """Whether a layer is to compute each shard of a DTensor: not where its parameters are split.
+    """Returns whether a layer can compute each shard of a DTensor, because no parameter is split.
 
-    With these it computes DTensors, by the rules that torch has for operators.
+    With split parameters the layer computes DTensors, by torch's rules for operators.
     """
     if not is_sharded(x):
         return False
@@ -104,7 +110,7 @@ def of_shards(
     *arguments: Any,
     **named: Any,
 ) -> Any:
-    """As `trnfft.distributed.shards.apply`: a function that works along `dims` of a DTensor."""
+    """Calls `trnfft.distributed.shards.apply`, for a function along `dims` of a DTensor."""
     from trnfft.distributed import shards  # here, as it loads DTensor
 
     return shards.apply(function, x, dims, *arguments, **named)

@@ -1,7 +1,8 @@
-"""Traces of torch.jit.trace, which keep numbers of the input that they were made with.
+"""Traces of torch.jit.trace, which keep some numbers of the input with which they were made.
 
-A trace of a transform holds for any batch and lengths, but keeps the number of dimensions, one of a
-convolution also the sizes that it convolves along. For others both would compute something else.
+The trace of a transform is valid for any batch and any lengths, but keeps the number of dimensions.
+The trace of a convolution also keeps the sizes of the dimensions along which it convolves. For
+other numbers, both traces would compute a wrong result.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ Numbers = TypeVar("Numbers", torch.Tensor, ComplexTensor, torch.Tensor | Complex
 
 
 def is_traced() -> bool:
-    """Whether what is computed now is recorded, to be computed again for other numbers."""
+    """Returns whether operations are recorded now, to be computed again for other numbers."""
     return (
         torch.compiler.is_compiling()
         or torch.compiler.is_exporting()
@@ -25,7 +26,10 @@ def is_traced() -> bool:
 
 
 def held(x: Numbers, dims: Iterable[int] = ()) -> Numbers:
-    """`x`; its trace raises a RuntimeError for another number of dimensions, or sizes of `dims`."""
+    """Returns `x`; a trace then raises RuntimeError for another number of dimensions.
+
+    dims: dimensions whose sizes may not change either.
+    """
     if torch.jit.is_tracing():
         x = x.permute(*range(x.ndim))  # type: ignore[assignment]  # views of the same shape, which need this one
         for dim in dims:

@@ -1,10 +1,11 @@
-"""The operators that all transforms are made of: their shapes, derivatives and vmap rules.
+"""The operators of which all transforms consist: their shapes, derivatives and vmap rules.
 
-`c2c`, `r2c` and `c2r` transform several dimensions of a tensor in one call. Backends that take
-whole tensors get them as they are, those made of torch operations get split parts with the
-transformed dimensions last. For the others there are `trnfft::c2c`, `trnfft::r2c` and `trnfft::c2r`
-of torch.library. As transforms are linear and symmetric, the derivative of each is one of them
-again, hence differentiable any number of times:
+`c2c`, `r2c` and `c2r` transform several dimensions of a tensor in one call. A backend that accepts
+whole tensors gets them as they are. A backend that consists of torch operations gets split parts
+with the transformed dimensions last. For other backends there are the operators `trnfft::c2c`,
+`trnfft::r2c` and `trnfft::c2r` of torch.library. As transforms are linear and symmetric, the
+derivative of each operator is one of the operators again; they are therefore differentiable any
+number of times:
 
     Y = s F x          dx = s conj(F) dY, which is c2c with the opposite sign
     Y = s (F x)[half]  dx = c2r of dY with its interior halved, with the opposite sign
@@ -31,13 +32,13 @@ from trnfft.ops.sharded import is_sharded
 
 @dataclass(frozen=True)
 class Prepared:
-    """A transform of tensors of one shape, dtype and device, for settings that stay.
+    """A transform of tensors of one shape, dtype and device, for fixed settings.
 
     Attributes:
         backend, precision: the names of the settings.
-        device: of the tensors.
-        direct: does it where nothing is traced and autocast is off.
-        operator: does it by operators of torch.library.
+        device: the device of the tensors.
+        direct: computes the transform where nothing is traced and autocast is off.
+        operator: computes the transform by operators of torch.library.
     """
 
     backend: str
@@ -62,17 +63,17 @@ def c2c(
     norm: str,
     planned: bool = False,
 ) -> torch.Tensor:
-    """Discrete Fourier transform over several dimensions. Differentiable.
+    """Computes a discrete Fourier transform over several dimensions. Differentiable.
 
     Args:
         x: real, complex or ComplexTensor with parts in float32 or float64.
         sizes: lengths of the transforms; `x` is trimmed or padded with zeros at the end.
-        dims: the dimensions, each once, from 0 on.
+        dims: the dimensions, each once, counted from 0.
         inverse: the sign of the exponent: False for exp(-2 pi i j k / N), True for exp(+ ...).
-        norm: "backward", "ortho" or "forward", as in torch.fft: of a transform whose forward
+        norm: "backward", "ortho" or "forward", as in torch.fft for a transform whose forward
             direction has the negative sign.
-        planned: whether the frequencies, which are the input of an inverse, are in planned order
-            (see trnfft/planner/order.py); of one dimension only.
+        planned: whether the frequencies are in planned order (see trnfft/planner/order.py); for an
+            inverse, the frequencies are the input. Only for one dimension.
 
     Returns:
         A complex tensor of the kind that `trnfft.complex.kinds` gives for `x`.
@@ -109,7 +110,7 @@ def c2c(
 def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> torch.Tensor:
-    """`c2c` of a real tensor, of which the last of `dims` keeps its N // 2 + 1 first numbers."""
+    """Computes `c2c` of a real tensor; the last of `dims` keeps its N // 2 + 1 first numbers."""
     if is_sharded(x):
         return _sharded(x, "r2c", sizes, dims, inverse, norm)
     x = traced.held(x)
@@ -138,7 +139,7 @@ def c2r(
     inverse: bool,
     norm: str,
 ) -> torch.Tensor:
-    """`c2c` with a real result: of `x` the last of `dims` holds the N // 2 + 1 first numbers."""
+    """Computes `c2c` with a real result, from N // 2 + 1 first numbers of the last of `dims`."""
     if is_sharded(x):
         return _sharded(x, "c2r", sizes, dims, inverse, norm)
     x = traced.held(x)
@@ -161,10 +162,10 @@ def c2r(
 
 
 def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
-    """The parts of a forward `c2c`, without a factor, over so many of the last dimensions.
+    """Returns the parts of a forward `c2c`, without a factor, over the last `dims` dimensions.
 
-    Always by an operator, with no complex tensor on the way: a copy of this package inside of
-    another one, which torch's functions do not know, has this alone (packages/hugging_face).
+    It always uses an operator, and makes no complex tensor. A copy of this package inside another
+    package, which torch's functions do not know, has only this function (packages/hugging_face).
     """
     backend, precision = _settings(real.device)
     call = Call(tuple(real.shape[-dims:]), False, 1.0, precision)
@@ -179,21 +180,21 @@ def prepared(
     inverse: bool,
     norm: str,
 ) -> Prepared:
-    """`c2c`, `r2c` or `c2r` of tensors like this one, for the settings of this context.
+    """Returns `c2c`, `r2c` or `c2r` of tensors like `like`, for the settings of this context.
 
     Args:
-        kind: which of the three.
-        like: of the shape, dtype and device; its numbers do not matter.
-        sizes, dims, inverse, norm: as for the three.
+        kind: which of the three operators.
+        like: a tensor of the shape, dtype and device; its numbers do not matter.
+        sizes, dims, inverse, norm: as for the operators.
 
     Raises:
-        RuntimeError, TypeError, NotImplementedError: as the three.
+        RuntimeError, TypeError, NotImplementedError: as for the operators.
     """
     backend, precision = _settings(like.device)
     if is_sharded(like):
 
         def sharded(x: Any) -> Any:
-            if torch.compiler.is_compiling():  # settings are those of the run
+            if torch.compiler.is_compiling():  # the settings are those of the run
                 return _sharded(x, kind, sizes, dims, inverse, norm)
             with config.backend(backend.name), config.precision(precision):
                 return _sharded(x, kind, sizes, dims, inverse, norm)
@@ -213,7 +214,7 @@ def prepared(
 
         return Prepared(backend.name, precision, like.device, direct, operator)
     real = like.real if isinstance(like, ComplexTensor) or like.is_complex() else like
-    if real.numel() == 0:  # nothing to plan
+    if real.numel() == 0:  # there is nothing to plan
         return Prepared(backend.name, precision, like.device, operator, operator)
     transform = backend.prepared(kind, moves.last(real), call)
     of_parts = _of_parts(kind, native, moves, transform) if backend.has_derivatives else operator
@@ -221,19 +222,22 @@ def prepared(
 
 
 def is_plain(x: torch.Tensor) -> bool:
-    """Whether torch.fft does what is asked of this tensor, of torch's own class, as it is."""
+    """Returns whether torch.fft does what is asked of this tensor, as it is.
+
+    The tensor must be of torch's own class.
+    """
     return (
-        (x.is_cpu or x.is_cuda)  # a device's type takes as long as all the rest
+        (x.is_cpu or x.is_cuda)  # reading a device's type would take as long as all the rest
         and config.is_of_torch()
         and x.layout is torch.strided
         and not x.is_nested
-        and not torch._C._len_torch_function_stack()  # which is to see none of torch's functions
+        and not torch._C._len_torch_function_stack()  # a mode that must not see torch's functions
     )
 
 
 def _sharded(x: Any, *asked: Any) -> Any:
-    """A transform of DTensors."""
-    # Here, as these load DTensor or torch's compiler, and are made of the transforms of this file.
+    """Transforms DTensors."""
+    # The imports are here, because they load DTensor or torch's compiler and use this file.
     if torch.compiler.is_compiling():
         from trnfft.distributed import in_graph
 
@@ -244,7 +248,7 @@ def _sharded(x: Any, *asked: Any) -> Any:
 
 
 class _Moves:
-    """Dimensions to the end and back: nothing, where they are there with their sizes."""
+    """Moves dimensions to the end and back; does nothing where they are there with their sizes."""
 
     def __init__(self, dims: tuple[int, ...], sizes: tuple[int, ...], shape: torch.Size) -> None:
         self.dims, self.sizes = dims, sizes
@@ -261,7 +265,7 @@ class _Moves:
 def _of_parts(
     kind: str, native: bool, moves: _Moves, transform: Callable[[Parts], Parts]
 ) -> Callable[[Any], Any]:
-    """A transform of parts with the dimensions last as one of whole tensors.
+    """Returns a transform of whole tensors, from a transform of parts with the dimensions last.
 
     native: whether complex results of native tensors are native.
     """
@@ -280,7 +284,7 @@ def _of_parts(
 
 
 def _by_operator(kind: str, parts: Parts, call: Call, flat: tuple[Any, ...]) -> Parts:
-    """An operator of torch.library, or in a graph for TorchNeuron's compiler one of its own."""
+    """Transforms by an operator of torch.library, or in TorchNeuron's graphs by one for these."""
     is_compiling = torch.compiler.is_compiling()
     if is_compiling and _is_neuron_graph(None, parts[0].device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
@@ -294,19 +298,20 @@ def _by_operator(kind: str, parts: Parts, call: Call, flat: tuple[Any, ...]) -> 
 
 
 def rfft(x: torch.Tensor, n: int | None = None) -> torch.Tensor:
-    """Half spectra of real rows [..., N], or padded with zeros to n points, without a factor."""
+    """Returns half spectra of real rows [..., N], or padded to n points, without a factor."""
     return r2c(x, (x.shape[-1] if n is None else n,), (x.ndim - 1,), False, "backward")
 
 
 def irfft(spectra: torch.Tensor, n: int) -> torch.Tensor:
-    """The inverse of `rfft`, with a factor 1 / n."""
+    """Inverts `rfft`, with a factor 1 / n."""
     return c2r(spectra, (n,), (spectra.ndim - 1,), True, "backward")
 
 
 def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
-    """The factor on a sum over `sizes` points that `norm` stands for."""
+    """Returns the factor of `norm` on a sum over `sizes` points."""
     n = math.prod(sizes)
-    if isinstance(n, torch.Tensor):  # of a trace, which else would keep it or round it to float32
+    # from a trace, which otherwise would keep it or round it to float32
+    if isinstance(n, torch.Tensor):
         n = n.double()
     if norm == "ortho":
         return n**-0.5
@@ -319,43 +324,43 @@ def _split(x: torch.Tensor) -> Parts:
 
 
 def _settings(device: torch.device) -> tuple[Any, str]:
-    """Backend and precision of the context; None and "" for those at run time."""
-    if torch.compiler.is_compiling():  # which cannot look at context-local settings
+    """Returns backend and precision of the context; None and "" if known only at run time."""
+    if torch.compiler.is_compiling():  # compiled code cannot read context-local settings
         return None, ""
     precision = config.get_precision()
     return backend_of(device, precision), precision
 
 
 def _is_of_torch_operations(backend: Backend | None, device: torch.device) -> bool:
-    """Whether autograd goes through the backend's own operations, and no operator is needed."""
+    """Returns whether autograd uses the backend's own operations, so that no operator is needed."""
     if backend is None or not backend.has_derivatives:
         return False
-    # A trace would keep what they do for one shape. Under autocast their derivatives would be
+    # A trace would keep their work for one shape. Under autocast their derivatives would be
     # computed in a smaller dtype. An operator sees the shape of each call, and its backward.
     return not torch.jit.is_tracing() and not autocast.is_on(device)
 
 
 def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
-    """Whether a graph for TorchNeuron's compiler is being traced, and none to export."""
+    """Returns whether a graph for TorchNeuron's compiler is being traced, and not exported."""
     return backend is None and device.type == "neuron" and not torch.compiler.is_exporting()
 
 
 def _takes_whole(backend: Backend | None, x: torch.Tensor | ComplexTensor) -> bool:
-    """Whether the backend takes the tensor as it is, and there is something to transform.
+    """Returns whether the backend takes the tensor as it is, and there is something to transform.
 
-    MKL rejects a batch of nothing.
+    MKL rejects an empty batch.
     """
     return backend is not None and backend.takes_whole and 0 not in described(x).shape
 
 
 def _flat(call: Call, backend: Backend | None) -> tuple[Any, ...]:
-    """A call as the operators' schemas have it: inverse, scale, backend, precision, dims."""
+    """Returns a call as operators' schemas have it: inverse, scale, backend, precision, dims."""
     name = "" if backend is None else backend.name
     return call.inverse, call.scale, name, call.precision, len(call.sizes)
 
 
 def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) -> torch.Tensor:
-    """`dims` last and in this order, each trimmed to its size or padded with zeros."""
+    """Moves `dims` to the end, in this order, and trims or pads each with zeros to its size."""
     for dim, size in zip(dims, sizes, strict=True):
         x = x.narrow(dim, 0, min(size, x.shape[dim]))
     x = x.movedim(dims, tuple(range(-len(dims), 0)))
@@ -366,12 +371,12 @@ def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) 
 
 
 def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
-    """The last dimensions of a fresh tensor as `dims`; contiguous."""
+    """Moves the last dimensions of a fresh tensor to `dims`; the result is contiguous."""
     return x.movedim(tuple(range(-len(dims), 0)), dims).contiguous()
 
 
 def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[Any, Call]:
-    """The method of the backend of this name, or of the context for "", and what it is to do."""
+    """Returns the method of the named backend ("" for the context's), and its completed call."""
     precision = call.precision or config.get_precision()
     chosen = backend_of(device, precision, backend)
     method = getattr(chosen, kind)
@@ -392,14 +397,14 @@ def _c2c(
     dims: int = 1,
     planned: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Discrete Fourier transform of split complex data along the last dimensions.
+    """Computes the discrete Fourier transform of split complex data along the last dimensions.
 
     Args:
         real, imag: float32 or float64, [..., N].
         inverse: the sign of the exponent, as for `c2c`.
         scale: a factor on the result.
-        backend, precision: names as in `trnfft.config`; "" for those of the context.
-        dims: how many of the last dimensions.
+        backend, precision: names as in `trnfft.config`, or "" for those of the context.
+        dims: the number of last dimensions.
         planned: as for `c2c`.
 
     Returns:
@@ -422,7 +427,7 @@ def _r2c(
     precision: str = "",
     dims: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`trnfft::c2c` of real data [..., N]: the first N // 2 + 1 numbers of the result."""
+    """Computes `trnfft::c2c` of real data [..., N]: the first N // 2 + 1 numbers of the result."""
     if x.numel() == 0:
         return _empty_half(x)
     call = Call(tuple(x.shape[-dims:]), inverse, scale, precision)
@@ -442,7 +447,7 @@ def _c2r(
     precision: str = "",
     dims: int = 1,
 ) -> torch.Tensor:
-    """`trnfft::c2c` of the first n // 2 + 1 numbers of Hermitian data: the real result [..., n]."""
+    """Computes `trnfft::c2c` of Hermitian data, from n // 2 + 1 numbers to a real [..., n]."""
     if real.numel() == 0:
         return real.new_empty((*real.shape[:-1], n))
     call = Call((*real.shape[real.ndim - dims : -1], n), inverse, scale, precision)
@@ -452,9 +457,10 @@ def _c2r(
 
 
 def owned(x: torch.Tensor) -> torch.Tensor:
-    """A tensor whose memory nothing else has: contiguous, and for autograd no view."""
+    """Returns a contiguous tensor that shares its memory with nothing, and is no autograd view."""
     x = x.contiguous()
-    # A view inside of an operator could not be edited in place outside; its base is given up here.
+    # A view made inside an operator could not be edited in place outside; its base is given up
+    # here.
     return torch.ops.aten._unsafe_view(x, x.shape)
 
 
@@ -508,11 +514,11 @@ def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
 
 
 def _none(ctx: Any, more: int) -> tuple[None, ...]:
-    """The gradients of what is no tensor: `ctx.rest` and so many more."""
+    """Returns the gradients of arguments that are not tensors: `ctx.rest` and `more` others."""
     return (None,) * (len(ctx.rest) + more)
 
 
-# For torch.func and forward mode, which a custom operator does not support, each operator is an
+# A custom operator supports neither torch.func nor forward mode. So each operator is an
 # autograd.Function, too.
 class _C2C(torch.autograd.Function):
     generate_vmap_rule = True
@@ -557,7 +563,7 @@ class _C2R(torch.autograd.Function):
 
 
 def batched(operator: Any, tensors: int) -> Any:
-    """The vmap rule of an operator that takes any leading dimensions: one more of them."""
+    """Returns the vmap rule of an operator that takes any leading dimensions: one more of them."""
 
     def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         moved = [
@@ -571,7 +577,7 @@ def batched(operator: Any, tensors: int) -> Any:
 
 
 def _register(operator: Any, tensors: int, keep: Any, gradients: Any, adjoint: Any) -> None:
-    """Derivatives and vmap rule of an operator."""
+    """Registers derivatives and the vmap rule of an operator."""
 
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         return gradients(adjoint, ctx, *grads)
