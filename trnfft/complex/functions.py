@@ -1,7 +1,11 @@
-"""What functions of torch do on ComplexTensors that its operators cannot say, above autograd.
+"""The functions of torch that ComplexTensors need above autograd, because operators are not enough.
 
-Parts are views, and a real dtype names that of the parts; torch.fft is this library's own, with its
-derivatives; torch's formulas for some derivatives would make native complex tensors.
+Three groups of functions need an implementation above autograd. The parts of a ComplexTensor are
+views of it, and a real dtype in `z.to(dtype)` means the dtype of the parts. The functions of
+torch.fft are those of this library, with their own derivatives. torch's formulas for some
+derivatives would make native complex tensors.
+
+`docs/complex_operators.md` lists all operators.
 """
 
 import functools
@@ -13,7 +17,7 @@ from typing import Any
 import torch
 
 from trnfft import backward_pass, signal, transforms
-from trnfft.complex import arithmetic as arithmetic  # these fill the tables
+from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
 from trnfft.complex import device_derivatives as device_derivatives
@@ -67,9 +71,9 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
     if is_in_graph(input._real) and is_asked_by_converter():
-        return input  # which goes all steps of the view of a part, of which this is one
+        return input  # the converter takes the steps of the view of a part one by one
     if is_conjugate(input):
-        return as_torch(torch.view_as_real, input)  # which says what to do
+        return as_torch(torch.view_as_real, input)  # torch's error says what to do
     if torch.compiler.is_compiling():
         from trnfft.complex import in_graph
 
@@ -104,7 +108,7 @@ def _gradients(
 
 
 def _gradient(self: ComplexTensor) -> torch.Tensor | None:
-    """The attribute `grad`, which torch's formulas may have left as a native tensor."""
+    """Returns the attribute `grad`, which torch's formulas may have left as a native tensor."""
     held = as_torch(torch.Tensor.grad.__get__, self)  # type: ignore[union-attr]
     gradient: torch.Tensor | None = _complex_tensor(held)
     if gradient is not held:
@@ -113,7 +117,7 @@ def _gradient(self: ComplexTensor) -> torch.Tensor | None:
 
 
 def _complex_tensor(gradient: Any) -> Any:
-    """A native complex tensor split, with its derivative; all else as it is."""
+    """Returns a native complex tensor split, with its derivative, and any other value as it is."""
     is_native = isinstance(gradient, torch.Tensor) and not isinstance(gradient, ComplexTensor)
     return split_native(gradient) if is_native and gradient.is_complex() else gradient
 
@@ -151,7 +155,7 @@ def angle(input: ComplexTensor) -> torch.Tensor:
 
 
 def to(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
-    """Another device or dtype, with the arguments of torch.Tensor.to.
+    """Returns the tensor on another device or in another dtype, as torch.Tensor.to.
 
     A complex dtype stands for the dtype of its parts: `x.to(torch.complex64)` and
     `x.to(torch.float32)` are the same.
@@ -170,9 +174,9 @@ def _as_dtype(dtype: torch.dtype) -> Any:
 
 
 def _of_mixed(function: Any) -> Any:
-    """A function linear in each of its tensors, of which some are real.
+    """Returns a function, linear in each tensor, that accepts real tensors beside complex ones.
 
-    torch's products take tensors of one dtype, and so do their derivatives.
+    torch's products and their derivatives need tensors of one dtype.
     """
 
     def implementation(*args: Any, **kwargs: Any) -> Any:
@@ -209,26 +213,26 @@ def _einsum(equation: Any, *operands: Any) -> Any:
     return _of_mixed(torch.einsum)(equation, *operands)
 
 
-# Whose parts can be computed with as they are, where nothing follows them.
+# Types whose parts can be used as they are, where nothing follows them.
 _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 
 
 def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
-    """The result for two operands that nothing follows, with nobody asked; None for others."""
+    """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
         try:
             return of_parts(*compute(first, second))
         except RuntimeError:
-            pass  # of shapes, devices or memory: torch's own names them
+            pass  # torch's own error names the shapes, devices or memory
     return None
 
 
 def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bool) -> Any:
-    """A function of two operands, of which one may be a number or a real tensor.
+    """Returns a function of two operands, of which one may be a number or a real tensor.
 
-    Of a complex number torch makes a native complex tensor, and takes those of NumPy for real. Real
-    tensors are multiplied with both parts above autograd, as torch's derivatives, and PyTorch-XLA,
-    mix them with complex ones in ways that are not for these.
+    torch makes a native complex tensor of a complex number, and treats NumPy's complex numbers as
+    real. Real tensors are multiplied with both parts above autograd, because torch's derivatives,
+    and PyTorch-XLA, mix them with complex tensors in ways that do not work for ComplexTensors.
     """
 
     def implementation(input: Any, other: Any, **kwargs: Any) -> Any:
@@ -272,7 +276,7 @@ def _is_real(x: Any) -> bool:
 
 
 def _as_tensor(value: Any, like: torch.Tensor) -> Any:
-    """A complex number as a ComplexTensor without dimensions; all others as they are."""
+    """Returns a complex number as a ComplexTensor without dimensions; other values as they are."""
     if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
         return value
     if isinstance(value, numbers.Real):
@@ -303,10 +307,10 @@ for _compute, _names in _WITH_NUMBERS.items():
 
 
 def _operator(function: Any, compute: Any, is_reflected: bool) -> Any:
-    """An operator of Python, without the way through `__torch_function__` where it can be."""
+    """Returns a Python operator that avoids `__torch_function__` where it can."""
 
     def method(self: ComplexTensor, other: Any) -> Any:
-        if not torch._C._len_torch_function_stack():  # modes are to see functions
+        if not torch._C._len_torch_function_stack():  # modes must see functions
             first, second = (other, self) if is_reflected else (self, other)
             result = _of_unfollowed(compute, first, second)
             if result is not None:
@@ -353,7 +357,7 @@ FUNCTIONS |= {
     torch.Tensor.H.__get__: hermitian,  # type: ignore[attr-defined]
     torch.angle: angle,
     torch.Tensor.angle: angle,
-    # torch's ways to these two write into parts or view them, which DTensors gather for.
+    # torch's implementations of these two write into parts or view them, so DTensors would gather.
     torch.isfinite: _is_finite,
     torch.Tensor.isfinite: _is_finite,
     torch.isreal: _has_no_imag,
@@ -372,12 +376,12 @@ FUNCTIONS |= transforms.OF_TORCH
 
 
 def _not_in_place(name: str) -> Any:
-    """A refusal: autograd would look for views of the tensor before in the tensor after."""
+    """Returns a refusal: autograd would look for views of the old tensor in the new one."""
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} of a ComplexTensor is not allowed, as torch could not tell any more what its "
-            f"views are views of; assign a new one, for example z = z.{name.rstrip('_')}(...)"
+            f"{name} of a ComplexTensor is not allowed, because torch could then not tell of which "
+            f"tensor its views are; assign a new tensor, as in z = z.{name.rstrip('_')}(...)"
         )
 
     return refuse
@@ -389,7 +393,7 @@ for _name in _IN_PLACE.split():
 
 
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
-    """One tensor of those of a batch, which a DataLoader's process hands over in shared memory."""
+    """Returns a batch as one tensor, which a DataLoader's process hands over in shared memory."""
     z: Any = torch.stack(batch)  # type: ignore[arg-type]
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 

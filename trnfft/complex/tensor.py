@@ -243,7 +243,7 @@ class ComplexTensor(torch.Tensor):
         """
         parts = parts_of(self)
         part_dtype = torch.float64 if parts[0].dtype == torch.float64 else torch.float32
-        real, imag = (part.to(part_dtype).numpy(force=force) for part in parts)
+        real, imag = (part.to(part_dtype).resolve_neg().numpy(force=force) for part in parts)
         array = np.empty(real.shape, np.complex128 if part_dtype == torch.float64 else np.complex64)
         array.real, array.imag = real, imag
         return array

@@ -258,5 +258,5 @@ def _check_modes(name: str, modes: int, most: int, length: int) -> None:
     if modes > most:
         raise ValueError(
             f"argument 'input' has {length} points and {most} frequencies, allowed are {modes} "
-            f"or more, as many as {name} of the layer; use longer data or fewer modes"
+            f"or more, because the layer has {name}={modes}; use longer data or fewer modes"
         )
