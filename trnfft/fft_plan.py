@@ -7,7 +7,7 @@ it describes what the planner chooses.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -92,6 +92,15 @@ class FftPlan:
     def __repr__(self) -> str:
         settings = f"backend {self.backend!r}, precision {self.precision!r}"
         return f"<{self.title} of {_words(self)}; {settings}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FftPlan:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an FftPlan belongs to its process and device and cannot be pickled; pickle what it "
+            "is made of, and make another with trnfft.plan_fft"
+        )
 
     def _mismatch(self, x: Input) -> Exception:
         check_tensor("x", x)

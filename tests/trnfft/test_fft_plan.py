@@ -1,5 +1,8 @@
 """`trnfft.plan_fft` does what the transforms do, for one kind of input and the settings it had."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -207,3 +210,10 @@ def test_what_it_says_of_itself():
         "<r2c, 8 points along dimension 1, norm 'ortho' of shape (4, 8), dtype torch.float32, "
         "on cpu; backend 'torch', precision 'fast'>"
     )
+
+
+def test_a_plan_is_copied_with_its_module_and_not_pickled():
+    whole = trnfft.plan_fft(torch.empty(4, 8))
+    assert copy.deepcopy({"plan": whole})["plan"] is whole
+    with pytest.raises(TypeError, match="cannot be pickled; .* trnfft.plan_fft"):
+        pickle.dumps(whole)

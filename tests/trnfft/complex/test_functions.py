@@ -668,6 +668,12 @@ def test_numpy(dtype):
     assert_same(ComplexTensor.from_numpy(np.ones(2)), torch.ones(2, dtype=torch.complex128))
 
 
+def test_numpy_of_what_is_conjugated_lazily():
+    z = trnfft.as_complex_tensor(torch.tensor([1 + 2j, 3 - 4j]))
+    for array in (z.conj().numpy(), np.asarray(z.conj())):
+        np.testing.assert_array_equal(array, [1 - 2j, 3 + 4j])
+
+
 def test_numpy_errors():
     for array in (np.arange(3), [1j], np.array(["a"])):
         with pytest.raises(TypeError, match="'array'"):
