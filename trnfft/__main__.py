@@ -1,4 +1,4 @@
-"""The command `trnfft`, by its name or as `python -m trnfft`."""
+"""The command `trnfft` as `python -m trnfft`. The console script is in ``trnfft_command``."""
 
 import importlib.util
 import io
@@ -16,7 +16,7 @@ def main() -> None:
 
 
 def prepare() -> None:
-    """Ends with 1, and says why, without what the extra `cli` installs."""
+    """Makes the output streams ready, or ends with status 1 where the extra `cli` is missing."""
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         sys.exit(f"the command trnfft needs {' and '.join(missing)}, {from_extra('cli')}")

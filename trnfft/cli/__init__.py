@@ -1,30 +1,78 @@
-"""The `trnfft` command. Every one of its commands is a file here, named as the command.
+"""The command `trnfft`. Each of its commands is a function in the module of the same name here.
 
-`trnfft spectrum` shows one kernel launch on a simulated NeuronCore, `trnfft plan` what the planner
-chooses and why, `trnfft bloom` the glow of a picture's lights, `trnfft doctor` what is installed
-and whether it works, `trnfft check` whether it does so on many devices together.
+Importing this package imports none of these modules. The entry point ``trnfft_command`` puts the
+package trnfft into ``sys.modules`` without running its ``__init__.py``, which imports torch. Then
+`trnfft --version`, `trnfft --help` and the help of a command import no torch either, as the modules
+of commands import what is slow inside of their functions.
 """
 
-from typing import Annotated
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-import trnfft
-from trnfft.cli import bloom, check, doctor, plan, spectrum
+from nki_kernels.distributions import LIBRARY
+from trnfft.cli.stop import stop
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+# The names of the commands, and their lines of help: the first lines of their docstrings.
+COMMANDS = {
+    "spectrum": "Shows one kernel launch on a simulated NeuronCore: the spectrum of a recording.",
+    "plan": "Shows how the planner computes a transform, what that costs, and what it rejected.",
+    "bloom": "Adds the glow of its lights to a picture, by a convolution in linear light.",
+    "doctor": "Checks what is installed, which backend runs and why, and says what to do.",
+    "check": "Tests transforms over many devices here, and measures how long they take.",
+    "check-model": "Tells which operations of a PyTorch model fail on Trainium, and how many "
+    "launches it takes.",
+}
+
+
+class LazyCommand(TyperCommand):
+    """A command whose module is imported when the command runs or prints its help."""
+
+    def __init__(self, name: str, line: str) -> None:
+        super().__init__(name, help=line)
+
+    def load(self) -> TyperCommand:
+        """Imports the module and returns the command that is in it."""
+        name = str(self.name).replace("-", "_")
+        function = getattr(import_module(f"trnfft.cli.{name}"), name)
+        own = typer.Typer(add_completion=False)
+        own.command(self.name)(with_package(function))
+        return typer.main.get_command(own)  # type: ignore[return-value]
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        return self.load().make_context(*arguments, **options)
+
+
+class Commands(TyperGroup):
+    """All commands, none of which is imported yet."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, line in COMMANDS.items():
+            self.add_command(LazyCommand(name, line))  # type: ignore[arg-type]
+
+
+app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True)
 
 
 def show_version(asked: bool) -> None:
     """Prints the version and ends the command."""
     if asked:
-        typer.echo(f"trnfft {trnfft.__version__}")
+        typer.echo(f"trnfft {version(LIBRARY)}")
         raise typer.Exit
 
 
 @app.callback()
 def main(
-    version: Annotated[
+    asked: Annotated[
         bool,
         typer.Option(
             "--version", callback=show_version, is_eager=True, help="Print the version and exit."
@@ -34,8 +82,24 @@ def main(
     """Fast Fourier transforms for AWS Trainium."""
 
 
-app.command()(spectrum.spectrum)
-app.command()(plan.plan)
-app.command()(bloom.bloom)
-app.command()(doctor.doctor)
-app.command()(check.check)
+def with_package(function: Callable[..., None]) -> Callable[..., None]:
+    """Returns a command that runs after ``trnfft/__init__.py`` has run."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **options: Any) -> None:
+        load_package()
+        function(*arguments, **options)
+
+    return command
+
+
+def load_package() -> None:
+    """Runs ``trnfft/__init__.py`` where the entry point has left it out."""
+    package = sys.modules["trnfft"]
+    if hasattr(package, "__version__"):
+        return
+    assert package.__spec__ is not None and package.__spec__.loader is not None
+    try:
+        package.__spec__.loader.exec_module(package)
+    except ImportError as error:
+        stop(f"trnfft cannot be imported: {error}", 1)

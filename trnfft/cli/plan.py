@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from nki_kernels import hardware, simulator
+from nki_kernels import hardware
 from nki_kernels.distributions import from_extra
 from nki_kernels.measured_times import about
+from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
-from trnfft.planner import algorithms, cost
-from trnfft.planner.plan import C2C, Candidate, Plan
-from trnfft.planner.planner import plan as make_plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from trnfft.planner.plan import Candidate, Plan
+
 PLOTTED = 2**16  # longest transform in the plot of prices
-KERNEL, WITH_A_LAUNCH = "kernel,\nmodelled", "with a launch,\nabout"  # headings
+WIDEST = 100  # columns of the list of candidates
 
 
 def plan(
@@ -33,32 +33,25 @@ def plan(
         int | None, typer.Argument(metavar="N", help="Length of the transform.", show_default=False)
     ] = None,
     shape: Annotated[
-        str | None, typer.Option(help="Instead of N, lengths along several axes: 1080x1920.")
+        str | None,
+        typer.Option(help="Lengths along several axes in place of N, for example 1080x1920."),
     ] = None,
-    real: Annotated[bool, typer.Option("--real", help="Of real data, or to real data.")] = False,
-    inverse: Annotated[bool, typer.Option("--inverse", help="The inverse transform.")] = False,
+    real: Annotated[
+        bool, typer.Option("--real", help="Transform real data, or with --inverse to real data.")
+    ] = False,
+    inverse: Annotated[bool, typer.Option("--inverse", help="Plan the inverse transform.")] = False,
     padded_from: Annotated[
-        str | None, typer.Option(help="Shape of the data before it is padded with zeros: 720x1280.")
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
-    target: Annotated[
         str | None,
         typer.Option(
-            help=f"Chip: trn1, trn2 or trn3. Default: what {hardware.TARGET_VARIABLE} says, else "
-            "the instance's, else trn1.",
-            show_default=False,
+            help="Shape of the data before it is padded with zeros to N or --shape, for example "
+            "720x1280."
         ),
     ] = None,
-    lnc: Annotated[
-        int | None,
-        typer.Option(
-            help="Degree of LNC, physical cores of a launch: 1, or 2 on trn2 and trn3. Default: "
-            f"what {hardware.LNC_VARIABLE} says, else the most that the chip has.",
-            show_default=False,
-        ),
-    ] = None,
+    batch: Annotated[int, typer.Option(help="Number of transforms.")] = 1,
+    target: Target = None,
+    lnc: Lnc = None,
     precision: Annotated[
-        str, typer.Option(help="Precision: fast, kahan, double, bf16 or bf16_refined.")
+        str, typer.Option(help="Precision mode: fast, kahan, double, bf16 or bf16_refined.")
     ] = "fast",
     everything: Annotated[
         bool, typer.Option("--all", help="List every candidate, not the best of each algorithm.")
@@ -67,13 +60,18 @@ def plan(
         bool, typer.Option("--json", help="Print the plan as JSON, with every candidate.")
     ] = False,
     perfetto: Annotated[
-        Path | None, typer.Option(help="Save the timeline here, for ui.perfetto.dev.")
+        Path | None, typer.Option(help="File to save the timeline in, for ui.perfetto.dev.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw time against N for all algorithms: a PNG.")
+        Path | None, typer.Option(help="PNG file to draw the times of all algorithms in, over N.")
     ] = None,
 ) -> None:
-    """What the planner chooses for N points or a shape, what it costs, and what it rejected."""
+    """Shows how the planner computes a transform, what that costs, and what it rejected.
+
+    Times of kernels are modelled. What a launch adds was measured by others.
+    """
+    from trnfft.planner.planner import plan as make_plan
+
     try:
         for out in (perfetto, plot):
             if out is not None:
@@ -86,7 +84,7 @@ def plan(
             )
         if plot is not None and (shape or padded_from):
             raise ValueError(
-                f"argument '--plot' is {plot}, allowed only with N, which it draws prices against; "
+                f"argument '--plot' is {plot}, allowed only with N, over which it draws times; "
                 f"leave out --shape and --padded-from"
             )
         found = make_plan(
@@ -108,10 +106,12 @@ def plan(
         return
     console = Console()
     console.print(found.tree(), markup=False, highlight=False, soft_wrap=True)
-    console.print(candidate_table(found, everything))
+    console.print()
+    console.print(candidate_list(found, everything, min(console.width, WIDEST)), soft_wrap=True)
     if found.launches:
+        console.print()
         note = hardware.chip(found.target).launches.note(found.target)
-        console.print(note, highlight=False, soft_wrap=True)
+        console.print(note, highlight=False)
     if perfetto is not None:
         save_timeline(found, perfetto)
     if plot is not None:
@@ -119,15 +119,22 @@ def plan(
 
 
 def check_size(n: int | None, shape: str | None) -> None:
-    """Refuses what is not exactly one of N and a shape."""
+    """Raises ValueError unless exactly one of N and a shape is given."""
     if n is None and shape is None:
         raise ValueError("argument 'N' is missing; give a length or a shape, --shape 1080x1920")
     if n is not None and shape is not None:
-        raise ValueError(f"arguments 'N' and '--shape' are {n} and {shape}, allowed is one of them")
+        raise ValueError(
+            f"arguments 'N' and '--shape' are {n} and {shape}, allowed is one of them; "
+            f"leave one out"
+        )
 
 
 def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
-    """The sizes of a shape like 1080x1920; None of None."""
+    """Returns the sizes of a shape like 1080x1920, and None for None.
+
+    Raises:
+        ValueError: the text is no shape.
+    """
     if text is None:
         return None
     sizes = text.split("x")
@@ -139,45 +146,66 @@ def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
     return tuple(map(int, sizes))
 
 
-def candidate_table(found: Plan, everything: bool) -> Table:
-    """The candidates, the choice first: all, or the first of every algorithm."""
-    title = "Candidates" if everything else "Candidates, the best of each algorithm"
-    table = Table(title=f"{title}: modelled on {found.where}" if found.launches else title)
-    numbers = (KERNEL, WITH_A_LAUNCH, "error", "launches")
-    for name in ("recipe", KERNEL, WITH_A_LAUNCH, "bound", "error", "launches", "verdict"):
-        is_number = name in numbers
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+def candidate_list(found: Plan, everything: bool, width: int) -> Text:
+    """Returns the candidates, the choice first: all, or the first of every algorithm.
+
+    A recipe has a line of its own, below which are its numbers and the verdict in columns, so that
+    80 columns are enough.
+    """
+    title = "All candidates" if everything else "Candidates, the best of each algorithm"
     shown = found.candidates if everything else best_of_each(found.candidates)
-    rows = [(str(one.recipe), one) for one in shown] if everything else folded(shown)
-    for recipe, candidate in rows:
-        error = candidate.predicted_error
-        table.add_row(
-            escape(recipe),
-            time_of(candidate),
-            with_launches_of(found, candidate),
-            candidate.bound,
-            "" if error is None else f"{error:.1e}",
-            str(candidate.launches or ""),
-            escape(candidate.rejected or "chosen"),
+    recipes = [(str(one.recipe), one) for one in shown] if everything else folded(shown)
+    rows = [
+        ("kernel", "launched", "bound", "error"),
+        *(numbers_of(found, candidate) for _, candidate in recipes),
+    ]
+    verdicts = ["verdict", *(candidate.rejected or "chosen" for _, candidate in recipes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    text = Text(f"{title}: modelled on {found.where}\n" if found.launches else f"{title}\n")
+    if found.launches:
+        columns = (
+            "Columns: the modelled time of the kernel, about the time with a launch, the busiest "
+            "engine, the relative L2 error, and why the recipe was rejected."
         )
-    return table
+        text.append(f"{textwrap.fill(columns, width)}\n\n")
+    for recipe, numbers, verdict in zip(
+        ["", *(recipe for recipe, _ in recipes)], rows, verdicts, strict=True
+    ):
+        text.append("\n".join(textwrap.wrap(recipe, width, subsequent_indent="  ")), "bold")
+        cells = [cell.rjust(size) for cell, size in zip(numbers, widths, strict=True)]
+        cells[2] = numbers[2].ljust(widths[2])
+        line = f"  {'  '.join(cells)}  "
+        text.append("\n" if recipe else "")
+        text.append(
+            textwrap.fill(verdict, width, initial_indent=line, subsequent_indent=" " * len(line))
+        )
+        text.append("\n")
+    text.rstrip()
+    return text
+
+
+def numbers_of(found: Plan, candidate: Candidate) -> tuple[str, str, str, str]:
+    """Returns the times of a candidate without and with a launch, its busiest engine, its error."""
+    error = candidate.predicted_error
+    shown = "" if error is None else f"{error:.1e}"
+    return time_of(candidate), with_launches_of(found, candidate), candidate.bound, shown
 
 
 def time_of(candidate: Candidate) -> str:
-    """The modelled time of a candidate, what it takes at least, or nothing."""
+    """Returns the modelled time of a candidate, a lower bound of it, or nothing."""
     if candidate.predicted_ns is not None:
         return f"{candidate.predicted_ns / 1e3:.4g} us"
     return "" if candidate.least_ns is None else f"> {candidate.least_ns / 1e3:.4g} us"
 
 
 def with_launches_of(found: Plan, candidate: Candidate) -> str:
-    """About the time of a candidate with its launches, or nothing."""
+    """Returns about the time of a candidate with its launches, or nothing."""
     ns = found.with_launches_of(candidate)
     return "" if ns is None else about(ns)
 
 
 def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The first candidate of each algorithm; they come in order of their prices."""
+    """Returns the first candidate of each algorithm, which is the best one: they are in order."""
     found: dict[str, Candidate] = {}
     for candidate in candidates:
         found.setdefault(candidate.recipe.algorithm, candidate)
@@ -185,7 +213,10 @@ def best_of_each(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def folded(candidates: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
-    """Candidates with what stands for their recipes: one for all that cannot run for one reason."""
+    """Returns candidates with the text of their recipes.
+
+    Of candidates that cannot run for the same reason, one stands for all and has all their names.
+    """
     alike: dict[object, list[Candidate]] = {}
     for index, candidate in enumerate(candidates):
         is_possible = candidate.predicted_error is not None
@@ -198,9 +229,12 @@ def folded(candidates: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
 
 
 def save_timeline(found: Plan, out: Path) -> None:
-    """Writes the plan's timeline, or ends the command with the reason why not."""
+    """Writes the timeline of the plan, or ends the command with the reason why not."""
+    from nki_kernels import simulator
+    from trnfft.planner import cost
+
     if not found.launches:
-        stop('there is no timeline: precision "double" runs on the host', 2)
+        stop('there is no timeline, because precision "double" runs on the host', 2)
     chip = hardware.chip(found.target)
     try:
         with writing(out), simulator.sources():
@@ -210,12 +244,17 @@ def save_timeline(found: Plan, out: Path) -> None:
 
 
 def draw_prices(found: Plan) -> Figure:
-    """Modelled time against N, a line an algorithm, for the plan's batch, chip and precision.
+    """Draws modelled time over N, one line an algorithm, for the batch and chip of a plan.
 
-    Lines are through powers of two; the plan's own N, which may factor otherwise, has stars.
+    The lines go through powers of two. The N of the plan, which may have other factors, has stars.
     """
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
+    from trnfft.planner import algorithms
+    from trnfft.planner.plan import C2C
+
+    ink = rcParams["text.color"]
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots()
     plans = priced_lengths(found)
@@ -230,10 +269,10 @@ def draw_prices(found: Plan) -> Figure:
             (star,) = axes.plot(*zip(*own, strict=True), marker="*", color=color, label=label)
             star.set(markersize=10, markeredgecolor="white")
     floor = sorted((one.n, one.dma_floor_ns / 1e3) for one in [found, *plans])
-    axes.plot(*zip(*floor, strict=True), "k--", label="DMA floor")
+    axes.plot(*zip(*floor, strict=True), "--", color=ink, label="DMA floor")
     one_launch = hardware.chip(found.target).with_launches_ns(0.0, 1)
-    label = f"a launch, about {about(one_launch)}: not part of the lines"
-    axes.axhline(one_launch / 1e3, color="k", linestyle=":", label=label)
+    label = f"a launch, about {about(one_launch)}, which the lines do not count"
+    axes.axhline(one_launch / 1e3, color=ink, linestyle=":", label=label)
     axes.axvline(found.n, color="grey", linewidth=1, zorder=0, label=f"N = {found.n}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -247,9 +286,10 @@ def draw_prices(found: Plan) -> Figure:
 
 
 def prices_of(algorithm: str, plans: Sequence[Plan]) -> list[tuple[int, float]]:
-    """N and microseconds of the best candidate of an algorithm in each plan that has a price.
+    """Returns N and microseconds of the best candidate of an algorithm in each plan.
 
-    A plot shows what those take, too, that plans reject without a price.
+    Candidates that a plan rejects without a price have theirs computed here. Plans without such a
+    candidate are left out.
     """
     found = [
         (one.n, price_of(candidate, one))
@@ -261,7 +301,9 @@ def prices_of(algorithm: str, plans: Sequence[Plan]) -> list[tuple[int, float]]:
 
 
 def price_of(candidate: Candidate, plan: Plan) -> float | None:
-    """Modelled nanoseconds of a plan's candidate; None where it has no price and no bound."""
+    """Returns the modelled nanoseconds of a candidate; None where it cannot run."""
+    from trnfft.planner import cost
+
     if candidate.least_ns is None:
         return candidate.predicted_ns
     try:
@@ -272,7 +314,10 @@ def price_of(candidate: Candidate, plan: Plan) -> float | None:
 
 
 def priced_lengths(found: Plan) -> list[Plan]:
-    """Plans like `found` for the powers of two up to PLOTTED that a kernel can do."""
+    """Returns plans like `found` for all powers of two up to PLOTTED that a kernel transforms."""
+    from trnfft.planner.plan import C2C
+    from trnfft.planner.planner import plan as make_plan
+
     plans = []
     for exponent in range(1, PLOTTED.bit_length()):
         try:

@@ -25,7 +25,7 @@ def run(tmp_path, monkeypatch):
 def test_tree_and_candidates(run):
     result = run(1024, "--batch", 128, "--target", "trn2")
     assert result.exit_code == 0, result.output
-    for part in ("batch 128, fast, trn2, LNC=2", "stockham", "radix", "chosen", "launches"):
+    for part in ("batch 128, fast, trn2, LNC=2", "stockham", "radix", "chosen", "launched"):
         assert part in result.stdout
     assert "DMA floor" in result.stdout and "times as long" in result.stdout
     assert "butterfly 1024" in result.stdout
@@ -66,10 +66,35 @@ def test_times_stand_beside_those_with_a_launch(run, target, beside, note):
     text = run(1000, "--batch", 128, "--target", target).stdout
     both = f"kernel {plan.predicted_ns / 1e3:.4g} us, modelled; with a launch, about "
     assert both + about(plan.with_launches_ns) in text
-    headings = text.splitlines()[7:10]
-    assert any("kernel," in line and "with a launch," in line for line in headings)
-    assert text.count(f" {about(plan.with_launches_ns)} │") >= 1  # in the table of candidates
-    assert note in text.splitlines()[-1]
+    lines = text.splitlines()
+    (heading,) = [line for line in lines if line.split()[:2] == ["kernel", "launched"]]
+    chosen = lines[lines.index(heading) + 2]
+    assert f"  {about(plan.with_launches_ns)}  " in chosen and chosen.endswith("  chosen")
+    place = heading.index("launched") + len("launched")
+    assert chosen[:place].endswith(about(plan.with_launches_ns))
+    assert note in " ".join(text.split())
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (1024,),
+        (4099, "--real"),
+        (1000, "--batch", 128, "--all", "--target", "trn2"),
+        ("--shape", "1080x1920", "--all"),
+        ("--shape", "48x256", "--real", "--inverse", "--padded-from", "30x200"),
+        (1000, "--precision", "double"),
+    ],
+    ids=str,
+)
+def test_lines_fit_the_terminal_and_break_between_words(run, monkeypatch, columns, arguments):
+    monkeypatch.setenv("COLUMNS", "1000")
+    words = set(run(*arguments).stdout.split())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = run(*arguments).stdout
+    assert set(text.split()) == words
+    assert max(map(len, text.splitlines())) <= columns
 
 
 def test_all_lists_every_candidate(run):
@@ -91,8 +116,8 @@ def test_a_candidate_without_a_price_shows_what_it_takes_at_least(run):
 def test_algorithms_that_cannot_for_one_reason_share_a_row(run):
     table = run(60000, "--target", "trn1").stdout
     assert table.count("takes N <= 256") == 1
-    assert "dft_gemm, dft_gemm_bf16_refined, dft_gemm_bf16 " in table
-    assert "bluestein 60000 " in table  # alone with its reason
+    assert "\ndft_gemm, dft_gemm_bf16_refined, dft_gemm_bf16\n" in table
+    assert "\nbluestein 60000\n" in table  # alone with its reason
     assert run(60000, "--target", "trn1", "--all").stdout.count("takes N <= 256") == 3
 
 
@@ -127,12 +152,6 @@ def test_json(run):
     assert json.loads(result.stdout)["with_launches_ns"] == plan.with_launches_ns
     on_host = json.loads(run(8, "--precision", "double", "--json").stdout)
     assert on_host["with_launches_ns"] is None
-
-
-def test_version():
-    for arguments in (["--version"], ["--version", "plan"]):
-        result = CliRunner().invoke(cli.app, arguments)
-        assert (result.exit_code, result.stdout) == (0, f"trnfft {trnfft.__version__}\n")
 
 
 def test_chip_and_degree_of_lnc(run, monkeypatch):
@@ -177,7 +196,9 @@ def test_a_trace_names_the_package_that_it_needs(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "perfetto.trace_builder.proto_builder", None)
     result = run(64, "--perfetto", "plan.pftrace")
     assert result.exit_code == 2
-    assert 'the trace needs perfetto, which the extra "report" of trnfft-nki' in " ".join(result.output.split())
+    assert 'the trace needs perfetto, which the extra "report" of trnfft-nki' in " ".join(
+        result.output.split()
+    )
     assert list(tmp_path.iterdir()) == []
 
 

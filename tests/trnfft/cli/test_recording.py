@@ -36,6 +36,7 @@ def test_wav_channels_become_their_mean(tmp_path):
     stereo = np.array([[8192, 16384], [-8192, 8192]], "<i2").tobytes()
     recording = read_recording(write_wav(tmp_path / "a.WAV", stereo, channels=2))
     np.testing.assert_array_equal(recording.samples, [0.375, 0.0])
+    assert recording.channels == 2
 
 
 def float_wav(array, change=lambda data: data):
@@ -55,6 +56,7 @@ def test_wav_of_floats(tmp_path, dtype):
     assert (recording.name, recording.sample_rate) == ("a.wav", 8000.0)
     (tmp_path / "mono.wav").write_bytes(float_wav(samples[:, 0]))
     np.testing.assert_array_equal(read_recording(tmp_path / "mono.wav").samples, samples[:, 0])
+    assert (recording.channels, read_recording(tmp_path / "mono.wav").channels) == (2, 1)
 
 
 @pytest.mark.parametrize("bits, full", [(8, b"\xc0\x00"), (16, b"\x00\x40\x00\x80")])
@@ -149,7 +151,7 @@ def test_several_csv_columns(tmp_path, column, sentence):
     with pytest.raises(RecordingError, match=sentence):
         read_recording(tmp_path / "a.csv", column)
     np.save(tmp_path / "a.npy", np.ones(3))
-    with pytest.raises(RecordingError, match="--column .* for .csv files"):
+    with pytest.raises(RecordingError, match="--column.* only for .csv files"):
         read_recording(tmp_path / "a.npy", "1")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import wave
 
 import numpy as np
 import pytest
@@ -46,7 +47,9 @@ def test_without_a_file_the_ecg(run, tmp_path):
     result = run()
     assert result.exit_code == 0, result.output
     assert "ECG" in result.stdout
-    assert re.search(r"kernel, modelled .* 10\.\d+ us ", result.stdout)
+    assert re.search(r"kernel, modelled .* 6\.\d+ us ", result.stdout)
+    assert re.search(r"length of a frame .* 256 points, 711 ms ", result.stdout)
+    assert "channels" not in result.stdout
     assert re.search(r"with a launch, about .* 430 us ", result.stdout)
     assert "A launch by PyTorch/XLA takes 140 to 700 us" in result.stdout
     assert re.search(r"DMA floor .* us, .*% of the modelled time", result.stdout)
@@ -87,20 +90,79 @@ def test_name_that_looks_like_markup_or_mathematics(run, tmp_path):
     assert "[red]$\\x.csv" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "rate, samples, points",
+    [
+        (44100, 10**6, 2048),  # 46 ms
+        (48000, 10**6, 2048),
+        (8000, 10**6, 256),  # 32 ms
+        (22050, 10**6, 1024),
+        (192000, 10**6, 8192),
+        (44100, 1000, 512),  # two frames and a half, which overlap
+        (44100, 300, 256),
+        (44100, 100, 100),
+        (360, 1024, 256),  # an ECG, of which 40 ms would be 14 points
+        (None, 10**6, 256),
+        (1e-9, 1000, 256),
+        (4e9, 1000, 512),
+    ],
+)
+def test_default_length_of_a_frame(rate, samples, points):
+    recording = Recording("a", np.ones(samples), rate)
+    assert spectrum.frame_points(recording, None) == points
+
+
+@pytest.mark.parametrize("points", [2, 200, 257, 399])
+def test_a_frame_of_any_length(run, noise, points):
+    result = run(noise, "--frame", points)
+    assert result.exit_code == 0, result.output
+    assert f"{points} points " in result.stdout
+
+
+@pytest.mark.parametrize("points", [1, 0, -5, 401])
+def test_a_frame_that_cannot_be(run, noise, points):
+    sentence = refused(run(noise, f"--frame={points}"))
+    assert f"'--frame' is {points}, allowed is 2 to 400" in sentence
+
+
+def test_two_tones_are_two_peaks(tmp_path):
+    """40 ms of a recording at 44.1 kHz tell tones of 440 and 540 Hz apart."""
+    time = np.arange(44100) / 44100
+    tones = np.sin(2 * np.pi * 440 * time) + np.sin(2 * np.pi * 540 * time)
+    recording = Recording("tones", tones, 44100.0)
+    frames = spectrum.cut_frames(tones, spectrum.frame_points(recording, None))
+    launch = spectrum.transform(frames, hardware.TRN1)
+    level = np.abs(launch.spectra).mean(0)
+    bins = [round(f * launch.plan.n / 44100) for f in (440, 490, 540)]
+    assert level[bins[1]] < 0.5 * min(level[bins[0]], level[bins[2]])
+
+
+def test_several_channels_are_said_to_be_mixed(run, tmp_path):
+    with wave.open("stereo.wav", "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(np.arange(2000, dtype="<i2").tobytes())
+    result = run("stereo.wav")
+    assert result.exit_code == 0, result.output
+    assert "the mean of 2 channels is transformed" in result.stdout
+
+
 def test_frames_cover_the_signal():
     samples = np.arange(512.0)
-    frames = spectrum.cut_frames(samples)
+    frames = spectrum.cut_frames(samples, 256)
     assert frames.shape == (3, 256)
     # Half overlapping Hann windows add up to one, so the middle comes back.
     np.testing.assert_allclose(frames[0, 128:] + frames[1, :128], samples[128:256], rtol=1e-12)
 
 
 def test_launch_is_measured_against_numpy(noise):
-    frames = spectrum.cut_frames(read_recording(noise).samples)
+    frames = spectrum.cut_frames(read_recording(noise).samples, 256)
     launch = spectrum.transform(frames, hardware.chip("trn1"))
     assert 0 < launch.error <= spectrum.TOLERANCE
-    assert launch.floor_ns == hardware.chip("trn1").dma_floor_ns(2 * 256)
-    ratio = launch.spectra / np.fft.fft(frames)
+    numbers = 2 * (256 + 2 * 129)  # of two real frames and of half of their spectra
+    assert launch.floor_ns == hardware.chip("trn1").dma_floor_ns(1, 4 * numbers)
+    ratio = launch.spectra / np.fft.rfft(frames)
     np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-3)
 
 
@@ -111,6 +173,8 @@ def test_the_degree_of_lnc_is_that_of_the_chip(run, noise, monkeypatch, degree):
     result = run(noise)
     assert result.exit_code == 0, result.output
     assert f"a simulated trn2, LNC={degree}" in result.stdout
+    other = "1" if degree == "2" else "2"
+    assert f"a simulated trn2, LNC={other}" in run(noise, "--lnc", other).stdout
     monkeypatch.setenv(hardware.LNC_VARIABLE, "3")
     assert "is '3', allowed on trn2 is 1 or 2" in refused(run(noise))
 
@@ -141,9 +205,11 @@ def test_failure_leaves_an_existing_picture_alone(run, tmp_path):
 
 
 def test_error_above_the_limit_fails_without_a_picture(run, noise, tmp_path, monkeypatch):
-    right = spectrum.dft_matrix
+    right = spectrum.launched
     monkeypatch.setattr(
-        spectrum, "dft_matrix", lambda *arguments: right(*arguments) * np.float32(1.001)
+        spectrum,
+        "launched",
+        lambda *arguments: [part * np.float32(1.001) for part in right(*arguments)],
     )
     assert "above the limit" in refused(run(noise), code=1)
     assert not (tmp_path / "spectrum.png").exists()
@@ -168,9 +234,3 @@ def test_output_that_cannot_be(run, noise, out, sentence):
     assert sentence in refused(run(noise, "--out", out))
     assert noise.read_bytes() == before
     assert [path.name for path in noise.parent.iterdir()] == ["noise.npy"]
-
-
-def test_help_names_the_subcommand():
-    result = CliRunner().invoke(cli.app, ["--help"])
-    assert result.exit_code == 0
-    assert "spectrum" in result.stdout
