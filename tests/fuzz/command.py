@@ -104,7 +104,8 @@ def _judged_result(run: Run) -> str:
 def _compared(light: np.ndarray, kernel: np.ndarray, found: np.ndarray) -> str:
     x, h = (torch.from_numpy(array).double().movedim(-1, 0) for array in (light, kernel))
     h = h / h.sum((-2, -1), keepdim=True)
-    right = trnfft.bloom(x, h if len(h) > 1 else h[0], strength=0.4).movedim(0, -1).numpy()
+    psf = h if len(h) > 1 else h[0]
+    right = trnfft.bloom(x, psf, strength=0.4, padding="mirror").movedim(0, -1).numpy()
     if not np.abs(right).max() < 1e30:
         return UNCHECKED
     error = np.linalg.norm(found - right) / (np.linalg.norm(right) or 1)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -207,9 +208,15 @@ def test_a_name_that_lies(tmp_path, suffix, other):
 @pytest.mark.parametrize(
     "planes, sentence",
     [
-        ({"Z": np.zeros((2, 2), np.float32)}, "its channels are Z; R, G and B, or Y are needed"),
-        ({"Y": np.full((2, 2), np.nan, np.float32)}, "must be numbers from -1e+30"),
-        ({"Y": np.full((2, 2), np.inf, np.float32)}, "must be numbers from -1e+30"),
+        ({"Z": np.zeros((2, 2), np.float32)}, "its channels are Z, allowed are R, G and B, or Y"),
+        (
+            {"Y": np.full((2, 2), np.nan, np.float32)},
+            "is NaN or out of range, allowed is -1e+30 to 1e+30",
+        ),
+        (
+            {"Y": np.full((2, 2), np.inf, np.float32)},
+            "is NaN or out of range, allowed is -1e+30 to 1e+30",
+        ),
     ],
 )
 def test_what_is_no_picture(tmp_path, planes, sentence):
@@ -240,8 +247,8 @@ def test_channels_whose_names_are_no_text(tmp_path):
     path = save(tmp_path / "a.exr", {"A": np.zeros((2, 2), np.float32)})
     data = path.read_bytes()
     for name, shown in {
-        b"\xff": r"its channels are \udcff;",
-        b"\x1b": r"its channels are \x1b;",
+        b"\xff": r"its channels are \udcff,",
+        b"\x1b": r"its channels are \x1b,",
     }.items():
         path.write_bytes(data.replace(b"A\0\2\0\0\0", name + b"\0\2\0\0\0"))
         assert shown in refused(path)
@@ -261,7 +268,7 @@ def test_channels_whose_names_are_no_text(tmp_path):
         radiance("-Y 2 +Y 3"): "missing image size",
         radiance("-Y 60000 +X 60000"): "picture",
         radiance("-Y 99999999999999999999 +X 3"): "picture",
-        radiance("-Y 1 +X 1", pixels=bytes((255, 255, 255, 255))): "must be numbers from",
+        radiance("-Y 1 +X 1", pixels=bytes((255, 255, 255, 255))): "is NaN or out of range",
     }.items(),
 )
 def test_what_is_no_hdr(tmp_path, content, sentence):
@@ -281,14 +288,14 @@ def test_too_many_channels_and_too_large_tiles_are_refused_by_the_header(tmp_pat
     path = save(tmp_path / "a.exr", planes, tile_width=64, tile_height=64)
     assert read_picture(path).light.shape == (1, 20, 30)
     monkeypatch.setattr(picture, "MOST_VALUES", 7000)
-    assert "its tiles of 64 x 64 pixels have 4096 in all" in refused(path)
+    assert "its tiles of 64 x 64 pixels have 4096 pixels in all" in refused(path)
     monkeypatch.setattr(picture, "MOST_VALUES", 2000)
     assert "pixels of 7 channels, allowed are 25165824 pixels and 4000 numbers" in refused(path)
     monkeypatch.undo()
     data = path.read_bytes()
     size = data.index(b"tiles\0tiledesc\0") + 19
     path.write_bytes(data[:size] + struct.pack("<II", 30000, 30000) + data[size + 8 :])
-    assert "its tiles of 30000 x 30000 pixels have 900000000 in all" in refused(path)
+    assert "its tiles of 30000 x 30000 pixels have 900000000 pixels in all" in refused(path)
 
 
 @both
@@ -306,7 +313,9 @@ def test_names_of_files(tmp_path, suffix):
 
 @both
 def test_channels_that_cannot_be_written(suffix):
-    with pytest.raises(PictureError, match="1 or 3 channels, this one 4; use .npy"):
+    with pytest.raises(
+        PictureError, match="4 channels, allowed in a .* file are 1 or 3; write a .npy"
+    ):
         check_writable(Path(f"a{suffix}"), 4)
 
 
@@ -342,8 +351,8 @@ def test_bloom_with_exposure(tmp_path, monkeypatch, suffix):
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert "exposed" not in bloom("--out", same)
-    assert "exposed by -3 stops" in bloom("--exposure", "-3", "--out", darker)
+    assert "exposure" not in bloom("--out", same)
+    assert re.search("exposure .* -3 stops", bloom("--exposure", "-3", "--out", darker))
     before, after = (read_picture(name).light for name in (same, darker))
     np.testing.assert_allclose(after, before / 8, rtol=1e-5 if suffix == ".exr" else 2e-2)
     assert before.max() > 1

@@ -155,7 +155,9 @@ def test_pictures_have_a_limit(folder, monkeypatch):
 def test_point_spread_functions_have_the_limit_of_size(folder):
     np.save("a.npy", np.ones((3, 3)))
     np.save("psf.npy", np.ones((1, 2049)))
-    assert "2049 x 1 pixels, allowed are 2048" in refused("bloom", "a.npy", "--psf", "psf.npy")
+    assert "2049 x 1 pixels, allowed as a point spread function are up to 2048" in refused(
+        "bloom", "a.npy", "--psf", "psf.npy"
+    )
 
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero", "/dev/stdin", "folder", "loop.npy"])
@@ -203,7 +205,7 @@ def test_a_terminal_without_the_characters_of_a_name(folder, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0
-    assert rb"\xe9.npy, 4 x 4 pixels" in shown.getvalue()
+    assert rb"\xe9.npy " in shown.getvalue()
     assert os.path.exists("日.npy")
 
 

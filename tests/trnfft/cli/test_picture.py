@@ -72,8 +72,36 @@ def test_colours_of_16_bits_become_8(tmp_path):
 
 
 def test_transparent_pixels_are_on_black(tmp_path):
-    light = read_picture(save(tmp_path / "a.png", [[[255, 255, 0, 255], [255, 255, 0, 51]]])).light
-    np.testing.assert_allclose(light[:, 0].T, [[1, 1, 0], [0.2, 0.2, 0]], rtol=1e-6)
+    codes = [[[255, 255, 0, 255], [255, 255, 0, 51]]]
+    picture = read_picture(save(tmp_path / "a.png", codes))
+    np.testing.assert_allclose(picture.on_black()[:, 0].T, [[1, 1, 0], [0.2, 0.2, 0]], rtol=1e-6)
+    np.testing.assert_array_equal(picture.light[:, 0].T, [[1, 1, 0], [1, 1, 0]])
+    np.testing.assert_allclose(picture.alpha, [[1, 0.2]], rtol=1e-6)
+    file = io.BytesIO()
+    write_picture(picture.light, file, Path("b.png"), picture.alpha)
+    np.testing.assert_array_equal(np.asarray(Image.open(file)), codes)
+
+
+def test_alpha_of_grey_and_of_palettes(tmp_path):
+    grey = np.array([[[0, 255], [255, 51]]], np.uint8)
+    Image.fromarray(grey, "LA").save(tmp_path / "grey.png")
+    picture = read_picture(tmp_path / "grey.png")
+    assert picture.light.shape == (1, 1, 2)
+    np.testing.assert_allclose(picture.alpha, [[1, 0.2]], rtol=1e-6)
+    file = io.BytesIO()
+    write_picture(picture.light, file, Path("b.png"), picture.alpha)
+    np.testing.assert_array_equal(np.asarray(Image.open(file)), grey)
+    Image.new("P", (2, 1)).save(tmp_path / "palette.png", transparency=0)
+    picture = read_picture(tmp_path / "palette.png")
+    assert picture.light.shape == (3, 1, 2)
+    np.testing.assert_array_equal(picture.alpha, [[0, 0]])
+
+
+def test_which_files_have_clipped_light(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 2)))
+    assert not read_picture(tmp_path / "a.npy").is_clipped
+    for name in ("a.png", "a.JPG"):
+        assert read_picture(save(tmp_path / name, [[1, 2]])).is_clipped
 
 
 def test_palette_and_jpeg(tmp_path):
@@ -122,8 +150,8 @@ def test_without_a_path_a_portrait():
         (np.zeros((2, 2, 3, 1)), "its shape is (2, 2, 3, 1)"),
         (np.zeros((2, 2), complex), "it holds complex128"),
         (np.zeros((0, 2)), "no pixels"),
-        (np.full((2, 2), np.nan), "from -1e+30 to 1e+30"),
-        (np.full((2, 2), 1e300), "from -1e+30 to 1e+30"),
+        (np.full((2, 2), np.nan), "is NaN or out of range, allowed is -1e+30 to 1e+30"),
+        (np.full((2, 2), 1e300), "is NaN or out of range, allowed is -1e+30 to 1e+30"),
         (np.array([[None]]), "it holds object"),
     ],
 )
@@ -162,7 +190,7 @@ def test_files_that_are_no_pictures(tmp_path):
 
 def test_what_cannot_be_written():
     light = np.zeros((2, 3, 3), np.float32)
-    with pytest.raises(PictureError, match="1 or 3 channels, this one 2; use .npy"):
+    with pytest.raises(PictureError, match="2 channels, allowed in a .png file are 1 or 3"):
         written(light, "a.png")
     with pytest.raises(PictureError, match="must end in .png, .npy, .exr or .hdr"):
         written(light, "a.jpg")
