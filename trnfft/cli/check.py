@@ -1,4 +1,4 @@
-"""`trnfft check`: whether transforms over many devices are right here, and what takes how long."""
+"""`trnfft check`: tests transforms over many devices, and measures them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,23 @@ def check(
         int | None,
         typer.Option(
             min=1,
-            help=f"Processes to start on this computer. Default: {NPROC}; of torchrun its own.",
+            help=f"Processes to start on this computer. Default: {NPROC}; under torchrun, the "
+            "processes that it has started.",
             show_default=False,
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Type of the devices, as torch names it.")] = "cpu",
+    device: Annotated[
+        str, typer.Option(help="Type of the devices, as torch names it, for example cpu.")
+    ] = "cpu",
     points: Annotated[
-        int, typer.Option(min=64, max=1 << 28, help="Points of each process, about.")
+        int, typer.Option(min=64, max=1 << 28, help="About how many points each process holds.")
     ] = POINTS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Whether transforms over many devices are right here, and what takes how long; 1 if wrong.
+    """Tests transforms over many devices here, and measures how long they take.
 
-    Starts processes on this computer; under torchrun, takes those that it has started.
+    The command starts processes on this computer. Under torchrun it runs in the processes that
+    torchrun has started. It ends with status 1 where a result is wrong or missing.
     """
     from trnfft.distributed.check import processes  # here, as it loads torch.distributed
 
@@ -57,7 +61,7 @@ def check(
 
 
 def _reports(nproc: int | None, device: str, points: int) -> list[Any] | None:
-    """Those of all processes, on the first one."""
+    """Returns the reports of all processes; None in all processes but the first."""
     from trnfft.distributed.check import processes, self_test
 
     processes.backend_of(device)
@@ -65,14 +69,14 @@ def _reports(nproc: int | None, device: str, points: int) -> list[Any] | None:
         return processes.started(self_test.run, nproc or NPROC, device, points)
     if nproc is not None:
         raise ValueError(
-            f"argument '--nproc' is {nproc}, allowed under torchrun is none; its own option "
-            f"--nproc-per-node says how many"
+            f"argument '--nproc' is {nproc}, allowed under torchrun is none; give torchrun its "
+            f"option --nproc-per-node instead"
         )
     return processes.together(self_test.run, device, points)
 
 
 def _end(code: int) -> NoReturn:
-    """Ends the command, whatever threads wait for processes that will never answer."""
+    """Ends the command, even where threads wait for processes that never answer."""
     sys.stdout.flush()
     sys.stderr.flush()
     if "RANK" in os.environ:
@@ -81,7 +85,7 @@ def _end(code: int) -> NoReturn:
 
 
 def report(reports: list[dict[str, Any]], device: str) -> dict[str, Any]:
-    """As JSON types: the verdict, "ok", "wrong" or "refused", and what was found."""
+    """Returns the verdict ("ok", "wrong" or "refused") and all results, as JSON types."""
     import trnfft
     from trnfft.distributed.check import summary
     from trnfft.distributed.check.processes import backend_of
@@ -114,7 +118,7 @@ def report(reports: list[dict[str, Any]], device: str) -> dict[str, Any]:
 
 
 def screen(found: dict[str, Any]) -> Group:
-    """What `report` has, as tables and sentences."""
+    """Returns the report as tables and sentences."""
     problems = [
         Text(f"{number} {one['function']}: {one['problem']}", "red")
         for number, one in enumerate(found["results"], 1)
@@ -126,10 +130,11 @@ def screen(found: dict[str, Any]) -> Group:
         _results(found["results"]),
         *problems,
         "",
+        "Times measured here:",
         _times(found),
     ]
     if found["links"]:
-        parts += ["", _links(found["links"])]
+        parts += ["", "An all-to-all alone, measured here:", _links(found["links"])]
     return Group(*parts, "", *_verdict(found))
 
 
@@ -137,13 +142,14 @@ def _heading(found: dict[str, Any]) -> str:
     hosts = found["hosts"]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
     return escape(
-        f"trnfft {found['version']}: {found['processes']} processes on {where}, {found['device']}, "
-        f"{found['group']}, backend {found['backend']}, precision {found['precision']}"
+        f"trnfft {found['version']}: {found['processes']} processes on {where}, device "
+        f"{found['device']}, group {found['group']}, backend {found['backend']}, precision "
+        f"{found['precision']}"
     )
 
 
 def _results(results: list[dict[str, Any]]) -> Table:
-    """Of what, how it is split, and whether it is right."""
+    """Returns a row for each transform: its sizes, how it is split, and whether it is right."""
     table = _table(("", "", "transform", "of", "processes", "split along"), ("error",))
     for number, one in enumerate(results, 1):
         error = "" if one["error"] is None else f"{one['error']:.1e}"
@@ -154,7 +160,7 @@ def _results(results: list[dict[str, Any]]) -> Table:
 
 
 def _times(found: dict[str, Any]) -> Table:
-    """What the time of each transform goes to, by the number of the result."""
+    """Returns a row for each transform, by its number: its time and what that is spent on."""
     shares = list(found["shares"])
     table = _table(("", "transform"), ("ms", *shares, "ratio", "MB", "GB/s"))
     for number, one in enumerate(found["results"], 1):
@@ -174,8 +180,8 @@ def _times(found: dict[str, Any]) -> Table:
 
 
 def _links(links: list[dict[str, Any]]) -> Table:
-    """What links take by themselves."""
-    table = _table(("all-to-all alone",), ("ms", "MB", "GB/s"))
+    """Returns a row for each kind of link: the time of an exchange over it."""
+    table = _table(("",), ("ms", "MB", "GB/s"))
     for one in links:
         rate = one["bytes"] / one["seconds"] / 1e9
         row = (f"{1e3 * one['seconds']:.1f}", f"{one['bytes'] / 1e6:.2f}", f"{rate:.2f}")
@@ -184,26 +190,27 @@ def _links(links: list[dict[str, Any]]) -> Table:
 
 
 def _verdict(found: dict[str, Any]) -> list[str]:
-    """What the numbers mean, and what they come to."""
+    """Returns sentences: what the columns mean, and what the results come to."""
     said = [
-        "ms: the slowest process, in the fastest of a few rounds; what that went to is the mean of "
-        "all. ratio: all but exchange, over exchange. MB: that a process sends."
+        "Column ms is the time of the slowest process, in the fastest of a few rounds. The next "
+        "columns are the shares of that time, as the mean of all processes; ratio is all other "
+        "time over that of the exchanges. MB and GB/s are what one process sends."
     ]
     per_host, cores = -(-found["processes"] // len(found["hosts"])), found["cores"]
     if found["device"] == "cpu" and per_host > cores:
         said.append(
-            f"[yellow]{per_host} processes share {cores} cores here, and wait for each other, "
-            f"which counts as exchange."
+            f"[yellow]{per_host} processes share {cores} cores here. They wait for each other, and "
+            f"the waiting counts as exchange."
         )
     if found["shares"]:
         spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found["shares"].items())
-        said.append(f"all transforms together: {spent}")
+        said.append(f"The time of all transforms together: {spent}.")
     statuses = [one["status"] for one in found["results"]]
     if found["verdict"] == "ok":
-        said.append(f"[green]all {len(statuses)} results are right, and placed as asked for")
+        said.append(f"[green]All {len(statuses)} results are right, and placed as asked for.")
     else:
         others = len(statuses) - statuses.count("ok")
-        said.append(f"[bold red]{others} of {len(statuses)} results are not right")
+        said.append(f"[bold red]{others} of {len(statuses)} results are not right.")
     return said
 
 
@@ -217,7 +224,7 @@ def _table(words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
 
 
 def _split(one: dict[str, Any]) -> str:
-    """The dimensions that are split, and those of the result where they are others."""
+    """Returns the dimensions that are split, and those of the result where these differ."""
     before, after = (",".join(map(str, one[key])) for key in ("split", "out"))
     return before if before == after else f"{before} to {after}"
 

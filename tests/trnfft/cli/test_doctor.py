@@ -104,9 +104,10 @@ def test_a_healthy_machine_on_one_screen(monkeypatch):
     result = run()
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[-1] == "nothing is broken"
+    assert lines[-1] == "Nothing is broken."
     assert not any(line.startswith("broken") for line in lines)
-    rows = [line for line in lines if line[:28].strip()]  # folders of tests are long, and fold
+    table = lines[: lines.index("What to do")]
+    rows = [line for line in table if line[:28].strip()]  # folders of tests are long, and fold
     assert len(rows) <= 40 and max(map(len, lines)) <= 80
     for part in (trnfft.__version__, torch.__version__, "auto, the default", "trn1 (the default"):
         assert part in result.stdout
@@ -115,7 +116,25 @@ def test_a_healthy_machine_on_one_screen(monkeypatch):
     assert unfolded.count("us, modelled on trn1, LNC=1; with a launch, about 4") == 2
 
 
-def test_every_broken_thing_is_named_with_advice(install, monkeypatch):
+def advice_in(text):
+    """What the screen says to do, by the names of the checks: words without line breaks."""
+    lines = text.splitlines()
+    advice, names = {}, []
+    for line in lines[lines.index("What to do") + 1 : -1]:
+        if line.startswith(("note  ", "broken")):
+            names = line[6:].split(", ")
+        elif line.startswith("      "):
+            for name in names:
+                advice.setdefault(name, []).extend(line.removesuffix(" \\").split())
+    return advice
+
+
+def words(advice):
+    """The words of advice as the screen has them, where each command is a line of its own."""
+    return re.sub(r"; | && ", " ", advice).lower().split()
+
+
+def test_every_note_and_every_broken_thing_comes_with_advice(install, monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn9")
     monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("placeholder", error=WRONG))
@@ -125,15 +144,35 @@ def test_every_broken_thing_is_named_with_advice(install, monkeypatch):
     file.mkdir(parents=True)
     result = run()
     assert result.exit_code == 1, result.output
-    advice = dict(line.split(": ", 1) for line in result.stderr.splitlines())
-    assert set(advice) == {"torch-neuronx", "neuronx-cc", "nki", "backend", "chip", "trn2"}
-    assert all(how_to_install(name) == advice[name] for name in ("neuronx-cc", "nki"))
-    assert advice["torch-neuronx"] == health_checks.TORCH_NEURONX
-    assert "unset TRNFFT_BACKEND" in advice["backend"] and "matmul" in advice["backend"]
-    assert f"unset {hardware.TARGET_VARIABLE}" in advice["chip"]
-    assert str(file) in advice["trn2"]
-    assert sum(line.startswith("broken") for line in result.stdout.splitlines()) == 6
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    names = "torch-neuronx, neuronx-cc, nki, backend, chip, trn2"
+    assert lines[-1] == f"Broken: {names}."
+    assert sum(line.startswith("broken") for line in lines[: lines.index("What to do")]) == 6
     assert file.is_dir()
+    advice = advice_in(result.stdout)
+    for checks in doctor.examine().values():
+        for check in checks:
+            if check.status == "ok":
+                continue
+            assert check.advice[0].isupper(), check
+            found = " ".join(advice[check.name]).lower().split()
+            assert " ".join(words(check.advice)) in " ".join(found), check
+    for name in ("neuronx-cc", "nki"):
+        assert " ".join(words(how_to_install(name))) in " ".join(advice[name])
+    assert f"Unset {config.BACKEND_VARIABLE}" in " ".join(advice["backend"])
+    assert f"Unset {hardware.TARGET_VARIABLE}" in " ".join(advice["chip"])
+    assert str(file) in "".join(advice["trn2"])
+    assert {"LNC", "libtorch_neuronx_lite", "torch_xla", "neuron-ls", "driver"} <= set(advice)
+
+
+def test_commands_of_the_advice_can_be_copied():
+    lines = doctor.wrapped(health_checks.TORCH_NEURONX)
+    assert all(len(line) <= 80 for line in lines)
+    text = "\n".join(lines).replace("\\\n", "")
+    found = [shlex.split(line) for line in text.splitlines() if line.startswith(" " * 10)]
+    said = [health_checks.TORCH_NEURON, health_checks.TORCH_XLA]
+    assert found == [shlex.split(one) for both in said for one in both.split(" && ")]
 
 
 def test_as_json_it_says_the_same(monkeypatch):
@@ -353,7 +392,7 @@ def test_damaged_shipped_plans_are_broken(tmp_path, monkeypatch):
     monkeypatch.setattr(wisdom, "_shipped_file", lambda chip: tmp_path / "plans.json")
     for chip in ("trn1", "trn2", "trn3"):
         check = by_name(health_checks.wisdom_checks())[chip]
-        assert check.status == "broken" and "reinstall trnfft" in check.advice
+        assert check.status == "broken" and "Install trnfft-nki again" in check.advice
 
 
 # Self-tests
@@ -401,35 +440,118 @@ def test_a_machine_that_is_ready(neuron_machine):
 
 def test_without_the_target_variable_it_explains_what_a_launch_costs(neuron_machine, monkeypatch):
     monkeypatch.delenv(hardware.TARGET_VARIABLE)
-    for instance, value in (("HVM domU", "trn1|trn2|trn3"), ("trn2.3xlarge", "trn2")):
-        file = neuron_machine / value.replace("|", "-")
+    for instance, value in (("HVM domU", "CHIP"), ("trn2.3xlarge", "trn2")):
+        file = neuron_machine / value
         file.write_text(instance)
         monkeypatch.setattr(hardware, "INSTANCE_TYPE", file)
         check = by_name(health_checks.neuron_checks())["target variable"]
         assert check.status == "note" and "52 ms" in check.detail and "neuron-ls" in check.detail
-        assert check.advice == f"export NEURON_PLATFORM_TARGET_OVERRIDE={value}"
+        assert check.advice.endswith(f": export NEURON_PLATFORM_TARGET_OVERRIDE={value}")
         result = run()
-        assert result.exit_code == 0
-        assert result.stderr == f"target variable: {check.advice}\n"
+        assert result.exit_code == 0, result.output
+        assert advice_in(result.stdout)["target variable"] == check.advice.split()
 
 
-def test_a_driver_without_nki_is_broken(neuron_machine, monkeypatch):
+def test_a_machine_that_is_ready_says_so(neuron_machine):
+    result = run()
+    assert result.exit_code == 0, result.output
+    said = "Nothing is broken, and kernels have what they need on this computer"
+    assert f"{said} (it has 2 Neuron devices)." in " ".join(result.stdout.split())
+
+
+def without_nki(monkeypatch, tmp_path):
     monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki("absent"))
     monkeypatch.setattr(config, "has_nki", lambda: False)
-    sections = doctor.examine()
-    broken = [one.name for checks in sections.values() for one in checks if one.status == "broken"]
-    assert broken == ["nki"]
-    assert ADVICE in by_name(sections["NeuronCore"])["nki"].advice
+    return "nki, launches"
 
 
-def test_the_page_has_the_commands_of_the_doctor():
-    page = (Path(__file__).parents[3] / "docs" / "index.md").read_text("utf-8")
-    lines = re.sub(r"\\\n *", "", page).splitlines()
+def without_compiler(monkeypatch, tmp_path):
+    (tmp_path / "bin" / "neuronx-cc").unlink()
+    return "neuronx-cc"
+
+
+def without_device_of_torch(monkeypatch, tmp_path):
+    (metadata,) = (tmp_path / "site").glob("torch_xla-*/METADATA")
+    metadata.unlink()
+    metadata.parent.rmdir()
+    return "device of torch"
+
+
+def without_launches(monkeypatch, tmp_path):
+    reason = ("matmul", "a NeuronCore, but no package launches kernels")
+    monkeypatch.setattr(health_checks, "choose_backend", lambda device: reason)
+    return "launches"
+
+
+def without_driver(monkeypatch, tmp_path):
+    monkeypatch.setattr(health_checks, "NEURON_DEVICES", tmp_path / "bin")
+    return "driver"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [without_nki, without_compiler, without_device_of_torch, without_launches, without_driver],
+)
+def test_neuroncores_where_no_kernel_can_run(neuron_machine, monkeypatch, spoil):
+    """On an instance with NeuronCores that is a verdict of its own, with an exit status."""
+    (neuron_machine / "product_name").write_text("trn2.48xlarge\n")
+    missing = spoil(monkeypatch, neuron_machine)
+    result = run()
+    assert result.exit_code == 3, result.output
+    text = " ".join(result.stdout.split())
+    where = "(its instance type is trn2.48xlarge)"
+    assert f"No kernel can run on the NeuronCores of this computer {where}, because of: " in text
+    assert text.endswith(f"because of: {missing}.")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    found = json.loads(run("--json").stdout)
+    assert found["verdict"] == "cannot run kernels"
+    checks = [one for one in found["sections"]["NeuronCore"] if one["status"] == "broken"]
+    assert ", ".join(one["name"] for one in checks) == missing
+    assert all(one["advice"] for one in checks)
+
+
+def test_what_else_is_broken_is_said_too(neuron_machine, monkeypatch):
+    without_nki(monkeypatch, neuron_machine)
+    monkeypatch.setattr(config, "FROM_ENVIRONMENT", "fftw")
+    result = run()
+    assert result.exit_code == 3
+    assert result.stdout.splitlines()[-1] == "Also broken: backend."
+
+
+def test_without_tools_kernels_run(neuron_machine):
+    (neuron_machine / "bin" / "neuron-ls").unlink()
+    result = run()
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == "Broken: neuron-ls."
+
+
+@pytest.mark.parametrize(
+    ("instance", "is_neuron"),
+    [("trn1n.32xlarge", True), ("inf2.xlarge", True), ("m7i.large", False), ("gen", False)],
+)
+def test_instances_with_neuroncores(tmp_path, instance, is_neuron):
+    (tmp_path / "product_name").write_text(instance)
+    assert health_checks.neuron_machine() == (
+        f"its instance type is {instance}" if is_neuron else ""
+    )
+    assert run().exit_code == (3 if is_neuron else 0)
+
+
+def test_without_nki_there_is_advice(neuron_machine, monkeypatch):
+    without_nki(monkeypatch, neuron_machine)
+    assert ADVICE in by_name(doctor.examine()["NeuronCore"])["nki"].advice
+
+
+def test_the_pages_have_the_commands_of_the_doctor():
+    docs = Path(__file__).parents[3] / "docs"
     found = [
-        shlex.split(line) for line in lines if line.startswith("pip install --force-reinstall")
+        shlex.split(line)
+        for page in docs.glob("*.md")
+        for line in re.sub(r"\\\n *", "", page.read_text("utf-8")).splitlines()
+        if line.startswith("pip install --force-reinstall")
     ]
-    said = health_checks.TORCH_NEURON, health_checks.TORCH_XLA
-    assert found == [shlex.split(command.split(" && ")[0]) for command in said]
+    for command in (health_checks.TORCH_NEURON, health_checks.TORCH_XLA):
+        assert shlex.split(command.split(" && ")[0]) in found
 
 
 def test_each_package_of_torch_makes_a_device(neuron_machine, install):

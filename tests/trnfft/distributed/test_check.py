@@ -93,7 +93,8 @@ def test_a_screen_for_people():
     outcome = run("--nproc", "1", "--points", "64")
     assert outcome.exit_code == 0, outcome.output
     assert "1 processes on" in outcome.stdout
-    assert "all 8 results are right" in outcome.stdout
+    assert "All 8 results are right" in outcome.stdout
+    assert outcome.stdout.count("measured here:") == 2 - ("An all-to-all" not in outcome.stdout)
     assert max(map(len, outcome.stdout.splitlines())) <= 80
 
 
