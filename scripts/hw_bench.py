@@ -1,7 +1,8 @@
-"""Tests and benchmarks on a Trainium instance of AWS: python scripts/hw_bench.py run --help
+"""Runs tests and benchmarks on a Trainium instance of AWS: python scripts/hw_bench.py run --help
 
-Starts or launches an EC2 instance, runs the checked-out revision there, brings the results back and
-stops the instance, whatever happens in between. docs/hardware.md explains it from the start.
+The script starts or launches an EC2 instance, runs the checked-out commit on it, fetches the
+results, and stops the instance, whatever happens in between. docs/hardware.md leads from an AWS
+account to the page of results.
 """
 
 from __future__ import annotations
@@ -17,65 +18,94 @@ import typer
 from rich.console import Console
 
 from remote import instance as ec2
-from remote import pace, record
+from remote import needs, pace, record
 from remote.aws import Aws
 from remote.cost import Estimate
 from remote.dry_run import INSTANCE_TYPE, FoldingScreen, Rehearsal, rehearsed, without_pauses
-from remote.failure import BadRequest, Declined, Failure, InstanceGone, Interrupted
+from remote.failure import BadRequest, Declined, Failure, InstanceGone, Interrupted, SetFailed
 from remote.job import Job
 from remote.lifetime import release
-from remote.options import Options
+from remote.options import HOURS, Options
+from remote.page import write_page
 from remote.record import Record
 from remote.revision import Revision, checked_out
 from remote.run import fetch_ended, judge, run_sets
-from remote.screen import Screen
+from remote.screen import LOG, Screen
 from remote.sets import SETS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
-Out = Annotated[Path, typer.Option(help="Folder for the results and the record of the job.")]
+Out = Annotated[Path, typer.Option(help="The folder of the results and of the job's record.")]
 OUT = Path("hardware")
 
 
 @app.callback()
 def main() -> None:
-    """Tests and benchmarks on a Trainium instance of AWS."""
+    """Run tests and benchmarks on a Trainium instance of AWS."""
 
 
 @app.command()
 def run(
-    instance: Annotated[str | None, typer.Option(help="Id of an existing instance.")] = None,
-    tag: Annotated[str | None, typer.Option(help="KEY=VALUE of one existing instance.")] = None,
+    instance: Annotated[
+        str | None, typer.Option(help="The id of an existing instance to run on.")
+    ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(help="A tag, KEY=VALUE, that exactly one existing instance carries."),
+    ] = None,
     template: Annotated[
-        str | None, typer.Option(help="Name or id of a launch template for a new instance.")
+        str | None,
+        typer.Option(help="The name or id of a launch template. The run launches an instance."),
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option("--sets", "--set", help=f"Some of {','.join(SETS)}; all by default."),
+        typer.Option(
+            "--sets",
+            "--set",
+            help=f"The sets to run, with commas between: {', '.join(SETS)}. Default: all.",
+        ),
     ] = None,
     out: Out = OUT,
     bucket: Annotated[
-        str | None, typer.Option(help="S3 bucket for the transfers; without, through commands.")
+        str | None,
+        typer.Option(
+            help="An S3 bucket for the revision and the results. Default: they travel through "
+            "commands of Systems Manager."
+        ),
     ] = None,
-    hours: Annotated[float | None, typer.Option(help="Time limit; 2 by default.")] = None,
+    hours: Annotated[
+        float | None, typer.Option(help=f"The time limit of the job. Default: {HOURS:g}.")
+    ] = None,
     venv: Annotated[
         str | None,
         typer.Option(
-            help="Environment on the instance, such as that of AWS's image; by default one is made "
-            "of pinned wheels."
+            help="The Python environment on the instance, such as the one of AWS's image. "
+            "Default: the job makes one from pinned wheels."
         ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the instance running.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the job of the output folder.")
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the instance running, at your cost.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before money is spent.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the job whose record is in --out.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before the run costs money.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show every call of AWS and make none.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Show every call to AWS, what the run needs, how long it lasts and what it costs "
+            "at most. Nothing is sent.",
+        ),
     ] = False,
 ) -> None:
-    """Runs sets on an instance and fetches their results."""
+    """Run sets of programs on an instance, fetch their results and write a page.
+
+    Name the instance by one of --instance, --tag and --template.
+    """
     options = Options(
         out=out,
         instance=instance,
@@ -95,11 +125,11 @@ def run(
 
 
 def run_job(options: Options) -> None:
-    """Runs a new job, goes on with an old one, or shows what would be done."""
+    """Runs a new job, goes on with an old one, or shows what a run would do."""
     revision = checked_out(ROOT)
     options.check()
     job = record.load(options.out) if options.resume else options.new_record(revision)
-    to_run = Revision(ROOT, job.commit)  # which may have been changed in the record
+    to_run = Revision(ROOT, job.commit)  # checked: somebody may have changed the record
     if options.hours is not None:
         job.seconds = options.hours * 3600
     if options.dry_run:
@@ -112,20 +142,20 @@ def run_job(options: Options) -> None:
 
 
 def create(job: Record) -> None:
-    """Makes the output folder; raises BadRequest where it holds a job already."""
+    """Makes the output folder; raises BadRequest where the folder holds a job already."""
     if (job.folder / record.NAME).exists():
         raise BadRequest(
             f"argument '--out' is {str(job.folder)!r}, which holds a job: "
-            "go on with --resume, or name another folder"
+            "go on with that job by --resume, or name another folder"
         )
     try:
         job.folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise BadRequest(f"cannot make {job.folder}: {error.strerror}") from error
+        raise BadRequest(f"cannot make the output folder {job.folder}: {error.strerror}") from error
 
 
 def refuse_uncommitted(revision: Revision) -> None:
-    """Raises BadRequest where the work tree is not what would run."""
+    """Raises BadRequest where the work tree differs from the commit that would run."""
     changed = revision.uncommitted()
     if changed:
         raise BadRequest(
@@ -135,53 +165,66 @@ def refuse_uncommitted(revision: Revision) -> None:
 
 
 def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
-    """Shows the costs and runs the job."""
+    """Shows the costs, runs the job and writes the page of its results."""
     screen = Screen(Console(highlight=False))
     aws = Aws(job.region)
     job.region = aws.region
     if job.missing:
-        estimate(aws, job, keep, screen)
+        estimate(aws, job, revision, keep, screen)
         if not yes and is_interactive() and not typer.confirm("Run?", default=True):
-            raise Declined("nothing was started")
+            raise Declined("you answered no, and nothing was started")
     job.save()
+    screen.file = job.folder / LOG
     try:
         run_sets(aws, job, revision, keep, screen)
+        write_page(job.folder, screen.say)
+    except Failure as failure:
+        # After other failures nobody should have to wait a minute for their reason.
+        write_page(job.folder, screen.say, with_model=isinstance(failure, SetFailed))
+        raise
     finally:
         screen.summary(job)
 
 
-def estimate(aws: Aws, job: Record, keep: bool, screen: Screen) -> None:
-    """Finds out what kind of instance it will be, and shows the costs."""
+def estimate(aws: Aws, job: Record, revision: Revision, keep: bool, screen: Screen) -> None:
+    """Finds out the type of the instance, and shows what will run and what it costs at most."""
     if job.kind == "template":
         job.instance_type = ec2.template_type(aws, job.target)
     else:
         job.instance_type = ec2.find(aws, ec2.Target(job.kind, job.target))["InstanceType"]
-    ec2.chip_of(job.instance_type)  # an instance without a NeuronCore is refused before it costs
-    longest = pace.START + job.seconds + pace.GRACE
-    screen.estimate(job, Estimate(job.instance_type, longest), keep)
+    ec2.chip_of(job.instance_type)  # refuses an instance without a NeuronCore before it costs
+    size = len(revision.archive())
+    screen.estimate(job, Estimate.of(job.instance_type, job.seconds), keep, size)
 
 
 def is_interactive() -> bool:
-    """Whether somebody can answer a question."""
+    """Returns whether somebody can answer a question."""
     return sys.stdin.isatty()
 
 
 def rehearse(job: Record, revision: Revision, keep: bool) -> None:
-    """Shows the calls of a run in which everything goes well."""
+    """Shows the calls of a run in which everything goes well, and what the real run asks for."""
     screen = FoldingScreen(Console(highlight=False))
     rehearsal = Rehearsal(job.missing, launched=job.kind == "template")
     aws = rehearsed(rehearsal, screen.call)
-    screen.say(f"dry run: nothing is sent. A {INSTANCE_TYPE}, stopped unless launched, is assumed")
+    kind = "" if job.kind == "template" else " that is stopped"
+    screen.say(f"dry run: nothing is sent to AWS. It assumes a {INSTANCE_TYPE}{kind}")
+    out, names = job.folder, job.missing
     with without_pauses(), tempfile.TemporaryDirectory() as folder:
         job.folder = Path(folder)
-        estimate(aws, job, keep, screen)
+        estimate(aws, job, revision, keep, screen)
         run_sets(aws, job, revision, keep, screen)
-    screen.say("poll comes every 15 s until the job ends, chunk for every 15 kB of results")
+    screen.say(
+        f"in a real run, poll is repeated every {pace.POLL:.0f} s until the job ends, and chunk "
+        "for every 15 kB of results"
+    )
+    found = needs.rows(job, names, revision, out, INSTANCE_TYPE, screen.operations)
+    screen.table("What the real run needs, how long it lasts and what it costs", found, True)
 
 
 @app.command()
 def status(out: Out = OUT) -> None:
-    """State of a job, of its sets and of its instance, and the end of its log."""
+    """Show the state of a job, of its sets and of its instance, and the end of the log."""
     with exit_codes():
         job, aws, screen = opened(out)
         state = state_of_instance(aws, job)
@@ -197,7 +240,7 @@ def status(out: Out = OUT) -> None:
 
 @app.command()
 def fetch(out: Out = OUT) -> None:
-    """Fetches the results of the sets that have ended."""
+    """Fetch the results of the sets that have ended, and write the page."""
     with exit_codes():
         job, aws, screen = opened(out)
         remote = Job(aws, job, screen.say)
@@ -206,26 +249,27 @@ def fetch(out: Out = OUT) -> None:
         if job.missing and state_of_instance(aws, job) == "running":
             remote.poll()
             fetch_ended(remote)
+        write_page(job.folder, screen.say)
         screen.summary(job)
         judge(job)
 
 
 @app.command()
 def stop(out: Out = OUT) -> None:
-    """Ends a job and its instance: a launched one is terminated, another one stopped."""
+    """End a job: terminate the instance that it launched, or stop the one that it started."""
     with exit_codes():
         job, aws, screen = opened(out)
         if job.kind == "template" or job.ours:
             release(aws, job, False, screen.say)
         elif state_of_instance(aws, job) == "running":
             Job(aws, job, screen.say).stop()
-            screen.say(f"the job is stopped; {job.instance} ran before and is left running")
+            screen.say(f"the job is stopped; {job.instance} ran before the job and is left running")
 
 
 @app.command()
 def doctor() -> None:
-    """Whether this machine is ready to run kernels on a NeuronCore."""
-    from trnfft.cli.health_checks import (  # slow to import, and only this needs it
+    """Check whether this machine is ready to run kernels on a NeuronCore."""
+    from trnfft.cli.health_checks import (  # slow to import, and no other command needs it
         BROKEN,
         neuron_checks,
     )
@@ -237,13 +281,13 @@ def doctor() -> None:
 
 
 def opened(out: Path) -> tuple[Record, Aws, Screen]:
-    """A job of the past, and what is needed to look at it."""
+    """Returns the record of a job, with an Aws and a Screen to look at the job."""
     job = record.load(out)
     return job, Aws(job.region), Screen(Console(highlight=False))
 
 
 def state_of_instance(aws: Aws, job: Record) -> str:
-    """The state in EC2's words, "terminated" where there is no instance."""
+    """Returns the state in EC2's words; "terminated" where there is no instance."""
     if job.instance is None:
         return "terminated"
     try:
@@ -254,7 +298,7 @@ def state_of_instance(aws: Aws, job: Record) -> str:
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Failures end the command with their sentence and their exit code."""
+    """Ends the command with the sentence and the exit code of a failure inside the block."""
     try:
         yield
     except (Failure, Interrupted) as failure:

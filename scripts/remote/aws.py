@@ -1,4 +1,4 @@
-"""Calls of AWS: one place for retries, time-outs and the translation of errors."""
+"""Calls to AWS: one place for retries, time-outs and the translation of errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from botocore.config import Config
 from remote import pace
 from remote.failure import translated
 
-# With these, presigned URLs name the endpoint of the bucket's region, which never redirects, and
-# fit whatever body is sent.
+# With these settings, presigned URLs name the endpoint of the bucket's region, which never
+# redirects, and they are valid for any body.
 S3: dict[str, Any] = {
     "s3": {"addressing_style": "virtual"},
     "signature_version": "s3v4",
@@ -21,14 +21,14 @@ S3: dict[str, Any] = {
 
 
 class Aws:
-    """Clients of one region; boto3's environment variables and files say whose and where.
+    """Clients of one region, with the credentials that boto3 finds.
 
-    region: that of an earlier job; without it AWS_REGION, else AWS_DEFAULT_REGION, else that of the
-    profile, as for AWS's command line.
+    region: the region of an earlier job. Without it, AWS_REGION, AWS_DEFAULT_REGION and the region
+    of the profile count in this order, as for AWS's command line.
     """
 
     def __init__(self, region: str | None = None, session: boto3.Session | None = None) -> None:
-        # boto3 looks for the others by itself, and does not know AWS_REGION.
+        # boto3 reads AWS_DEFAULT_REGION and the profile by itself, but does not know AWS_REGION.
         region = region or os.environ.get("AWS_REGION") or None
         with translated():
             self.session = session or boto3.Session(region_name=region)
@@ -36,11 +36,11 @@ class Aws:
 
     @property
     def region(self) -> str | None:
-        """The region of all calls."""
+        """Returns the region of all calls."""
         return self.session.region_name
 
     def client(self, service: str) -> Any:
-        """The client of a service, made once."""
+        """Returns the client of a service, which is made once."""
         if service not in self.clients:
             config = Config(
                 **(S3 if service == "s3" else {}),
@@ -52,6 +52,6 @@ class Aws:
         return self.clients[service]
 
     def call(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """One call; raises a Failure where it does not succeed within the attempts."""
+        """Calls an operation; raises a Failure where no attempt succeeds."""
         with translated():
             return getattr(self.client(service), operation)(**parameters)

@@ -1,4 +1,4 @@
-"""Reports of pytest-benchmark without their raw samples, which are nearly all of their size."""
+"""Reports of pytest-benchmark without their raw samples, which make up nearly all of their size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PERCENTILES = (5, 25, 50, 75, 95, 99)
 
 
 def summarise(report: bytes) -> bytes:
-    """A report of `--benchmark-json` with percentiles (s) in place of each "data".
+    """Returns a report of `--benchmark-json` with percentiles (seconds) in place of each "data".
 
     Raises ValueError where the report is not JSON.
     """

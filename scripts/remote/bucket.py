@@ -1,6 +1,6 @@
-"""The S3 bucket, where one is given: the way of the revision there and of results back.
+"""The S3 bucket through which the revision and the results travel, where the user names one.
 
-The instance needs no permission of its own: it gets presigned URLs. One upload of that kind holds
+The instance gets presigned URLs, so that it needs no permission of its own. One such upload holds
 up to 5 GB (S3 user guide, "Uploading objects").
 """
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from remote.aws import Aws
 from remote.failure import AwsRefused, translated
 
-LONGEST = 7 * 24 * 3600  # seconds: SigV4 signs no URL for longer
+LONGEST = 7 * 24 * 3600  # seconds; SigV4 signs no URL for longer
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Objects of one job."""
+    """The objects of one job."""
 
     aws: Aws
     name: str
     job: str
 
     def key(self, name: str) -> str:
-        """The key of an object of the job."""
+        """Returns the key of an object of the job."""
         return f"trnfft-jobs/{self.job}/{name}"
 
     def put(self, name: str, content: bytes) -> None:
@@ -31,7 +31,7 @@ class Bucket:
         self.aws.call("s3", "put_object", Bucket=self.name, Key=self.key(name), Body=content)
 
     def get(self, name: str) -> bytes | None:
-        """Downloads an object; None where there is none."""
+        """Downloads an object; returns None where there is none."""
         try:
             answer = self.aws.call("s3", "get_object", Bucket=self.name, Key=self.key(name))
         except AwsRefused as error:
@@ -42,11 +42,11 @@ class Bucket:
             return answer["Body"].read()
 
     def delete(self, name: str) -> None:
-        """Deletes an object, if there is one."""
+        """Deletes an object if it exists."""
         self.aws.call("s3", "delete_object", Bucket=self.name, Key=self.key(name))
 
     def url(self, operation: str, name: str, seconds: float) -> str:
-        """A URL for get_object or put_object that works without credentials for a while."""
+        """Returns a URL for get_object or put_object that needs no credentials for some seconds."""
         with translated():
             return self.aws.client("s3").generate_presigned_url(
                 operation,

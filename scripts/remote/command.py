@@ -15,12 +15,14 @@ WAITING = ("Pending", "InProgress", "Delayed", "Cancelling")
 
 
 def run(aws: Aws, instance: str, script: str, comment: str) -> str:
-    """What a short shell script prints: at most its first 24,000 characters.
+    """Runs a short shell script; returns at most the first 24,000 characters that it prints.
 
-    Raises CommandFailed, CommandTimedOut, or InstanceGone where the instance is to blame.
+    Raises CommandFailed, CommandTimedOut, or InstanceGone where the instance has ended.
     """
     if len(script) > SCRIPT_LIMIT:
-        raise ValueError(f"a script has {len(script)} characters, allowed are {SCRIPT_LIMIT}")
+        raise ValueError(
+            f"a script has {len(script)} characters; at most {SCRIPT_LIMIT} are allowed"
+        )
     try:
         answer = aws.call(
             "ssm",
@@ -37,13 +39,15 @@ def run(aws: Aws, instance: str, script: str, comment: str) -> str:
     except AwsRefused as error:
         if error.reason == "InvalidInstanceId":
             require_alive(describe(aws, instance))
-            raise CommandTimedOut(f"{comment}: instance {instance} is out of reach") from error
+            raise CommandTimedOut(
+                f"{comment}: Systems Manager does not reach instance {instance}"
+            ) from error
         raise
     return await_output(aws, instance, answer["Command"]["CommandId"], comment)
 
 
 def await_output(aws: Aws, instance: str, command: str, comment: str) -> str:
-    """Waits for the end of a command."""
+    """Waits for the end of a command; returns what it printed."""
     deadline = time.monotonic() + pace.COMMAND_LIMIT + pace.DELIVERY_LIMIT
     while time.monotonic() < deadline:
         time.sleep(pace.COMMAND)
@@ -52,7 +56,7 @@ def await_output(aws: Aws, instance: str, command: str, comment: str) -> str:
                 "ssm", "get_command_invocation", CommandId=command, InstanceId=instance
             )
         except AwsRefused as error:
-            if error.reason == "InvocationDoesNotExist":  # so for a moment after every SendCommand
+            if error.reason == "InvocationDoesNotExist":  # for a moment after every SendCommand
                 continue
             raise
         if found["Status"] == "Success":
@@ -62,7 +66,7 @@ def await_output(aws: Aws, instance: str, command: str, comment: str) -> str:
         if found["Status"] not in WAITING:
             break
     else:
-        raise CommandTimedOut(f"{comment}: no answer of the instance")
+        raise CommandTimedOut(f"{comment}: the instance does not answer")
     require_alive(describe(aws, instance))
     details = found.get("StatusDetails", "")
     complaint = found.get("StandardErrorContent", "").strip()

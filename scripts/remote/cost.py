@@ -1,8 +1,10 @@
-"""What a run costs at most: the price of an hour times the time limit."""
+"""The most that a run can cost: the price of an hour times the longest time that it can last."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from remote import pace
 
 ON_DEMAND = "on demand, us-east-1, aws.amazon.com/ec2/pricing/on-demand"
 BLOCKS = "as a Capacity Block, aws.amazon.com/ec2/capacityblocks/pricing"
@@ -10,9 +12,9 @@ BLOCKS = "as a Capacity Block, aws.amazon.com/ec2/capacityblocks/pricing"
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars an hour for Linux, without disk and traffic: a copy of a list of AWS.
+    """A price in US dollars an hour for Linux, without disk and traffic, copied from AWS's lists.
 
-    `date` is the month or day at which the list had it.
+    `date` is the day or the month in which the list had this price.
     """
 
     hourly: float
@@ -23,7 +25,7 @@ class Price:
         return f"${self.hourly:g} an hour {self.source}, {self.date}; other regions differ"
 
 
-# Of trn2u and trn3 no price was found, in November 2026.
+# In November 2026 no price of trn2u and trn3 was found.
 PRICES = {
     "trn2.3xlarge": Price(2.235, "2026-05-21", BLOCKS),
     "trn2.48xlarge": Price(35.7608, "2026-05-21", BLOCKS),
@@ -35,17 +37,25 @@ PRICES = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """Upper bound of what the instance costs: nothing runs beyond `seconds`."""
+    """The upper bound of what the instance costs: nothing runs for longer than `seconds`."""
 
     instance_type: str
     seconds: float
 
+    @classmethod
+    def of(cls, instance_type: str, limit: float) -> Estimate:
+        """Returns the estimate of a run with a time limit (seconds), to which its ends are added.
+
+        The instance may need `pace.START` to start, and ends itself `pace.GRACE` after the limit.
+        """
+        return cls(instance_type, pace.START + limit + pace.GRACE)
+
     @property
     def price(self) -> Price | None:
-        """That of the type; None for an unknown one."""
+        """Returns the price of the type; None for an unknown one."""
         return PRICES.get(self.instance_type)
 
     @property
     def dollars(self) -> float | None:
-        """US dollars for all of the time limit; None for an unknown type."""
+        """Returns the US dollars for all of that time; None for an unknown type."""
         return None if self.price is None else self.price.hourly * self.seconds / 3600

@@ -1,7 +1,7 @@
-"""A run that shows every call of AWS and makes none.
+"""A run that shows every call to AWS and makes none.
 
-The calls come from the very code that makes them otherwise: handlers of botocore's events answer
-each before it is sent, as AWS would where nothing goes wrong.
+The calls come from the code that makes them in a real run. Handlers of botocore's events answer
+each call before it is sent, as AWS answers where nothing goes wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from botocore.awsrequest import AWSResponse
 from botocore.response import StreamingBody
 from rich.console import Console
 
-from remote import pace
+from remote import needs, pace
 from remote.aws import Aws
+from remote.failure import translated
 from remote.payload import encode, pack
 from remote.screen import Screen
 from remote.states import FINISHED, WAITING
@@ -33,7 +34,7 @@ ENDED = {"state": FINISHED, "packed": True}
 
 
 class Rehearsal:
-    """Answers of an AWS in which everything goes well, one method an operation."""
+    """The answers of an AWS where everything goes well. There is one method for each operation."""
 
     def __init__(self, sets: list[str], launched: bool) -> None:
         self.sets = sets
@@ -44,13 +45,13 @@ class Rehearsal:
         self.packed = pack({"state.json": json.dumps(ENDED).encode()})
 
     def answer(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What AWS would answer."""
+        """Returns what AWS would answer."""
         method = getattr(self, operation, None)
         return method(parameters) if method else {}
 
     @property
     def instance(self) -> dict[str, Any]:
-        """The instance as EC2 describes it."""
+        """Returns the instance as EC2 describes it."""
         state = {"Name": self.state}
         return {"InstanceId": INSTANCE, "InstanceType": INSTANCE_TYPE, "State": state}
 
@@ -95,7 +96,7 @@ class Rehearsal:
         return {"Body": StreamingBody(io.BytesIO(self.packed), len(self.packed))}
 
     def worker(self, verb: str) -> dict[str, Any]:
-        """What the worker on the instance would answer."""
+        """Returns what the worker on the instance would answer."""
         if verb in ("receive", "download"):
             self.revision_there = True
         if verb == "start":
@@ -109,22 +110,24 @@ class Rehearsal:
 
 
 class FoldingScreen(Screen):
-    """A screen that shows calls which repeat once, and how often they come."""
+    """A screen that shows repeated calls once, with the number of their repetitions."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self.waiting: list[str] = []
+        self.operations: list[str] = []  # "service.Operation" of every call so far
 
     def call(self, text: str) -> None:
         self.waiting.append(text)
+        self.operations.append(text.partition(" ")[0])
 
     def say(self, sentence: str) -> None:
         self.flush()
         super().say(sentence)
 
-    def table(self, title: str, rows: dict[str, str]) -> None:
+    def table(self, title: str, rows: dict[str, str], show_lines: bool = False) -> None:
         self.flush()
-        super().table(title, rows)
+        super().table(title, rows, show_lines)
 
     def flush(self) -> None:
         """Shows the calls so far."""
@@ -138,7 +141,10 @@ class FoldingScreen(Screen):
 
 
 def folded(calls: list[str]) -> list[tuple[list[str], int]]:
-    """Calls as blocks of one or two with the times that each comes; the first stands for all."""
+    """Returns calls as blocks of one or two, each with the number of its repetitions.
+
+    The parameters of the first repetition stand for all of them.
+    """
     names = [name_of(call) for call in calls]
     found, at = [], 0
     while at < len(calls):
@@ -153,7 +159,7 @@ def folded(calls: list[str]) -> list[tuple[list[str], int]]:
 
 
 def repetitions(names: list[str], size: int) -> int:
-    """How often the first `size` names come, one time after the other."""
+    """Returns how often the first `size` names are repeated without a gap."""
     times = 1
     while names[times * size : (times + 1) * size] == names[:size]:
         times += 1
@@ -161,16 +167,17 @@ def repetitions(names: list[str], size: int) -> int:
 
 
 def name_of(call: str) -> str:
-    """What two calls have in common that differ in their data only: operation and purpose."""
+    """Returns operation and purpose, which are equal for calls that differ in their data only."""
     name, _, parameters = call.partition(" ")
     return f"{name} {json.loads(parameters).get('Comment', '')}"
 
 
 def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:
-    """An Aws whose calls are shown, and answered by a rehearsal."""
-    # Anything goes for credentials: they sign the URLs of S3, which nobody will use.
-    region = boto3.Session().region_name or REGION
-    session = boto3.Session("none", "none", region_name=region)
+    """Returns an Aws whose calls are shown, and answered by a rehearsal."""
+    # The credentials sign URLs of S3 that nobody will use, so that any text is good enough.
+    region = needs.region()[0] or REGION
+    with translated():
+        session = boto3.Session("none", "none", region_name=region)
 
     def answer(model: Any, context: dict[str, Any], **_: Any) -> Any:
         parameters = context["parameters"]
@@ -187,7 +194,7 @@ def rehearsed(rehearsal: Rehearsal, show: Callable[[str], None]) -> Aws:
 
 
 def shortened(parameters: dict[str, Any]) -> str:
-    """Parameters as JSON, the long ones cut."""
+    """Returns parameters as JSON in which long values are cut."""
 
     def shorten(value: Any) -> Any:
         if isinstance(value, dict):
@@ -205,7 +212,7 @@ def shortened(parameters: dict[str, Any]) -> str:
 
 @contextmanager
 def without_pauses() -> Iterator[None]:
-    """Nothing is awaited in a rehearsal."""
+    """Waits for nothing inside the block."""
     before = pace.POLL, pace.STATE, pace.COMMAND
     pace.POLL = pace.STATE = pace.COMMAND = 0.0
     try:

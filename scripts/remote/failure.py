@@ -1,4 +1,4 @@
-"""Everything that can go wrong, each kind with the exit code that docs/hardware.md lists."""
+"""Everything that can go wrong. Each kind has the exit code that docs/hardware.md lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 
 class Failure(Exception):
-    """The run ends with `code`. A `transient` failure is worth another try a little later."""
+    """Ends the run with `code`. A `transient` failure is worth another try a little later."""
 
     code = 15
     transient = False
@@ -26,57 +26,57 @@ class SetFailed(Failure):
 
 
 class BadRequest(Failure):
-    """An argument, the repository or the region is not as it has to be."""
+    """An argument, the repository or the region is not what the run needs."""
 
     code = 2
 
 
 class Declined(Failure):
-    """The user said no."""
+    """The user answered no."""
 
     code = 3
 
 
 class CredentialsRefused(Failure):
-    """Credentials are missing, expired, or do not allow a call."""
+    """Credentials are missing or expired, or do not allow a call."""
 
     code = 4
 
 
 class Throttled(Failure):
-    """AWS throttles, or has errors of its own."""
+    """AWS throttles the calls, or reports errors of its own."""
 
     code = 5
     transient = True
 
 
 class NoCapacity(Failure):
-    """AWS has no such instance left, or the account may not have it."""
+    """AWS has no capacity for the instance, or the quota of the account is too small."""
 
     code = 6
 
 
 class NotOnline(Failure):
-    """The instance does not come to run, or to answer Systems Manager."""
+    """The instance does not start, or does not answer Systems Manager."""
 
     code = 7
 
 
 class CommandFailed(Failure):
-    """A command, or the job on the instance, failed or was ended by somebody."""
+    """A command or the job on the instance failed, or somebody ended it."""
 
     code = 8
 
 
 class CommandTimedOut(Failure):
-    """A command did not reach the instance, or did not end."""
+    """A command did not reach the instance, or did not end in time."""
 
     code = 9
     transient = True
 
 
 class InstanceGone(Failure):
-    """The instance does not exist, or somebody else ended it."""
+    """The instance does not exist, or somebody else stopped or terminated it."""
 
     code = 10
 
@@ -89,7 +89,7 @@ class NetworkLost(Failure):
 
 
 class CorruptPayload(Failure):
-    """What was transferred is damaged, each time."""
+    """Every attempt at a transfer brought damaged data."""
 
     code = 12
 
@@ -101,13 +101,13 @@ class TimeLimit(Failure):
 
 
 class StillRunning(Failure):
-    """An instance may run on, and could not be stopped."""
+    """An instance may still run, and the script could not stop it."""
 
     code = 14
 
 
 class AwsRefused(Failure):
-    """Any other error of AWS; `reason` is its error code."""
+    """AWS reported any other error. `reason` is the error code."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -115,7 +115,10 @@ class AwsRefused(Failure):
 
 
 class Interrupted(BaseException):
-    """A signal. No Exception: botocore turns those that rise during a request into its own."""
+    """A signal arrived.
+
+    This is no Exception: botocore turns every Exception during a request into one of its own.
+    """
 
     def __init__(self, number: int) -> None:
         self.code = 128 + number
@@ -126,7 +129,7 @@ SET_A_REGION = (
     "set AWS_REGION, AWS_DEFAULT_REGION or the region of the profile (aws configure) to a region "
     "such as us-west-2; the first of these three that is set counts"
 )
-SKEW = 60.0  # seconds between the clocks here and at AWS that are worth a word
+SKEW = 60.0  # seconds between the clocks here and at AWS from which on a message mentions them
 
 KINDS: dict[str, type[Failure]] = {
     **dict.fromkeys(
@@ -193,7 +196,7 @@ KINDS: dict[str, type[Failure]] = {
 
 
 def skew(error: ClientError) -> str:
-    """How far the clock here is from AWS's, where that may be why a signature was refused."""
+    """Returns a sentence on the clock here, where a wrong time may have spoilt the signature."""
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     try:
         there = parsedate_to_datetime(headers["date"])
@@ -204,13 +207,13 @@ def skew(error: ClientError) -> str:
         return ""
     where = "ahead of" if seconds > 0 else "behind"
     return (
-        f". The clock here is {abs(seconds) / 60:.0f} minutes {where} AWS's, whose signatures hold "
-        "for five: set it, for example with NTP"
+        f". The clock here is {abs(seconds) / 60:.0f} minutes {where} AWS's, and AWS accepts a "
+        "signature for five minutes: set the clock, for example with NTP"
     )
 
 
 def translate(error: ClientError | BotoCoreError) -> Failure:
-    """The kind of failure that an error of botocore is."""
+    """Returns the failure that an error of botocore stands for."""
     if isinstance(error, ClientError):
         reason = error.response.get("Error", {}).get("Code", "unknown")
         kind = KINDS.get(reason)
@@ -241,7 +244,7 @@ def translate(error: ClientError | BotoCoreError) -> Failure:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of botocore leave the block as failures."""
+    """Turns errors of botocore inside the block into failures."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:

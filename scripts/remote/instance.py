@@ -1,4 +1,4 @@
-"""The EC2 instance: finding, launching, starting, awaiting and stopping it."""
+"""The EC2 instance: finds, launches, starts, awaits and stops it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ENDED = ("stopping", "stopped", *GONE)
 
 @dataclass(frozen=True)
 class Target:
-    """What the user named: `kind` is instance, tag or template."""
+    """What the user named. `kind` is instance, tag or template."""
 
     kind: str
     value: str
 
 
 def describe(aws: Aws, identifier: str) -> dict[str, Any]:
-    """What EC2 says of an instance; raises InstanceGone where it knows none."""
+    """Returns what EC2 says about an instance; raises InstanceGone where there is none."""
     try:
         answer = aws.call("ec2", "describe_instances", InstanceIds=[identifier])
     except AwsRefused as error:
@@ -40,23 +40,23 @@ def describe(aws: Aws, identifier: str) -> dict[str, Any]:
 
 
 def state_of(instance: dict[str, Any]) -> str:
-    """pending, running, stopping, stopped, shutting-down or terminated."""
+    """Returns pending, running, stopping, stopped, shutting-down or terminated."""
     return instance["State"]["Name"]
 
 
 def chip_of(instance_type: str) -> str:
-    """The chip of an instance type, as NKI's target is called: trn1 of trn1n.32xlarge."""
+    """Returns the chip of an instance type as NKI names it: trn1 for trn1n.32xlarge."""
     found = re.match(r"trn[123]|inf2", instance_type)
     if found is None:
         raise BadRequest(
-            f"an instance of type {instance_type} has no NeuronCore that is known here: take trn2, "
-            "trn3, trn1 or inf2"
+            f"an instance of type {instance_type} has no NeuronCore that this script knows: use a "
+            "type of trn2, trn3, trn1 or inf2"
         )
     return found[0]
 
 
 def find(aws: Aws, target: Target) -> dict[str, Any]:
-    """The existing instance that a target names; raises BadRequest unless it is exactly one."""
+    """Returns the existing instance of a target; raises BadRequest unless there is exactly one."""
     if target.kind == "instance":
         instance = describe(aws, target.value)
         if state_of(instance) in GONE:
@@ -64,7 +64,9 @@ def find(aws: Aws, target: Target) -> dict[str, Any]:
         return instance
     key, separator, value = target.value.partition("=")
     if not key or not separator:
-        raise BadRequest(f"argument '--tag' is {target.value!r}, allowed is KEY=VALUE")
+        raise BadRequest(
+            f"argument '--tag' is {target.value!r}; allowed is KEY=VALUE, such as Purpose=bench"
+        )
     states = ["pending", "running", "stopping", "stopped"]
     filters = [
         {"Name": f"tag:{key}", "Values": [value]},
@@ -75,19 +77,20 @@ def find(aws: Aws, target: Target) -> dict[str, Any]:
     if len(found) != 1:
         names = ", ".join(one["InstanceId"] for one in found) or "none"
         raise BadRequest(
-            f"argument '--tag' {target.value!r} has to name one instance; it names {names}"
+            f"argument '--tag' is {target.value!r} and has to name one instance; it names {names}. "
+            "Name the instance by its id with --instance"
         )
     return found[0]
 
 
 def template_reference(value: str) -> dict[str, str]:
-    """A launch template by its id or its name."""
+    """Returns the parameters that name a launch template, by its id or its name."""
     kind = "LaunchTemplateId" if value.startswith("lt-") else "LaunchTemplateName"
     return {kind: value}
 
 
 def template_type(aws: Aws, value: str) -> str:
-    """The instance type that a launch template's default version asks for."""
+    """Returns the instance type in the default version of a launch template."""
     answer = aws.call(
         "ec2",
         "describe_launch_template_versions",
@@ -96,12 +99,15 @@ def template_type(aws: Aws, value: str) -> str:
     )
     data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
     if "InstanceType" not in data:
-        raise BadRequest(f"launch template {value} has no instance type, and it needs one")
+        raise BadRequest(
+            f"the default version of launch template {value} has no instance type: make a version "
+            "that has one"
+        )
     return data["InstanceType"]
 
 
-# Runs as root at the end of the first boot, and leaves itself for those that follow
-# (cloud-init's user-data scripts, and scripts per boot). A later `shutdown` takes its place.
+# The script runs as root at the end of the first boot, and installs itself for later boots
+# (cloud-init's user-data scripts, and scripts per boot). A later `shutdown` replaces its limit.
 DEAD_MANS_SWITCH = """\
 #!/bin/sh
 mkdir -p /var/lib/cloud/scripts/per-boot
@@ -116,9 +122,10 @@ shutdown -h +{minutes}
 
 @dataclass(frozen=True)
 class Switch:
-    """How a launched instance ends itself, so many minutes after its boot; None is never.
+    """The limit at which a launched instance ends itself, in minutes after its boot.
 
-    It is terminated by that, or stopped where only its disk has the results.
+    With None it never does. The instance is terminated at its limit, or stopped where only its disk
+    has the results (`keeps_disk`).
     """
 
     minutes: int | None
@@ -126,7 +133,7 @@ class Switch:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What RunInstances takes."""
+        """Returns parameters for RunInstances."""
         found = {"InstanceInitiatedShutdownBehavior": "stop" if self.keeps_disk else "terminate"}
         if self.minutes is not None:
             found["UserData"] = DEAD_MANS_SWITCH.format(minutes=self.minutes)
@@ -134,9 +141,10 @@ class Switch:
 
 
 def launch(aws: Aws, template: str, token: str, switch: Switch) -> str:
-    """Launches one instance from a template; repeated with the same token, it is the same one.
+    """Launches one instance from a template and returns its id.
 
-    Source: "Ensuring idempotency in Amazon EC2 API requests".
+    A repeated call with the same token launches no other instance (EC2 user guide, "Ensuring
+    idempotency in Amazon EC2 API requests").
     """
     answer = aws.call(
         "ec2",
@@ -157,7 +165,7 @@ def launch(aws: Aws, template: str, token: str, switch: Switch) -> str:
 
 
 def launched_with(aws: Aws, token: str) -> list[str]:
-    """Instances that carry a token and have not ended."""
+    """Returns the ids of instances that carry a token and are not terminated."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [token]},
         {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
@@ -167,13 +175,13 @@ def launched_with(aws: Aws, token: str) -> list[str]:
 
 
 def require_stop_at_shutdown(aws: Aws, identifier: str) -> None:
-    """Raises BadRequest where the switch of the time limit would terminate an existing instance."""
+    """Raises BadRequest where the time limit would terminate an existing instance."""
     name = "instanceInitiatedShutdownBehavior"
     answer = aws.call("ec2", "describe_instance_attribute", InstanceId=identifier, Attribute=name)
     if answer["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate":
         raise BadRequest(
-            f"instance {identifier} is terminated when it shuts down, and with it its disk, which "
-            "the time limit would do: set its shutdown behavior to stop, or run with --keep"
+            f"instance {identifier} is set up to be terminated, with its disk, when it shuts down, "
+            "as at the time limit: set its shutdown behavior to stop, or run with --keep"
         )
 
 
@@ -188,33 +196,34 @@ def start(aws: Aws, identifier: str) -> None:
 
 
 def settled(aws: Aws, identifier: str) -> bool:
-    """Whether the instance is no longer on its way to a stop."""
+    """Returns whether the instance is not in the state "stopping"."""
     return state_of(describe(aws, identifier)) != "stopping"
 
 
 def wait_online(aws: Aws, identifier: str) -> None:
-    """Returns when the instance runs and answers Systems Manager; raises NotOnline."""
-    wait(lambda: is_running(aws, identifier), f"instance {identifier} does not run", pace.START)
+    """Waits until the instance runs and answers Systems Manager; raises NotOnline."""
+    wait(lambda: is_running(aws, identifier), f"instance {identifier} did not start", pace.START)
     wait(
         lambda: is_online(aws, identifier),
-        f"instance {identifier} runs, but Systems Manager does not reach it. It needs an instance "
-        "profile with AmazonSSMManagedInstanceCore, the SSM agent and a way to the internet",
+        f"instance {identifier} runs, but Systems Manager did not reach it. The instance needs an "
+        "instance profile with AmazonSSMManagedInstanceCore, the SSM agent and access to the "
+        "internet",
         pace.START,
     )
 
 
 def is_running(aws: Aws, identifier: str) -> bool:
-    """Whether EC2 says "running"; raises InstanceGone where it will never be."""
+    """Returns whether the instance runs; raises InstanceGone where it has ended."""
     try:
         instance = describe(aws, identifier)
-    except InstanceGone:  # for some seconds after the launch, EC2 may not know it
+    except InstanceGone:  # EC2 may not know an instance for some seconds after its launch
         return False
     require_alive(instance)
     return state_of(instance) == "running"
 
 
 def is_online(aws: Aws, identifier: str) -> bool:
-    """Whether the SSM agent has reported."""
+    """Returns whether the SSM agent has reported to Systems Manager."""
     filters = [{"Key": "InstanceIds", "Values": [identifier]}]
     answer = aws.call("ssm", "describe_instance_information", Filters=filters)
     if any(one["PingStatus"] == "Online" for one in answer["InstanceInformationList"]):
@@ -224,7 +233,7 @@ def is_online(aws: Aws, identifier: str) -> bool:
 
 
 def require_alive(instance: dict[str, Any]) -> None:
-    """Raises InstanceGone where the instance has stopped or is about to."""
+    """Raises InstanceGone where the instance has ended or is about to end."""
     state = state_of(instance)
     if state in ENDED:
         reason = instance.get("StateReason", {}).get("Message", "no reason given")
@@ -232,7 +241,7 @@ def require_alive(instance: dict[str, Any]) -> None:
 
 
 def end(aws: Aws, identifier: str, terminate: bool) -> str:
-    """Stops or terminates an instance and returns the state that EC2 confirms."""
+    """Stops or terminates an instance; returns the state that EC2 confirms."""
     try:
         instance = describe(aws, identifier)
     except InstanceGone:
@@ -243,7 +252,7 @@ def end(aws: Aws, identifier: str, terminate: bool) -> str:
     operation = "terminate_instances" if terminate else "stop_instances"
 
     def ended() -> bool:
-        # Asked for again each time: a pending instance cannot be stopped yet.
+        # The call is repeated each time, because a pending instance cannot be stopped yet.
         try:
             aws.call("ec2", operation, InstanceIds=[identifier])
         except AwsRefused as error:
@@ -251,12 +260,12 @@ def end(aws: Aws, identifier: str, terminate: bool) -> str:
                 raise
         return state_of(describe(aws, identifier)) in wanted
 
-    wait(ended, f"instance {identifier} does not end", pace.END)
+    wait(ended, f"instance {identifier} did not end", pace.END)
     return state_of(describe(aws, identifier))
 
 
 def wait(condition: Callable[[], bool], complaint: str, seconds: float) -> None:
-    """Returns when the condition holds; raises NotOnline with the complaint after so long."""
+    """Waits until a condition holds; raises NotOnline with the complaint after some seconds."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A job on an instance, seen from this machine."""
+"""A job on an instance, as this machine sees it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remote.states import COMPLETE
 from remote.whole_file import write_whole
 
 CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in base64
-END = "trnfft-arguments"  # JSON has no line of its own that could be this one
+END = "trnfft-arguments"  # no line of JSON can be equal to this text
 ON_INSTANCE = (
     "__init__.py",
     "benchmark_summary.py",
@@ -34,16 +34,16 @@ ON_INSTANCE = (
     "whole_file.py",
     "worker.py",
 )
-# How AWS's packages are installed, which nki_kernels has for messages, too.
+# nki_kernels has the options by which pip installs AWS's packages, because its messages show them.
 INSTALLING = Path(__file__).parents[2] / "nki_kernels" / "neuron_packages.py"
-# What is installed of the Neuron SDK for each chip, as files of the revision.
+# The packages of the Neuron SDK that each chip needs, as files of the revision.
 WHEELS = {
     "trn1": "scripts/wheels-neuron-trn1.txt",
     "inf2": "scripts/wheels-neuron-trn1.txt",
     "trn2": "scripts/wheels-neuron-trn2.txt",
     "trn3": "scripts/wheels-neuron-trn2.txt",
 }
-# Stores the worker; runs before every verb that may be the first on an instance.
+# This program stores the worker. It runs before the verb that is the first on an instance.
 INSTALL = """\
 import base64, hashlib, os, pathlib, sys
 folder = pathlib.Path.home() / "trnfft-jobs" / sys.argv[1]
@@ -57,7 +57,7 @@ os.replace(folder / "worker.part", folder / "worker.zip")
 
 
 def worker_archive() -> bytes:
-    """The program that runs on the instance, as an archive that Python runs."""
+    """Returns the program for the instance, as an archive that Python can run."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ON_INSTANCE:
@@ -69,7 +69,7 @@ def worker_archive() -> bytes:
 
 
 class Job:
-    """Verbs of the worker, with the transfers that they are part of."""
+    """The verbs of the worker, and the transfers that are made of them."""
 
     def __init__(self, aws: Aws, record: Record, say: Callable[[str], None]) -> None:
         self.aws = aws
@@ -78,26 +78,26 @@ class Job:
         self.bucket = Bucket(aws, record.bucket, record.job) if record.bucket else None
 
     def call(self, verb: str, before: str = "", **arguments: Any) -> dict[str, Any]:
-        """The worker's answer; a damaged one is asked for again, since verbs may be repeated."""
+        """Returns the worker's answer. A damaged one is asked for again: verbs may be repeated."""
         instance = self.record.instance
         if instance is None:
             raise CommandFailed("the job has no instance")
         worker = f'"${{HOME:-/root}}"/trnfft-jobs/{quote(self.record.job)}/worker.zip'
-        # Through stdin: arguments of commands are there for every user of the instance to see.
+        # They go through stdin, because every user of the instance can see arguments of commands.
         given = f"<<'{END}'\n{json.dumps(arguments)}\n{END}\n"
         script = f"{before}exec python3 {worker} {quote(verb)} {given}"
         for _ in range(pace.RETRIES + 1):
             try:
                 return decode(command.run(self.aws, instance, script, f"trnfft {verb}"))
             except Damaged as damage:
-                self.say(f"{verb}: {damage}; asking again")
+                self.say(f"{verb}: {damage}; asking the instance again")
                 complaint = str(damage)
         raise CorruptPayload(f"{verb}: {complaint}, {pace.RETRIES + 1} times")
 
     def install(self, minutes: int | None, disarm: bool = False) -> None:
-        """Installs the worker; the instance will shut itself down in `minutes`, if given.
+        """Installs the worker, and makes the instance shut itself down after `minutes`, if given.
 
-        disarm: takes back that it ever will.
+        disarm: cancels every shutdown that was set before.
         """
         worker = worker_archive()
         words = (INSTALL, self.record.job, base64.b64encode(worker).decode(), digest(worker))
@@ -105,7 +105,7 @@ class Job:
         self.call("arm", before, minutes=minutes, disarm=disarm)
 
     def upload(self, archive: bytes) -> None:
-        """Brings the revision to the instance, unless it is there."""
+        """Brings the revision to the instance, unless it is there already."""
         checksum = digest(archive)
         for _ in range(pace.RETRIES + 1):
             if self.call("accept", sha256=checksum)["whole"]:
@@ -119,21 +119,24 @@ class Job:
             else:
                 self.send_chunks(archive)
         if not self.call("accept", sha256=checksum)["whole"]:
-            raise CorruptPayload(f"the revision arrived damaged {pace.RETRIES + 1} times")
+            raise CorruptPayload(
+                f"the revision arrived damaged {pace.RETRIES + 1} times: try --resume or a new job "
+                "with --bucket"
+            )
 
     def send_chunks(self, archive: bytes) -> None:
-        """Sends the revision in the parameters of commands."""
+        """Sends the revision through the parameters of commands."""
         for offset in range(0, len(archive), CHUNK):
             data = base64.b64encode(archive[offset : offset + CHUNK]).decode()
             self.call("receive", offset=offset, data=data)
 
     def start(self, names: list[str], seconds: float) -> None:
-        """Starts sets in the background; they have to end within `seconds`."""
+        """Starts sets in the background. They have to end within `seconds`."""
         uploads = {}
         if self.bucket:
-            for name in names:  # of an earlier try that did not end
+            for name in names:  # an earlier run that ended early may have left results
                 self.bucket.delete(f"{name}.payload")
-                valid = seconds + pace.GRACE  # what the time limit ends is uploaded after it
+                valid = seconds + pace.GRACE  # sets that the time limit ends are uploaded after it
                 uploads[name] = self.bucket.url("put_object", f"{name}.payload", valid)
         plans = [SETS[name].plan for name in names]
         chip = chip_of(self.record.instance_type)
@@ -145,14 +148,14 @@ class Job:
             wheels=WHEELS[chip],
             seconds=seconds,
             environment={
-                "TRNFFT_REVISION": self.record.commit,  # an archive has no git to ask
+                "TRNFFT_REVISION": self.record.commit,  # an archive has no git repository
                 "NEURON_PLATFORM_TARGET_OVERRIDE": chip,
             },
             uploads=uploads,
         )
 
     def poll(self) -> dict[str, Any]:
-        """State of the job and of its sets, and what is new in its log."""
+        """Returns the state of the job and of its sets, and what is new in its log."""
         found = self.call("poll", offset=self.record.offset)
         self.record.offset = found["offset"]
         for name, state in found["sets"].items():
@@ -162,12 +165,12 @@ class Job:
         return found
 
     def stop(self) -> None:
-        """Ends the sets that run; raises CommandFailed where they do not end."""
+        """Ends the running sets; raises CommandFailed where they do not end."""
         if not self.call("stop")["ended"]:
             raise CommandFailed("the job on the instance does not end")
 
     def fetch(self, name: str) -> bool:
-        """Brings the results of a set here; False where the instance has none yet."""
+        """Fetches the results of a set; returns False where the instance has none yet."""
         if not self.record.sets[name].get("packed"):
             return False
         for attempt in range(pace.RETRIES + 1):
@@ -181,14 +184,14 @@ class Job:
         raise CorruptPayload(f"results of {name}: {complaint}, {pace.RETRIES + 1} times")
 
     def fetch_uploaded(self, name: str) -> None:
-        """Takes results that wait in the bucket, whatever became of the instance."""
+        """Fetches results that are in the bucket, whatever became of the instance."""
         sealed = self.bucket.get(f"{name}.payload") if self.bucket else None
         if sealed is not None:
-            with suppress(Damaged):  # then the instance still has them
+            with suppress(Damaged):  # the instance still has the results
                 self.keep(name, sealed)
 
     def from_bucket(self, name: str, attempt: int) -> bytes:
-        """Packed results out of the bucket; the instance uploads what is missing or damaged."""
+        """Returns packed results from the bucket. The instance uploads missing or damaged ones."""
         assert self.bucket
         key = f"{name}.payload"
         found = None if attempt else self.bucket.get(key)
@@ -198,7 +201,7 @@ class Job:
         return found or b""
 
     def in_chunks(self, name: str) -> bytes:
-        """Packed results out of the output of commands."""
+        """Returns packed results that travel in the output of commands."""
         content = b""
         while True:
             answer = self.call("chunk", name=name, offset=len(content))
@@ -207,7 +210,7 @@ class Job:
                 return content
 
     def keep(self, name: str, sealed: bytes) -> None:
-        """Verifies results and writes them to the output folder; raises Damaged."""
+        """Writes results to the output folder; raises Damaged where they are not whole."""
         files = unpack(sealed, SETS[name].files)
         state = json.loads(files.pop(STATE))
         for file, content in files.items():
@@ -221,5 +224,5 @@ class Job:
 
 
 def size_of(count: int) -> str:
-    """Bytes in words."""
+    """Returns a number of bytes in kB or MB."""
     return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"

@@ -1,4 +1,4 @@
-"""The instance for the time of a run: whatever happens, it does not outlive its use."""
+"""The instance during a run: whatever happens, the instance does not outlive its use."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Handles a signal."""
+    """Turns a signal into an exception."""
     raise Interrupted(number)
 
 
 class Lifetime:
-    """A context in which the instance of a record runs; on leaving, what it started is stopped.
+    """A context in which the instance of a record runs, and after which it is stopped.
 
-    An instance that was found stopped is stopped again; one that was launched is terminated, or
-    stopped where its disk may hold results that are not here. With `keep` it is left running.
+    An instance that was stopped before is stopped again. An instance that the run launched is
+    terminated, or stopped where its disk may hold results that are not here. With `keep` the
+    instance is left running.
     """
 
     def __init__(self, aws: Aws, record: Record, keep: bool, say: Callable[[str], None]) -> None:
@@ -35,14 +36,14 @@ class Lifetime:
         self.record = record
         self.keep = keep
         self.say = say
-        self.in_doubt = record.sent  # whether its disk may hold results that are not here
+        self.in_doubt = record.sent  # whether the disk may hold results that are not here
 
     def __enter__(self) -> Lifetime:
         self.handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
         return self
 
     def acquire(self) -> None:
-        """Finds, starts or launches the instance and waits until it takes commands."""
+        """Finds, starts or launches the instance, and waits until it accepts commands."""
         record = self.record
         if record.kind == "template":
             self.acquire_launched()
@@ -52,11 +53,11 @@ class Lifetime:
             record.instance = found["InstanceId"]
             self.start_if_stopped(ec2.state_of(found))
         assert record.instance
-        self.say(f"waiting for {record.instance}")
+        self.say(f"waiting for {record.instance} to answer Systems Manager")
         ec2.wait_online(self.aws, record.instance)
 
     def acquire_launched(self) -> None:
-        """Takes the instance of an earlier run with its disk, or launches one."""
+        """Uses the instance of an earlier run, whose disk may hold results, or launches one."""
         record = self.record
         if record.instance:
             try:
@@ -67,7 +68,7 @@ class Lifetime:
                 self.start_if_stopped(state)
                 return
             self.say(f"instance {record.instance} is gone; launching another")
-        # Saved before the call: whoever reads the record can find what was launched.
+        # The record is saved before the call, so that a reader can find the instance in any case.
         minutes = None if self.keep else minutes_from_launch(record.seconds)
         record.launches += 1
         record.instance, record.ours, record.sent, record.offset = None, True, False, 0
@@ -78,14 +79,14 @@ class Lifetime:
             switch = ec2.Switch(minutes, keeps_disk=self.keep or record.bucket is None)
             record.instance = ec2.launch(self.aws, record.target, record.token, switch)
         except Failure as failure:
-            record.ours = failure.transient  # otherwise AWS has refused, and there is nothing
+            record.ours = failure.transient  # otherwise AWS has refused, and there is no instance
             raise
         finally:
             record.save()
         self.say(f"launched {record.instance}")
 
     def start_if_stopped(self, state: str) -> None:
-        """Starts the instance and owns it from then on, unless it runs."""
+        """Starts the instance unless it runs. From then on it is this run's to stop."""
         record = self.record
         if state in ("stopped", "stopping"):
             assert record.instance
@@ -106,24 +107,24 @@ class Lifetime:
             signal.signal(number, signal.SIG_IGN)
         try:
             if error is not None:
-                self.say(f"ending early: {error}; tidying up, which no signal interrupts")
+                self.say(f"ending early: {error}; cleaning up, which no signal interrupts")
             self.release(error)
         finally:
             for number, handler in self.handlers.items():
                 signal.signal(number, handler)
 
     def release(self, error: BaseException | None) -> None:
-        """Ends the instance; raises StillRunning where nothing and nobody will."""
+        """Ends the instance; raises StillRunning where nothing else will end it."""
         record = self.record
         if self.keep:
-            self.say(f"left running, as asked: {record.instance}")
+            self.say(f"{record.instance} is left running, as --keep asks")
             return
         try:
             if record.ours:
                 release(self.aws, record, self.in_doubt, self.say)
             elif error is not None and record.sent:
                 Job(self.aws, record, self.say).stop()
-                self.say("the job is stopped; the instance ran before and is left running")
+                self.say("the job is stopped; the instance ran before the job and is left running")
         except Failure as failure:
             armed = record.armed_until
             itself = f"; it ends by itself at {clock(armed)}" if armed else ""
@@ -134,7 +135,7 @@ class Lifetime:
 
 
 def release(aws: Aws, record: Record, keep_disk: bool, say: Callable[[str], None]) -> None:
-    """Stops the instance of a record, or terminates it if it was launched for the job."""
+    """Stops the instance of a record, or terminates an instance that the job launched."""
     terminate = record.kind == "template" and not keep_disk
     names = [record.instance] if record.instance else launched(aws, record)
     for name in names:
@@ -148,7 +149,7 @@ def release(aws: Aws, record: Record, keep_disk: bool, say: Callable[[str], None
 
 
 def launched(aws: Aws, record: Record) -> list[str]:
-    """What a launch whose answer was lost has left; EC2 may take a moment to list it."""
+    """Returns instances of a launch whose answer was lost. EC2 may list them a little later."""
     for _ in range(pace.RETRIES + 1 if record.launches else 0):
         names = ec2.launched_with(aws, record.token)
         if names:
@@ -158,20 +159,20 @@ def launched(aws: Aws, record: Record) -> list[str]:
 
 
 def clock(moment: float | None) -> str:
-    """A moment as local time."""
+    """Returns a moment as local time."""
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def in_minutes(minutes: int) -> float:
-    """The Unix time in so many minutes, for the record and for people; limits never use it."""
+    """Returns the Unix time in some minutes, for the record and for people. No limit uses it."""
     return time.time() + 60 * minutes
 
 
 def minutes_until(deadline: float) -> int:
-    """Whole minutes to a moment of the monotonic clock and the grace after it, at least one."""
+    """Returns whole minutes until a time of the monotonic clock plus the grace, at least one."""
     return max(int((deadline + pace.GRACE - time.monotonic()) // 60), 1)
 
 
 def minutes_from_launch(seconds: float) -> int:
-    """Minutes after its launch at which an instance ends that nobody has reached."""
+    """Returns the minutes from its launch to the end of an instance that nobody has reached."""
     return math.ceil((pace.START + seconds + pace.GRACE) / 60)

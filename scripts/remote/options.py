@@ -1,4 +1,4 @@
-"""What `hw_bench.py run` was asked for, checked before anything is sent or costs."""
+"""The options of `hw_bench.py run`, checked before anything is sent or costs money."""
 
 from __future__ import annotations
 
@@ -21,54 +21,60 @@ LONGEST_HOURS = 48.0
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run; None, or False, is one that was not given."""
+    """The options of a run. None or False stands for an option that was not given."""
 
     out: Path  # folder for the results and the record of the job
     instance: str | None
     tag: str | None
     template: str | None
-    sets: str | None  # names with commas between
+    sets: str | None  # names, with commas between
     bucket: str | None
     hours: float | None  # time limit
-    venv: str | None  # folder of an environment on the instance, or a pattern; else one is made
-    keep: bool  # leaves the instance running
-    resume: bool  # goes on with the job in `out`
-    yes: bool  # asks nothing
+    venv: str | None  # the folder of an environment on the instance, or a pattern
+    keep: bool  # leave the instance running
+    resume: bool  # go on with the job in `out`
+    yes: bool  # ask nothing
     dry_run: bool
 
     def check(self) -> None:
         """Raises BadRequest for values that cannot work, or that --resume would ignore."""
         if self.hours is not None and not 0 < self.hours <= LONGEST_HOURS:
             raise BadRequest(
-                f"argument '--hours' is {self.hours:g}, allowed is more than 0, "
-                f"to {LONGEST_HOURS:g}"
+                f"argument '--hours' is {self.hours:g}; allowed are numbers above 0, up to "
+                f"{LONGEST_HOURS:g}"
             )
         if self.bucket is not None and not re.fullmatch(
             r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", self.bucket
         ):
             raise BadRequest(
-                f"argument '--bucket' is {self.bucket!r}, allowed are 3 to 63 of a-z, 0-9 and -"
+                f"argument '--bucket' is {self.bucket!r}; allowed are names of 3 to 63 characters "
+                "out of a-z, 0-9 and -, without dots"
             )
         if self.venv is not None and not self.venv.startswith("/"):
-            raise BadRequest(f"argument '--venv' is {self.venv!r}, allowed is an absolute path")
+            raise BadRequest(
+                f"argument '--venv' is {self.venv!r}; allowed is an absolute path on the instance, "
+                "such as /opt/aws_neuronx_venv_torch_neuronx_2_14_0"
+            )
         of_the_record = self.instance, self.tag, self.template, self.sets, self.bucket, self.venv
         if self.resume and any((*of_the_record, self.dry_run)):
             raise BadRequest(
-                "--resume takes these from the record of the job: leave out --instance, --tag, "
-                "--template, --sets, --bucket, --venv and --dry-run"
+                "--resume reads what the job was asked for from its record: leave out --instance, "
+                "--tag, --template, --sets, --bucket, --venv and --dry-run"
             )
 
     @property
     def target(self) -> Target:
-        """The one target that the user has named; raises BadRequest for none or several."""
+        """Returns the target that the user named; raises BadRequest unless there is exactly one."""
         named = {"instance": self.instance, "tag": self.tag, "template": self.template}
         found = [Target(kind, value) for kind, value in named.items() if value]
         if len(found) != 1:
-            raise BadRequest("name one of --instance, --tag and --template (or --resume a job)")
+            raise BadRequest(
+                "the run needs exactly one of --instance, --tag and --template; --resume needs none"
+            )
         return found[0]
 
     def new_record(self, revision: Revision) -> Record:
-        """The record of a new job, not saved yet."""
+        """Returns the record of a new job, which is not saved yet."""
         return Record(
             folder=self.out,
             job=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}",

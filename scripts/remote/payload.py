@@ -1,9 +1,9 @@
-"""Sealed payloads: bytes that carry their length and checksum, so that a cut is never parsed.
+"""Sealed payloads: bytes that carry their length and checksum, so that a cut payload is not parsed.
 
-Systems Manager returns the first 24,000 characters of a command's output and says nothing about
-the rest (API reference of GetCommandInvocation, StandardOutputContent). Whatever comes from the
-instance is therefore sealed, and parsed only after `unseal` has found it whole. This module runs
-on the instance, too: it needs nothing but the standard library.
+Systems Manager returns the first 24,000 characters of a command's output and does not say whether
+there was more (API reference of GetCommandInvocation, StandardOutputContent). Everything from the
+instance is therefore sealed, and parsed only after `unseal` has found it whole. This module also
+runs on the instance, so that it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ MARK = b"trnfft-payload"
 
 
 class Damaged(Exception):
-    """A payload is cut or changed."""
+    """A payload was cut or changed on its way."""
 
 
 def digest(body: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Returns the SHA-256 of bytes in hexadecimal."""
     return hashlib.sha256(body).hexdigest()
 
 
 def seal(body: bytes) -> bytes:
-    """The body behind a line with its length and checksum."""
+    """Returns a body after a line with its length and checksum."""
     return b"%s %d %s\n%s" % (MARK, len(body), digest(body).encode(), body)
 
 
 def unseal(sealed: bytes) -> bytes:
-    """The body that `seal` was given; raises Damaged unless every byte is there."""
+    """Returns the body that was sealed; raises Damaged unless every byte is there."""
     line, newline, body = sealed.partition(b"\n")
     words = line.split(b" ")
     if not newline or len(words) != 3 or words[0] != MARK or not words[1].isdigit():
@@ -50,26 +50,26 @@ def unseal(sealed: bytes) -> bytes:
 
 
 def encode(answer: dict[str, Any]) -> str:
-    """An answer as text that a command prints; one with a long "log" loses its beginning."""
+    """Returns an answer as text that a command prints. A long "log" loses its beginning."""
     while len(body := zlib.compress(json.dumps(answer).encode())) > BODY_LIMIT:
         log = answer.get("log", "")
         if len(log) < 2:
-            raise ValueError(f"a reply has {len(body)} bytes, allowed are {BODY_LIMIT}")
+            raise ValueError(f"a reply has {len(body)} bytes; at most {BODY_LIMIT} are allowed")
         half = len(log) // 2
         answer = {**answer, "log": log[half:], "skipped": answer["skipped"] + half}
     return seal(base64.b64encode(body)).decode("ascii")
 
 
 def decode(text: str) -> dict[str, Any]:
-    """The answer that `encode` was given; raises Damaged unless all of it is there."""
+    """Returns the answer that was encoded; raises Damaged unless all of it is there."""
     try:
         return json.loads(zlib.decompress(base64.b64decode(unseal(text.strip().encode()))))
     except (binascii.Error, zlib.error, ValueError) as error:
-        raise Damaged(f"a payload is not what its seal says: {error}") from error
+        raise Damaged(f"a payload cannot be decoded although its seal fits: {error}") from error
 
 
 def pack(files: dict[str, bytes]) -> bytes:
-    """Files as one compressed, sealed payload."""
+    """Returns files as one compressed and sealed payload."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content in files.items():
@@ -80,7 +80,7 @@ def pack(files: dict[str, bytes]) -> bytes:
 
 
 def unpack(sealed: bytes, allowed: set[str]) -> dict[str, bytes]:
-    """The files of a payload; raises Damaged if it is not whole or has names not in `allowed`."""
+    """Returns the files of a payload; raises Damaged if it is not whole or has other names."""
     files = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(unseal(sealed)), mode="r:gz") as archive:

@@ -1,4 +1,4 @@
-"""What this machine remembers of a job, so that --resume, status, fetch and stop find it again."""
+"""The record of a job on this machine, by which --resume, status, fetch and stop find the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "job.json"
 
 @dataclass
 class Record:
-    """A job and its instance; saved after every change, before whatever costs money."""
+    """A job and its instance. The record is saved after every change, before a call costs money."""
 
     folder: Path
     job: str
@@ -24,40 +24,42 @@ class Record:
     target: str
     commit: str
     bucket: str | None
-    venv: str  # "" where the job makes its environment
+    venv: str  # "" where the job makes an environment
     seconds: float  # time limit of one run
     instance: str | None = None
     instance_type: str = ""
-    ours: bool = False  # we started or launched the instance, so we stop it
+    ours: bool = False  # the script started or launched the instance, and has to stop it
     armed_until: float | None = None  # Unix time at which the instance stops itself
     launches: int = 0
     sent: bool = False  # the job was started on the instance
-    offset: int = 0  # bytes of the log already shown
+    offset: int = 0  # bytes of the log that were shown already
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def save(self) -> None:
-        """Writes the record, whole or not at all."""
+        """Writes the record as a whole or not at all."""
         content = asdict(self)
         del content["folder"]
         write_whole(self.folder / NAME, json.dumps(content, indent=1).encode())
 
     @property
     def token(self) -> str:
-        """Identifies one launch."""
+        """Returns a text that identifies one launch."""
         return f"{self.job}-{self.launches}"
 
     @property
     def missing(self) -> list[str]:
-        """Sets whose results are not here yet."""
+        """Returns the names of sets whose results are not here yet."""
         return [name for name, one in self.sets.items() if not one.get("fetched")]
 
 
 def load(folder: Path) -> Record:
-    """The record in a folder; raises BadRequest where there is none that makes sense."""
+    """Returns the record in a folder; raises BadRequest where there is none, or a damaged one."""
     try:
         content = json.loads((folder / NAME).read_text())
         return Record(folder=folder, **content)
     except FileNotFoundError as error:
-        raise BadRequest(f"argument '--out' is {str(folder)!r}, which holds no {NAME}") from error
+        raise BadRequest(
+            f"argument '--out' is {str(folder)!r}, which holds no {NAME}: name the folder of a job"
+        ) from error
     except (ValueError, TypeError) as error:
         raise BadRequest(f"{folder / NAME} is not a record of a job: {error}") from error

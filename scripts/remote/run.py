@@ -1,4 +1,4 @@
-"""One run: from the start of the instance to the last result."""
+"""One run, from the start of the instance to the last result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from remote.states import COMPLETE, FINISHED, RUNNING, TIMED_OUT
 
 
 def run_sets(aws: Aws, record: Record, revision: Revision, keep: bool, screen: Screen) -> None:
-    """Runs what is missing of a record's sets and brings all results here.
+    """Runs the sets of a record whose results are missing, and fetches the results.
 
-    Raises a Failure or Interrupted; by then, the instance is stopped if this run started it.
+    Raises a Failure or Interrupted after the instance was stopped, if this run had started it.
     """
     job = Job(aws, record, screen.say)
     for name in record.missing:
@@ -34,7 +34,7 @@ def run_sets(aws: Aws, record: Record, revision: Revision, keep: bool, screen: S
 
 
 def arm(job: Job, lifetime: Lifetime, deadline: float) -> None:
-    """Installs the worker; an instance that is ours will stop itself if nobody else does."""
+    """Installs the worker. An instance that this run started will also stop itself."""
     record = job.record
     minutes = minutes_until(deadline) if record.ours and not lifetime.keep else None
     job.install(minutes, lifetime.keep and record.kind == "template")
@@ -43,7 +43,7 @@ def arm(job: Job, lifetime: Lifetime, deadline: float) -> None:
 
 
 def work(job: Job, lifetime: Lifetime, revision: Revision, deadline: float, screen: Screen) -> None:
-    """Fetches what an earlier run left, then starts what is missing and follows it."""
+    """Fetches the results of an earlier run, then starts the missing sets and follows them."""
     record = job.record
     lifetime.in_doubt = True
     found = look(job, screen)
@@ -61,19 +61,22 @@ def work(job: Job, lifetime: Lifetime, revision: Revision, deadline: float, scre
         except Failure as failure:
             if not failure.transient or time.monotonic() - last_seen > pace.PATIENCE:
                 raise
-            screen.say(f"{type(failure).__name__}: {failure}; trying on")
+            screen.say(f"{type(failure).__name__}: {failure}; trying again")
         else:
             last_seen = time.monotonic()
             lifetime.in_doubt = any(has_unfetched(one) for one in record.sets.values())
             if not is_running(found):
                 return conclude(found)
         if time.monotonic() > deadline + pace.GRACE:
-            raise TimeLimit(f"the job did not end within {record.seconds / 3600:g} h")
+            raise TimeLimit(
+                f"the job did not end within {record.seconds / 3600:g} h: run --resume with more "
+                "--hours"
+            )
         time.sleep(pace.POLL)
 
 
 def look(job: Job, screen: Screen) -> dict[str, Any]:
-    """One look at the job: shows its log and fetches what has ended."""
+    """Looks at the job once: shows its log and fetches the sets that have ended."""
     found = job.poll()
     screen.log(found["log"], found["skipped"])
     screen.states(job.record.sets)
@@ -88,21 +91,23 @@ def fetch_ended(job: Job) -> None:
 
 
 def is_running(found: dict[str, Any]) -> bool:
-    """Whether the job is at work; raises CommandFailed where it ended without a word."""
+    """Returns whether the job runs on the instance."""
     return found["state"] == RUNNING and found.get("alive", True)
 
 
 def has_unfetched(state: dict[str, Any]) -> bool:
-    """Whether a set ran to its end and its results are not here."""
+    """Returns whether a set ran to its end and its results are not here."""
     return state["state"] in COMPLETE and not state.get("fetched")
 
 
 def conclude(found: dict[str, Any]) -> None:
-    """Raises what kept the job from its end."""
+    """Raises the failure that kept the job from its end, if there is one."""
     if found["state"] == RUNNING:
-        raise CommandFailed("the job on the instance ended without a word: killed, or a full disk")
+        raise CommandFailed(
+            "the job on the instance ended without a message: it was killed, or the disk is full"
+        )
     if found["state"] == TIMED_OUT:
-        raise TimeLimit("the time limit ended the job")
+        raise TimeLimit("the time limit ended the job: run --resume with more --hours")
     if found["state"] != FINISHED:
         raise SetFailed(found.get("error") or f"the job is {found['state']}")
 

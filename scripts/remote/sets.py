@@ -1,4 +1,4 @@
-"""The sets that can run on the instance: their commands and the files that these write."""
+"""The sets that can run on the instance, each with its commands and the files that they write."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class JobSet:
-    """Commands, run one after another in the checkout, and their result files there."""
+    """Commands, which run one after another in the checkout, and their result files there.
+
+    `simulated_minutes` is how long the commands lasted in the simulator on two processors, in
+    November 2026. For the tests it is the limit that CONTRIBUTING.md sets.
+    """
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     results: tuple[str, ...]
+    simulated_minutes: float
 
     @property
     def files(self) -> set[str]:
-        """All files that come back: the results, what the commands printed, and the state."""
+        """Returns the files that come back: results, what the commands printed, and the state."""
         return {*self.results, self.log, STATE}
 
     @property
     def log(self) -> str:
-        """Name of the file with what the commands printed."""
+        """Returns the name of the file with what the commands printed."""
         return f"{self.name}.log"
 
     @property
     def plan(self) -> dict[str, object]:
-        """What the instance has to know."""
+        """Returns what the instance has to know."""
         return {
             "name": self.name,
             "commands": self.commands,
@@ -39,7 +44,7 @@ class JobSet:
 
 
 def command(line: str) -> tuple[str, ...]:
-    """A command as its arguments."""
+    """Returns a command as its arguments."""
     return tuple(line.split())
 
 
@@ -50,16 +55,19 @@ SETS = {
             "tests",
             (command("python -m pytest tests -q -n auto --junitxml=tests.xml"),),
             ("tests.xml",),
+            5.0,
         ),
         JobSet(
             "parity",
             (command("python -m bench.parity --backend nki --out parity.json"),),
             ("parity.json",),
+            1.1,
         ),
         JobSet(
             "probes",
             (command("python -m bench.probes run --out probes.json"),),
             ("probes.json",),
+            0.6,
         ),
         JobSet(
             "benchmarks",
@@ -70,18 +78,20 @@ SETS = {
                 ),
             ),
             ("benchmarks.json", "pytest-benchmark.json"),
+            5.2,
         ),
         JobSet(
             "accuracy",
             (command("python -m bench.accuracy --backend nki --out accuracy.json"),),
             ("accuracy.json",),
+            0.4,
         ),
     )
 }
 
 
 def chosen(names: str) -> list[str]:
-    """Names of sets out of "tests,parity" or "all", in the order of SETS."""
+    """Returns the names of sets in "tests,parity" or "all", in the order of SETS."""
     wanted = set(SETS) if names == "all" else {name.strip() for name in names.split(",")}
     unknown = wanted - set(SETS)
     if unknown:

@@ -1,4 +1,4 @@
-"""States of a job and of its sets, as the instance reports them."""
+"""The states of a job and of its sets, as the instance reports them."""
 
 WAITING = "waiting"
 RUNNING = "running"
@@ -6,4 +6,4 @@ FINISHED = "finished"
 FAILED = "failed"
 STOPPED = "stopped"
 TIMED_OUT = "time limit"
-COMPLETE = (FINISHED, FAILED)  # the set ran to its end: --resume does not repeat it
+COMPLETE = (FINISHED, FAILED)  # the set ran to its end, and --resume does not repeat it

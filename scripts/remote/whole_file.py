@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Writes files as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a new file beside it, has that on the disk, and gives it the name."""
+    """Writes a new file beside the path, flushes it to the disk, and renames it to the path."""
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    file = temporary.open("xb")  # nothing is followed that is there under this name
+    file = temporary.open("xb")  # "x" follows no link that exists under this name
     try:
         with file:
             file.write(content)

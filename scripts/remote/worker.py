@@ -1,11 +1,11 @@
-"""What runs on the instance: one verb a command, and the job itself in the background.
+"""The program on the instance: one verb for each command, and the job in the background.
 
     python3 ~/trnfft-jobs/JOB/worker.zip VERB <<< '{"argument": ...}'
 
-Arguments come through stdin, and signed URLs go no further than memory: arguments of a process and
-files are there to be read for as long as the URLs work. Every verb may be repeated: where a reply
-is lost, the caller sends the command again. The reply is a sealed payload of JSON
-(`remote.payload`). Only the archive and the standard library of Python 3.9 are used.
+Arguments come through stdin, and signed URLs stay in memory: others could read the arguments of a
+process, and files, for as long as the URLs are valid. Every verb may be repeated, because the
+caller sends a command again when its reply is lost. The reply is a sealed payload of JSON
+(`remote.payload`). The program uses its archive and the standard library of Python 3.9 only.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 from remote.whole_file import write_whole
 
-# The Neuron SDK needs the very packages that it came with: pip must not replace them.
+# The Neuron SDK needs the versions of packages that it came with, and pip must not replace them.
 PINNED = "(torch|neuron|nki|nrt|lib|jax|numpy|ml.dtypes|protobuf)"
 STOP_LIMIT = 30.0  # seconds
 BOOT_LIMIT = 600.0  # seconds
-BOOT_SCRIPT = Path("/var/lib/cloud/scripts/per-boot/trnfft-limit")  # remote.instance writes it
+BOOT_SCRIPT = Path("/var/lib/cloud/scripts/per-boot/trnfft-limit")  # written by remote.instance
 PAUSES = (0.5, 2.0, 0.0)  # seconds after each failed transfer
 LOG_LIMIT = 8_000  # bytes of the log in one reply
 CHUNK = 15_000  # bytes of a result in one reply
@@ -54,11 +54,11 @@ class Job:
         self.lock = folder / "lock"
 
     def result(self, name: str) -> Path:
-        """The packed results of a set; it exists only when the set has ended."""
+        """Returns the file of a set's packed results, which exists only after the set has ended."""
         return self.folder / f"{name}.payload"
 
     def state(self) -> dict[str, Any]:
-        """What the background process last wrote."""
+        """Returns the state that the background process wrote last."""
         if not self.state_file.exists():
             return {"state": WAITING, "sets": {}}
         return json.loads(self.state_file.read_text())
@@ -68,10 +68,10 @@ class Job:
 
 
 def arm(job: Job, minutes: int | None, disarm: bool) -> dict[str, Any]:
-    """Makes the instance shut itself down in so many minutes, whoever has forgotten it by then.
+    """Makes the instance shut itself down after some minutes, even if nobody asks for it.
 
-    This takes the place of what the boot has set, and so waits for its end. `disarm` only takes
-    that back.
+    This replaces the limit that the boot sets, and therefore waits for the end of the boot.
+    `disarm` only cancels the limit of the boot.
     """
     if shutil.which("cloud-init"):
         subprocess.run(["cloud-init", "status", "--wait"], capture_output=True, timeout=BOOT_LIMIT)
@@ -84,7 +84,7 @@ def arm(job: Job, minutes: int | None, disarm: bool) -> dict[str, Any]:
 
 
 def receive(job: Job, offset: int, data: str) -> dict[str, Any]:
-    """Puts one chunk of the revision in its place."""
+    """Writes one chunk of the revision at its place."""
     with open(job.folder / "revision.part", "r+b" if offset else "wb") as file:
         file.seek(offset)
         file.write(b64decode(data))
@@ -99,7 +99,7 @@ def download(job: Job, url: str) -> dict[str, Any]:
 
 
 def accept(job: Job, sha256: str) -> dict[str, Any]:
-    """Takes the revision if it has arrived whole."""
+    """Returns whether the revision has arrived whole, and stores it."""
     part = job.folder / "revision.part"
     if part.exists():
         os.replace(part, job.archive)
@@ -109,9 +109,9 @@ def accept(job: Job, sha256: str) -> dict[str, Any]:
 def start(job: Job, uploads: dict[str, str], **plan: Any) -> dict[str, Any]:
     """Starts the job in the background, detached from the command.
 
-    uploads: URLs that the results of sets go to, by name; the job gets them through a pipe.
+    Nothing happens if a job runs, or if the start with the "token" of this plan was done before.
 
-    Does nothing if a job runs, or if this very start, known by the "token" of its plan, was done.
+    uploads: the URL for the results of each set, by name. The job gets them through a pipe.
     """
     if job.plan_file.exists() and json.loads(job.plan_file.read_text())["token"] == plan["token"]:
         return {"started": False}
@@ -133,7 +133,7 @@ def start(job: Job, uploads: dict[str, str], **plan: Any) -> dict[str, Any]:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # The lock goes over to the background process and ends with it.
+                # The background process holds the lock until its end.
                 pass_fds=[lock.fileno()],
                 cwd=job.folder,
             )
@@ -145,7 +145,7 @@ def start(job: Job, uploads: dict[str, str], **plan: Any) -> dict[str, Any]:
 
 
 def poll(job: Job, offset: int) -> dict[str, Any]:
-    """The state and the log from `offset` on; of much log only the end."""
+    """Returns the state and the log from `offset` on. Of a long log it returns the end."""
     state = job.state()
     if state["state"] == RUNNING and not is_locked(job):
         state = {**job.state(), "alive": False}
@@ -161,7 +161,7 @@ def poll(job: Job, offset: int) -> dict[str, Any]:
 
 
 def is_locked(job: Job) -> bool:
-    """Whether the background process lives."""
+    """Returns whether the background process runs."""
     with open(job.lock, "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,7 +171,7 @@ def is_locked(job: Job) -> bool:
 
 
 def chunk(job: Job, name: str, offset: int) -> dict[str, Any]:
-    """One chunk of the packed results of a set."""
+    """Returns one chunk of the packed results of a set."""
     packed = job.result(name)
     with open(packed, "rb") as file:
         file.seek(offset)
@@ -186,7 +186,7 @@ def put(job: Job, name: str, url: str) -> dict[str, Any]:
 
 
 def stop(job: Job) -> dict[str, Any]:
-    """Ends the job, if it runs, and waits for its end."""
+    """Ends the job if it runs, and waits for its end."""
     deadline = time.monotonic() + STOP_LIMIT
     if is_locked(job):
         os.killpg(int((job.folder / "pid").read_text()), signal.SIGTERM)
@@ -204,11 +204,11 @@ VERBS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 class Ended(BaseException):
-    """The job was told to stop."""
+    """The job received SIGTERM."""
 
 
 def supervise(job: Job) -> None:
-    """Installs the revision and runs every set, one after another."""
+    """Installs the revision and runs the sets, one after another."""
     plan = json.loads(job.plan_file.read_text())
     states = job.state()["sets"]
     signal.signal(signal.SIGTERM, raise_ended)
@@ -224,7 +224,7 @@ def supervise(job: Job) -> None:
         state = STOPPED
     except subprocess.TimeoutExpired:
         state = TIMED_OUT
-    except Exception as problem:  # whatever it is, the caller has to hear of it
+    except Exception as problem:  # the caller has to learn of every problem
         state, error = FAILED, f"{type(problem).__name__}: {problem}"
     for one in states.values():
         if one["state"] in (WAITING, RUNNING):
@@ -233,18 +233,18 @@ def supervise(job: Job) -> None:
 
 
 def raise_ended(number: int, frame: object) -> None:
-    """Handles SIGTERM, once: it reaches the whole process group."""
+    """Handles SIGTERM once. The signal reaches the whole process group."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Ended
 
 
 def write_state(job: Job, state: str, sets: dict[str, Any], error: str | None = None) -> None:
-    """Lets `poll` see how far the job is."""
+    """Writes the state of the job, which `poll` reads."""
     write_whole(job.state_file, json.dumps({"state": state, "sets": sets, "error": error}).encode())
 
 
 def prepare(job: Job, plan: dict[str, Any], deadline: float) -> str:
-    """Unpacks and installs the revision; returns the Python to run it with."""
+    """Unpacks and installs the revision; returns the Python that runs it."""
     shutil.rmtree(job.checkout, ignore_errors=True)
     job.checkout.mkdir()
     with tarfile.open(job.archive) as archive:
@@ -262,12 +262,12 @@ def prepare(job: Job, plan: dict[str, Any], deadline: float) -> str:
     constraints.write_text("\n".join(kept) + "\n")
     install = ["-m", "pip", "install", "-q", "-c", str(constraints), "-e", ".[dev]"]
     if run([python, *install], job, python, deadline):
-        raise RuntimeError("pip could not install the revision; its log says why")
+        raise RuntimeError("pip could not install the revision; the log says why")
     return python
 
 
 def made_venv(job: Job, wheels: Path, deadline: float) -> str:
-    """The Python of an environment with pinned wheels of AWS, made unless an earlier job did."""
+    """Returns the Python of an environment with pinned wheels, which the first job makes."""
     folder = job.folder.parent / f"environment-{digest(wheels.read_bytes())[:16]}"
     python = str(folder / "bin" / "python")
     done = folder / "complete"
@@ -276,12 +276,12 @@ def made_venv(job: Job, wheels: Path, deadline: float) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     create = ["python3", "-m", "venv", str(folder)]
     if run(create, job, python, deadline):
-        # Ubuntu has what venv needs in a package that a base image may lack.
+        # On Ubuntu venv needs a package that a base image may lack.
         shutil.rmtree(folder, ignore_errors=True)
         for line in (["apt-get", "-q", "update"], ["apt-get", "-qy", "install", "python3-venv"]):
             run(line, job, python, deadline)
         if run(create, job, python, deadline):
-            raise RuntimeError("python3 -m venv failed; its log says why")
+            raise RuntimeError("python3 -m venv failed; the log says why")
     install_wheels(job, wheels, python, deadline)
     done.touch()
     return python
@@ -290,23 +290,25 @@ def made_venv(job: Job, wheels: Path, deadline: float) -> str:
 def install_wheels(job: Job, wheels: Path, python: str, deadline: float) -> None:
     """Installs AWS's packages from AWS's index alone, then what they need from the public index."""
     install = [python, "-m", "pip", "install", "-q", "-r", str(wheels)]
-    # No file of pip's settings is read: one of the image may name another index, too.
+    # pip reads no file of settings here: a file on the image may name another index.
     from_aws = ["env", f"PIP_CONFIG_FILE={os.devnull}", *install, *FROM_AWS_ALONE]
     if run(from_aws, job, python, deadline):
         raise RuntimeError(
-            f"pip could not install {wheels.name} from {INDEX}; the log says why, and the head of "
-            "that file which systems its wheels are for. Launch an image with such a system, or "
-            "name an environment that is on the image with --venv"
+            f"pip could not install {wheels.name} from {INDEX}. The log says why, and the head of "
+            "that file says which systems its wheels are for. Launch an image with such a system, "
+            "or name an environment that is on the image with --venv"
         )
     if run(install, job, python, deadline):
-        raise RuntimeError(f"pip could not install what {wheels.name} needs; the log says why")
+        raise RuntimeError(
+            f"pip could not install the dependencies of {wheels.name}; the log says why"
+        )
 
 
 def choose_venv(pattern: str) -> Path:
-    """The newest virtual environment among the folders that match a pattern.
+    """Returns the newest virtual environment among the folders that match a pattern.
 
-    Those of plain PyTorch, aws_neuronx_venv_torch_neuronx_2_14_0 and aws_neuronx_venv_pytorch_2_9,
-    come before special ones.
+    Environments of plain PyTorch, such as aws_neuronx_venv_torch_neuronx_2_14_0 and
+    aws_neuronx_venv_pytorch_2_9, are preferred to special ones.
     """
     path = Path(pattern)
     found = [path] if path.is_dir() else list(path.parent.glob(path.name))
@@ -317,7 +319,7 @@ def choose_venv(pattern: str) -> Path:
 
 
 def venv_age(folder: Path) -> tuple[bool, list[int]]:
-    """Sorts environments: plain ones last, then by their version."""
+    """Returns a key that sorts environments: plain ones last, then by their version."""
     is_plain = re.search(r"torch(_neuronx)?(_\d+)+$", folder.name) is not None
     return is_plain, [int(number) for number in re.findall(r"\d+", folder.name)]
 
@@ -325,7 +327,7 @@ def venv_age(folder: Path) -> tuple[bool, list[int]]:
 def run_set(
     job: Job, one: dict[str, Any], python: str, deadline: float, states: dict[str, Any]
 ) -> None:
-    """Runs the commands of a set and packs what they wrote, whether or not they succeeded."""
+    """Runs the commands of a set and packs their files, whether or not the commands succeeded."""
     began = time.monotonic()
     state = states[one["name"]] = {"state": RUNNING}
     write_state(job, RUNNING, states)
@@ -351,7 +353,7 @@ def run_set(
 
 
 def run(arguments: list[str], job: Job, python: str, deadline: float) -> int:
-    """Runs one command in the checkout with the Neuron environment; returns its exit code."""
+    """Runs one command in the checkout with the variables of Neuron; returns its exit code."""
     print("$", *arguments, flush=True)
     binaries = str(Path(python).parent)
     environment = {
@@ -375,7 +377,7 @@ def run(arguments: list[str], job: Job, python: str, deadline: float) -> int:
 
 
 def end_children(process: subprocess.Popen) -> None:
-    """Ends a command and whatever it started: all that is in this process group but us."""
+    """Ends a command and its children: every process of this process group except this one."""
     handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
     try:
@@ -386,7 +388,7 @@ def end_children(process: subprocess.Popen) -> None:
 
 
 def pack_set(job: Job, one: dict[str, Any], log_begin: int, state: dict[str, Any]) -> None:
-    """Packs a set's results, its part of the log and its state; they appear in one piece."""
+    """Packs the results of a set, its part of the log and its state into one file."""
     files = {}
     complaints = [state["error"]] if "error" in state else []
     for name in one["results"]:
@@ -411,7 +413,7 @@ def pack_set(job: Job, one: dict[str, Any], log_begin: int, state: dict[str, Any
 
 
 def upload_early(job: Job, name: str, url: str | None) -> None:
-    """Uploads results at once, so that they outlive the instance; `put` is the second chance."""
+    """Uploads results at once, so that they outlive the instance. `put` can repeat the upload."""
     if url is None or not job.result(name).exists():
         return
     try:
@@ -421,8 +423,8 @@ def upload_early(job: Job, name: str, url: str | None) -> None:
 
 
 def transfer(url: str, content: bytes | None = None) -> bytes:
-    """Downloads from a presigned URL, or uploads `content`; raises OSError where that fails."""
-    # Slow to import, and most commands do not need it.
+    """Downloads from a presigned URL, or uploads `content`; raises OSError where this fails."""
+    # These are slow to import, and most commands do not need them.
     from http.client import HTTPException
     from urllib.request import Request, urlopen
 

@@ -262,7 +262,7 @@ def test_damaged_results_are_never_used(call, aws, out, change):
     template = aws.new_template()
     result = call("run", "--template", template, "--sets", "parity")
     assert result.exit_code == 12, result.output
-    assert sorted(path.name for path in out.iterdir()) == ["job.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["job.json", "run.log"]
     assert aws.states() == ["stopped"]  # with its disk: there is something to fetch
     fault.times = 0
     again = call("run", "--resume")
@@ -554,7 +554,7 @@ def test_a_commit_that_is_none_never_reaches_git_archive(call, aws, out, reposit
         result = call("run", "--resume")
         assert result.exit_code == 2, result.output
         complaint = (
-            f"the commit {commit} is not in" if commit == "0" * 40 else f"{commit!r}, allowed"
+            f"the commit {commit} is not in" if commit == "0" * 40 else f"{commit!r}; allowed"
         )
         assert complaint in result.output
     assert len(aws.requests) == before
