@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Spectrum of a recording (an ECG unless a WAV, .npy or .csv file is given), transformed on a
-# simulated NeuronCore. Writes spectrum.png in the current folder.
+# Transforms a recording on a simulated NeuronCore and writes spectrum.png into the current folder.
+# The recording is a .wav, .npy or .csv file, or without one an electrocardiogram. The options are
+# those of `trnfft spectrum`.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 install_project demo

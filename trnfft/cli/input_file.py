@@ -1,6 +1,6 @@
-"""The file that a command reads: whether it can be read, and one sentence where it cannot.
+"""Opens the file that a command reads, or says in one sentence why it cannot be read.
 
-Every kind of file has an error of its own, a ValueError, which these functions get.
+Each kind of file has an error type of its own, a ValueError, which is an argument here.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LARGEST_FILE = 2**28  # bytes
 def reading(
     path: Path, suffixes: Collection[str], error_type: type[ValueError]
 ) -> Iterator[BinaryIO]:
-    """The open file, which is a regular one of up to LARGEST_FILE; errors get its name.
+    """Opens a regular file of up to LARGEST_FILE bytes, and puts its name into errors.
 
     Args:
         path: the file.
         suffixes: what its name may end in, in small letters.
-        error_type: of which all errors are: those found here, what the block raises of this type,
-            OSError and MemoryError.
+        error_type: type of the errors that are raised here. Errors of this type, OSError and
+            MemoryError that the block raises become such errors, too.
     """
     try:
         if not path.exists():
@@ -40,13 +40,14 @@ def reading(
             raise error_type(f"its name must end in one of {', '.join(suffixes)}")
         with open(path, "rb", opener=_open_at_once) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):  # what has this name may be another file by now
+            if not stat.S_ISREG(status.st_mode):  # the name may belong to another file by now
                 raise error_type("it is not a regular file")
             if status.st_size == 0:
                 raise error_type("the file is empty")
             if status.st_size > LARGEST_FILE:
                 raise error_type(
-                    f"it has {status.st_size} bytes, allowed are {LARGEST_FILE}: cut a part out"
+                    f"it has {status.st_size} bytes, allowed are {LARGEST_FILE}; cut out a part "
+                    f"of it"
                 )
             yield file
     except OSError as error:
@@ -58,12 +59,12 @@ def reading(
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Opens as `open` does, but waits for nobody who writes into a FIFO."""
+    """Opens a file as `open` does, but does not wait for the writer of a FIFO."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_real_array(file: BinaryIO, most: int, error_type: type[ValueError]) -> np.ndarray:
-    """The array of a .npy file: up to `most` real numbers, integers or bool, of any shape."""
+    """Returns the array of a .npy file: up to `most` real numbers, integers or bools."""
     incomplete = "it is not a complete .npy array of plain numbers"
     try:
         shape, is_fortran, dtype = _header(file)
@@ -71,24 +72,30 @@ def read_real_array(file: BinaryIO, most: int, error_type: type[ValueError]) -> 
     except Exception as error:  # whatever NumPy's parser and tokenize raise of broken headers
         raise error_type(incomplete) from error
     if dtype.kind not in "fiub":
-        raise error_type(f"it holds {dtype}, not real numbers")
+        raise error_type(f"it holds {dtype}, allowed are real numbers")
     if count > most:
-        raise error_type(f"its shape {shape} has {count} numbers, allowed are {most}: cut a part")
+        raise error_type(
+            f"its shape {shape} has {count} numbers, allowed are {most}; cut out a part of it"
+        )
     if file.tell() + count * dtype.itemsize > os.fstat(file.fileno()).st_size:
         raise error_type(incomplete)
     try:
         return np.fromfile(file, dtype, count).reshape(shape, order="F" if is_fortran else "C")
-    except (ValueError, TypeError, OverflowError) as error:  # a shape that no array has
+    except (ValueError, TypeError, OverflowError) as error:  # no array has such a shape
         raise error_type(incomplete) from error
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether the first axis varies fastest, dtype; raises whatever NumPy's parser does."""
+    """Returns the shape, whether the first axis varies fastest, and the dtype.
+
+    Raises:
+        Exception: whatever NumPy's parser raises of a broken header.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns of headers that Python 2 wrote
+        warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
             return np.lib.format.read_array_header_1_0(file)
         if version == (2, 0):
             return np.lib.format.read_array_header_2_0(file)
-    raise ValueError(f"version {version} has field names, and so no plain numbers")
+    raise ValueError(f"version {version} has field names, and therefore no plain numbers")

@@ -1,4 +1,4 @@
-"""The file that a command writes: whether it can be written, and writing it whole or not at all."""
+"""Checks the file that a command writes, and writes the whole file or nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def check_output(out: Path, file: Path | None) -> None:
     """Refuses, before any work, an output path that can only be a mistake.
 
     Args:
-        out: what the command is to write.
-        file: what it reads.
+        out: the file that the command is to write.
+        file: the file that it reads; None where it reads none.
 
     Raises:
         ValueError: `out` cannot be written or is `file`; one sentence says why.
@@ -44,7 +44,7 @@ def check_output(out: Path, file: Path | None) -> None:
 
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
-    """Says that `out` was written inside of the block, or ends the command with why it was not."""
+    """Says that the block has written `out`, or ends the command with the reason why not."""
     try:
         yield
     except OSError as error:
@@ -53,7 +53,7 @@ def writing(out: Path) -> Iterator[None]:
 
 
 def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
-    """Draws and writes a picture, or ends the command with the reason why not."""
+    """Draws and writes a figure, or ends the command with the reason why not."""
     try:
         with writing(out):
             write_png(drawing(), out)
@@ -62,5 +62,5 @@ def save_picture(drawing: Callable[[], Figure], out: Path) -> None:
 
 
 def write_png(figure: Figure, out: Path) -> None:
-    """Writes the whole picture or nothing."""
+    """Writes the whole figure or nothing."""
     write_whole(out, lambda file: figure.savefig(file, format="png", dpi=120))

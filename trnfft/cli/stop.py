@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what it was asked for."""
+"""Ends a command that cannot do what it was asked for."""
 
 from typing import NoReturn
 
