@@ -46,7 +46,7 @@ def scheme(name: str) -> Iterator[None]:
 
     ink = INK[name]
     names = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
-    settings: dict[str, Any] = dict.fromkeys(names, ink)
+    settings: Any = dict.fromkeys(names, ink)
     clear = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
     settings |= dict.fromkeys(clear, "none")
     settings |= {"grid.color": GRID[name], "svg.hashsalt": "trnfft", "legend.framealpha": 0.0}
