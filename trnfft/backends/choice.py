@@ -1,6 +1,8 @@
-"""Which backend transforms tensors on a device."""
+"""The choice of the backend that transforms tensors on a device."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 
@@ -12,24 +14,30 @@ from trnfft.backends.torch_native import TorchNative
 
 COMPLEX_DEVICES = ("cpu", "cuda", "meta")
 
+# Returns what computes in place of a backend, while trnfft.model_check runs a model as a NeuronCore
+# would. Of the whole process, as compiled code cannot look into context-local settings.
+STAND_IN: Callable[[Backend], Backend] | None = None
+
 
 def stores_complex(device: torch.device) -> bool:
-    """Whether a device is taken to have storage for complex numbers."""
+    """Returns whether a device is assumed to have storage for complex numbers."""
+    if STAND_IN is not None:  # every device stands for a NeuronCore
+        return False
     if device.type in COMPLEX_DEVICES:
         return True
     return config.COMPLEX_STORAGE and device.type in config.NEURON_DEVICES
 
 
 def backend_for(device: torch.device) -> str:
-    """The name of the backend for tensors on a device: the chosen one, or what "auto" takes."""
+    """Returns the backend's name for tensors on a device: the chosen one, or that of "auto"."""
     return choose_backend(device)[0]
 
 
 def choose_backend(device: torch.device) -> tuple[str, str]:
-    """The name of the backend for tensors on a device, and the reason for it.
+    """Returns the name of the backend for tensors on a device, and the reason for the choice.
 
     Raises:
-        ValueError, ImportError: as `config.get_backend`.
+        ValueError, ImportError: as for `config.get_backend`.
     """
     name = config.get_backend()
     if name != "auto":
@@ -37,7 +45,7 @@ def choose_backend(device: torch.device) -> tuple[str, str]:
     if device.type in COMPLEX_DEVICES:
         return "torch", "the device has complex dtypes"
     if device.type not in config.NEURON_DEVICES:
-        return "matmul", "no complex storage is assumed, and it is no NeuronCore"
+        return "matmul", "no complex storage is assumed, and the device is not a NeuronCore"
     if not config.has_nki():
         return "matmul", "a NeuronCore, but no real nki"
     if device.type != "xla" and not torch_neuron.has_launches():
@@ -46,21 +54,32 @@ def choose_backend(device: torch.device) -> tuple[str, str]:
 
 
 def backend_of(device: torch.device, precision: str, name: str = "") -> Backend:
-    """The backend of a name, "" for the one for tensors on a device.
+    """Returns the backend of a name, or for "" the backend for tensors on a device.
 
-    Float64 is torch's in any case, on the host if it must be.
+    The precision "double" always uses torch, on the host if necessary.
     """
     return named("torch" if precision == "double" else name or backend_for(device))
 
 
 def named(name: str) -> Backend:
-    """The backend of a name other than "auto". ValueError for what is no such name."""
+    """Returns the backend of a name other than "auto".
+
+    Raises:
+        ValueError: there is no such backend.
+    """
+    backend = _made(name)
+    return backend if STAND_IN is None else STAND_IN(backend)
+
+
+def _made(name: str) -> Backend:
+    """As `named`, whatever stands in."""
     if name == "torch":
         return TorchNative()
     if name == "matmul":
         return Matmul()
     if name not in config.BACKENDS or name == "auto":
-        raise ValueError(f"argument 'backend' is {name!r}, which is no backend that computes")
+        allowed = ", ".join(f'"{each}"' for each in config.BACKENDS if each != "auto")
+        raise ValueError(f"argument 'backend' is {name!r}; allowed here are {allowed}")
     from trnfft.backends.nki import Nki  # here, so that only its users load the kernels
 
     return Nki(name)

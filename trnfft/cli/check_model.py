@@ -1,0 +1,381 @@
+"""`trnfft check-model`: which operations of a PyTorch model fail on Trainium, and its launches."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import linecache
+import os
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nki_kernels import hardware
+from nki_kernels.measured_times import about, in_words
+from trnfft.cli.chip_options import Lnc, Target
+from trnfft.cli.printable import printable
+
+if TYPE_CHECKING:
+    from trnfft.model_check import Finding, Launches, Report
+
+WIDTH = 80  # columns of the output, on any terminal
+REAL_DTYPES = ("float32", "float64", "float16", "bfloat16")
+DTYPES = (*REAL_DTYPES, "complex64", "complex128", "int64", "int32", "uint8", "bool")
+
+
+def check_model(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FUNCTION",
+            help="File or module, and a function in it that returns (model, inputs), or a model: "
+            "my_model.py:build, package.module:build.",
+        ),
+    ],
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="SHAPE[:DTYPE]",
+            help="Shape of an input, 8x1000 or 8x3x64x64:float64, where the function returns the "
+            "model alone. Once for each input.",
+            show_default=False,
+        ),
+    ] = None,
+    backward: Annotated[
+        bool, typer.Option("--backward", help="Run the backward pass, too.")
+    ] = False,
+    device: Annotated[
+        str, typer.Option(help="cpu; or meta, without data, for models that are too large.")
+    ] = "cpu",
+    target: Target = None,
+    lnc: Lnc = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Tells which operations of a PyTorch model fail on Trainium, and how many launches it takes.
+
+    Runs the model once on this computer, which needs no Trainium. The exit status is 0 where
+    everything runs, 1 where an operation is not supported, and 2 where the model cannot be run.
+    """
+    try:
+        given = [parse_input(text) for text in shapes or []]
+        with redirect_stdout(sys.stderr):  # what the model prints
+            built, inputs = build(loaded(model), model, given, device)
+            report = run(built, inputs, backward, device, target, lnc)
+    except BadModel as error:
+        for line in str(error).splitlines():
+            typer.echo(printable(line), err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo(json.dumps({"model": model, **report.to_dict()}, indent=1))
+    else:
+        show(report, model)
+    if not report.is_supported:
+        raise typer.Exit(1)
+
+
+class BadModel(Exception):
+    """The model cannot be run; the message says why, in one line or several."""
+
+
+# Where the model comes from
+
+
+def loaded(spec: str) -> Callable[..., Any]:
+    """The function, or the model, that MODULE:FUNCTION names."""
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise BadModel(
+            f"argument 'MODULE:FUNCTION' is {spec!r}, allowed are a file or a module, a colon and "
+            f"the name of a function in it: my_model.py:build"
+        )
+    is_file = place.endswith(".py") or os.sep in place
+    module = module_of_file(Path(place)) if is_file else module_by_name(place)
+    try:
+        return getattr(module, name)  # type: ignore[no-any-return]
+    except AttributeError:
+        names = [key for key, value in vars(module).items() if is_builder(module, key, value)]
+        has = f"its functions are {', '.join(names)}" if names else "it has no function"
+        raise BadModel(f"there is no {name!r} in {place}; {has}") from None
+
+
+def is_builder(module: Any, name: str, value: Any) -> bool:
+    """Whether a module's own function or class, of which a message may tell."""
+    is_own = getattr(value, "__module__", None) == module.__name__
+    return callable(value) and is_own and not name.startswith("_")
+
+
+def module_of_file(path: Path) -> Any:
+    """The module in a file, whose folder comes first on the path, as where Python runs it."""
+    if not path.is_file():
+        raise BadModel(f"there is no file {path}; name a Python file, my_model.py:build")
+    path = path.resolve()
+    name = f"{path.stem}_to_check" if path.stem in sys.modules else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadModel(f"{path} is no Python file; name one, my_model.py:build")
+    sys.path.insert(0, str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    with as_bad_model(f"{path.name} cannot be imported"):
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+def module_by_name(name: str) -> Any:
+    """The module of this name, from the working folder or from an installed package."""
+    sys.path.insert(0, str(Path.cwd()))
+    with as_bad_model(f"the module {name} cannot be imported"):
+        return importlib.import_module(name)
+
+
+@contextmanager
+def as_bad_model(what: str) -> Iterator[None]:
+    """What the block raises as a BadModel with the line of the user's that raised it."""
+    try:
+        yield
+    except BadModel:
+        raise
+    except (Exception, SystemExit) as error:
+        raise BadModel("\n".join([f"{what}:", *lines_of(error)])) from error
+
+
+def lines_of(error: BaseException) -> list[str]:
+    """The inmost line of the program that an error came through, and the error."""
+    from trnfft.model_check import sites
+
+    stack = [
+        each
+        for each in traceback.extract_tb(error.__traceback__)
+        if not sites.is_library(each.filename)
+    ]
+    place = [f"  {sites.short(each.filename)}:{each.lineno}: {each.line}" for each in stack[-1:]]
+    if isinstance(error, SyntaxError) and error.filename:
+        text = (error.text or "").strip()
+        place = [f"  {sites.short(error.filename)}:{error.lineno}: {text}"]
+    return [*place, f"  {type(error).__name__}: {error}"]
+
+
+# What it is run with
+
+
+def parse_input(text: str) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype of 8x1000 or 8x1000:float64."""
+    shape, _, dtype = text.partition(":")
+    sizes = shape.split("x")
+    if not all(size.isascii() and size.isdigit() and int(size) for size in sizes):
+        raise BadModel(
+            f"argument '--input' is {text!r}, allowed are sizes of 1 or more with an x between "
+            f"them, as in 8x1000, and after a colon a dtype, as in 8x1000:float64"
+        )
+    if dtype and dtype not in DTYPES:
+        raise BadModel(f"argument '--input' is {text!r}, allowed dtypes are {', '.join(DTYPES)}")
+    return tuple(map(int, sizes)), dtype or "float32"
+
+
+def build(
+    function: Callable[..., Any], spec: str, given: list[tuple[tuple[int, ...], str]], device: str
+) -> tuple[Callable[..., Any], Any]:
+    """The model, and its inputs: a tuple, or a dictionary of arguments by name."""
+    import torch
+
+    name = spec.rpartition(":")[2]
+    made: Any = function
+    if not isinstance(function, torch.nn.Module):
+        where = torch.device("meta") if device == "meta" else nullcontext()
+        with as_bad_model(f"{name}() fails{on_meta(device)}"), where:
+            made = function()
+    model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not callable(model):
+        raise BadModel(
+            f"{name}() returns something of type {type(made).__name__}, allowed are (model, "
+            f"inputs), and a model where --input gives the shapes; a model is a torch.nn.Module or "
+            f"a function"
+        )
+    if given and inputs is not None:
+        raise BadModel(f"{name}() returns inputs, and --input gives some; leave out one of both")
+    if inputs is None:
+        if not given:
+            raise BadModel(
+                f"{name}() returns a model without inputs; return (model, inputs), or give the "
+                f"shape of each input: --input 8x1000"
+            )
+        inputs = tuple(tensor_of(shape, dtype, device) for shape, dtype in given)
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    if not isinstance(inputs, (tuple, list, Mapping)):
+        raise BadModel(
+            f"{name}() returns inputs of type {type(inputs).__name__}, allowed are a tensor, a "
+            f"tuple of arguments, or a dictionary of arguments by name"
+        )
+    return model, inputs
+
+
+def on_meta(device: str) -> str:
+    """What a message adds where there is no data, which may be the reason."""
+    return " on device meta, where no tensor has data (try --device cpu)" * (device == "meta")
+
+
+def tensor_of(shape: tuple[int, ...], dtype: str, device: str) -> Any:
+    """Random numbers, the same in each run; of integers zeros, which are indices into anything."""
+    import torch
+
+    kind = getattr(torch, dtype)
+    if not (kind.is_floating_point or kind.is_complex):
+        return torch.zeros(shape, dtype=kind, device=device)
+    if device == "meta":
+        return torch.empty(shape, dtype=kind, device=device)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(shape, dtype=kind, generator=generator)
+
+
+def run(
+    model: Callable[..., Any],
+    inputs: Any,
+    backward: bool,
+    device: str,
+    target: str | None,
+    lnc: int | None,
+) -> Report:
+    """What a run of the model shows."""
+    from trnfft import model_check
+
+    args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
+    with as_bad_model(f"the model fails{on_meta(device)}"):
+        try:
+            return model_check.check_model(
+                model, args, kwargs, backward=backward, device=device, target=target, cores=lnc
+            )
+        except model_check.NotAllowed as error:
+            raise BadModel(str(error)) from None
+
+
+# What is printed
+
+
+def show(report: Report, spec: str) -> None:
+    """Prints the report."""
+    passes = "forward and backward" if report.has_backward else "forward"
+    device = "" if report.device == "cpu" else f" on device {report.device}"
+    say(f"{spec}, {passes}{device}, planned for {report.target}, LNC={report.cores}")
+    if report.is_untouched:
+        typer.echo()
+        say(
+            "The model calls no transform and computes with no complex numbers, so trnfft changes "
+            "nothing in it. This command looks at nothing else."
+        )
+        return
+    for phase in ("forward", "backward"):
+        if report.launch_count(phase):
+            typer.echo()
+            show_launches(report, phase)
+    typer.echo()
+    for line in totals(report):
+        say(line)
+    show_findings("Not supported", report.refused)
+    show_findings("Falls back", report.fallbacks)
+    typer.echo()
+    if report.ended:
+        say(f"The run ended early: {report.ended}.")
+    if report.is_supported:
+        say("Every transform and every operation on complex numbers of this run is supported.")
+    else:
+        count = len(report.refused)
+        say(f"{count} operation{'s are' if count > 1 else ' is'} not supported.")
+
+
+def say(text: str, indent: str = "") -> None:
+    """Prints a paragraph."""
+    lines = textwrap.wrap(
+        printable(text),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    typer.echo("\n".join(lines))
+
+
+def show_launches(report: Report, phase: str) -> None:
+    """Prints the launches of a pass, two lines each, and their sum."""
+    title = "Forward pass" if phase == "forward" else "Backward pass: derivatives"
+    show_row(title, "launches", "modelled")
+    typer.echo("-" * WIDTH)
+    for one in report.launches:
+        if one.phase == phase:
+            time = "" if one.predicted_ns is None else in_us(one.count * one.predicted_ns)
+            say(f"{one.operation}, {one.site}")
+            show_row(f"  {work_of(one)}", str(one.count), time)
+    show_row("total", str(report.launch_count(phase)), in_us(report.predicted_ns(phase)))
+
+
+def show_row(text: str, count: str, time: str) -> None:
+    """Prints a line of two columns of numbers, which has the end of a text that is too long."""
+    lines = textwrap.wrap(printable(text), WIDTH - 22, subsequent_indent="    ")
+    *first, last = lines
+    for line in first:
+        typer.echo(line)
+    typer.echo(f"{last:<{WIDTH - 22}}{count:>10}{time:>12}")
+
+
+def in_us(ns: float) -> str:
+    """A modelled time, as `trnfft plan` prints it."""
+    return f"{ns / 1e3:.4g} us"
+
+
+def work_of(one: Launches) -> str:
+    """What a launch computes, and by which algorithm."""
+    from trnfft.planner.algorithms import ALGORITHMS
+    from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
+
+    kind = ALGORITHMS[one.algorithm].kind
+    size = " x ".join(map(str, one.points))
+    if kind in (CIRCULANT, CIRCULANT_GRADIENTS):
+        return f"{number_of(one.batch, 'row')}, weight {size}, {one.algorithm}"
+    what = number_of(one.batch, "convolution" if kind == CONVOLUTION else "transform")
+    return f"{what} of {size} points, {one.algorithm}"
+
+
+def number_of(count: int, what: str) -> str:
+    """So many: "1 row", "2 rows"."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def totals(report: Report) -> list[str]:
+    """Sentences on the launches of all passes, and on what is beside them."""
+    lines = []
+    count = report.launch_count()
+    if count:
+        lines.append(
+            f"Kernels: {in_us(report.predicted_ns())}, modelled; with {in_words(count)}, about "
+            f"{about(report.with_launches_ns())}."
+        )
+        lines.append(hardware.chip(report.target).launches.note(report.target))
+    others = [f"{n} in the {phase} pass" for phase, n in report.operators.items() if n]
+    if others:
+        lines.append(
+            f"Other operators of torch: {', '.join(others)}. Eager mode launches each of them, "
+            f"too. Their times are not modelled, and the times above leave them out."
+        )
+    return lines
+
+
+def show_findings(title: str, findings: Sequence[Finding]) -> None:
+    """Prints what was found, with the line that it comes from."""
+    typer.echo()
+    typer.echo(f"{title}: {len(findings) or 'nothing'}")
+    for one in findings:
+        times = f", {one.count} times" if one.count > 1 else ""
+        phase = ", backward pass" if one.phase == "backward" else ""
+        line = linecache.getline(one.site.file, one.site.line).strip()
+        place = printable(f"  {one.site}{times}{phase}" + (f": {line}" if line else ""))
+        typer.echo(place if len(place) <= WIDTH else f"{place[: WIDTH - 3]}...")
+        say(f"{one.operation}: {one.message}", "    ")

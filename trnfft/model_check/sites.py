@@ -1,0 +1,129 @@
+"""Which line of the user's program a call comes from, and under which name it was called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import cachetools
+import torch
+
+import trnfft
+from trnfft import patch, transforms
+
+
+def _folder(file: str | None) -> str:
+    return os.path.join(os.path.dirname(file or ""), "")
+
+
+_TRNFFT = _folder(trnfft.__file__)
+_CHECK = _folder(__file__)
+_RUNNER = os.path.join(_CHECK, "runner.py")
+_TORCH = (_folder(torch.__file__), _folder(cachetools.__file__))
+_STDLIB = os.path.join(sysconfig.get_paths()["stdlib"], "")
+# From torch's functions to those of trnfft that take their place.
+_ON_THE_WAY = {
+    patch.patch_torch.__torch_function__.__code__,
+    *(function.__code__ for function in transforms.OF_TORCH.values()),  # type: ignore[attr-defined]
+    patch._module_to.__code__,
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of the user's program, or the name of a module where no such line was on the way."""
+
+    file: str = ""
+    line: int = 0
+    module: str = ""
+
+    def __str__(self) -> str:
+        return f"{short(self.file)}:{self.line}" if self.file else self.module
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a call comes from.
+
+    Attributes:
+        site: the line.
+        name: of the function or layer of this library that was called there; "" where none was.
+        functions: names of this library's functions on the way, the innermost first.
+    """
+
+    site: Site
+    name: str = ""
+    functions: tuple[str, ...] = ()
+
+
+def short(file: str) -> str:
+    """The path from the working folder; of a file that lies elsewhere its last two parts."""
+    path = Path(file)
+    if path.is_relative_to(Path.cwd()):
+        return path.relative_to(Path.cwd()).as_posix()
+    return "/".join(path.parts[-2:])
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is this library's, or torch's, or Python's: none that the user has written."""
+    if file.startswith((_TRNFFT, *_TORCH, "<frozen ")):
+        return True
+    return file.startswith(_STDLIB) and "site-packages" not in file
+
+
+def frames() -> Iterator[FrameType]:
+    """The frames around the caller that are neither torch's nor of what watches, inmost first."""
+    return (each for each in _outwards() if not each.f_code.co_filename.startswith(_TORCH))
+
+
+def public(name: str) -> str:
+    """The name of a function of this library, as users write it."""
+    return f"trnfft.{name}" if hasattr(trnfft, name) else name
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is this library's."""
+    return file.startswith(_TRNFFT)
+
+
+def is_internal(frame: FrameType | None) -> bool:
+    """Whether a frame is of this library's code."""
+    return frame is not None and is_own(frame.f_code.co_filename)
+
+
+def origin(modules: dict[int, str]) -> Origin:
+    """Where the caller was called from.
+
+    Args:
+        modules: names of the model's modules, by their ids.
+    """
+    functions: list[str] = []
+    name = module = ""
+    for frame in _outwards():
+        code = frame.f_code
+        if not is_library(code.co_filename):
+            return Origin(Site(code.co_filename, frame.f_lineno), name, tuple(functions))
+        layer = frame.f_locals.get("self") if code.co_name == "forward" else None
+        if not isinstance(layer, torch.nn.Module):
+            layer = None
+        elif not module and id(layer) in modules:
+            module = modules[id(layer)]
+        if is_internal(frame):
+            functions.append(code.co_name)
+            name = public(code.co_name) if layer is None else type(layer).__name__
+    return Origin(Site(module=module or "the model"), name, tuple(functions))
+
+
+def _outwards() -> Iterator[FrameType]:
+    """The frames inside of the one that runs the model, but those of what watches it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != _RUNNER:
+        file = frame.f_code.co_filename
+        if not file.startswith(_CHECK) and frame.f_code not in _ON_THE_WAY:
+            yield frame
+        frame = frame.f_back

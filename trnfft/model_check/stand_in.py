@@ -1,0 +1,276 @@
+"""What computes in place of the backends while a model is checked.
+
+In place of the kernels there is `Planned`: it asks the planner as the backend "nki" does, notes
+each launch in the one place where kernels are called, and computes the numbers by torch.fft. What
+the kernels refuse it notes, too, and computes it all the same, so that the model goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+
+from nki_kernels.kernels.block_circulant import block_circulant_tables, spectra_shape
+from trnfft.backends.backend import Backend, Call, Parts
+from trnfft.backends.matmul import Matmul
+from trnfft.backends.nki import Nki
+from trnfft.backends.torch_native import TorchNative, Transform
+from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import C2C, C2R, CIRCULANT, CONVOLUTION, R2C
+
+NAMES = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, for those who read a report
+
+
+class Listener(Protocol):
+    """Who is told what happens."""
+
+    def launched(self, recipe: Recipe, points: tuple[int, ...], batch: int, kind: str) -> None:
+        """Notes the launch of a kernel."""
+
+    def refused_by_kernels(self, kind: str, error: Exception) -> None:
+        """Notes that no kernel does a transform, and why."""
+
+    def falls_back(self, kind: str, message: str) -> None:
+        """Notes that something else does a transform than one kernel."""
+
+    def on_the_device(self) -> AbstractContextManager[Any]:
+        """A block in which operators of torch count as the device's."""
+
+    def apart(self) -> AbstractContextManager[Any]:
+        """A block of which nothing is noted, and in which torch's functions are torch's own."""
+
+
+def in_place_of(backend: Backend, listener: Listener) -> Backend:
+    """What computes in place of a backend, and tells the listener."""
+    if isinstance(backend, Nki):
+        return Planned(listener)
+    return OnTheHost(listener) if isinstance(backend, TorchNative) else Products(listener)
+
+
+class Planned(Nki):
+    """The moves of the kernels, with torch.fft in their place."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__("nki")
+        self.listener = listener
+        self.asked = ""  # the kind of transform, which a kernel of another kind may do
+
+    def c2c(self, parts: Parts, call: Call) -> Parts:
+        return self._unless_refused(C2C, super().c2c, parts, call)
+
+    def r2c(self, parts: Parts, call: Call) -> Parts:
+        return self._unless_refused(R2C, super().r2c, parts, call)
+
+    def c2r(self, parts: Parts, call: Call) -> Parts:
+        return self._unless_refused(C2R, super().c2r, parts, call)
+
+    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        return Backend.prepared(self, kind, like, call)  # without a plan, which may be refused
+
+    def run(
+        self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
+    ) -> list[torch.Tensor]:
+        self._check(x[0])
+        algorithm = ALGORITHMS[recipe.algorithm]
+        algorithm.check_inputs(recipe, [tuple(part.shape) for part in x])
+        with self.listener.on_the_device():
+            x = tuple(part.contiguous() for part in x)
+        points = _points(recipe, x, algorithm.kind)
+        self.listener.launched(recipe, points, x[0].shape[0], self.asked or algorithm.kind)
+        with self.listener.apart():
+            return _computed(recipe, x, Call(points, inverse, scale, "fast"))
+
+    def _unless_refused(
+        self, kind: str, method: Callable[[Parts, Call], Parts], parts: Parts, call: Call
+    ) -> Parts:
+        self.asked = kind
+        try:
+            with self.listener.on_the_device():
+                return method(parts, call)
+        except (NotImplementedError, TypeError) as error:
+            self.listener.refused_by_kernels(kind, error)
+        with self.listener.apart():
+            whole: Parts = getattr(TorchNative(), kind)(parts, replace(call, precision="fast"))
+            return whole
+
+    def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
+        recipe = super()._recipe(kind, parts, call)
+        if recipe is None:
+            shape = " x ".join(map(str, call.sizes))
+            self.listener.falls_back(
+                kind,
+                f"no kernel transforms {shape} points in one launch: there is one launch for each "
+                f"dimension",
+            )
+        return recipe
+
+    def _check(self, x: torch.Tensor) -> None:
+        """TypeError for other parts than float32; any device stands for a NeuronCore."""
+        try:
+            Nki._check(Nki("nki-sim"), x)
+        except TypeError as error:
+            raise TypeError(str(error).replace('"nki-sim"', '"nki"')) from None
+
+
+class OnTheHost(TorchNative):
+    """torch.fft, which computes on the host in the precision "double"."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+
+    def whole(self, kind: str, x: Any, asked: Transform, native: bool) -> torch.Tensor:
+        self._note(kind, asked.precision)
+        with self.listener.apart():
+            return super().whole(kind, x, asked, native)
+
+    def c2c(self, parts: Parts, call: Call) -> Parts:
+        return self._noted(C2C, super().c2c, parts, call)
+
+    def r2c(self, parts: Parts, call: Call) -> Parts:
+        return self._noted(R2C, super().r2c, parts, call)
+
+    def c2r(self, parts: Parts, call: Call) -> Parts:
+        return self._noted(C2R, super().c2r, parts, call)
+
+    def _noted(
+        self, kind: str, method: Callable[[Parts, Call], Parts], parts: Parts, call: Call
+    ) -> Parts:
+        self._note(kind, call.precision)
+        with self.listener.apart():
+            return method(parts, call)
+
+    def _note(self, kind: str, precision: str) -> None:
+        message = 'backend "torch" was chosen: torch.fft, which needs complex numbers on the device'
+        if precision == "double":
+            message = 'precision "double" is computed on the host; the others use kernels'
+        self.listener.falls_back(kind, message)
+
+
+class Products(Matmul):
+    """Matrix products by torch's operators."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+
+    def c2c(self, parts: Parts, call: Call) -> Parts:
+        self._note(C2C)
+        return super().c2c(parts, call)
+
+    def r2c(self, parts: Parts, call: Call) -> Parts:
+        self._note(R2C)
+        return super().r2c(parts, call)
+
+    def c2r(self, parts: Parts, call: Call) -> Parts:
+        self._note(C2R)
+        return super().c2r(parts, call)
+
+    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        return partial(getattr(self, kind), call=call)
+
+    def _note(self, kind: str) -> None:
+        message = 'backend "matmul" was chosen: operators of torch take the place of one kernel'
+        self.listener.falls_back(kind, message)
+
+
+def _points(recipe: Recipe, x: Parts, kind: str) -> tuple[int, ...]:
+    """Lengths of the transforms of a launch; of block circulant products the weight's shape."""
+    if kind == CONVOLUTION:
+        rows = recipe.passes
+        return (rows[1].recipe.n, rows[0].recipe.n) if rows else (recipe.n,)
+    if kind not in NAMES:
+        return recipe.held
+    sizes = tuple(x[0].shape[1:])
+    if kind != C2R:
+        return sizes
+    return (*sizes[:-1], recipe.held[-1] if recipe.held else recipe.n)
+
+
+def _computed(recipe: Recipe, x: Parts, call: Call) -> list[torch.Tensor]:
+    """The results of a launch, of the shapes that the kernel's have."""
+    kind = ALGORITHMS[recipe.algorithm].kind
+    if kind in NAMES:
+        return list(getattr(TorchNative(), kind)(x, call))
+    if kind == CONVOLUTION:
+        return [_convolved_images(recipe, x) if recipe.passes else _convolved_rows(recipe, x)]
+    return _circulant(recipe, x) if kind == CIRCULANT else _circulant_gradients(recipe, x)
+
+
+def _convolved_rows(recipe: Recipe, x: Parts) -> torch.Tensor:
+    rows, real, imag = x
+    spectra = torch.fft.rfft(rows, recipe.n) * torch.complex(real, imag)
+    kept = recipe.held[1] if recipe.held else recipe.n
+    return torch.fft.irfft(spectra, recipe.n)[..., :kept]
+
+
+def _convolved_images(recipe: Recipe, x: Parts) -> torch.Tensor:
+    """Images [B, h, w] by spectra [filters, N // 2 + 1, M], which image i takes modulo filters."""
+    images, *parts = x
+    columns, rows = recipe.passes[1], recipe.passes[2]
+    size = columns.recipe.n, rows.recipe.n
+    # Columns are in the order that their two stages leave: see ops.convolution.
+    first, second = columns.recipe.radices
+    real, imag = (
+        part.unflatten(-1, (first, second)).mT.flatten(-2).transpose(-2, -1) for part in parts
+    )
+    filters = torch.complex(real, imag)
+    spectra = torch.fft.rfft2(images, size).unflatten(0, (-1, len(filters))) * filters
+    return torch.fft.irfft2(spectra, size).flatten(0, 1)[..., : columns.kept, : rows.kept]
+
+
+def _circulant(recipe: Recipe, x: Parts) -> list[torch.Tensor]:
+    """Rows [B, q, k] times a weight [p, q, k] plus a bias [1, p, k], and the spectra of both."""
+    rows, weight, bias = x
+    of_x, of_w = (_slots(matrix) for matrix in (rows, weight))
+    y = _blocks(_products("jsi,jsb->isb", of_w, of_x), bias.shape[-1]) + bias
+    return [y.flatten(1), *(_padded(part, bias.shape[-1]) for part in (of_x, of_w))]
+
+
+def _circulant_gradients(recipe: Recipe, x: Parts) -> list[torch.Tensor]:
+    """Gradients of the rows and of the weight, from [B, p, k] and the spectra of both."""
+    grad, of_x, of_w = x
+    batch, p, k = grad.shape
+    of_x, of_w, of_grad = of_x[..., :batch], of_w[..., :p], _slots(grad)
+    by_x = _blocks(_products("jsi,isb->jsb", of_w, of_grad, True), k)
+    by_w = _blocks(_products("jsb,isb->jsi", of_x, of_grad, True), k)
+    return [by_x.flatten(1), by_w.flatten(1)]
+
+
+def _slots(matrix: torch.Tensor) -> torch.Tensor:
+    """Spectra [blocks, (part, slot), rows] of a matrix [rows, blocks, k], by the kernels' table."""
+    there, _ = _tables(matrix.shape[-1], matrix.device)
+    return (matrix @ there).permute(1, 2, 0)
+
+
+def _blocks(spectra: torch.Tensor, k: int) -> torch.Tensor:
+    """The inverse of `_slots`."""
+    _, back = _tables(k, spectra.device)
+    return spectra.permute(2, 0, 1) @ back
+
+
+def _tables(k: int, device: torch.device) -> list[torch.Tensor]:
+    """The kernels' transform of one block, and its inverse: they do several side by side."""
+    there, back = block_circulant_tables(k)
+    height = spectra_shape(1, k, 1)[1]
+    return [torch.from_numpy(part).to(device) for part in (there[:k, :height], back[:height, :k])]
+
+
+def _products(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
+    """Products of x, or of its conjugate, and y; the parts of slot 0 are two real frequencies."""
+    (a, b), (c, d) = x.chunk(2, 1), y.chunk(2, 1)
+    ac, bd, ad, bc = (torch.einsum(sum, *pair) for pair in ((a, c), (b, d), (a, d), (b, c)))
+    real, imag = (ac + bd, ad - bc) if conj else (ac - bd, ad + bc)
+    parts = [torch.cat([ac[:, :1], real[:, 1:]], 1), torch.cat([bd[:, :1], imag[:, 1:]], 1)]
+    return torch.cat(parts, 1)
+
+
+def _padded(spectra: torch.Tensor, k: int) -> torch.Tensor:
+    """With the gaps between rows that the kernels leave."""
+    blocks, _, rows = spectra.shape
+    pitch = spectra_shape(blocks, k, rows)[2]
+    return torch.nn.functional.pad(spectra, (0, pitch - rows))

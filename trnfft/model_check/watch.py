@@ -1,0 +1,391 @@
+"""Watches a model while it runs: functions of torch above autograd, operators of ATen below it.
+
+What a ComplexTensor refuses is noted, then computed with native complex tensors, whose results
+become ComplexTensors again: one run finds all that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._library.custom_ops import _maybe_get_opdef
+from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from nki_kernels import hardware
+from trnfft import patch, transforms
+from trnfft.complex.dispatch import is_view, written_by
+from trnfft.complex.tensor import ComplexTensor, parts_of
+from trnfft.model_check import sites
+from trnfft.model_check.findings import BACKWARD, FORWARD, Finding, Launches
+from trnfft.model_check.sites import Origin, Site
+from trnfft.model_check.stand_in import NAMES
+from trnfft.planner import cost
+from trnfft.planner.plan import Recipe
+
+aten = torch.ops.aten
+
+MANY = 100  # operators of torch that one function takes, from which on it is noted
+_TAG = "trnfft.model_check"  # in the metadata of autograd's nodes: the Origin of each
+_TRANSFORMS = {function.__name__ for function in transforms.OF_TORCH.values()}
+_MAKING_COMPLEX = (torch.complex, torch.polar, torch.view_as_complex)
+_TO_COMPLEX = ComplexTensor.to_complex.__code__
+_READING = (torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.tolist)
+# Beside views: what makes tensors without numbers in them, or changes what torch knows of one.
+_WITHOUT_WORK = {
+    aten._local_scalar_dense,
+    aten._unsafe_view,
+    aten.empty,
+    aten.empty_like,
+    aten.empty_strided,
+    aten.lift_fresh,
+    aten.new_empty,
+    aten.new_empty_strided,
+}
+
+_NO_STORAGE = (
+    "makes a native complex tensor, and no complex storage is assumed on the device; make a "
+    "ComplexTensor of two real parts: torch.complex(real, imag)"
+)
+_READS = "copies numbers to the host, which waits for the device"
+_IS_NATIVE = "copies complex numbers to the host; what follows with them is computed there"
+_MANY_OPERATORS = "takes {count} operators of torch on real parts in place of one"
+_INSTEAD_OF_A_CONVOLUTION = (
+    "no kernel convolves rows of this length, precision or dtype: two transforms and a product of "
+    "spectra take the place of one launch"
+)
+_INSTEAD_OF_A_PRODUCT = (
+    "no kernel multiplies by blocks of this size, precision or dtype: transforms and products of "
+    "spectra take the place of one launch; kernels take float32 and blocks of up to 256"
+)
+
+# Functions of trnfft.ops that compute by transforms what else is one launch.
+_SLOWER_WAYS = {
+    "filtered_rows": _INSTEAD_OF_A_CONVOLUTION,
+    "matrix_of": _INSTEAD_OF_A_PRODUCT,
+}
+
+
+class Watch:
+    """What a run has shown so far. It is the listener of what stands in for the backends.
+
+    Attributes:
+        phase: of the run, FORWARD or BACKWARD.
+        launches: with a count of 1 each, and how many there are.
+        refused, fallbacks: likewise.
+        operators: of torch, on the device, by phase.
+        complex_operations: functions of torch with complex numbers.
+        events: how many launches and findings there are.
+        has_backward: whether a backward pass follows.
+        function: of torch, which the program has called at the moment.
+        hopeless: an error that was noted, as torch has no native result in its place either.
+    """
+
+    def __init__(
+        self, chip: hardware.NeuronCore, cores: int, modules: dict[int, str], has_backward: bool
+    ) -> None:
+        self.chip, self.cores, self.modules = chip, cores, modules
+        self.has_backward = has_backward
+        self.phase = FORWARD
+        self.launches: dict[Launches, int] = {}
+        self.refused: dict[Finding, int] = {}
+        self.fallbacks: dict[Finding, int] = {}
+        self.operators = {FORWARD: 0, BACKWARD: 0}
+        self.complex_operations = 0
+        self.events = 0
+        self.hopeless: Exception | None = None
+        self.function = ""
+        self.is_apart = False
+        self._last = Origin(Site())
+        self._prices: dict[tuple[Recipe, int], float | None] = {}
+        self._functions, self._operators = _Functions(self), _Operators(self)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A block in which the model runs."""
+        with ExitStack() as stack:
+            stack.enter_context(self._operators)
+            stack.enter_context(patch.patch_torch())
+            stack.enter_context(self._functions)
+            yield
+
+    # As the listener
+
+    def launched(self, recipe: Recipe, points: tuple[int, ...], batch: int, kind: str) -> None:
+        here, inside = self._origin_of(kind)
+        launch = Launches(
+            phase=self.phase,
+            site=here.site,
+            operation=here.name,
+            points=points,
+            batch=batch,
+            recipe=str(recipe),
+            algorithm=recipe.algorithm,
+            count=1,
+            predicted_ns=self._price(recipe, batch),
+        )
+        self._last = here
+        self.events += 1
+        self.launches[launch] = self.launches.get(launch, 0) + 1
+        if kind == "c2r":
+            for function, message in _SLOWER_WAYS.items():
+                if function in inside:
+                    self.note(self.fallbacks, self.origin(), message)
+
+    def refused_by_kernels(self, kind: str, error: Exception) -> None:
+        self._last, _ = self._origin_of(kind)
+        self.note(self.refused, self._last, str(error))
+
+    def falls_back(self, kind: str, message: str) -> None:
+        self._last, _ = self._origin_of(kind)
+        self.note(self.fallbacks, self._last, message)
+
+    @contextmanager
+    def on_the_device(self) -> Iterator[None]:
+        with self._operators.again():
+            yield
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        before, self.is_apart = self.is_apart, True
+        try:
+            with torch._C.DisableTorchFunction():
+                yield
+        finally:
+            self.is_apart = before
+
+    # As the modes tell it
+
+    def origin(self) -> Origin:
+        """Where the call of the moment comes from; in the backward pass, what it differentiates."""
+        if self.phase == BACKWARD:
+            node: Any = torch._C._current_autograd_node()
+            if node is not None and _TAG in node.metadata:
+                return node.metadata[_TAG]  # type: ignore[no-any-return]
+        found = sites.origin(self.modules)
+        return Origin(found.site, self.function or found.name, found.functions)
+
+    def note(self, findings: dict[Finding, int], origin: Origin, message: str) -> None:
+        """Adds a finding, or counts it once more."""
+        finding = Finding(self.phase, origin.site, origin.name, message, 1)
+        self.events += 1
+        findings[finding] = findings.get(finding, 0) + 1
+
+    def tag(self, values: Iterable[Any], origin: Origin | None = None) -> None:
+        """Writes where they come from into those nodes of autograd's graph that have no such note.
+
+        origin: by default that of the last launch, as torch tells of no other nodes than those
+            that its functions make.
+        """
+        if not self.has_backward or self.phase == BACKWARD:
+            return
+        nodes: list[Any] = [x.grad_fn for x in values if isinstance(x, torch.Tensor)]
+        while nodes:
+            node = nodes.pop()
+            if node is not None and _TAG not in node.metadata:
+                node.metadata[_TAG] = origin or self._last
+                nodes.extend(each for each, _ in node.next_functions)
+
+    def _origin_of(self, kind: str) -> tuple[Origin, tuple[str, ...]]:
+        """That of a transform, with its kind in the name where that does not say it."""
+        here = self.origin()
+        is_said = self.phase == BACKWARD or here.name.rpartition(".")[2] in _TRANSFORMS
+        short = "" if is_said else NAMES.get(kind, "")
+        return Origin(here.site, f"{here.name}: {short}" if short else here.name), here.functions
+
+    def _price(self, recipe: Recipe, batch: int) -> float | None:
+        if (recipe, batch) not in self._prices:
+            try:
+                found = cost.price(recipe, batch, self.chip, self.cores).predicted_ns
+            except cost.CannotRun:
+                found = None
+            self._prices[recipe, batch] = found
+        return self._prices[recipe, batch]
+
+
+class _Functions(TorchFunctionMode):
+    """Functions of torch, which the program or this library calls, with the mode set aside."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs, watch = kwargs or {}, self.watch
+        caller = None if watch.is_apart else next(sites.frames(), None)
+        # Derivatives of torch's own, which it computes with or without the mode by its release.
+        is_engine = watch.phase == BACKWARD and caller is None
+        if watch.is_apart or is_engine:
+            return func(*args, **kwargs)
+        if caller is not None and sites.is_internal(caller):
+            if func in _MAKING_COMPLEX:  # native tensors, which are for the host
+                if caller.f_code is _TO_COMPLEX and not watch.function:
+                    here = Origin(watch.origin().site, "ComplexTensor.to_complex")
+                    watch.note(watch.fallbacks, here, _IS_NATIVE)
+                with torch._C.DisableTorchFunction():
+                    return func(*args, **kwargs)
+            return self._called(func, args, kwargs)
+        before, watch.function = watch.function, watch.function or _name_of(func)
+        try:
+            return self._of_program(func, args, kwargs)
+        finally:
+            watch.function = before
+
+    def _of_program(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function that the program has called."""
+        watch = self.watch
+        named = {x for x in (*args, *kwargs.values()) if isinstance(x, str)}
+        if func in _READING or (func is torch.Tensor.to and "cpu" in named):
+            watch.note(watch.fallbacks, watch.origin(), _READS)
+        operators, events = watch.operators[watch.phase], watch.events
+        result = self._called(func, args, kwargs)
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        made = tree_leaves(result)
+        is_complex = any(isinstance(x, torch.Tensor) and x.is_complex() for x in (*given, *made))
+        if not is_complex:
+            return result
+        watch.complex_operations += 1
+        count = watch.operators[watch.phase] - operators
+        if count >= MANY and events == watch.events:
+            watch.note(watch.fallbacks, watch.origin(), _MANY_OPERATORS.format(count=count))
+        is_on_device = bool(given) or kwargs.get("device") is not None
+        if is_on_device and any(map(_is_native, made)) and not any(map(_is_native, given)):
+            watch.note(watch.refused, watch.origin(), _NO_STORAGE)
+            with watch.apart():
+                result = _with_split(result)
+        return result
+
+    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function, or what native complex tensors give where it refuses."""
+        watch = self.watch
+        watch.tag(tree_leaves((args, kwargs)))
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            result = self._instead(func, args, kwargs, error)
+        if watch.has_backward and watch.phase == FORWARD:
+            watch.tag(tree_leaves(result), watch.origin())
+        return result
+
+    def _instead(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+    ) -> Any:
+        """The function of native tensors; the error where torch itself has none to give."""
+        watch = self.watch
+        split = [x for x in tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)]
+        if not split and func not in patch._REPLACEMENTS:
+            raise error
+        with watch.apart():
+            natives = {id(z): _native(z.clone()) for z in split}  # z may be written into below
+            args, kwargs = tree_map_only(ComplexTensor, lambda z: natives[id(z)], (args, kwargs))
+            try:
+                result = func(*args, **kwargs)
+            except Exception as reason:
+                if isinstance(error, NotImplementedError):
+                    watch.hopeless = error
+                    message = f"torch itself has it for real numbers alone: {reason}"
+                    watch.note(watch.refused, watch.origin(), message)
+                raise error from None
+            for z in split:
+                native = natives[id(z)]
+                if native._version and native.shape == z.shape:  # it was written into
+                    z.copy_(ComplexTensor.from_complex(native))
+            given = {id(natives[id(z)]): z for z in split}  # which functions in place return
+            result = tree_map_only(torch.Tensor, lambda x: given.get(id(x), x), result)
+            result = _with_split(result)
+        watch.note(watch.refused, watch.origin(), str(error))
+        return result
+
+
+class _Operators(TorchDispatchMode):
+    """Operators of ATen, counted. Of ComplexTensors those of real parts that they are made of."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+        self._is_inside = False  # of an operator of a ComplexTensor, in the backward pass
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """A block in which the mode works, which torch sets aside to call what is in it."""
+        if self in _get_current_dispatch_mode_stack():
+            yield
+            return
+        with self:
+            yield
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs, watch = kwargs or {}, self.watch
+        if watch.is_apart:
+            return func(*args, **kwargs)
+        if any(issubclass(each, ComplexTensor) for each in types):
+            if watch.phase == FORWARD or self._is_inside:
+                return NotImplemented  # so that torch asks the ComplexTensor, and then this again
+            return self._differentiated(func, args, kwargs)
+        is_read = func is aten._local_scalar_dense.default
+        if is_read and not sites.is_internal(next(sites.frames(), None)):
+            watch.note(watch.fallbacks, watch.origin(), _READS)
+        if func.namespace == "trnfft":  # what it calls is counted
+            return _body_of(func)(*args, **kwargs)
+        if not is_view(func) and func.overloadpacket not in _WITHOUT_WORK:
+            watch.operators[watch.phase] += 1
+        return func(*args, **kwargs)
+
+    def _differentiated(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator of a derivative's formula, computed with native tensors where refused."""
+        watch = self.watch
+        self._is_inside = True
+        try:
+            with self:
+                return func(*args, **kwargs)
+        except NotImplementedError as error:
+            if written_by(func):
+                raise
+            watch.note(watch.refused, watch.origin(), str(error))
+        finally:
+            self._is_inside = False
+        with watch.apart():
+            native = tree_map_only(ComplexTensor, _native, (args, kwargs))
+            return _with_split(func(*native[0], **native[1]))
+
+
+def _body_of(func: Any) -> Callable[..., Any]:
+    """What an operator of this library does, on device meta, too, where torch asks for shapes."""
+    found = _maybe_get_opdef(func)
+    return func if found is None else found._init_fn  # type: ignore[no-any-return]
+
+
+def _name_of(func: Callable[..., Any]) -> str:
+    """As the program has written it, about: `torch.special.erfinv`."""
+    name = resolve_name(func) or getattr(func, "__name__", str(func))
+    return name.removesuffix(".__get__").replace("torch.functional.", "torch.")
+
+
+def _is_native(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_complex() and not isinstance(x, ComplexTensor)
+
+
+def _native(z: ComplexTensor) -> torch.Tensor:
+    real, imag = parts_of(z)
+    return torch.complex(*(part.to(_computable(part.dtype)) for part in (real, imag)))
+
+
+def _computable(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _with_split(result: Any) -> Any:
+    """The result with ComplexTensors in place of native complex tensors."""
+
+    def split(x: torch.Tensor) -> torch.Tensor:
+        return ComplexTensor.from_complex(x) if _is_native(x) else x
+
+    return tree_map_only(torch.Tensor, split, result)
