@@ -1,1 +1,1 @@
-"""Complex numbers as pairs of real tensors, and what torch's functions do with them."""
+"""Complex numbers as pairs of real tensors, and torch's functions for them."""

@@ -1,6 +1,6 @@
-"""Sums, products, quotients, powers and comparisons.
+"""Sums, products, quotients, powers and comparisons of ComplexTensors.
 
-Either operand may be the ComplexTensor, the other one real, native complex or a number.
+Either operand may be the ComplexTensor; the other one may be real, native complex or a number.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from trnfft.ops.sharded import summed
 
 
 def _checked(function: Any) -> Any:
-    """The operator of two operands, with an error that names both shapes where they do not fit."""
+    """Returns an operator of two operands whose error names shapes that do not broadcast."""
 
     def implementation(self: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -32,7 +32,7 @@ def _checked(function: Any) -> Any:
 
 
 def fit(shape: torch.Size, other: torch.Size) -> bool:
-    """Whether they broadcast."""
+    """Returns whether two shapes broadcast."""
     if shape == other:
         return True
     pairs = zip(reversed(shape), reversed(other), strict=False)
@@ -43,7 +43,7 @@ def _operator(*overloads: Any) -> Any:
     return lambda function: implements(*overloads)(_checked(function))
 
 
-# Functions of whatever has parts, which serve above autograd, too.
+# These functions accept anything that has parts, so that they also serve above autograd.
 
 
 def total(self: Any, other: Any) -> Parts:
@@ -68,9 +68,9 @@ def product(self: Any, other: Any) -> Parts:
     if d is None:
         return Parts(a * c, b * c)
     if isinstance(c, torch.Tensor) and isinstance(a, torch.Tensor) and a.dtype == c.dtype:
-        # A sum of products is none of what is pending in DTensors.
+        # Sums that are pending in DTensors are carried out before, because products need them.
         a, b, c, d = map(summed, (a, b, c, d))
-        # A pass over memory less for each part.
+        # This saves a pass over memory for each part.
         return Parts((a * c).addcmul_(b, d, value=-1), (a * d).addcmul_(b, c))
     return Parts(a * c - b * d, a * d + b * c)
 
@@ -176,11 +176,11 @@ def pow(self: Any, exponent: Any) -> ComplexTensor:
 
 
 def complex_pow(base: Any, exponent: Any) -> Parts:
-    """exp(exponent log(base)) of tensors, parts or numbers."""
+    """Returns exp(exponent log(base)) for tensors, parts or numbers."""
     (a, b), (c, d) = _numbers(base, exponent), _numbers(exponent, base)
     is_zero = (a == 0).bitwise_and(b == 0)
-    # The logarithm of zero is infinite: compute elsewhere, then write the limit. Where the exponent
-    # is 1, the limit is the base itself, which has a derivative.
+    # The logarithm of zero is infinite, so the limit is written there. Where the exponent is 1, the
+    # limit is the base itself, which has a derivative.
     limit = (
         torch.where(c > 0, 0.0, torch.nan).to(a.dtype).masked_fill((c == 0).bitwise_and(d == 0), 1)
     )
@@ -203,7 +203,7 @@ def pow_of_number(self: ComplexTensor, exponent: Any) -> ComplexTensor:
 
 
 def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
-    """By squaring: log2(exponent) roundings, and no logarithm."""
+    """Returns a power by squaring, with log2(exponent) roundings and without a logarithm."""
     if exponent == 0:
         return joined(torch.ones_like(base._real), torch.zeros_like(base._imag))
     base = reciprocal(base) if exponent < 0 else joined(base._real.clone(), base._imag.clone())
@@ -215,7 +215,7 @@ def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
 
 
 def _numbers(value: Any, like: Any) -> Parts:
-    """The parts of an operand, both in the dtype that torch promotes it and `like` to."""
+    """Returns an operand's parts, in the dtype to which torch promotes it together with `like`."""
     parts = [x if isinstance(x, torch.Tensor) else None for x in (split(value)[0], split(like)[0])]
     dtype = torch.result_type(*parts) if None not in parts else None  # type: ignore[arg-type]
     known = next(x for x in parts if x is not None)

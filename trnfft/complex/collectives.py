@@ -8,16 +8,16 @@ from torch.utils._pytree import tree_any, tree_map, tree_map_only
 
 
 def on_each_part(overload: OpOverload, kinds: Any, args: Any, kwargs: Any) -> Any:
-    """An operator that writes into its tensors, of tensors of these kinds, which have two parts.
+    """Calls an operator that writes into its tensors, which are of these kinds with two parts.
 
-    Returns what the operator does: its tensors, and the work of the second exchange, as the first
-    one has ended.
+    Returns the results of the operator: its tensors, and the work of the second exchange. The first
+    exchange has ended by then.
     """
     _, first = _called(overload, kinds, "_real", args, kwargs)
     for work in first:
         work.wait()
     result, _ = _called(overload, kinds, "_imag", args, kwargs)
-    # What was given stands for what was written.
+    # The given tensors are returned in place of the written parts.
     written = [argument for argument in args if tree_any(lambda x: isinstance(x, kinds), argument)]
     if isinstance(result, (tuple, list)) and isinstance(result[0], list):
         return (written[0], *result[1:])
@@ -27,7 +27,7 @@ def on_each_part(overload: OpOverload, kinds: Any, args: Any, kwargs: Any) -> An
 def _called(
     overload: OpOverload, kinds: Any, part: str, args: Any, kwargs: Any
 ) -> tuple[Any, list[Any]]:
-    """The operator's result, of one part of each tensor, and the works in it."""
+    """Calls the operator on one part of each tensor; returns its result and the works in it."""
     own_args, own_kwargs = tree_map_only(kinds, lambda z: getattr(z, part), (args, kwargs))
     result = overload(*own_args, **own_kwargs)
     works: list[Any] = []

@@ -1,7 +1,7 @@
 """Functions whose derivatives, or whose composition, torch writes in native complex tensors.
 
-Here they are real functions of the parts, above autograd: the derivative is that of the parts. What
-they compute is what the operator of the table below autograd does, of the same functions of parts.
+Here they are real functions of the parts, above autograd, so that the derivative is that of the
+parts. The operators of the table below autograd use the same functions of parts.
 """
 
 import functools
@@ -24,7 +24,10 @@ Function = Callable[..., Any]
 
 
 def _composite(names: str, *owners: Any) -> Callable[[Function], Function]:
-    """Decorator: functions of these names, of torch and of its tensors, if not into `out`."""
+    """Decorates a function as the implementation of torch's functions and methods of these names.
+
+    Calls with an argument `out` are left to torch.
+    """
 
     def register(function: Function) -> Function:
         for name in names.split():
@@ -50,7 +53,7 @@ def _unless_written(function: Function, original: Function) -> Function:
 
 
 def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
-    """The function as torch has it, of which the operators come to the table."""
+    """Calls torch's own function, whose operators come to the table."""
     with torch._C.DisableTorchFunctionSubclass():
         if torch.compiler.is_exporting():
             return exported(function, args, kwargs)
@@ -58,14 +61,14 @@ def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 def opened(value: Any) -> Any:
-    """The parts of a ComplexTensor, with derivatives; numbers as Python's; else the value."""
+    """Returns the parts of a ComplexTensor, with derivatives; other values as they are."""
     if isinstance(value, numbers.Complex) and not isinstance(value, (int, float)):
         return complex(value)
     return Parts(*parts_of(value)) if isinstance(value, ComplexTensor) else value
 
 
 def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
-    """The function of a list of real parts, and of imaginary ones."""
+    """Applies a function to the list of real parts, and to the list of imaginary parts."""
     reals, imags = zip(*(both(opened(x)) for x in values), strict=True)
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
 
@@ -73,7 +76,8 @@ def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) ->
 @_composite("abs absolute __abs__")
 def abs(input: ComplexTensor) -> torch.Tensor:
     a, b = opened(input)
-    # hypot has the derivative 0 / 0 at zero: compute it elsewhere, then write the zero.
+    # The derivative of hypot at zero is 0 / 0, so hypot is computed elsewhere, and the zero is
+    # written.
     zero = (a == 0).bitwise_and(b == 0)
     return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
@@ -86,8 +90,8 @@ def nan_to_num(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor
 def _refused(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} of complex numbers is not defined, as in torch, allowed are real ones; write "
-            f"for example (input - target).abs().square().mean()"
+            f"{name} of complex numbers is not defined, as in torch; use it for real numbers, or "
+            f"write for example (input - target).abs().square().mean()"
         )
 
     return refuse
@@ -212,7 +216,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 @_composite("__setitem__")
 def _set_item(self: Any, index: Any, value: Any) -> None:
     if isinstance(self, ComplexTensor) and isinstance(value, (int, float, complex)):
-        # Of a number torch would make a native tensor of the same dtype.
+        # torch would make a native tensor of the same dtype from a number.
         value = join(*(self._real.new_tensor(part) for part in both(value)))
     if not isinstance(self, ComplexTensor) or not _has_derivative(self, value):
         as_torch(torch.Tensor.__setitem__, self, index, value)
@@ -229,13 +233,13 @@ def diagonal_scatter(input: Any, src: Any, *args: Any, **kwargs: Any) -> Complex
 
 
 def _in_place(function: Function, original: Function) -> Function:
-    """The function, whose result is written into its first argument."""
+    """Returns the function that writes its result into its first argument."""
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(self, ComplexTensor) or not _has_derivative(self, *args):
             return as_torch(original, self, *args, **kwargs)
-        # Of a copy, because what the derivative needs of it is kept.
+        # The function gets a copy, because the derivative keeps what it needs of its argument.
         return self.copy_(function(self.clone(), *args, **kwargs))
 
     return call
@@ -255,7 +259,7 @@ for _function in (masked_fill, pow, put, index_put, cumprod):
 
 
 def _convolution(function: Function) -> Function:
-    """A convolution, which is linear in its input and in its weight."""
+    """Returns a convolution, which is linear in its input and in its weight."""
 
     @functools.wraps(function)
     def convolution(input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -266,7 +270,7 @@ def _convolution(function: Function) -> Function:
         is_complex = any(isinstance(x, Parts) for x in parts)
         sums: Any = bilinear_parts(convolved, *parts) if is_complex else convolved(input, weight)
         sums = join(*sums) if is_complex else sums
-        # The dimensions after that of the channels are as many as those of a kernel.
+        # The channels' dimension is followed by as many dimensions as a kernel has.
         return sums if bias is None else sums + bias.reshape(-1, *[1] * (weight.ndim - 2))
 
     return convolution
@@ -290,7 +294,7 @@ for _name in (
 def cov(input: ComplexTensor, **kwargs: Any) -> ComplexTensor:
     if input.ndim == 2 and input.shape[0] > 1:
         return as_torch(torch.cov, input, **kwargs)
-    # Of one variable, torch makes a native complex number: take it twice.
+    # torch makes a native complex number for one variable, so the variable is taken twice.
     return as_torch(torch.cov, torch.stack([input, input]).flatten(0, -2), **kwargs)[0, 0]
 
 
@@ -339,7 +343,7 @@ def logdet(input: ComplexTensor) -> ComplexTensor:
 
 @_composite("qr", torch, torch.Tensor, torch.linalg)
 def qr(input: ComplexTensor, mode: Any = "reduced") -> Any:
-    mode = {True: "reduced", False: "complete"}.get(mode, mode)  # `some` of torch.qr
+    mode = {True: "reduced", False: "complete"}.get(mode, mode)  # the argument `some` of torch.qr
     rows, columns = input.shape[-2:]
     if not _has_derivative(input):
         return as_torch(torch.linalg.qr, input, mode)
@@ -355,7 +359,10 @@ def qr(input: ComplexTensor, mode: Any = "reduced") -> Any:
 
 
 class _TallQR(torch.autograd.Function):
-    """Q and R of a matrix of not more columns than rows. Torch's formula writes into real parts."""
+    """Q and R of a matrix that has at most as many columns as rows.
+
+    torch's formula for the derivative writes into real parts.
+    """
 
     @staticmethod
     def forward(ctx: Any, a: ComplexTensor) -> Any:
@@ -380,6 +387,6 @@ def vander(x: ComplexTensor, *, N: int | None = None) -> torch.Tensor:
     x = torch.atleast_1d(x)
     count = x.shape[-1] if N is None else N
     if N is not None and N < 2:
-        return as_torch(torch.linalg.vander, x, N=N)  # which says what is allowed
+        return as_torch(torch.linalg.vander, x, N=N)  # whose error says what is allowed
     powers = cumprod(x[..., None].expand(*x.shape, max(count - 1, 0)), -1)
     return torch.cat([torch.ones_like(x)[..., None], powers], dim=-1)

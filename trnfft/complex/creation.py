@@ -1,4 +1,4 @@
-"""Operators that make tensors of the shape of another; of a real dtype they are real."""
+"""Operators that make tensors of another tensor's shape; with a real dtype the result is real."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
 
 
 def _like_parts(function: Any) -> Any:
-    """The operator once for each part, unless it is told a real dtype."""
+    """Returns an implementation that calls the operator for each part, or once for a real dtype."""
 
     def implementation(
         self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
@@ -83,7 +83,7 @@ def _filled(
 
 @implements(aten.randn_like.default)
 def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
-    # The variance of the complex number is one, so that of each part a half.
+    # A complex number has the variance 1, so each part has the variance 1/2.
     drawn = _like_parts(aten.randn_like.default)(self, **kwargs)
     if not isinstance(drawn, ComplexTensor):
         return drawn
@@ -92,7 +92,7 @@ def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
 
 @implements(aten._to_copy.default)
 def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
-    """A copy; in a real dtype of the real part, in bool of whether numbers are not zero."""
+    """Returns a copy. A real dtype gives the real part; bool gives whether numbers are not zero."""
     if dtype == torch.bool:
         return (self._real != 0).bitwise_or(self._imag != 0)
     kwargs["dtype"] = dtype_of_parts(dtype)

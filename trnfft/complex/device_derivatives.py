@@ -1,8 +1,9 @@
 """Derivatives of torch's views of parts, on devices where complex storage is not assumed.
 
-Inside of torch.func's transforms torch has the last word on `z.real`: by torch.view_as_real, of
-which the derivative is a native complex tensor. Devices of other makers may have none; there it is
-that of the two parts, for a ComplexTensor. A native tensor, where there is one, has a native one.
+Inside the transforms of torch.func, `z.real` is torch's own: torch.view_as_real, whose derivative
+is a native complex tensor. Devices of other makers may have no such tensors. There the derivative
+of a ComplexTensor consists of its two parts. A native tensor, where the device has them, has a
+native derivative.
 """
 
 from typing import Any
@@ -18,12 +19,13 @@ _LIBRARY = torch.library.Library("aten", "IMPL")
 
 
 class _Split(_SingleLevelFunction):
-    """Both parts, at the level of torch.func that asks."""
+    """Returns both parts, at the level of torch.func that asks for them."""
 
     @staticmethod
     def forward(ctx: Any, z: torch.Tensor, modes: tuple[bool, bool]) -> Any:
         ctx.is_split = _is_split(z)
-        # Outer levels record what is below this one, though a function's forward is not recorded.
+        # Outer levels record the operations below this one, although a function's forward is not
+        # recorded.
         reverse, forward = modes
         with (
             torch.set_grad_enabled(reverse),
@@ -45,7 +47,7 @@ class _Split(_SingleLevelFunction):
 
 
 def _is_split(z: torch.Tensor) -> bool:
-    """Whether it is a ComplexTensor, below the wrappers of torch.func."""
+    """Returns whether the tensor below torch.func's wrappers is a ComplexTensor."""
     functorch = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(z):
         z = functorch.get_unwrapped(z)
@@ -65,7 +67,7 @@ def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
     return torch.stack(parts, -1)
 
 
-# Torch's own, of native tensors; torch 2.9 cannot be asked for it.
+# torch's own implementation for native tensors, which torch 2.9 does not give away
 _TORCHS: Any = None
 if hasattr(torch.library, "get_kernel"):
     _TORCHS = torch.library.get_kernel("aten::view_as_real", "AutogradPrivateUse1")

@@ -1,12 +1,12 @@
-"""What ATen's operators do on ComplexTensors: a table, operator by operator, below autograd.
+"""A table of the implementations of ATen's operators for ComplexTensors, below autograd.
 
 An implementation gets the arguments of its operator, calls real operators on the parts, and makes
-ComplexTensors of their results. Its derivative is torch's own, whose formula calls operators of
-the table again. The files of this folder register theirs, by kind, with `implements`; what writes
-in place or into `out=` follows from the operator that does not, and what has no entry is
-decomposed, if torch knows into what.
+ComplexTensors from the results. Its derivative is torch's own, whose formula calls operators of the
+table again. The files of this folder register their implementations, by kind, with `implements`. An
+operator that writes in place or into `out=` is derived from the operator that does not write. An
+operator without an entry is decomposed, if torch has a decomposition.
 
-Names of arguments are those of ATen's schemas.
+Arguments have the names of ATen's schemas.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ Implementation = Callable[..., Any]
 
 TABLE: dict[OpOverload, Implementation] = {}
 
-# Of operators that have no entry of their own, as they are met: at most as many as torch has.
+# Implementations of operators without an entry, added as they are met: at most as many as torch
+# has.
 _DERIVED: dict[OpOverload, Implementation] = {}
 
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
-# The operators into `out` that are at work.
+# The operators into `out` that are running.
 _BEGUN: ContextVar[frozenset[OpOverload]] = ContextVar("begun", default=frozenset())
 
-# Arguments of these names say which elements are meant. The others are numbers, and have parts.
+# Arguments of these names choose elements. All other arguments are numbers, and have parts.
 _CHOOSING = {"condition", "index", "indices", "mask", "repeats"}
 
 
 def implements(*overloads: OpOverload) -> Callable[[Implementation], Implementation]:
-    """Decorator: what these operators do on ComplexTensors."""
+    """Decorates the implementation of these operators for ComplexTensors."""
 
     def register(implementation: Implementation) -> Implementation:
         TABLE.update((overload, implementation) for overload in overloads)
@@ -61,7 +62,7 @@ def implements(*overloads: OpOverload) -> Callable[[Implementation], Implementat
 
 
 def overloads_of(names: str) -> Iterable[OpOverload]:
-    """All functional overloads of ATen's operators of these names."""
+    """Yields all functional overloads of ATen's operators of these names."""
     for name in names.split():
         packet = getattr(aten, name)
         for overload in packet.overloads():
@@ -75,8 +76,8 @@ def overloads_of(names: str) -> Iterable[OpOverload]:
 class Parts(NamedTuple):
     """Real and imaginary part: tensors of one shape and dtype, or numbers.
 
-    What is written in terms of them serves below autograd, of the parts of a ComplexTensor, and
-    above it, of parts that have a derivative.
+    Functions of Parts serve both below autograd, for the parts of a ComplexTensor, and above it,
+    for parts that have a derivative.
     """
 
     real: Any
@@ -84,13 +85,13 @@ class Parts(NamedTuple):
 
 
 def split(value: Any) -> tuple[Any, Any]:
-    """Real and imaginary part of a number or a tensor; None for the latter of real ones."""
+    """Returns real and imaginary part of a number or a tensor; None as the latter if real."""
     if isinstance(value, Parts):
         return value
     if isinstance(value, ComplexTensor):
         return value._real, -value._imag if is_conjugate(value) else value._imag
     if isinstance(value, torch.Tensor):
-        # What is conjugated or negated lazily is so above this place, and would not be here.
+        # Lazy conjugation and negation is visible above this place, and would be lost here.
         if value.is_conj():
             value = value._conj()
             return value.real, -value.imag
@@ -102,7 +103,7 @@ def split(value: Any) -> tuple[Any, Any]:
 
 
 def both(value: Any) -> Parts:
-    """Real and imaginary part of a number or a tensor; zeros for that of a real one."""
+    """Returns real and imaginary part of a number or a tensor; zeros as the latter if real."""
     real, imag = split(value)
     if imag is None:
         imag = torch.zeros_like(real) if isinstance(real, torch.Tensor) else 0
@@ -110,7 +111,7 @@ def both(value: Any) -> Parts:
 
 
 def each_part(overload: OpOverload) -> Implementation:
-    """The operator of the real parts of all arguments, and of the imaginary parts."""
+    """Returns an implementation that calls the operator for the real and the imaginary parts."""
     names = [argument.name for argument in overload._schema.arguments]
 
     def implementation(*args: Any, **kwargs: Any) -> Any:
@@ -129,7 +130,11 @@ def each_part(overload: OpOverload) -> Implementation:
 
 
 def check_complex(dtype: Any) -> None:
-    """TypeError for a real dtype of a complex result, of which torch would drop a part."""
+    """Checks the dtype of a complex result; torch would drop a part for a real dtype.
+
+    Raises:
+        TypeError: the dtype is real.
+    """
     if isinstance(dtype, torch.dtype) and not dtype.is_complex:
         raise TypeError(
             f"argument 'dtype' is {dtype}, allowed are complex dtypes for a ComplexTensor; take "
@@ -138,7 +143,7 @@ def check_complex(dtype: Any) -> None:
 
 
 def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
-    """The operator with arguments by name, of which some are positional in Python."""
+    """Calls the operator with arguments by name, some of which are positional in Python."""
     positional = [a.name for a in overload._schema.arguments if not a.kwarg_only]
     args = []
     for name in positional:
@@ -149,7 +154,7 @@ def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
 
 
 def _parts(value: Any) -> tuple[Any, Any]:
-    """Those of an argument: of tensors, lists of such, complex numbers; the rest twice."""
+    """Returns both parts of tensors, lists of tensors, and complex numbers; other values twice."""
     if isinstance(value, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in value):
         real, imag = zip(*map(both, value), strict=True)
         return list(real), list(imag)
@@ -160,7 +165,7 @@ def _parts(value: Any) -> tuple[Any, Any]:
 
 
 def joined(real: Any, imag: Any) -> Any:
-    """A ComplexTensor, or a list of them."""
+    """Returns a ComplexTensor, or a list of them."""
     if isinstance(real, torch.Tensor):
         return of_parts(real, imag)
     return type(real)(map(joined, real, imag))
@@ -170,7 +175,7 @@ def joined(real: Any, imag: Any) -> Any:
 
 
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `ComplexTensor.__torch_dispatch__` returns."""
+    """Returns the result of `ComplexTensor.__torch_dispatch__`."""
     if _has_conjugate(args) or kwargs and _has_conjugate(kwargs.values()):
         if is_view(overload):
             return _view_of_conjugate(overload, args, kwargs)
@@ -190,7 +195,7 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _has_conjugate(values: Iterable[Any]) -> bool:
-    """Whether a tensor among these is conjugated lazily."""
+    """Returns whether a tensor among the values is conjugated lazily."""
     for x in values:
         if isinstance(x, ComplexTensor):
             if is_conjugate(x):
@@ -201,12 +206,12 @@ def _has_conjugate(values: Iterable[Any]) -> bool:
 
 
 def is_view(overload: OpOverload) -> bool:
-    """Whether the results share memory with an argument."""
+    """Returns whether the results share memory with an argument."""
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
 
 
 def _view_of_conjugate(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Views of a tensor that is conjugated lazily are, too."""
+    """Returns the views of a tensor that is conjugated lazily, which are conjugated lazily, too."""
     if overload == aten.view_as_real.default:
         raise RuntimeError(
             "argument 'input' is conjugated lazily, allowed are tensors with numbers of their own; "
@@ -220,7 +225,7 @@ def _view_of_conjugate(overload: OpOverload, args: tuple[Any, ...], kwargs: dict
 
 
 def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The arguments without lazy conjugation, but those that the operator writes into."""
+    """Returns the arguments without lazy conjugation, except those that the operator writes."""
     names = [a.name for a in overload._schema.arguments]
     written = written_by(overload)
     resolve = functools.partial(tree_map_only, ComplexTensor, lambda z: of_parts(*split(z)))
@@ -229,9 +234,9 @@ def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _keys_of_xla() -> Any:
-    """Keys with which PyTorch-XLA's tensors have views, and may be written; None without it.
+    """Returns the keys with which PyTorch-XLA's tensors have views and can be written, or None.
 
-    Both are made by a key above that of this table, which torch leaves out below it.
+    A key above this table's key makes both possible, and torch leaves it out below.
     """
     if "torch_xla" not in sys.modules:
         return None
@@ -240,9 +245,10 @@ def _keys_of_xla() -> Any:
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function for torch.export, which records operators before they come to this table.
+    """Calls the function for torch.export, which records operators before they come to this table.
 
-    It cannot record those of ComplexTensors; it is to record the real ones that they are made of.
+    It cannot record operators of ComplexTensors. It is made to record the real operators of which
+    they consist.
     """
     from trnfft.complex import in_graph  # here: it loads torch's compiler
 
@@ -261,10 +267,11 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def _with_twins(
     implementation: Implementation, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """The implementation of others with the same parts, which a program to export knows nothing of.
+    """Calls the implementation with copies of the ComplexTensors that have the same parts.
 
-    Of those it knows it would record the operators that the implementation calls; these are to come
-    to `exported`, by `__torch_function__`.
+    A program to export would record the operators that the implementation calls on tensors that it
+    knows. It does not know the copies, so that these operators come to `exported`, by
+    `__torch_function__`.
     """
     originals = {}
 
@@ -280,7 +287,7 @@ def _with_twins(
 
 
 def _derived(overload: OpOverload) -> Implementation:
-    """An implementation by other entries of the table, or by torch's decomposition."""
+    """Returns an implementation by other entries of the table, or by torch's decomposition."""
     if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
     if overload.namespace == "c10d":
@@ -292,7 +299,7 @@ def _derived(overload: OpOverload) -> Implementation:
     functional = _functional_of(overload)
     if functional is not None:
         return _writing(overload, functional)
-    if overload.namespace == "prims":  # of torch's decompositions, named as ATen's
+    if overload.namespace == "prims":  # operators of torch's decompositions, named like ATen's
         packet = getattr(aten, overload.overloadpacket.__name__, None)
         same = (getattr(packet, name, None) for name in ("Tensor", "default"))
         return next((TABLE[x] for x in same if x in TABLE), functools.partial(_refuse, overload))
@@ -314,7 +321,7 @@ def _torch_decompositions() -> dict[Any, Implementation]:
 def _decomposed(
     overload: OpOverload, decomposition: Implementation, *args: Any, **kwargs: Any
 ) -> Any:
-    """torch's decomposition, with an error that names the operator rather than a part of it."""
+    """Calls torch's decomposition; an error names the operator rather than a part of it."""
     try:
         return decomposition(*args, **kwargs)
     except NotImplementedError:
@@ -329,13 +336,13 @@ def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 def written_by(overload: OpOverload) -> list[str]:
-    """The names of the arguments that an operator writes into."""
+    """Returns the names of the arguments into which an operator writes."""
     arguments = overload._schema.arguments
     return [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
 
 
 def _functional_of(overload: OpOverload) -> OpOverload | None:
-    """The operator that returns what this one writes into its first argument, or into `out`."""
+    """Returns the operator that returns what this one writes into its first argument or `out`."""
     schema, written = overload._schema, written_by(overload)
     if not written:
         return None
@@ -355,14 +362,15 @@ def _functional_of(overload: OpOverload) -> OpOverload | None:
 
 
 def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
-    """The operator by the functional one, whose results are written into the arguments."""
+    """Returns an implementation by the functional operator, whose results are written."""
     outs = written_by(overload)
 
     def in_place(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return write(self, functional(self, *args, **kwargs))
 
     def into_out(*args: Any, **kwargs: Any) -> Any:
-        if overload in _BEGUN.get():  # torch has the functional one by this one, as sspaddmm
+        # torch defines the functional operator by this one, as for sspaddmm
+        if overload in _BEGUN.get():
             _refuse(overload)
         targets = [kwargs.pop(name) for name in outs]
         token = _BEGUN.set(_BEGUN.get() | {overload})
@@ -391,7 +399,7 @@ def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTen
     return of_parts(*(aten.copy(part, value, non_blocking) for part, value in parts))
 
 
-# Operators on lists, and those on one of them that take the same arguments, where names differ.
+# Operators on lists, and operators on one tensor with the same arguments, where their names differ.
 _OF_ONE = {
     "norm": "linalg_vector_norm",
     "maximum": "clamp_min",
@@ -402,9 +410,9 @@ _OF_ONE = {
 
 
 def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """An operator on lists, such as _foreach_add, one by one."""
+    """Calls an operator on lists, such as _foreach_add, for each of their items."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
-    if name.startswith("addc") and len(args) == 4:  # a factor, which has to be named there
+    if name.startswith("addc") and len(args) == 4:  # a factor, which must be passed by name
         *args, value = args  # type: ignore[assignment]
         kwargs = {"value": value}
     function = getattr(aten, _OF_ONE.get(name, name), None)
@@ -419,18 +427,20 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
     ]
     if not name.endswith("_"):
         return results
-    torch.autograd.graph.increment_version(args[0])  # which torch leaves to what it calls here
+    # torch leaves this to the operators that are called here
+    torch.autograd.graph.increment_version(args[0])
     return None
 
 
 def _changing_shape(
     overload: OpOverload, self: ComplexTensor, *args: Any, **kwargs: Any
 ) -> ComplexTensor:
-    """An operator such as squeeze_, which torch's products use on results of theirs."""
+    """Calls an operator such as squeeze_, which torch's products use on their own results."""
     if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
         _refuse(overload)
     self._real, self._imag = (aten.alias(part) for part in (self._real, self._imag))
-    overload(self._real, *args, **kwargs)  # tensors of their own, as views have those before
+    # tensors of their own, because earlier views share the old ones
+    overload(self._real, *args, **kwargs)
     overload(self._imag, *args, **kwargs)
     with torch._C._DisableTorchDispatch():
         overload(self, *args, **kwargs)
@@ -438,7 +448,7 @@ def _changing_shape(
 
 
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:
-    """Write a tensor or number into a tensor, real, native complex or a ComplexTensor."""
+    """Writes a tensor or a number into a tensor: real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
         real, imag = both(source)
         if is_conjugate(target):
@@ -458,11 +468,17 @@ def write(target: torch.Tensor, source: Any) -> torch.Tensor:
 
 
 def _refuse_if_traced(target: ComplexTensor) -> None:
-    """What a graph writes into its inputs torch copies there without a look at conjugation."""
+    """Refuses writes into a lazily conjugated input of a graph.
+
+    torch copies what a graph writes into its inputs without considering the conjugation.
+
+    Raises:
+        RuntimeError: the target is in a graph.
+    """
     if is_in_graph(target._real):
         raise RuntimeError(
-            "a function that is compiled writes into a tensor that is conjugated lazily, allowed "
-            "are writes into others; write into z before z.conj(), or into z.conj().resolve_conj()"
+            "a compiled function writes into a tensor that is conjugated lazily, allowed are writes "
+            "into other tensors; write into z before z.conj(), or into z.conj().resolve_conj()"
         )
 
 

@@ -1,6 +1,6 @@
 """Exponential, logarithm, root, sign, trigonometric and hyperbolic functions and their inverses.
 
-Those with names `complex_...` are of parts and return parts; the operators are made of them.
+Functions named `complex_...` take parts and return parts; the operators use them.
 """
 
 import math
@@ -16,7 +16,7 @@ Function = Callable[[torch.Tensor, torch.Tensor], Parts]
 
 
 def _operator(overload: Any) -> Callable[[Function], Function]:
-    """Decorator: the function of parts is this operator of ComplexTensors."""
+    """Decorates a function of parts as the implementation of an operator of ComplexTensors."""
 
     def register(function: Function) -> Function:
         implements(overload)(lambda self: joined(*function(self._real, self._imag)))
@@ -42,12 +42,12 @@ def angle(self: ComplexTensor) -> torch.Tensor:
 @_operator(aten.exp.default)
 def complex_exp(a: torch.Tensor, b: torch.Tensor) -> Parts:
     magnitude = torch.exp(a)
-    b = b.masked_fill(magnitude == 0, 0)  # of which there is no cosine where it is infinite
+    b = b.masked_fill(magnitude == 0, 0)  # an infinite b has no cosine
     return Parts(magnitude * torch.cos(b), _times(magnitude, torch.sin(b)))
 
 
 def _times(large: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """The product, which is zero where the factor is, though the other one be infinite."""
+    """Returns the product; it is zero where the factor is zero, even if the other is infinite."""
     return torch.where(factor == 0, factor, large * factor)
 
 
@@ -68,7 +68,7 @@ def complex_expm1(a: torch.Tensor, b: torch.Tensor) -> Parts:
 @_operator(aten.log.default)
 def complex_log(a: torch.Tensor, b: torch.Tensor) -> Parts:
     size = absolute(a, b)
-    # Near z = 1, rounding the absolute value would cost the digits of its logarithm.
+    # Near z = 1, rounding the absolute value would cost digits of its logarithm.
     is_near = (size > 0.5).bitwise_and(size < 2)
     excess = ((a - 1) * (a + 1) + b * b).masked_fill(~is_near, 0)
     real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(size))
@@ -100,10 +100,10 @@ def complex_log10(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.sqrt.default)
 def complex_sqrt(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    """The root with a real part >= 0; on the cut, the sign of the zero chooses the side."""
+    """Returns the root with a real part >= 0; on the cut, the sign of the zero chooses the side."""
     is_right = a >= 0
     sign = torch.copysign(torch.ones_like(b), b)
-    # The larger of the parts, then the smaller one without a difference that cancels.
+    # First the larger part, then the smaller one without a difference that cancels.
     large = torch.sqrt(torch.where(is_right, a, -a) / 2 + absolute(a, b) / 2)
     small = sign * b / (2 * large.masked_fill(large == 0, 1))
     return Parts(torch.where(is_right, large, small), sign * torch.where(is_right, small, large))
@@ -115,7 +115,7 @@ def complex_rsqrt(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 
 def divided(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Parts:
-    """(a + ib) / (c + id) = (a + ib)(c - id) / |c + id|^2, scaled so that nothing overflows."""
+    """Returns (a + ib) / (c + id) = (a + ib)(c - id) / |c + id|^2, scaled against overflow."""
     scale = torch.maximum(c.abs(), d.abs())
     a, b, c, d = a / scale, b / scale, c / scale, d / scale
     square = c * c + d * d
@@ -159,7 +159,7 @@ def complex_tan(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.sinc.default)
 def complex_sinc(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    """sin(pi z) / (pi z), and 1 at zero."""
+    """Returns sin(pi z) / (pi z), and 1 at zero."""
     is_zero = (a == 0).bitwise_and(b == 0)
     a, b = math.pi * a.masked_fill(is_zero, 1), math.pi * b
     real, imag = divided(*complex_sin(a, b), a, b)
@@ -178,7 +178,7 @@ def complex_cosh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.tanh.default)
 def complex_tanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    # The addition theorem: unlike sinh / cosh, it does not overflow.
+    # This is the addition theorem; unlike sinh / cosh, it does not overflow.
     t, s = torch.tanh(a), torch.tan(b)
     square = 1 + (t * s) ** 2
     return Parts(t * (1 + s * s) / square, s * (1 - t * t) / square)
@@ -235,5 +235,5 @@ def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 
 def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    """-i (a + ib)"""
+    """Returns -i (a + ib)."""
     return Parts(b, -a)

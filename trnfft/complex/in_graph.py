@@ -1,11 +1,12 @@
 """`join` and `parts_of` in the graphs of torch.compile and torch.export.
 
-torch.compile takes them whole, without a look inside. A program of torch.export holds the real
-operators that functions of ComplexTensors are made of, with `trnfft::join` where one is returned,
-`trnfft::real` and `trnfft::imag` of those that it gets, and make_fx records these, too, and
-`trnfft::pairs` for torch.view_as_real. All of them have derivatives.
+torch.compile calls them without looking inside. A program of torch.export consists of the real
+operators of which functions of ComplexTensors consist. It has `trnfft::join` where a ComplexTensor
+is returned, and `trnfft::real` and `trnfft::imag` for each ComplexTensor that it gets. make_fx
+records these operators, too, and `trnfft::pairs` for torch.view_as_real. All of them have
+derivatives.
 
-Imported where code is compiled only, as it loads torch's compiler.
+This module loads torch's compiler, and is imported only where code is compiled.
 """
 
 import weakref
@@ -24,7 +25,7 @@ from trnfft.complex.tensor import ComplexTensor, _Join, _Split
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     z = _Join.apply(real, imag)
     if torch.compiler.is_exporting():
-        # Not those of copies without a derivative, which the parts of z are.
+        # Not the proxies of copies without a derivative, which are the parts of z.
         _note(z._real, _proxy(real))
         _note(z._imag, _proxy(imag))
         note_joined(z)
@@ -38,7 +39,7 @@ def parts_of(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
     note_parts(z)
     with proxy_tensor.disable_proxy_modes_tracing():
         real, imag = _Split.apply(z)
-    _note(real, _proxy(z._real))  # not those of the views that these are
+    _note(real, _proxy(z._real))  # not the proxies of the views that these are
     _note(imag, _proxy(z._imag))
     return real, imag
 
@@ -48,7 +49,7 @@ def as_pairs(z: ComplexTensor) -> torch.Tensor:
     return tensor.as_pairs(z)
 
 
-# What an exported program knows of a tensor while it is traced is its proxy.
+# While a program to export is traced, it knows a tensor by its proxy.
 
 _LIBRARY = torch.library.Library("trnfft", "FRAGMENT")
 _LIBRARY.define("join(Tensor real, Tensor imag) -> Tensor")
@@ -62,7 +63,7 @@ _LIBRARY.impl("pairs", lambda z: tensor.as_pairs(z), "CompositeImplicitAutograd"
 
 
 def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> Any:
-    """A function of tensors, which make_fx takes for the operator of this name."""
+    """Calls a function of tensors, which make_fx records as the operator of this name."""
     proxies = [_proxy(x) for x in inputs]
     if all(proxy is None for proxy in proxies):
         return function(*inputs)
@@ -74,7 +75,7 @@ def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
 
 
 def note_joined(values: Any) -> None:
-    """A program that is being traced can have the ComplexTensors among these of their parts."""
+    """Lets a program that is being traced make these values' ComplexTensors from their parts."""
     for z in _complex_tensors(values):
         real, imag = _proxy(z._real), _proxy(z._imag)
         if _proxy(z) is None and real is not None and imag is not None:
@@ -83,7 +84,7 @@ def note_joined(values: Any) -> None:
 
 
 def note_parts(*values: Any) -> None:
-    """A program that is being traced can have the parts of the ComplexTensors among these."""
+    """Lets a program that is being traced take the parts of these values' ComplexTensors."""
     for z in _complex_tensors(values):
         proxy = _proxy(z)
         if proxy is not None and _proxy(z._real) is None:
@@ -92,9 +93,9 @@ def note_parts(*values: Any) -> None:
 
 
 class _Joined(proxy_tensor._ProxyTensor):
-    """The proxy of a ComplexTensor that a program has in parts: joined where it is asked for.
+    """The proxy of a ComplexTensor that a program has in parts; it is joined where it is used.
 
-    What the program writes into the parts before is in it then, for autograd as well.
+    Everything that the program wrote into the parts before is then in it, also for autograd.
     """
 
     def __init__(self, z: ComplexTensor, joined: Any) -> None:

@@ -1,10 +1,10 @@
 """Systems of equations: triangular ones, LU and Cholesky decompositions and what follows from them.
 
-The algorithms are LAPACK's without blocks, a column at a time, on ComplexTensors: some ten
-operations of whole matrices a column. Pivots are those of LAPACK, which compares |a| + |b|. What
-torch computes from a decomposition, and its derivatives, follow.
+The algorithms are LAPACK's without blocks, one column at a time, on ComplexTensors: about ten
+operations of whole matrices for each column. Pivots are chosen as in LAPACK, which compares |a| +
+|b|. Everything that torch computes from a decomposition, and the derivatives, follow.
 
-The exponential is that of a real matrix of twice the size: [[A, -B], [B, A]] in place of A + iB
+The exponential is that of a real matrix of twice the size: replacing A + iB by [[A, -B], [B, A]]
 maps sums to sums and products to products.
 """
 
@@ -34,7 +34,7 @@ def solve_triangular(
 
 
 def _forward(lower: Any, b: Any, is_unit: bool) -> Any:
-    """The first half of the unknowns, then the second: all but the quotients are products."""
+    """Solves for the first half of the unknowns, then the second, by products and quotients."""
     size = lower.shape[-1]
     if size <= 1:
         return b.clone() if is_unit or not size else b / lower
@@ -196,7 +196,7 @@ def slogdet(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, 
 
 
 def sign_of_pivots(pivots: torch.Tensor) -> torch.Tensor:
-    """1 after an even number of swaps, -1 after an odd one."""
+    """Returns 1 after an even number of swaps, and -1 after an odd number."""
     places = torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
     return 1 - 2 * ((pivots != places).sum(-1) % 2)
 
@@ -230,7 +230,7 @@ def cholesky_old(self: torch.Tensor, upper: bool = False) -> torch.Tensor:
     return factor
 
 
-if hasattr(aten, "cholesky"):  # torch 2.14 has torch.cholesky no longer
+if hasattr(aten, "cholesky"):  # torch 2.14 no longer has torch.cholesky
     implements(aten.cholesky.default)(cholesky_old)
 
 

@@ -1,8 +1,8 @@
-"""Ways to the memory of a tensor, of which a ComplexTensor has none of its own: it has two parts.
+"""Functions that access a tensor's memory; a ComplexTensor has none of its own, but two parts.
 
-Each gives a right copy, or is refused with what to write instead. torch keeps the storages of
-tensors like this one to tell views from each other, and they hold nothing: what reads one of them
-would read stray memory.
+Each function returns a correct copy, or is refused with a message that says what to write instead.
+torch keeps a storage for such a tensor to tell views from each other, but the storage holds
+nothing: reading it would read stray memory.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def _refused(function: Any) -> Any:
 
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
-    """That of a copy; for torch's compiler the one by which it tells views from each other."""
+    """Returns a copy's storage; torch's compiler gets the storage that tells views apart."""
     if is_seen_by_compiler(self._real):
         return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
     with torch.no_grad():
@@ -50,12 +50,16 @@ def _dlpack_device(self: ComplexTensor) -> Any:
 
 
 def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
-    """Whether `self.data = from_` may take the memory of the other tensor."""
+    """Returns whether `self.data = from_` may take the memory of the other tensor.
+
+    Raises:
+        RuntimeError: the tensors are of different kinds, or one is a view of parts.
+    """
     kinds = {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in (self, from_)}
     if RealPairs in kinds or len(kinds) > 1:
         raise RuntimeError(
-            f"argument 'data' is a {type(from_).__name__}, allowed is a tensor of the kind that it "
-            f"becomes the data of, a {type(self).__name__}; convert it with trnfft.as_native or "
+            f"argument 'data' is a {type(from_).__name__}, allowed is a {type(self).__name__}, as is "
+            f"the tensor whose data it becomes; convert it with trnfft.as_native or "
             f"trnfft.as_complex_tensor, or write x.copy_(data)"
         )
     with torch._C._AutoDispatchBelowAutograd():

@@ -1,9 +1,9 @@
-"""What torch.view_as_real makes of a ComplexTensor: a real tensor [..., 2] that shares its parts.
+"""The result of torch.view_as_real for a ComplexTensor: a real tensor [..., 2] with its parts.
 
-As the two parts are not interleaved in memory, no tensor with strides can be that view. This one is
-for what is written in place, as optimizers do with complex parameters; all else gets a copy. It has
-the strides of a native complex tensor's view, because torch makes views again by strides, of its
-gradients as well, which may be native.
+The two parts are not interleaved in memory, so that no tensor with strides can be this view.
+RealPairs exists for writes in place, as optimizers do with complex parameters; other operators get
+a copy. It has the strides of a native complex tensor's view, because torch makes views again by
+strides, also of its gradients, which may be native.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ class RealPairs(torch.Tensor):
 
     Attributes:
         _real, _imag: the parts.
-        _views: the functions that make the view of the whole, one after the other; () for itself.
-        of_function: whether `trnfft.complex.tensor.as_pairs` made it, not torch under autograd.
+        _views: the functions that make the view from the whole, one after the other; () for the
+            whole itself.
+        of_function: whether `trnfft.complex.tensor.as_pairs` made it, rather than torch under
+            autograd.
     """
 
     _real: torch.Tensor
@@ -58,11 +60,11 @@ class RealPairs(torch.Tensor):
             device=real.device,
         )
         made._real, made._imag, made._views = real, imag, views
-        torch._C._set_throw_on_mutable_data_ptr(made)  # of which there is none
+        torch._C._set_throw_on_mutable_data_ptr(made)  # because it has no memory
         return made
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
-        """All is done by `__new__`."""
+        """Does nothing, because `__new__` does everything."""
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"RealPairs({self._copied()!r})"
@@ -76,17 +78,17 @@ class RealPairs(torch.Tensor):
     def __int__(self) -> int:
         return int(self._copied())
 
-    # Ways to its memory, of which it has none of its own: copies
+    # Access to its memory, of which it has none of its own: copies
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """A NumPy array: a copy."""
+        """Returns a NumPy array, which is a copy."""
         return self.clone().numpy(force=force)
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         return self.clone().__array__(*args, **kwargs)
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, or one number if there are no dimensions."""
+        """Returns nested lists of Python numbers, or one number if there are no dimensions."""
         return self._copied().detach().tolist()
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,17 +98,17 @@ class RealPairs(torch.Tensor):
         return self._real.__dlpack_device__()
 
     def untyped_storage(self) -> torch.UntypedStorage:
-        """That of a copy; for torch's compiler the one by which it tells views from each other."""
+        """Returns a copy's storage; torch's compiler gets the storage that tells views apart."""
         if is_seen_by_compiler(self._real):
             return super().untyped_storage()
         return self._copied().untyped_storage()
 
     def storage(self) -> Any:
-        """That of a copy."""
+        """Returns the storage of a copy."""
         return self._copied().storage()
 
     def data_ptr(self) -> int:
-        """Refused: there is no address.
+        """Refuses to return an address, as there is none.
 
         Raises:
             RuntimeError: always.
@@ -117,7 +119,7 @@ class RealPairs(torch.Tensor):
         )
 
     def apply_(self, function: Any) -> torch.Tensor:
-        """Each number by a function of Python."""
+        """Replaces each number by a Python function of it."""
         return self.copy_(self._copied().apply_(function))
 
     share_memory_: Any = ComplexTensor.share_memory_
@@ -134,7 +136,7 @@ class RealPairs(torch.Tensor):
         return memo[id(self)]
 
     def _gives_parts(self) -> bool:
-        """Whether [..., 0] is the part itself, as torch needs no strides of the whole for it."""
+        """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""
         return self.of_function or is_in_graph(self._real) or TAKING_PARTS.get()
 
     def _whole(self) -> torch.Tensor:
@@ -184,7 +186,7 @@ class RealPairs(torch.Tensor):
         is_pair = is_pair and args[2] in (-2, -1, 0, 1)  # torch has an error for others
         if is_pair and not pairs._views and pairs._gives_parts():
             part = pairs._imag if args[2] in (1, -1) else pairs._real
-            return aten.alias.default(part)  # which no DTensor exchanges numbers for
+            return aten.alias.default(part)  # for which no DTensor exchanges numbers
         if is_view(func) and isinstance(pairs, RealPairs):
             return _viewed(func, args, kwargs)
         if func.overloadpacket.__name__.startswith("_foreach_"):
@@ -195,7 +197,7 @@ class RealPairs(torch.Tensor):
 
 
 class View(NamedTuple):
-    """An operator that makes a view, or of several the one at an index."""
+    """An operator that makes a view; of several views, the one at an index."""
 
     func: Any
     args: tuple[Any, ...]
@@ -204,7 +206,7 @@ class View(NamedTuple):
 
 
 def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
-    """What the views, one after the other, show of a tensor; of a negative one a copy."""
+    """Returns what the views, one after the other, show of a tensor; a copy if negative."""
     for view in views:
         if view.func == aten._neg_view.default:
             x = -x  # operators below autograd do not see that a tensor is negated lazily
@@ -215,7 +217,7 @@ def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
 
 
 def _layout(real: torch.Tensor) -> torch.Tensor:
-    """A tensor without numbers, as that of a native complex one with the strides of the parts."""
+    """Returns a tensor without numbers in the layout of a native complex tensor's view."""
     return torch.empty_strided((*real.shape, 2), _strides(real), device="meta")
 
 
@@ -230,7 +232,7 @@ def _offset(real: torch.Tensor) -> Any:
 def _counted_from_here(
     pairs: RealPairs, size: Any, stride: Any, storage_offset: int | None = None
 ) -> list[Any]:
-    """Arguments of as_strided for numbers whose storage begins with the first of the parts."""
+    """Returns arguments of as_strided for numbers whose storage begins with the first part's."""
     offset = pairs.storage_offset() if storage_offset is None else storage_offset
     return [size, stride, offset - _offset(pairs._real)]
 
@@ -240,7 +242,7 @@ def _is_negative(pairs: RealPairs) -> bool:
 
 
 def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Pairs seen through one more view, or a list of such."""
+    """Returns pairs seen through one more view, or a list of such pairs."""
     pairs, *rest = args
     options = tuple(kwargs.items())
     if func == aten.as_strided.default:
@@ -264,7 +266,7 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator of copies, and what it writes in place written into the parts."""
+    """Calls the operator on copies, and writes its changes in place into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
     written = tree_leaves([named[name] for name in written_by(func) if name in named])
     if any(isinstance(x, RealPairs) and _is_negative(x) for x in written):
@@ -290,7 +292,7 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return result
 
 
-# torch calls it where it makes views anew, wherever that is.
+# torch calls this function wherever it makes views again.
 keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
 
 

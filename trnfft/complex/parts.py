@@ -11,7 +11,7 @@ Numbers = TypeVar("Numbers", bound=torch.Tensor)
 
 
 def each_part(function: Callable[[torch.Tensor], torch.Tensor], x: Numbers) -> Numbers:
-    """The function of a real tensor, or of both parts of a ComplexTensor."""
+    """Applies the function to a real tensor, or to both parts of a ComplexTensor."""
     if isinstance(x, ComplexTensor):
         return join(*map(function, parts_of(x)))  # type: ignore[return-value]
     return function(x)  # type: ignore[return-value]

@@ -19,7 +19,7 @@ def bilinear(function: Real, x: Any, y: Any) -> ComplexTensor:
 
 
 def bilinear_parts(function: Real, x: Any, y: Any) -> Parts:
-    """(a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c), of a real bilinear function.
+    """Returns (a * c - b * d) + i (a * d + b * c) = (a + ib) * (c + id), * real and bilinear.
 
     One of the factors may be real.
     """
@@ -32,7 +32,7 @@ def bilinear_parts(function: Real, x: Any, y: Any) -> Parts:
 
 
 def _bilinear(overload: Any) -> Any:
-    """The operator that is linear in each of its first two arguments."""
+    """Returns an implementation of an operator that is linear in its first two arguments each."""
 
     def implementation(x: Any, y: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
         return bilinear(lambda a, b: overload(a, b, *args, **kwargs), x, y)
@@ -57,7 +57,7 @@ def vdot(self: Any, other: Any) -> ComplexTensor:
 
 
 def _added_product(product: Any) -> Any:
-    """beta self + alpha product(x, y)"""
+    """Returns an implementation of beta self + alpha product(x, y)."""
 
     def implementation(self: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         scaled = bilinear(product, x, y) if _any_complex(x, y) else product(x, y)
@@ -90,7 +90,7 @@ for _overload, _product in (
 @implements(aten.convolution.default)
 def convolution(input: Any, weight: Any, bias: Any, *arguments: Any) -> ComplexTensor:
     sums = bilinear(lambda x, w: aten.convolution(x, w, None, *arguments), input, weight)
-    # The dimensions after that of the channels are as many as those of a kernel.
+    # The channels' dimension is followed by as many dimensions as a kernel has.
     return sums if bias is None else add(sums, bias.reshape(-1, *[1] * (weight.ndim - 2)))
 
 
@@ -102,7 +102,7 @@ def convolution_backward(
     bias_sizes: Any,
     *arguments: Any,
 ) -> tuple[Any, Any, Any]:
-    """The gradients are convolutions too: of input by conj(weight), of weight by conj(input)."""
+    """Computes gradients by convolutions: of input by conj(weight), of weight by conj(input)."""
     *arguments, mask = arguments  # type: ignore[assignment]
 
     def of(which: int, g: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Operators that make one number of many: products, variances, norms, and running ones."""
+"""Operators that reduce many numbers to one: products, variances, norms; and running ones."""
 
 import math
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def prod_dim(
 def complex_prod(
     z: Parts, dim: int | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Parts:
-    """By products of halves: log2(size) roundings."""
+    """Returns the product, by products of halves with log2(size) roundings."""
     ndim = z.real.ndim
     if dim is None or not ndim:
         z = _on_both(z, lambda part: part.reshape(-1))
@@ -44,7 +44,7 @@ def complex_prod(
         z = _on_both(z, lambda part: part.movedim(dim, -1))
     z = _in_dtype(z, dtype)
     if z.real.shape[-1] == 1:
-        z = _on_both(z, torch.clone)  # not a view, as of more numbers
+        z = _on_both(z, torch.clone)  # a copy rather than a view, as for more numbers
     while (size := z.real.shape[-1]) > 1:
         half, even = size // 2, size // 2 * 2
         halves = product(_part_of(z, 0, half), _part_of(z, half, even))
@@ -65,7 +65,7 @@ def cumprod(self: ComplexTensor, dim: int, *, dtype: torch.dtype | None = None) 
 
 
 def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> Parts:
-    """By doubling of the distance: log2(size) roundings."""
+    """Returns running products, by doubling of the distance with log2(size) roundings."""
     z = _in_dtype(z, dtype)
     if not z.real.ndim:
         return _on_both(z, torch.clone)
@@ -94,7 +94,7 @@ def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
 
 
 def _of_squares(function: Any) -> Any:
-    """The sum of what the operator gives for each part, as a variance."""
+    """Returns an implementation that adds an operator's results for both parts: a variance."""
 
     def implementation(self: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return function(self._real, *args, **kwargs) + function(self._imag, *args, **kwargs)
@@ -126,7 +126,10 @@ def std_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
 
 
 def _of_absolute(function: Any) -> Any:
-    """The operator of the absolute values, in the dtype of which is real."""
+    """Returns an implementation that applies the operator to absolute values.
+
+    dtype: a complex dtype, whose real counterpart the absolute values get.
+    """
 
     def implementation(
         self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
@@ -143,7 +146,7 @@ for _overload in overloads_of("linalg_vector_norm norm"):
 
 @implements(aten.logcumsumexp.default)
 def logcumsumexp(self: ComplexTensor, dim: int) -> ComplexTensor:
-    # Without the largest real part, exp neither overflows nor does all of it underflow.
+    # The largest real part is subtracted, so that exp does not overflow, nor underflow everywhere.
     if not self.ndim:
         return joined(self._real.clone(), self._imag.clone())
     a, b = self._real, self._imag

@@ -4,9 +4,9 @@ A Householder reflection H = I - tau v v^H, with v[0] = 1, is unitary, and with 
 
     H^H x = beta e1,  beta = -sign(Re x[0]) ||x||  real,  tau = (beta - x[0]) / beta.
 
-Reflections from the left make a matrix triangular: QR. From both sides they make a Hermitian matrix
-tridiagonal and any matrix bidiagonal, and because each beta is real, so is what remains: its
-eigenvalues and singular values are torch's of a real matrix. This is what LAPACK does, too.
+Reflections from the left make a matrix triangular: this is QR. Reflections from both sides make a
+Hermitian matrix tridiagonal, and any matrix bidiagonal. Because each beta is real, the remaining
+matrix is real, and torch computes its eigenvalues and singular values. LAPACK does the same.
 """
 
 from typing import Any, NamedTuple
@@ -18,26 +18,26 @@ from trnfft.complex.linear_algebra import identity
 
 
 class Reflection(NamedTuple):
-    """One for each matrix of a batch: of the vectors from element `start` on."""
+    """A reflection for each matrix of a batch, of the vectors from element `start` on."""
 
     start: int
     vector: torch.Tensor  # (..., size - start, 1)
     tau: torch.Tensor  # (..., 1, 1)
 
     def times(self, x: torch.Tensor, adjoint: bool = False) -> None:
-        """H x or H^H x, in place of x."""
+        """Computes H x or H^H x, in place of x."""
         rows = x[..., self.start :, :]
         tau = self.tau.conj() if adjoint else self.tau
         rows -= tau * self.vector @ (self.vector.mH @ rows)
 
     def after(self, x: torch.Tensor) -> None:
-        """x H, in place of x."""
+        """Computes x H, in place of x."""
         columns = x[..., self.start :]
         columns -= (columns @ self.vector) @ (self.tau * self.vector.mH)
 
 
 def _reflection(x: torch.Tensor, start: int) -> Reflection:
-    """The one that maps column vectors x (..., size - start, 1) to multiples of e1."""
+    """Returns the reflection that maps vectors x (..., size - start, 1) to multiples of e1."""
     first = x[..., :1, :]
     norm = torch.linalg.vector_norm(x, dim=-2, keepdim=True)
     beta = torch.where(first.real.signbit(), norm, -norm)
@@ -52,7 +52,7 @@ def _reflection(x: torch.Tensor, start: int) -> Reflection:
 
 
 def _product(reflections: list[Reflection], x: torch.Tensor) -> torch.Tensor:
-    """H0 H1 ... x, in place of x."""
+    """Computes H0 H1 ... x, in place of x."""
     for reflection in reversed(reflections):
         reflection.times(x)
     return x
@@ -74,7 +74,7 @@ def geqrf(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _reflections(packed: torch.Tensor, taus: torch.Tensor) -> list[Reflection]:
-    """What `geqrf` has written below the diagonal."""
+    """Returns the reflections that `geqrf` has written below the diagonal."""
     reflections = []
     for k in range(taus.shape[-1]):
         vector = packed[..., k:, k : k + 1].clone()
@@ -125,7 +125,7 @@ def qr(A: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Tens
 def eigh(
     A: torch.Tensor, UPLO: str = "L", compute_v: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of the Hermitian matrix of which A holds one triangle."""
+    """Returns eigenvalues and vectors of the Hermitian matrix of which A holds one triangle."""
     lower = A.tril(-1) if UPLO.upper() == "L" else A.triu(1).mH
     diagonal = A.diagonal(dim1=-2, dim2=-1).real
     a = lower + lower.mH + torch.diag_embed(diagonal)
@@ -171,7 +171,7 @@ def svd(
 
 
 def _make_bidiagonal(a: torch.Tensor) -> tuple[list[Reflection], list[Reflection]]:
-    """Reflections from the left and from the right, which are done to a, with rows >= columns."""
+    """Applies reflections to a, with rows >= columns; returns those from the left and the right."""
     left, right = [], []
     for k in range(a.shape[-1]):
         left.append(_reflection(a[..., k:, k : k + 1], k))

@@ -47,7 +47,7 @@ def fill(self: ComplexTensor, value: Any) -> ComplexTensor:
 
 
 def _with_value(function: Any) -> Any:
-    """The operator of each part that writes a number at an index."""
+    """Returns an implementation by an operator that writes a number at an index of each part."""
 
     def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Any) -> Any:
         (a_real, a_imag), (real, imag) = both(self), both(value)
@@ -93,14 +93,14 @@ def index_put_(self: torch.Tensor, indices: Any, values: Any, *options: bool) ->
 
 
 def is_nonzero(x: Any) -> torch.Tensor:
-    """Which numbers are not zero."""
+    """Returns which numbers are not zero."""
     if not isinstance(x, ComplexTensor):
         return x != 0
     return (x._real != 0).bitwise_or(x._imag != 0)
 
 
 def _of_nonzero(function: Any) -> Any:
-    """The operator of which numbers are not zero."""
+    """Returns an implementation that applies the operator to whether numbers are not zero."""
 
     def implementation(self: Any, *args: Any, **kwargs: Any) -> Any:
         return function(is_nonzero(self), *args, **kwargs)
@@ -126,8 +126,10 @@ for _operator in overloads_of("isnan isinf"):
 
 
 def is_finite(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
-    """Of both parts, by what DTensor has rules for below autograd: there `&` is an operator of its
-    own, for which it gathers, as for isfinite.
+    """Returns where both parts are finite.
+
+    It uses operators for which DTensor has rules below autograd. There `&` is an operator of its
+    own, for which DTensor gathers the tensor, as for isfinite.
     """
     return (real.abs() < torch.inf).bitwise_and(imag.abs() < torch.inf)
 

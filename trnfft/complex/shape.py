@@ -1,4 +1,4 @@
-"""Operators that move numbers and compute none: the same on each part."""
+"""Operators that move numbers without computing: the same operator on each part."""
 
 from typing import Any
 
@@ -33,7 +33,11 @@ TABLE[aten.view.default] = each_part(aten.view.default)
 def as_strided(
     self: ComplexTensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Any:
-    """Offsets are those of the real part, which the whole has; the other part may lie elsewhere."""
+    """Returns a strided view of both parts.
+
+    Offsets are those of the real part, which are those of the whole; the imaginary part may lie
+    elsewhere.
+    """
     if storage_offset is None:
         return joined(*(aten.as_strided(part, size, stride) for part in (self._real, self._imag)))
     elsewhere = self._imag.storage_offset() - self._real.storage_offset()
@@ -70,7 +74,7 @@ def conj(self: ComplexTensor) -> Any:
 
 @implements(aten._conj.default)
 def lazily_conj(self: ComplexTensor) -> Any:
-    if torch.compiler.is_exporting():  # of which the programs know parts only
+    if torch.compiler.is_exporting():  # exported programs know only the parts
         return conj(self)
     return with_conjugation(joined(self._real, self._imag), True)
 

@@ -1,6 +1,6 @@
 """The operators of torch.fft on ComplexTensors: this library's transforms of the parts.
 
-torch calls them below `torch.func` and in derivatives of its own.
+torch calls them below `torch.func`, and in derivatives of its own.
 """
 
 import torch
@@ -9,7 +9,7 @@ from trnfft.complex.dispatch import aten, implements
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import transforms
 
-# torch's numbers of norms, for the forward direction; the inverse one has the opposite.
+# torch's numbers of norms for the forward direction; the inverse direction has the opposite.
 _NORMS = {0: "backward", 1: "ortho", 2: "forward"}
 _INVERSE_NORMS = {0: "forward", 1: "ortho", 2: "backward"}
 
