@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import warnings
 from pathlib import Path
 
@@ -131,7 +132,8 @@ def test_what_cannot_be_used_is_said_in_one_warning():
     assert sentence.startswith("10 of 11 plans in a.jsonl cannot be used and are left out: line 2:")
     assert "line 3: " in sentence and "trn9" in sentence and sentence.endswith("and 7 more")
     assert caught[0].filename == __file__
-    assert sentence.count("; ") == 3 and "nothing asks for a plan of inverse FFT" in sentence
+    assert len(re.findall("line [0-9]+: ", sentence)) == 3
+    assert "nothing asks for a plan of inverse FFT" in sentence
     trnfft.forget_wisdom()
     write(header, *wrong[1:4])
     with pytest.warns(UserWarning, match=r"3 of 3 plans .*; line 4: [^;]*`\$.batch`$"):
@@ -148,10 +150,10 @@ def test_what_cannot_be_used_is_said_in_one_warning():
     "change, sentence",
     [
         (lambda header: {**header, "format": 2}, "it has format 2, not 1"),
-        (lambda header: {**header, "fingerprint": "0" * 16}, "of a version 0000000000000000"),
-        (lambda header: {**header, "more": 1}, ": its first line is none of theirs$"),
-        (lambda header: b"\xff\xfe", "its first line is none of theirs"),
-        (lambda header: b"[" * 100_000, "its first line is none of theirs"),
+        (lambda header: {**header, "fingerprint": "0" * 16}, "from version 0000000000000000"),
+        (lambda header: {**header, "more": 1}, ": its first line is not that of a file of wisdom$"),
+        (lambda header: b"\xff\xfe", "its first line is not that of a file of wisdom"),
+        (lambda header: b"[" * 100_000, "its first line is not that of a file of wisdom"),
     ],
 )
 def test_what_is_no_wisdom_of_this_version(change, sentence):

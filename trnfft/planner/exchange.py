@@ -1,7 +1,7 @@
-"""Wisdom to take along: export, import and forget what searches found, as FFTW has them.
+"""Export, import and removal of wisdom, the plans that searches found; the terms are FFTW's.
 
-A file of wisdom is a line that says what it is, with the fingerprint of the version whose plans
-these are, and then a plan a line, as in the user's own files (see wisdom.py).
+A file of wisdom begins with a line that identifies the format and the version of trnfft whose plans
+it holds. Each further line is a plan, as in the user's own files (see wisdom.py).
 """
 
 from __future__ import annotations
@@ -21,25 +21,32 @@ from trnfft.planner.problem import Problem
 from trnfft.planner.schema import PlanRow, WisdomHeader
 
 FORMAT = 1
-MOST_BYTES = 2 * wisdom.FULL * len(hardware.NAMES)  # what all of a user's files hold
-SHOWN = 3  # refused plans whose reasons a warning gives
+MOST_BYTES = 2 * wisdom.FULL * len(hardware.NAMES)  # the size of all files of a user
+SHOWN = 3  # of the refused plans, a warning gives the reasons for so many
 
 
 def export_wisdom(path: str | os.PathLike[str]) -> int:
-    """Write the plans that searches found on this computer into a file, whole or not at all.
+    """Writes the plans that searches found on this computer into a file.
 
-    These are the plans in the user's cache folder and in memory, of all chips. Those that trnfft
-    ships are left out: they are everywhere.
+    These are the plans in the user's cache folder and in memory, for all chips. Plans that trnfft
+    ships are left out, because they are everywhere. The file is written as a whole or not at all.
+    See `docs/planner.md`.
 
     Args:
-        path: the file; one that exists is replaced.
+        path: the file. An existing file is replaced.
 
     Returns:
-        How many plans there are in it.
+        How many plans the file holds.
 
     Raises:
-        TypeError, ValueError: `path` is none.
-        OSError: it cannot be written.
+        TypeError, ValueError: `path` is not a path.
+        OSError: the file cannot be written.
+
+    Examples:
+        >>> import trnfft
+        >>> count = trnfft.export_wisdom("wisdom.jsonl")
+        >>> trnfft.import_wisdom("wisdom.jsonl") == count
+        True
     """
     path = _path(path)
     rows = [row for chip in hardware.NAMES for row in wisdom.own(chip).values()]
@@ -50,22 +57,29 @@ def export_wisdom(path: str | os.PathLike[str]) -> int:
 
 
 def import_wisdom(path: str | os.PathLike[str]) -> int:
-    """Remember the plans in a file that `export_wisdom` wrote, also for later processes.
+    """Remembers the plans in a file that `export_wisdom` wrote, for this and for later processes.
 
-    Each is checked against its problem. What cannot be used is left out, and one warning says what
-    and why; of two plans for a problem the imported one counts.
+    Each plan is checked against its problem. Plans that cannot be used are left out, and one
+    warning says which and why. Of two plans for the same problem, the imported one is used. See
+    `docs/planner.md`.
 
     Args:
         path: the file.
 
     Returns:
-        How many plans were taken.
+        How many plans were accepted.
 
     Raises:
-        TypeError: `path` is none.
-        OSError: it cannot be read.
-        ValueError: it is no file of wisdom, or that of a version of trnfft with other kernels,
-            prices or planner.
+        TypeError: `path` is not a path.
+        OSError: the file cannot be read.
+        ValueError: the file is not a file of wisdom, or was written by a version of trnfft with
+            other kernels, prices or planner.
+
+    Examples:
+        >>> import trnfft
+        >>> count = trnfft.export_wisdom("wisdom.jsonl")
+        >>> trnfft.import_wisdom("wisdom.jsonl") == count
+        True
     """
     path = _path(path)
     try:
@@ -98,13 +112,19 @@ def import_wisdom(path: str | os.PathLike[str]) -> int:
 
 
 def forget_wisdom() -> None:
-    """Forget the plans that searches found, in memory and in the files of this version.
+    """Removes the plans that searches found, from memory and from the files of this version.
 
-    Plans that trnfft ships stay, and so do files of other versions, which they remove themselves
-    when nobody uses them any more.
+    Plans that trnfft ships stay. Files of other versions stay as well; these versions remove them
+    when nobody uses them any more. See `docs/planner.md`.
 
     Raises:
         OSError: a file cannot be removed.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.forget_wisdom()
+        >>> trnfft.export_wisdom("wisdom.jsonl")
+        0
     """
     for chip in hardware.NAMES:
         wisdom.remove(chip)
@@ -113,13 +133,13 @@ def forget_wisdom() -> None:
 
 
 def _forget_results() -> None:
-    """What was made of plans that may not be the remembered ones any more."""
+    """Removes results that are based on plans which may have been replaced."""
     planner.solved.cache_clear()
     lengths.forget()
 
 
 def _path(path: object) -> Path:
-    """Argument 'path'."""
+    """Returns argument 'path' as a Path."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(
             f"argument 'path' is of type {type(path).__name__}, allowed are str and os.PathLike"
@@ -129,29 +149,31 @@ def _path(path: object) -> Path:
         if b"\0" in os.fsencode(name):
             raise ValueError("embedded null byte")
     except ValueError as error:
-        raise ValueError(f"argument 'path' is {shown(path)}, which no file has: {error}") from None
+        raise ValueError(
+            f"argument 'path' is {shown(path)}, allowed are names that a file can have: {error}"
+        ) from None
     return Path(name)
 
 
 def _check_header(lines: list[bytes]) -> None:
-    """ValueError where a file does not begin as ours of this version."""
+    """Raises ValueError for a file that does not begin as a file of wisdom of this version."""
     if not lines:
         raise ValueError("it is empty")
     try:
         header = msgspec.json.decode(lines[0], type=WisdomHeader)
     except (ValueError, RecursionError):
-        raise ValueError("its first line is none of theirs") from None
+        raise ValueError("its first line is not that of a file of wisdom") from None
     if header.format != FORMAT:
         raise ValueError(f"it has format {header.format}, not {FORMAT}")
     if header.fingerprint != wisdom.fingerprint():
         raise ValueError(
-            f"it is of a version {header.fingerprint}, this is {wisdom.fingerprint()}, with other "
-            f"kernels, prices or planner; export it anew there, or search here"
+            f"it is from version {header.fingerprint}, this is {wisdom.fingerprint()}, with "
+            f"other kernels, prices or planner; export it again there, or search here"
         )
 
 
 def _checked(text: bytes) -> Plan:
-    """The plan in a line. ValueError where it is none, or none that is ever looked up."""
+    """Returns the plan in a line; ValueError where it is none, or one that is never looked up."""
     row: PlanRow = wisdom.row_of(text)
     plan = Plan.from_row(row)
     problem = Problem(**{name: getattr(plan, name) for name in Problem.__dataclass_fields__})

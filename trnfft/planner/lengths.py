@@ -1,4 +1,4 @@
-"""Searches for lengths: the one from a given one on that takes the least time."""
+"""Searches for lengths: the length, from a given one on, that takes the least time."""
 
 from __future__ import annotations
 
@@ -26,32 +26,45 @@ from trnfft.planner.planner import REMEMBERED, plan, plan_convolution
 from trnfft.planner.problem import at_least_one
 
 MOST_POINTS = 2**62
-FAST_LENGTHS = 24  # smooth ones that next_fast_len ranks: more are too long, or take too long
-IMAGE_LENGTHS = 2  # of each axis that plan_images prices
-PRICED_LENGTHS = 2  # of these, for each way to rank them
-DIRECT = (STOCKHAM, FOUR_STEP, SPLIT_FOUR_STEP)  # for long smooth lengths: no convolution
+FAST_LENGTHS = 24  # smooth lengths that next_fast_len ranks; further ones are too long
+IMAGE_LENGTHS = 2  # lengths of each axis that plan_images prices
+PRICED_LENGTHS = 2  # lengths that next_fast_len prices, for each way to rank them
+DIRECT = (STOCKHAM, FOUR_STEP, SPLIT_FOUR_STEP)  # algorithms without a convolution
 
 
 def next_fast_len(target: int, real: bool = False) -> int:
-    """The length from `target` on whose transforms take the least time by the planner's prices.
+    """Returns the length from `target` on whose transforms take the least time by planned prices.
 
-    Lengths up to 128 are returned as they are: one matrix product transforms them, in a time that
-    grows with the length. Above, the next 24 lengths without a prime factor above 13 are ranked
-    by the work of their stages, and the likeliest have their price for about 2^20 points looked
-    up as `plan` does it: a search of about a second each, up to four of them, the first time on
-    a computer. A length beyond the kernels is the next one without a prime factor above 13.
-    Prices are for the precision of the context and for the chip and the degree of LNC of launches,
-    as `plan` has them by default. Under "kahan" it is the next power of two, up to 4096: no other
-    length is that accurate. Under "double", on the host, it is ranked as under "fast".
+    The counterpart in SciPy is `scipy.fft.next_fast_len`. See `docs/planner.md`.
+
+    Lengths up to 128 are returned as they are, because one matrix product transforms them, in a
+    time that grows with the length. For a longer `target`, the next 24 lengths without a prime
+    factor above 13 are ranked by the work of their stages. The prices of the likeliest lengths, for
+    about 2^20 points, are then looked up as `trnfft.plan` does. The first time on a computer, this
+    needs up to four searches of about a second each. A length beyond the kernels becomes the next
+    one without a prime factor above 13.
+
+    Prices are for the precision of the context, and for the chip and the degree of LNC that
+    `trnfft.plan` has by default. Under "kahan", the result is the next power of two, up to 4096,
+    because no other length is so accurate. Under "double", on the host, lengths are ranked as under
+    "fast".
 
     Args:
         target: the least length, 1 or more.
-        real: whether the data is real. Lengths up to 256 are returned as they are then; above
-            8192 a real transform runs as a complex one of its length.
+        real: whether the data is real. Lengths up to 256 are then returned as they are. Above 8192,
+            a real transform runs as a complex transform of the same length.
+
+    Returns:
+        The length, an int.
 
     Raises:
-        TypeError: `target` is no integer.
-        ValueError: `target` is less than 1, or more than any tensor has.
+        TypeError: `target` is not an int.
+        ValueError: `target` is less than 1, or larger than any tensor.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.next_fast_len(100), trnfft.next_fast_len(1009)
+        (100, 1024)
     """
     least, chip = at_least_one("target", target), hardware.current()
     if least > MOST_POINTS:
@@ -61,7 +74,7 @@ def next_fast_len(target: int, real: bool = False) -> int:
         )
     check_flag("real", real)
     mode = config.get_precision()
-    if mode == "double":  # which has no prices
+    if mode == "double":  # this mode has no prices
         mode = "fast"
     return _next_fast_len(least, bool(real), chip.name, hardware.degree(), mode)
 
@@ -80,11 +93,11 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: st
         try:
             found = plan(n, real=real, batch=batch, precision=precision, target=chip, cores=cores)
             return found.predicted_ns or math.inf
-        except NotImplementedError:  # it does not fit into SBUF
+        except NotImplementedError:  # the transform does not fit into SBUF
             return math.inf
 
     if real and (fitting := [n for n in smooth if not REAL_STOCKHAM.why_not(n)]):
-        # A stage takes as long as one of radix 64, whatever fits into it.
+        # Every stage takes as long as a stage of radix 64, whatever its radix.
         fitting.sort(key=lambda n: n / _second_radix(n))
         return min(fitting[: 2 * PRICED_LENGTHS], key=price)
     direct = [n for n in smooth if not all(each.why_not(n) for each in DIRECT)]
@@ -92,7 +105,7 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: st
 
 
 def _likeliest(lengths: list[int]) -> list[int]:
-    """Those worth a price: the best by each of the ranks that order the planner's recipes."""
+    """Returns the lengths worth a price: the best by each rank that orders recipes."""
 
     def stages(n: int) -> tuple[int, int]:
         return stage_work(radix_lists(n, stage_work, 1, stockham_stages.MAX_RADIX)[0])
@@ -100,7 +113,7 @@ def _likeliest(lengths: list[int]) -> list[int]:
     def points(n: int) -> float:
         if n > four_step_tables.MAX_LENGTH:
             return n * split_work(SPLIT_FOUR_STEP.recipes(n)[0].radices)
-        # Lists of more than the fewest stages are thousands.
+        # There are thousands of lists with more than the fewest stages.
         return n * throughput(radix_lists(n, throughput, 1, spare=0)[0])
 
     short = [n for n in lengths if n <= stockham_stages.MAX_LENGTH]
@@ -109,22 +122,27 @@ def _likeliest(lengths: list[int]) -> list[int]:
 
 
 def forget() -> None:
-    """Forget the lengths found; the plans that say so remain."""
+    """Forgets the lengths that were found. The plans on which they are based remain."""
     _next_fast_len.cache_clear()
 
 
 def plan_images(
     image: tuple[int, int], least: tuple[int, int], *, target: str | None = None
 ) -> Plan:
-    """The cheapest `plan_convolution` for an image, padded to even sizes from `least` on.
+    """Returns the cheapest `plan_convolution` for an image, padded to even sizes from `least` on.
 
-    The result's `padded_from` is `image`, or `image` with its axes exchanged, where columns are
-    better transformed first, even if transposing the images and the results costs as much as
-    reading and writing them. The first time for an image it takes some seconds; then all that was
-    tried is remembered as plans are.
+    `padded_from` of the result is `image`, or `image` with its axes exchanged. The axes are
+    exchanged where it is better to transform columns first, even if transposing the images and the
+    results costs as much as reading and writing them. The first search for an image takes some
+    seconds. All plans that it tries are remembered.
+
+    Args:
+        image: (H, W) of the image.
+        least: the least padded size.
+        target: the chip, as for `plan`.
 
     Raises:
-        NotImplementedError: no kernel can do it.
+        NotImplementedError: no kernel can compute the convolution.
     """
     found: list[Plan] = []
     for turned in (1, -1):
@@ -147,7 +165,7 @@ def plan_images(
 
 
 def _image_lengths(least: int, work: Callable[[int], float]) -> list[int]:
-    """The even lengths from `least` on that take the least work, if any kernel takes them."""
+    """Returns the even lengths from `least` on that make the least work for a kernel."""
     most = min(least + least // 8 + 16, real_stockham.MAX_LENGTH + 1)
     lengths = range(least + least % 2, most, 2)
     return sorted(lengths, key=work)[:IMAGE_LENGTHS]
@@ -159,7 +177,7 @@ def _column_work(m: int) -> float:
 
 
 def _row_work(n: int) -> float:
-    """In no unit: the points, and what the second stage does for each matrix."""
+    """Returns the work of a row, in no unit: its points, and the second stage's work per matrix."""
     if n <= 2 * LARGEST_RADIX:
         return n
     if REAL_STOCKHAM.why_not(n):
@@ -168,5 +186,5 @@ def _row_work(n: int) -> float:
 
 
 def _second_radix(n: int) -> int:
-    """The largest of real Stockham's likeliest recipes."""
+    """Returns the largest second radix among real Stockham's likeliest recipes."""
     return max(recipe.radices[-1] for recipe in REAL_STOCKHAM.recipes(n))

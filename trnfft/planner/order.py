@@ -1,4 +1,4 @@
-"""The planned order: where the stages leave the frequencies when nothing reorders them.
+"""The planned order: the order in which the stages leave the frequencies if nothing reorders them.
 
 A stage replaces one digit of the position by one digit of the frequency. With radices r1 ... rs,
 whose digits are k1 ... ks,
@@ -6,12 +6,13 @@ whose digits are k1 ... ks,
     position  = ((k1 r2 + k2) r3 + k3) ... + ks      frequency = k1 + r1 (k2 + r2 (k3 + ...)),
 
 so for two stages position K r2 + q holds frequency K + r1 q. The radices are those by which the
-backend "matmul" transforms a length, whatever the backend, chip and precision: the order depends on
-the length alone. It is the natural one for a single stage, for Bluestein's convolution, and for
-lengths without a plan.
+backend "matmul" transforms the length. They are used on every backend, chip and precision, so the
+order depends on the length alone. It is the natural order for a single stage, for Bluestein's
+convolution, and for lengths without a plan.
 
-`trnfft.fft(..., order="planned")` gives a spectrum in this order and `trnfft.ifft` takes it. What
-is done to each frequency by itself, as a product with another spectrum, needs no reordering.
+`trnfft.fft(..., order="planned")` returns a spectrum in this order, and `trnfft.ifft` with the same
+argument reads it. An operation on each frequency separately, such as the product with another
+spectrum, needs no reordering. See `docs/planner.md`.
 """
 
 from __future__ import annotations
@@ -29,36 +30,78 @@ MOST_POSITIONS = 2**28  # 2 GiB of int64
 
 
 def frequencies(n: int) -> np.ndarray:
-    """The frequency at each position: planned = natural[..., frequencies(n)].
+    """Returns the frequency at each position: planned = natural[..., frequencies(n)].
 
     Args:
         n: length of the transform.
 
     Returns:
-        int64, [n]: a permutation of 0 ... n - 1.
+        int64 array of shape [n]: a permutation of 0 ... n - 1.
 
     Raises:
-        TypeError: `n` is no integer.
-        ValueError: `n` is less than 1 or more than 2^28, which is 2 GiB of positions.
+        TypeError: `n` is not an int.
+        ValueError: `n` is less than 1, or more than 2^28, for which the array would have 2 GiB.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.order.radices(256)
+        (8, 32)
+        >>> trnfft.order.frequencies(256)[:5]
+        array([ 0,  8, 16, 24, 32])
     """
     return _digits_reversed(radices(n)[::-1])
 
 
 def positions(n: int) -> np.ndarray:
-    """The position of each frequency: natural = planned[..., positions(n)]. As `frequencies`."""
+    """Returns the position of each frequency: natural = planned[..., positions(n)].
+
+    Args:
+        n: length of the transform.
+
+    Returns:
+        int64 array of shape [n]: a permutation of 0 ... n - 1.
+
+    Raises:
+        TypeError: `n` is not an int.
+        ValueError: `n` is less than 1, or more than 2^28, for which the array would have 2 GiB.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> x = torch.arange(256.0)
+        >>> planned = trnfft.fft(x, order="planned")
+        >>> natural = planned[trnfft.order.positions(256)]
+        >>> torch.allclose(natural, trnfft.fft(x), atol=0.01)
+        True
+    """
     return _digits_reversed(radices(n))
 
 
 def mirrors(n: int) -> np.ndarray:
-    """The position of frequency -k for each position of a frequency k. As `frequencies`.
+    """Returns the position of frequency -k for each position of a frequency k.
 
-    Of real data X[-k] = conj X[k], so planned[..., mirrors(n)] = conj planned.
+    For real data, X[-k] = conj X[k], so planned[..., mirrors(n)] = conj planned.
+
+    Args:
+        n: length of the transform.
+
+    Returns:
+        int64 array of shape [n]: a permutation of 0 ... n - 1.
+
+    Raises:
+        TypeError: `n` is not an int.
+        ValueError: `n` is less than 1, or more than 2^28, for which the array would have 2 GiB.
+
+    Examples:
+        >>> import trnfft
+        >>> frequencies, mirrors = trnfft.order.frequencies(256), trnfft.order.mirrors(256)
+        >>> int(frequencies[5]), int(frequencies[mirrors[5]])
+        (40, 216)
     """
     return positions(n)[-frequencies(n)]
 
 
 def radices(n: int) -> tuple[int, ...]:
-    """The radices whose digits the planned order reverses: (n,) where it is the natural one.
+    """Returns the radices whose digits the planned order reverses, or (n,) for the natural order.
 
     Raises:
         TypeError, ValueError: as `frequencies`.
@@ -71,9 +114,9 @@ def radices(n: int) -> tuple[int, ...]:
 
 
 def stages(n: int) -> tuple[tuple[int, ...], int]:
-    """The radices by which the backend "matmul" transforms length n, and the length they transform.
+    """Returns the radices by which the backend "matmul" transforms length n, and their product.
 
-    That is a longer one than n for Bluestein's convolution.
+    The product is longer than n for Bluestein's convolution.
 
     Raises:
         TypeError, ValueError: as `frequencies`.
@@ -82,23 +125,23 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
     return _stages(at_least_one("n", n))
 
 
-# Not `cache.cached`, which takes 5 us where every transform by matrix products asks: this one takes
-# 0.1 us, and CPython bounds and locks it. Threads that want the same ask `plan`, which is of the
-# other kind, so that one of them computes it.
+# Every transform by matrix products calls this function. `cache.cached` would take 5 us,
+# functools.lru_cache takes 0.1 us and is bounded and safe in threads as well. Threads that need the
+# same plan wait in `plan`, which uses `cache.cached`.
 @functools.lru_cache(4096)
 def _stages(n: int) -> tuple[tuple[int, ...], int]:
     found = plan(n, precision="fast", target="trn1", cores=1)
-    # The folded product is one for kernels: in torch it would be a whole DFT matrix.
+    # Only kernels fold products: in torch, folded_dft would be a whole DFT matrix.
     ways = (candidate.recipe for candidate in found.candidates)
     recipe = next(way for way in ways if way.algorithm != "folded_dft")
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n
-    # DFT-GEMM is one stage; so is the butterfly of two points, the only one that is a choice.
+    # DFT-GEMM is one stage. So is the butterfly of two points, the only butterfly ever chosen.
     return recipe.radices or (recipe.n,), recipe.n
 
 
 def _digits_reversed(radices: tuple[int, ...]) -> np.ndarray:
-    """The numbers whose digits of these radices, in reverse order, are those of 0, 1, ..."""
+    """Returns the numbers whose digits in these radices, reversed, are those of 0, 1, ..."""
     n = math.prod(radices)
     if n > MOST_POSITIONS:
         raise ValueError(

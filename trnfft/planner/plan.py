@@ -1,4 +1,4 @@
-"""Plan: what the planner decided, as immutable data that prints as a tree and travels as JSON."""
+"""Plan: what the planner decided, as immutable data that prints as a tree and is stored as JSON."""
 
 from __future__ import annotations
 
@@ -18,15 +18,30 @@ from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to compute a transform of length `n`, or of a shape with `n` points, without a price."""
+    """A way to compute a transform of length `n`, or of a shape with `n` points, without a price.
+
+    Attributes:
+        algorithm: name of the algorithm.
+        n: number of points.
+        radices: radices of the stages, first to last.
+        inner: the recipe of the transform from which this one is made, or None.
+        passes: for a transform over several axes, a pass for each axis, first to last.
+        held: shape of the data without padding, or as the algorithm defines it.
+        layout: how a block circulant kernel fills the partitions.
+
+    Examples:
+        >>> from trnfft.planner.plan import Recipe
+        >>> print(Recipe("stockham", 1024, (32, 32)))
+        stockham 1024 = 32 x 32
+    """
 
     algorithm: str
     n: int
-    radices: tuple[int, ...] = ()  # of its stages, first to last
-    inner: Recipe | None = None  # the transform that this one is made of, where there is one
-    passes: tuple[Pass, ...] = ()  # of a transform over several axes, first to last
-    held: tuple[int, ...] = ()  # shape of the data without padding, or as the algorithm says
-    layout: tuple[int, ...] = ()  # how a block circulant kernel fills the partitions
+    radices: tuple[int, ...] = ()
+    inner: Recipe | None = None
+    passes: tuple[Pass, ...] = ()
+    held: tuple[int, ...] = ()
+    layout: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         if self.passes:
@@ -42,7 +57,7 @@ class Recipe:
         return f"{self.algorithm} {self.n}"
 
     def tree(self) -> list[str]:
-        """Lines of text: this recipe, and what it is made of below it."""
+        """Returns lines of text: this recipe, and below it the steps from which it is made."""
         if self.passes:
             lines = [f"{self.algorithm}, {self.n} points"]
             for index, item in enumerate(self.passes, 1):
@@ -73,7 +88,7 @@ class Recipe:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types; fields that are empty are left out."""
+        """Returns the recipe as JSON types, without empty fields."""
         entry: dict[str, Any] = {"algorithm": self.algorithm, "n": self.n}
         if self.radices:
             entry["radices"] = list(self.radices)
@@ -89,12 +104,12 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, entry: Any) -> Recipe:
-        """The inverse of `to_dict`. ValueError where `entry` is something else."""
+        """Returns the recipe that `to_dict` wrote; ValueError where `entry` is something else."""
         return cls.from_row(msgspec.convert(entry, RecipeRow))
 
     @classmethod
     def from_row(cls, row: StepRow) -> Recipe:
-        """The recipe in a row of a file."""
+        """Returns the recipe in a row of a file."""
         if not isinstance(row, RecipeRow):
             return cls(row.algorithm, row.n, row.radices)
         inner = None if row.inner is None else cls.from_row(row.inner)
@@ -104,9 +119,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Pass:
-    """One axis of a transform over several: which, how, and how many of its outputs are kept."""
+    """One axis of a transform over several axes.
 
-    axis: int  # from 0 on, of the transformed ones
+    Attributes:
+        axis: number of the axis among the transformed axes, from 0 on.
+        recipe: how the axis is transformed.
+        kept: how many of the outputs are kept.
+    """
+
+    axis: int
     recipe: Recipe
     kept: int
 
@@ -114,19 +135,25 @@ class Pass:
         return f"axis {self.axis}: {self.recipe}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types."""
+        """Returns the pass as JSON types."""
         return {"axis": self.axis, "recipe": self.recipe.to_dict(), "kept": self.kept}
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe that the planner looked at: its price, and why it was rejected.
+    """A recipe that the planner considered, with its price and the reason why it was rejected.
 
-    `predicted_ns` is the modelled time of the whole batch on the chip and `bound` the engine that
-    is busy for most of it; None and "" without a price. `least_ns` is a time that it does not take
-    less than, where that was enough to reject it. `predicted_error` is the relative L2
-    error for random normal input; None where the recipe cannot run. `rejected` is "" for the
-    choice.
+    Attributes:
+        recipe: the recipe.
+        predicted_ns: the modelled time of the whole batch on the chip in ns, or None without a
+            price.
+        predicted_error: the relative L2 error for random normal input, or None where the recipe
+            cannot run.
+        bound: the engine that is busy for most of the time, or "" without a price.
+        launches: number of kernel launches.
+        rejected: the reason for the rejection, "" for the choice.
+        least_ns: a lower bound of the time in ns, where the bound was enough to reject the
+            candidate.
     """
 
     recipe: Recipe
@@ -138,7 +165,7 @@ class Candidate:
     least_ns: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types: the recipe's fields and the candidate's own."""
+        """Returns the fields of the recipe and of the candidate as JSON types."""
         return {
             **self.recipe.to_dict(),
             "predicted_ns": self.predicted_ns,
@@ -151,20 +178,27 @@ class Candidate:
 
     @classmethod
     def from_row(cls, row: CandidateRow) -> Candidate:
-        """The candidate in a row of a file."""
+        """Returns the candidate in a row of a file."""
         price = row.predicted_ns, row.predicted_error, row.bound, row.launches
         return cls(Recipe.from_row(row), *price, row.rejected, row.least_ns)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Problem):
-    """A problem, and everything that was considered to solve it, the choice first."""
+    """A problem, and all candidates that were considered to solve it, the choice first.
+
+    `trnfft.plan` returns plans. The fields of the problem are those of
+    `trnfft.planner.problem.Problem`.
+
+    Attributes:
+        candidates: the choice, then the other candidates by price, then those without a price.
+    """
 
     candidates: tuple[Candidate, ...]
 
     @classmethod
     def of(cls, problem: Problem, candidates: tuple[Candidate, ...]) -> Plan:
-        """The plan for a problem; of another plan's, with other candidates."""
+        """Returns the plan for a problem, or a given plan with these candidates instead."""
         return cls(**{**vars(problem), "candidates": candidates})
 
     @property
@@ -174,12 +208,12 @@ class Plan(Problem):
 
     @property
     def recipe(self) -> Recipe:
-        """What to run."""
+        """The recipe to run."""
         return self.choice.recipe
 
     @property
     def algorithm(self) -> str:
-        """Name of the algorithm; "host" where no kernel runs."""
+        """Name of the algorithm, or "host" where no kernel runs."""
         return self.recipe.algorithm
 
     @property
@@ -189,29 +223,30 @@ class Plan(Problem):
 
     @property
     def inner(self) -> Recipe | None:
-        """The transform of another length that this one is made of, or None."""
+        """The recipe of the transform, of another length, from which this one is made, or None."""
         return self.recipe.inner
 
     @property
     def launches(self) -> int:
-        """Kernel launches."""
+        """Number of kernel launches."""
         return self.choice.launches
 
     @property
     def predicted_ns(self) -> float | None:
-        """Modelled time of the batch on the chip; None on the host, which is not modelled."""
+        """Modelled time of the batch on the chip in ns; None on the host, which has no model."""
         return self.choice.predicted_ns
 
     @property
     def with_launches_ns(self) -> float | None:
-        """About the time with what the launches add, which others measured; None on the host.
+        """About the time with the launches in ns, or None on the host.
 
-        Choices are by `predicted_ns`: every recipe is one launch, which adds the same to all.
+        What a launch adds was measured by others. Choices are made by `predicted_ns`, because every
+        recipe is one launch, which adds the same to all.
         """
         return self.with_launches_of(self.choice)
 
     def with_launches_of(self, candidate: Candidate) -> float | None:
-        """As `with_launches_ns`, of another candidate; None where it has no price."""
+        """Returns `with_launches_ns` for another candidate, or None where it has no price."""
         if candidate.predicted_ns is None:
             return None
         chip = hardware.chip(self.target)
@@ -233,11 +268,11 @@ class Plan(Problem):
         return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
     def with_direction(self, inverse: bool) -> Plan:
-        """The same plan for the other direction, which costs the same: only tables differ."""
+        """Returns the plan for a direction. Both cost the same: only the tables differ."""
         return replace(self, inverse=inverse)
 
     def tree(self) -> str:
-        """Readable text: what is computed, its price, and the steps."""
+        """Returns readable text: the transform, its price, and its steps."""
         error = f"relative error {self.predicted_error:.1e}"
         ns, with_launches = self.predicted_ns, self.with_launches_ns
         if ns is None or with_launches is None:
@@ -253,7 +288,7 @@ class Plan(Problem):
         return "\n".join([self.title, *price, *steps])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types."""
+        """Returns the plan as JSON types."""
         return {
             "n": self.n,
             "batch": self.batch,
@@ -270,17 +305,17 @@ class Plan(Problem):
 
     @classmethod
     def from_dict(cls, entry: Any) -> Plan:
-        """The inverse of `to_dict`. ValueError where `entry` is something else."""
+        """Returns the plan that `to_dict` wrote; ValueError where `entry` is something else."""
         return cls.from_row(msgspec.convert(entry, PlanRow))
 
     @classmethod
     def from_row(cls, row: PlanRow) -> Plan:
-        """The plan in a row of a file, for a chip that exists, with sizes that fit each other.
+        """Returns the plan in a row of a file, for a known chip and with sizes that fit.
 
-        Whether its choice is a way to solve its problem, the algorithms know: see wisdom.py.
+        Whether its choice solves its problem is checked by the algorithms: see wisdom.py.
 
         Raises:
-            ValueError: it is no plan; the message says why.
+            ValueError: the row is not a plan; the message says why.
         """
         chip = hardware.chip(row.target)
         if row.candidates[0].rejected:
@@ -304,10 +339,10 @@ class Plan(Problem):
         )
 
     def to_json(self) -> str:
-        """One line of JSON that `from_json` turns into an equal plan."""
+        """Returns one line of JSON, from which `from_json` makes an equal plan."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote. ValueError where `text` is something else."""
+        """Returns the plan that `to_json` wrote; ValueError where `text` is something else."""
         return cls.from_row(msgspec.json.decode(text, type=PlanRow))

@@ -1,4 +1,4 @@
-"""The planner: candidates, their prices, and the cheapest one within the error budget."""
+"""The planner: it prices candidates and chooses the cheapest within the error budget."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from trnfft.planner.problem import (
 from trnfft.planner.seed import SEED, seed_choice
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
-LONGEST = split_four_step.MAX_SPLIT_LENGTH  # transform in one launch
+LONGEST = split_four_step.MAX_SPLIT_LENGTH  # of a transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
-SEARCH_INSTRUCTIONS = 12_000  # simulated in a search, after which only untried algorithms go on
-MANY_AXES = 5  # from which on their order counts for some percent at most
-MANY_AXES_INSTRUCTIONS = 1500  # simulated for them instead, in some 0.1 s
+SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
+MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
+MANY_AXES_INSTRUCTIONS = 1500  # SEARCH_INSTRUCTIONS for many axes, about 0.1 s
 REMEMBERED = 4096  # plans kept in memory
 
-Names = tuple[str, ...] | None  # of algorithms to choose from: (SEED,) alone, None for all
+Names = tuple[str, ...] | None  # algorithms to choose from: names, (SEED,) alone, or None for all
 
 
 def plan(
@@ -56,39 +56,56 @@ def plan(
     max_error: float | None = None,
     algorithms: str | Iterable[str] | None = None,
 ) -> Plan:
-    """The cheapest way to transform `batch` rows or arrays of points within the error budget.
+    """Returns the cheapest way within the error budget to transform a batch of rows or arrays.
 
-    Prices are times that the simulator models for one launch, on one NeuronCore or two. They are
-    looked up among the remembered plans first: in memory, in the user's cache folder, in those
-    that trnfft ships.
+    Nothing runs. Prices are times that the simulator models for one launch on one NeuronCore, or on
+    two. The function first looks for a remembered plan: in memory, in the user's cache folder, and
+    among the plans that trnfft ships. Otherwise it searches. torch and SciPy have no counterpart;
+    FFTW's planner has the same purpose. See `docs/planner.md`.
 
     Args:
         n: length of the transform, 1 or more.
-        shape: instead of `n`, lengths of a transform over several axes.
-        real: whether the data is real or, with `inverse`, the result is: then the other side is
-            a half spectrum, with shape[-1] // 2 + 1 numbers along the last axis. Where that is
-            cheaper, or no kernel for real data fits, the plan is that of complex data.
-        padded_from: shape of the data that `shape` is padded from with zeros at the end; of an
-            inverse with `real` what is kept of the result. Rows without data cost nothing.
+        shape: in place of `n`, the lengths of a transform over several axes.
+        real: whether the data is real or, with `inverse`, the result is. The other side is then
+            half a spectrum, with shape[-1] // 2 + 1 numbers along the last axis. The plan is that
+            of complex data where it is cheaper, or where no kernel for real data fits.
+        padded_from: shape of the data that zeros at the end extend to `shape`. For an inverse with
+            `real`, the shape of the part of the result that is kept. Rows without data cost
+            nothing.
         batch: number of transforms, 1 or more.
-        inverse: the direction. Both cost the same for complex data.
-        dtype: of the real and imaginary part: float16, bfloat16 and float32 (all computed in
-            float32) or float64 (on the host), as a torch or NumPy dtype or its name.
-        precision: a mode, see `trnfft.set_precision`. Default: what `trnfft.get_precision()`
-            returns.
-        target: the chip, "trn1", "trn2" or "trn3". Default: what the environment variable
-            NEURON_PLATFORM_TARGET_OVERRIDE names, else the EC2 instance's, else trn1.
-        cores: the degree of LNC, physical NeuronCores that share a launch: 1, or 2 on trn2 and
-            trn3. Default: what NEURON_LOGICAL_NC_CONFIG says, else the most that the chip has.
-            The variable is about the chip one is on: of another one that `target` names, it holds
-            where that has the degree, so that NEURON_LOGICAL_NC_CONFIG=2 is no error for trn1.
+        inverse: the direction. Both directions cost the same for complex data.
+        dtype: dtype of the real and the imaginary part: float16, bfloat16 or float32, all computed
+            in float32, or float64, computed on the host. A dtype of torch or NumPy, or its name.
+        precision: a mode, see `trnfft.set_precision`. Default: the mode of the context.
+        target: the chip, "trn1", "trn2" or "trn3". Default: the chip that the environment variable
+            NEURON_PLATFORM_TARGET_OVERRIDE names, otherwise that of the EC2 instance, otherwise
+            trn1.
+        cores: the degree of LNC, which is the number of physical NeuronCores that share a launch:
+            1, or 2 on trn2 and trn3. Default: the value of NEURON_LOGICAL_NC_CONFIG, otherwise the
+            highest degree of the chip. The variable describes the chip of this computer. For
+            another `target`, it holds only where that chip has the degree, so
+            NEURON_LOGICAL_NC_CONFIG=2 is no error for trn1.
         max_error: largest relative L2 error. Default: that of the precision mode.
-        algorithms: names of the algorithms to choose from, or "seed" for the choice of DFT-GEMM
-            for n <= 256, else [8^a, 4^b] Stockham, else Bluestein. Default: all.
+        algorithms: names of the algorithms to choose from, or "seed" for a fixed choice: DFT-GEMM
+            for n <= 256, otherwise [8^a, 4^b] Stockham, otherwise Bluestein. Default: all
+            algorithms.
+
+    Returns:
+        A `trnfft.planner.plan.Plan`: the choice, its price, and all candidates that were
+        considered.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: no kernel can do the length, the shape in one launch, or the error.
+        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
+        NotImplementedError: no kernel can compute the length, the shape in one launch, or the
+            error.
+
+    Examples:
+        >>> import trnfft
+        >>> plan = trnfft.plan(1024, batch=1024, target="trn1")
+        >>> plan.algorithm, plan.radices, plan.bound
+        ('stockham', (64, 16), 'tensor')
+        >>> plan.predicted_ns > plan.dma_floor_ns
+        True
     """
     precision = config.get_precision() if precision is None else precision
     check_flag("real", real)
@@ -119,18 +136,28 @@ def plan_convolution(
     target: str | None = None,
     cores: int | None = None,
 ) -> Plan:
-    """The way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
+    """Returns the way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
 
-    Prices are for a filter whose spectrum is given and is the same for the batch.
+    The filter is given by its spectrum, which is the same for the batch. See `docs/convolution.md`.
 
     Args:
-        shape: that of the transforms.
-        padded_from: of images, the shape of the data and of what is kept. Default: `shape`.
-        batch, target, cores: as for `plan`.
+        shape: shape of the transforms.
+        padded_from: for images, the shape of the data and of the part of the result that is kept.
+            Default: `shape`.
+        batch, target, cores: as for `trnfft.plan`.
+
+    Returns:
+        A `trnfft.planner.plan.Plan`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: no kernel can do it.
+        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
+        NotImplementedError: no kernel can compute the convolution.
+
+    Examples:
+        >>> from trnfft.planner.planner import plan_convolution
+        >>> plan = plan_convolution((1024,), batch=128, target="trn1")
+        >>> plan.algorithm, plan.radices
+        ('convolve_rows', (32, 32))
     """
     sizes = checked_sizes(None, shape, padded_from)
     return solved(_float32_problem(CONVOLUTION, sizes, batch, target, cores))
@@ -144,17 +171,28 @@ def plan_block_circulant(
     target: str | None = None,
     cores: int | None = None,
 ) -> Plan:
-    """The way to multiply rows by a block circulant matrix in one launch.
+    """Returns the way to multiply rows by a block circulant matrix in one launch.
+
+    See `docs/layers.md`.
 
     Args:
-        shape: of the weight, (p, q, k).
-        batch: rows.
-        gradients: to plan the launch that makes the gradients instead.
-        target, cores: as for `plan`.
+        shape: shape (p, q, k) of the weight.
+        batch: number of rows.
+        gradients: whether to plan the launch that computes the gradients instead.
+        target, cores: as for `trnfft.plan`.
+
+    Returns:
+        A `trnfft.planner.plan.Plan`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: no kernel can do it.
+        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
+        NotImplementedError: no kernel can compute the product.
+
+    Examples:
+        >>> from trnfft.planner.planner import plan_block_circulant
+        >>> plan = plan_block_circulant((4, 4, 64), batch=256, target="trn1")
+        >>> plan.algorithm, plan.launches
+        ('block_circulant', 1)
     """
     kind = CIRCULANT_GRADIENTS if gradients else CIRCULANT
     sizes = checked_sizes(None, shape, None)
@@ -162,14 +200,14 @@ def plan_block_circulant(
 
 
 def forget() -> None:
-    """Forget the plans in memory; those in files remain."""
+    """Forgets the plans in memory. Plans in files remain."""
     solved.cache_clear()
     wisdom.forget()
 
 
 @cache.cached(REMEMBERED)
 def solved(problem: Problem, names: Names = None) -> Plan:
-    """The plan for a problem: from memory, from a file, or by a search.
+    """Returns the plan for a problem: from memory, from a file, or by a search.
 
     Raises:
         ValueError, NotImplementedError: as `search`.
@@ -185,7 +223,7 @@ def solved(problem: Problem, names: Names = None) -> Plan:
 
 
 def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
-    """Names of algorithms as `search` takes them. ValueError where one is not known."""
+    """Returns names of algorithms as `search` expects them; ValueError where one is unknown."""
     if algorithms is None:
         return None
     if not isinstance(algorithms, Iterable) or getattr(algorithms, "ndim", 1) == 0:
@@ -207,7 +245,7 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
 def _float32_problem(
     kind: str, sizes: Sizes, batch: object, target: str | None, cores: object
 ) -> Problem:
-    """A problem that only kernels for float32 in the mode "fast" solve."""
+    """Returns a problem that only kernels for float32 in the mode "fast" solve."""
     chip, degree = _launch(target, cores)
     return Problem(
         n=sizes.n,
@@ -223,7 +261,7 @@ def _float32_problem(
 
 
 def _launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:
-    """Chip and degree of LNC; those that launches are for where None is given."""
+    """Returns chip and degree of LNC; for None, those of the launches on this computer."""
     named = None if target is None else _chip(target)
     chip = named or hardware.current()
     return chip, hardware.degree(named) if cores is None else checked_cores(cores, chip)
@@ -232,15 +270,16 @@ def _launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int
 def _chip(target: str) -> hardware.NeuronCore:
     try:
         return hardware.chip(target)
-    except (ValueError, TypeError):  # the latter of what cannot be looked up
+    except (ValueError, TypeError):  # TypeError for values that cannot be looked up
         known = ", ".join(hardware.NAMES)
         raise ValueError(f"argument 'target' is {shown(target)}, allowed are {known}") from None
 
 
 def _real_plan(problem: Problem) -> Plan:
-    """The cheaper of a kernel for real data and, with zeros for the rest, for complex data.
+    """Returns the cheaper of a plan for real data and a plan for complex data with zeros.
 
-    What makes zeros and takes the half of the result counts, too, but is no part of the price.
+    The cost of making zeros and of taking half of the result counts in the comparison, but is not
+    part of the price.
     """
     complex_plan = _found(replace(problem, kind=C2C), None)
     as_complex = replace(complex_plan, kind=problem.kind)
@@ -248,7 +287,7 @@ def _real_plan(problem: Problem) -> Plan:
         real = _found(problem, None)
     except NotImplementedError:
         return as_complex
-    # Complex data has three numbers more a point in input and output, which no kernel makes.
+    # Input and output of complex data have three more numbers a point, which no kernel makes.
     beyond = hardware.chip(problem.target).dma_floor_ns(
         problem.n * problem.batch, 12, problem.cores
     )
@@ -263,22 +302,22 @@ def _real_plan(problem: Problem) -> Plan:
 
 
 def _found(problem: Problem, names: Names) -> Plan:
-    """The plan for a problem, remembered if it has its mode's own error and any algorithm."""
+    """Returns the plan for a problem, remembered where error and algorithms are the defaults."""
     if problem.is_usual and names is None:
         return wisdom.recall(problem) or wisdom.remember(search(problem))
     return search(problem, names)
 
 
 def search(problem: Problem, names: Names = None) -> Plan:
-    """`problem` with candidates: all that were considered, the cheapest that fits first.
+    """Returns the plan for a problem, with all candidates that were considered, the choice first.
 
     Args:
-        problem: what to solve.
+        problem: the problem to solve.
         names: algorithms to choose from, "seed", or None for all.
 
     Raises:
-        ValueError: an algorithm is not known.
-        NotImplementedError: no candidate can do it.
+        ValueError: an algorithm is unknown.
+        NotImplementedError: no candidate can solve the problem.
     """
     _check_points(problem)
     candidates, recipes = _recipes(problem, names)
@@ -291,7 +330,7 @@ def search(problem: Problem, names: Names = None) -> Plan:
 
 
 def check_longest(n: int) -> None:
-    """NotImplementedError for a transform that is too long for any kernel."""
+    """Raises NotImplementedError for a transform that is too long for any kernel."""
     if n > LONGEST:
         raise NotImplementedError(
             f"N = {shown(n)} is more than the {LONGEST} points that a launch transforms: split it "
@@ -301,7 +340,7 @@ def check_longest(n: int) -> None:
 
 
 def _check_points(problem: Problem) -> None:
-    """NotImplementedError for what is too large, before anything is searched for."""
+    """Raises NotImplementedError for too large a problem, before the search."""
     if not problem.shape:
         check_longest(problem.n)
     elif problem.n > MOST_POINTS:
@@ -313,7 +352,10 @@ def _check_points(problem: Problem) -> None:
 
 
 def _exact_candidates(problem: Problem) -> list[Candidate]:
-    """What "fast" priced, where more error is allowed: more candidates are never slower then."""
+    """Returns the priced candidates of "fast" where more error is allowed.
+
+    With them, a mode that allows more error is never slower than "fast".
+    """
     budget = accuracy.MAX_ERRORS["fast"]
     if problem.max_error <= budget:
         return []
@@ -325,7 +367,7 @@ def _exact_candidates(problem: Problem) -> list[Candidate]:
 
 
 def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
-    """Candidates that cannot solve the problem, and recipes of the others, taking turns."""
+    """Returns candidates that cannot solve the problem, and the recipes of the others in turn."""
     if problem.shape:
         return [], _recipes_for_shape(problem)
     if names == (SEED,):
@@ -350,10 +392,11 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
 
 
 def _recipes_for_shape(problem: Problem) -> list[Recipe]:
-    """Every way of the algorithms that take shapes of this kind.
+    """Returns all recipes of the algorithms that accept shapes of this kind.
 
     Raises:
-        NotImplementedError: they have none; the message is that of the last, the most general.
+        NotImplementedError: there are none. The message is that of the last algorithm, the most
+            general one.
     """
     recipes: list[Recipe] = []
     last = None
@@ -372,7 +415,7 @@ def _recipes_for_shape(problem: Problem) -> list[Recipe]:
 
 
 def _asked(names: Names) -> list[Algorithm]:
-    """The algorithms of these names; without names all for one length."""
+    """Returns the algorithms of these names, or without names all algorithms for one length."""
     if names is None:
         return [algorithm for algorithm in ALGORITHMS.values() if not algorithm.takes_shapes]
     return [ALGORITHMS[name] for name in names]
@@ -383,10 +426,11 @@ def _error(recipe: Recipe) -> float:
 
 
 def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> list[Candidate]:
-    """The recipes with their prices or the reasons why they have none; some have no chance.
+    """Returns the recipes with their prices, or with the reasons why they have none.
 
-    Those that cannot take less time than the cheapest of `known` and of what was priced before
-    need no dry run. Of the rest every algorithm has one, and more until these took too long.
+    Recipes that cannot take less time than the cheapest of `known`, and of those priced before,
+    need no dry run. Among the others, every algorithm gets one dry run, and more until the dry runs
+    took too long.
     """
     errors = {recipe: _error(recipe) for recipe in recipes}
     fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
@@ -408,11 +452,11 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
                 found.append(priced)
                 simulated += instructions
                 cheapest = min(cheapest, priced.predicted_ns or math.inf)
-        elif not is_first:  # one of them stands for all
+        elif not is_first:  # one candidate stands for all of an algorithm
             continue
         elif error > problem.max_error:
             found.append(replace(candidate, rejected=_exceeds(problem.max_error)))
-        elif lighter in fitting:  # never slower, and its dry run is shorter
+        elif lighter in fitting:  # `lighter` is never slower, and its dry run is shorter
             reason = f"{lighter} does the same with less work"
             found.append(replace(candidate, rejected=reason))
         else:
@@ -422,19 +466,19 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
 
 
 def _beaten(candidate: Candidate, cheapest: float) -> Candidate:
-    """The candidate with the reason why it was not priced."""
+    """Returns the candidate with the reason why it was not priced."""
     ratio = (candidate.least_ns or math.inf) / cheapest
     return replace(candidate, rejected=f"takes {ratio:.3g} times as long or more")
 
 
 def _by_least_time(recipes: list[Recipe], problem: Problem) -> list[tuple[float, Recipe]]:
-    """The recipes with the least time that each takes, which orders them; equal ones stay."""
+    """Returns the recipes ordered by lower bounds of their times, with the bounds. Stable."""
     found = [(bounds.least_ns(recipe, problem), recipe) for recipe in recipes]
     return sorted(found, key=lambda pair: pair[0])
 
 
 def _price(candidate: Candidate, problem: Problem) -> tuple[Candidate, int]:
-    """The candidate with its price, or the reason why it has none, and instructions simulated."""
+    """Returns the candidate with its price or a reason, and the count of simulated instructions."""
     recipe, chip = candidate.recipe, hardware.chip(problem.target)
     try:
         price = cost.price(recipe, problem.batch, chip, problem.cores)
@@ -447,7 +491,7 @@ def _price(candidate: Candidate, problem: Problem) -> tuple[Candidate, int]:
 
 
 def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
-    """`problem` with the candidates in order: the choice, by price, those without a price.
+    """Returns the plan: the choice first, then candidates by price, then those without a price.
 
     Raises:
         NotImplementedError: there is no choice.
@@ -469,7 +513,7 @@ def _exceeds(max_error: float) -> str:
 def _why_rejected(candidate: Candidate, best: Candidate) -> str:
     assert candidate.predicted_ns is not None and best.predicted_ns is not None
     ratio = candidate.predicted_ns / best.predicted_ns
-    if ratio > 1.005:  # else it would be 1
+    if ratio > 1.005:  # otherwise it would print as 1
         return f"takes {ratio:.3g} times as long"
     return f"takes {100 * (ratio - 1):.1g}% longer" if ratio > 1 else "takes as long"
 
@@ -484,7 +528,7 @@ def _too_inaccurate(problem: Problem, closest: Recipe) -> str:
 
 def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
     size = f"shape {problem.shape}" if problem.shape else f"N = {problem.n}"
-    first: dict[str, str] = {}  # of an algorithm's recipes, which have much the same reason
+    first: dict[str, str] = {}  # one reason for each algorithm, whose recipes have similar ones
     for candidate in candidates:
         first.setdefault(candidate.recipe.algorithm, candidate.rejected)
     if len(first) == 1:
@@ -501,7 +545,7 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
 
 
 def _host_plan(problem: Problem) -> Plan:
-    """float64 on the host. What the chip would take is no part of it."""
+    """Returns the plan for float64 on the host, where the chip is not used."""
     n = problem.n
     choice = Candidate(Recipe(HOST, n), predicted_error=accuracy.double_error(n))
     return Plan.of(problem, (choice,))

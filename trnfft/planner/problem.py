@@ -1,4 +1,4 @@
-"""Problem: what is asked of the planner, checked, as immutable data."""
+"""Problem: the question that the planner answers, checked, as immutable data."""
 
 from __future__ import annotations
 
@@ -33,15 +33,23 @@ _TITLES = {
 class Problem:
     """`batch` transforms of length `n` on the chip `target`.
 
-    `kind` is "c2c" for complex data, "r2c" for half spectra of real data, "c2r" for their inverse,
-    "convolution" for real data convolved with a filter, "block_circulant" for `batch` rows times
-    a weight [p, q, k], which is `shape`, and "block_circulant_gradients". Otherwise `shape` holds
-    the lengths of a transform over several axes, with `n` points, and `padded_from` those of the
-    data in it, which is the input or, of "c2r", what is kept of the output, of "convolution" both;
-    both are empty for one plain length.
-
-    `max_error` is the relative L2 error that the answer has to stay below. `cores` is the degree
-    of LNC (logical NeuronCore configuration): how many physical cores work on one launch.
+    Attributes:
+        n: number of points of a transform.
+        kind: "c2c" for complex data, "r2c" for half spectra of real data, "c2r" for their inverse,
+            "convolution" for real data convolved with a filter, "block_circulant" for `batch` rows
+            times a block circulant weight, and "block_circulant_gradients" for the gradients of
+            this product.
+        shape: the lengths of a transform over several axes, or the shape [p, q, k] of a block
+            circulant weight. Empty for one plain length.
+        padded_from: the sizes of the data in `shape`: of the input; for "c2r" of the part of the
+            output that is kept; for "convolution" of both. Empty for one plain length.
+        batch: number of transforms or rows.
+        inverse: the direction.
+        precision: the precision mode.
+        target: name of the chip.
+        max_error: upper bound of the relative L2 error of the result.
+        cores: the degree of LNC (logical NeuronCore configuration), which is how many physical
+            cores work on one launch.
     """
 
     n: int
@@ -57,17 +65,17 @@ class Problem:
 
     @property
     def is_usual(self) -> bool:
-        """Whether the error allowed is the one of the precision mode: then plans are remembered."""
+        """Whether the allowed error is that of the precision mode, so that plans are remembered."""
         return self.max_error == accuracy.MAX_ERRORS[self.precision]
 
     @property
     def dma_floor_ns(self) -> float:
-        """Least time to read the input and write the output of the batch once, by all cores."""
+        """The least time in ns in which all cores read the input and write the output once."""
         return hardware.chip(self.target).dma_floor_ns(1, self._least_bytes, self.cores)
 
     @property
     def _least_bytes(self) -> int:
-        """Of input and output of the batch."""
+        """Bytes of the input and the output of the batch."""
         shape = self.shape or (self.n,)
         data = math.prod(self.padded_from or shape)
         if self.kind in (CIRCULANT, CIRCULANT_GRADIENTS):
@@ -84,7 +92,7 @@ class Problem:
 
     @property
     def title(self) -> str:
-        """What is computed, how much of it, and where: no two remembered plans share this line."""
+        """The transform, its size and its place: a line that differs for all remembered plans."""
         direction = ("inverse " if self.inverse else "") + _TITLES[self.kind]
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
         if self.padded_from and self.padded_from != self.shape:
@@ -93,13 +101,13 @@ class Problem:
 
     @property
     def where(self) -> str:
-        """Chip and degree, which each modelled time is for: "trn2, LNC=2"."""
+        """Chip and degree of LNC, for which each modelled time holds, as "trn2, LNC=2"."""
         return f"{self.target}, LNC={self.cores}"
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is transformed, as the fields of a `Problem`."""
+    """How much is transformed, as fields of a `Problem`."""
 
     n: int
     shape: tuple[int, ...] = ()
@@ -107,10 +115,11 @@ class Sizes:
 
 
 def checked_sizes(n: object, shape: object, padded_from: object) -> Sizes:
-    """The sizes of a problem from the arguments of `plan`.
+    """Returns the sizes of a problem from the arguments of `plan`.
 
     Raises:
-        TypeError, ValueError: one is of the wrong type, out of range, or does not fit the others.
+        TypeError, ValueError: an argument has the wrong type, is out of range, or does not fit the
+            others.
     """
     if shape is not None and n is not None:
         raise TypeError(
@@ -131,10 +140,10 @@ def checked_sizes(n: object, shape: object, padded_from: object) -> Sizes:
 
 
 def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> tuple[str, float]:
-    """Precision mode and largest error of a problem; float64 data has the mode "double".
+    """Returns precision mode and largest error of a problem; float64 data has the mode "double".
 
     Raises:
-        TypeError, ValueError: one is not known, or the error not positive.
+        TypeError, ValueError: an argument is unknown, or the error is not positive.
     """
     config.check_precision(precision, "precision")
     if _dtype_name(dtype) == "float64" or precision == "double":
@@ -146,10 +155,10 @@ def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> 
 
 
 def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
-    """The degree of LNC of a problem.
+    """Returns the degree of LNC of a problem.
 
     Raises:
-        TypeError, ValueError: it is no int, or no launch on the chip has it.
+        TypeError, ValueError: it is not an int, or the chip does not have the degree.
     """
     degree, most = at_least_one("cores", cores), chip.programs_per_launch
     if degree > most:
@@ -161,7 +170,7 @@ def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
 
 
 def at_least_one(name: str, value: object) -> int:
-    """The argument as an int. TypeError where it is none, ValueError where it is less than 1."""
+    """Returns an argument as an int; TypeError for other types, ValueError for less than 1."""
     number = index(name, value)
     if number < 1:
         raise ValueError(f"argument {name!r} is {shown(number)}, allowed is 1 or more")

@@ -1,4 +1,4 @@
-"""The HBM that the kernel of a transform or a convolution needs beside its input and output."""
+"""The HBM that the kernel of a transform or a convolution needs besides its input and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.planner import plan, plan_convolution
 from trnfft.planner.problem import at_least_one, checked_shape
 
-MOST_BATCH = 2**62  # beyond, no number of bytes is one
+MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
 
 
 def fft_workspace_bytes(
@@ -27,27 +27,35 @@ def fft_workspace_bytes(
     precision: str | None = None,
     target: str | None = None,
 ) -> int:
-    """Bytes of HBM that the kernel chosen by `trnfft.plan` needs beside its input and output.
+    """Returns the bytes of HBM that the kernel of `trnfft.plan` needs besides its input and output.
 
-    This is the sum of
+    They are the sum of
 
-    - its tables (twiddles and DFT matrices), which do not depend on the batch,
-    - what the kernel allocates itself: scratch between its passes, and constants,
-    - where real data is transformed as complex data for lack of a kernel: the three arrays of
-      float32 that complex data has beyond it, in the kernel's input and output.
+    - its tables (twiddle factors and DFT matrices), which do not depend on the batch,
+    - what the kernel allocates: scratch between its passes, and constants,
+    - where no kernel for real data fits: three arrays of float32, by which complex data exceeds
+      real data in the kernel's input and output.
 
-    The second part is taken from a dry run of the whole batch. The precision "double" needs none,
-    as it is computed on the host.
+    The second part comes from a dry run of the whole batch. The precision "double" needs no HBM,
+    because it is computed on the host. See `docs/planner.md`.
 
     Args:
-        n_or_shape: length of the transform, or lengths of one over several axes.
-        real, inverse, batch, precision, target: as for `trnfft.plan`; the batch is not rounded.
-            The degree of LNC is that of `trnfft.plan` without `cores`.
-        convolution: instead of a transform, whether real rows or images of this length or shape
-            are convolved with a filter. Its spectrum is part of the input.
+        n_or_shape: length of the transform, or the lengths of a transform over several axes.
+        real, inverse, batch, precision, target: as for `trnfft.plan`. The batch is not rounded. The
+            degree of LNC is that of `trnfft.plan` without `cores`.
+        convolution: whether to convolve real rows or images of this length or shape with a filter,
+            in place of a transform. The spectrum of the filter is part of the input.
+
+    Returns:
+        Number of bytes, an int.
 
     Raises:
         TypeError, ValueError, NotImplementedError: as `trnfft.plan`.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.fft_workspace_bytes(1024, batch=1024, target="trn1")
+        655360
     """
     is_length = not isinstance(n_or_shape, Iterable)
     checked_shape("n_or_shape", (n_or_shape,) if is_length else n_or_shape)
@@ -81,7 +89,7 @@ def fft_workspace_bytes(
 
 
 def _nbytes(spec: Any) -> int:
-    """Bytes of the tables in an algorithm's specs."""
+    """Returns the bytes of the tables in an algorithm's specs."""
     if hasattr(spec, "nbytes"):
         return spec.nbytes
     if not isinstance(spec, tuple):
